@@ -1,0 +1,40 @@
+# make demo   set everything up and run the main job
+# make test   set everything up and run all tests
+# make lint   style, types, import direction
+# make bench  the benchmarks, with their peers in an environment of their own
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.venv-bench/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --upgrade pip
+	.venv-bench/bin/python -m pip install --quiet -e '.[bench]'
+	touch $@
+
+bench: .venv-bench/.ready
+	.venv-bench/bin/python benchmarks/eager.py
+
+clean:
+	rm -rf $(VENV) .venv-bench build dist

@@ -1,0 +1,540 @@
+"""The transforms: functions in, functions out.
+
+Each is a thin composition of one interpreter (`trace/`), the argument handling of `arguments.py` and a tree. The
+`_run_*` functions do the work; the public ones check their options and return a `Transformed`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arguments import (
+    Results,
+    check_callable,
+    differentiable,
+    match_type,
+    name_of,
+    open_arguments,
+    output_leaf,
+    positions,
+    regroup,
+    replace,
+)
+from .core.bind import Traced
+from .core.errors import ArgumentError, DtypeError, ShapeError, boundary
+from .core.op import OPS
+from .core.tree import LEAF, Structure, flatten, flatten_like, leaf_names, map_leaves
+from .core.types import Type, Value, dtype_of, shape_of
+from .ops.broadcast import moveaxis, reshape
+from .trace.dual import Dual
+from .trace.tape import Node, Tape, backward
+from .transformed import Transformed
+from .vectorize import batch_apply
+
+Function = Callable[..., Any]
+
+
+# -- reverse mode -----------------------------------------------------------------------------------------------
+
+
+class _Recording:
+    """One run of a function on a tape: its result, and what is needed to go back."""
+
+    def __init__(
+        self, f: Function, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, has_aux: bool, transform: str
+    ) -> None:
+        self.f, self.transform = f, transform
+        self.indices, self.single = positions(argnums, len(args), transform)
+        self.inputs, self.structures, _ = open_arguments(args, self.indices, transform)
+        with Tape(transform) as tape:
+            leaves = [tape.leaf(x) for x in self.inputs]
+            self.nodes: list[Node] = [leaf.aux for leaf in leaves]
+            result = f(*replace(args, self.indices, self.structures, leaves), **kwargs)
+            del leaves
+        self.aux: Any = None
+        if has_aux:
+            result, aux = split_aux(result, f, transform)
+            self.aux = map_leaves(lambda x: x.value if tape.node(x) is not None else x, aux)
+        self.simple = tape.simple
+        parts, self.structure = flatten(result)
+        if result is None:
+            output_leaf(None, f, transform)
+        labels = leaf_names("", self.structure)
+        parts = [output_leaf(y, f, transform, label) for y, label in zip(parts, labels, strict=True)]
+        self.outputs = [y.value if tape.node(y) is not None else y for y in parts]
+        self.ends = [tape.node(y) for y in parts]
+
+    def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
+        """Cotangents of the inputs. The nodes stay, for another pull."""
+        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        return backward(seeds, self.nodes, simple=self.simple)
+
+    def pull_once(self, cotangents: Sequence[Value]) -> list[Value | None]:
+        """As `pull`, freeing the recording on the way."""
+        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        self.ends = []
+        return backward(seeds, self.nodes, simple=self.simple)
+
+    def hand_out(self, cotangents: Sequence[Value | None], *shared: Any) -> Any:
+        """Derivatives in the structure of the chosen arguments."""
+        results = Results(*shared)
+        groups = regroup(self.structures, [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)])
+        return groups[0] if self.single else tuple(groups)
+
+
+def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ArgumentError(
+            f"with has_aux=True, {name_of(f)} must return a pair (value, aux) for {transform}; "
+            f"it returned {type(result).__name__}"
+        )
+    return result
+
+
+def _scalar_output(recording: _Recording, holomorphic: bool) -> Value:
+    f, transform = recording.f, recording.transform
+    if recording.structure is not LEAF:
+        raise ShapeError(
+            f"{transform} needs a function with one scalar result, but {name_of(f)} returned {recording.structure}; "
+            "use has_aux=True for extra results, or jacobian"
+        )
+    (y,) = recording.outputs
+    if shape_of(y) != ():
+        raise ShapeError(
+            f"{transform} needs a scalar result, but {name_of(f)} returned shape {shape_of(y)}; sum it, or use jacobian, "
+            "elementwise_grad or vjp"
+        )
+    kind = dtype_of(y).kind
+    if kind == "c" and not holomorphic:
+        raise DtypeError(
+            f"{transform} needs a real result, but {name_of(f)} returned a complex one; use holomorphic=True if it is "
+            "holomorphic, or take np.real or np.abs"
+        )
+    if kind not in "fc":
+        raise DtypeError(f"{transform} needs a float result, but {name_of(f)} returned {dtype_of(y)}")
+    return y
+
+
+def _run_value_and_grad(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    argnums: Any,
+    has_aux: bool,
+    holomorphic: bool,
+    transform: str,
+    only_grad: bool,
+) -> Any:
+    recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
+    if holomorphic and any(dtype_of(x).kind != "c" for x in recording.inputs):
+        raise DtypeError(f"{transform} with holomorphic=True needs complex arguments; pass x.astype(complex)")
+    y = _scalar_output(recording, holomorphic)
+    seed = np.ones((), dtype_of(y))[()]
+    gradient = recording.hand_out(recording.pull_once([seed]), y)
+    if only_grad:
+        return (gradient, recording.aux) if has_aux else gradient
+    value = np.float64(y) if type(y) is float else y
+    return ((value, recording.aux) if has_aux else value), gradient
+
+
+def _choice(argnums: Any, argnum: Any) -> Any:
+    return argnums if argnum is None else argnum
+
+
+def grad(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
+    """The gradient of a function with a scalar result, by reverse mode.
+
+    >>> grad(lambda x, y: x**2 * y + y + 2, argnums=(0, 1))(3.0, 4.0)
+    (np.float64(24.0), np.float64(10.0))
+    """
+    check_callable(f, "grad")
+    return Transformed(
+        "grad", _run_value_and_grad, f, argnums=_choice(argnums, argnum), has_aux=has_aux, holomorphic=holomorphic, only_grad=True
+    )
+
+
+def value_and_grad(
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
+) -> Transformed:
+    """The value and the gradient together, for the price of the gradient."""
+    check_callable(f, "value_and_grad")
+    return Transformed(
+        "value_and_grad",
+        _run_value_and_grad,
+        f,
+        argnums=_choice(argnums, argnum),
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+        only_grad=False,
+    )
+
+
+class Pullback:
+    """The function that `vjp` returns: from cotangents of the result to those of the arguments."""
+
+    def __init__(self, recording: _Recording) -> None:
+        self._recording = recording
+        self._types = [Type.of(y) for y in recording.outputs]
+
+    @boundary
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        recording = self._recording
+        given = flatten_like(recording.structure, cotangent, "the cotangent")
+        labels = leaf_names("the cotangent", recording.structure)
+        seeds = [match_type(g, t, label) for g, t, label in zip(given, self._types, labels, strict=True)]
+        result = recording.hand_out(recording.pull(seeds), *seeds)
+        return (result,) if recording.single else result  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"<pullback of {name_of(self._recording.f)}>"
+
+
+def _private(x: Value) -> Value:
+    """A copy, so that what a pullback keeps is not changed by a later write to the user's array."""
+    return np.array(x) if isinstance(x, np.ndarray) else x
+
+
+@boundary
+def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The result of f, and the function that pulls cotangents back: v ↦ vᵀJ.
+
+    >>> y, pull = vjp(np.sin, 0.0)
+    >>> pull(2.0)
+    (np.float64(2.0),)
+    """
+    check_callable(f, "vjp")
+    if not primals:
+        raise ArgumentError("vjp needs at least one argument to differentiate: vjp(f, x)")
+    recording = _Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp")
+    out = recording.structure.unflatten([_private(y) for y in recording.outputs])
+    return (out, Pullback(recording), recording.aux) if has_aux else (out, Pullback(recording))
+
+
+# -- forward mode -----------------------------------------------------------------------------------------------
+
+
+def _push(
+    f: Function,
+    primals: Sequence[Any],
+    inputs: Sequence[Value],
+    structures: Sequence[Structure],
+    tangents: Sequence[Value | None],
+    has_aux: bool,
+    transform: str,
+) -> tuple[Structure, list[Value], list[Value | None], Any]:
+    """One forward pass: structure, primals and tangents of the result, and aux."""
+    with Dual(transform) as dual:
+        leaves = [x if t is None else Traced(dual, x, t) for x, t in zip(inputs, tangents, strict=True)]
+        result = f(*replace(primals, range(len(primals)), structures, leaves))
+    aux = None
+    if has_aux:
+        result, aux = split_aux(result, f, transform)
+        aux = map_leaves(lambda x: dual.split(x)[0], aux)
+    if result is None:
+        output_leaf(None, f, transform)
+    parts, structure = flatten(result)
+    pairs = [dual.split(output_leaf(y, f, transform, label)) for y, label in zip(parts, leaf_names("", structure), strict=True)]
+    return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
+
+
+@boundary
+def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
+    """The result of f and its derivative in the direction of the tangents: J·v, by forward mode.
+
+    >>> jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
+    (np.float64(12.0), np.float64(4.0))
+    """
+    check_callable(f, "jvp")
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise ArgumentError(
+                f"{what} of jvp is a tuple with one entry per argument, not {type(given).__name__}; write jvp(f, (x,), (v,))"
+            )
+    if len(primals) != len(tangents):
+        raise ShapeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
+    indices = range(len(primals))
+    inputs, structures, names = open_arguments(primals, indices, "jvp")
+    given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
+    pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
+    structure, ys, ts, aux = _push(f, primals, inputs, structures, pushed, has_aux, "jvp")
+    results = Results(*pushed)
+    out = structure.unflatten([np.float64(y) if type(y) is float else y for y in ys])
+    tangent = structure.unflatten([results.of(t, y) for t, y in zip(ts, ys, strict=True)])
+    return (out, tangent, aux) if has_aux else (out, tangent)
+
+
+class Pushforward:
+    """The function that `linearize` returns: from tangents of the arguments to those of the result."""
+
+    def __init__(self, structures: Sequence[Structure], types: Sequence[Type], structure: Structure, pull: _Recording) -> None:
+        self._structures, self._types, self._structure, self._pull = structures, types, structure, pull
+
+    @boundary
+    def __call__(self, *tangents: Any) -> Any:
+        if len(tangents) != len(self._structures):
+            raise ShapeError(f"the linear map takes {len(self._structures)} tangents, got {len(tangents)}")
+        given = [
+            t
+            for s, part, i in zip(self._structures, tangents, range(len(tangents)), strict=True)
+            for t in flatten_like(s, part, f"tangent {i}")
+        ]
+        seeds = [match_type(t, wanted, "a tangent") for t, wanted in zip(given, self._types, strict=True)]
+        results = Results(*seeds)
+        pulled = self._pull.pull(seeds)
+        return self._structure.unflatten([results.of(t, y) for t, y in zip(pulled, self._pull.inputs, strict=True)])
+
+
+@boundary
+def linearize(f: Function, *primals: Any) -> Any:
+    """The result of f at a point, and its derivative there as a function of tangents. f runs once.
+
+    The pullback is linear; pulling back through it gives the pushforward: forward mode from two reverse passes.
+    """
+    check_callable(f, "linearize")
+    recording = _Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize")
+
+    def pull(*cotangents: Any) -> Any:
+        pulled = recording.pull(cotangents)
+        return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
+
+    zeros = [np.zeros(shape_of(y), dtype_of(y)) for y in recording.outputs]
+    transposed = _Recording(pull, zeros, {}, tuple(range(len(zeros))), False, "linearize")
+    out = recording.structure.unflatten([_private(y) for y in recording.outputs])
+    return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)
+
+
+# -- Jacobians: a whole basis in one batched pass ---------------------------------------------------------------
+
+
+def _basis(xs: Sequence[Value]) -> list[Value]:
+    """The standard basis of all leaves together: for each leaf an array (total, *shape)."""
+    sizes = [math.prod(shape_of(x)) for x in xs]
+    total = sum(sizes)
+    result, start = [], 0
+    for x, n in zip(xs, sizes, strict=True):
+        block = np.zeros((total, n), dtype_of(x))
+        block[start : start + n] = np.eye(n)
+        result.append(block.reshape(total, *shape_of(x)))
+        start += n
+    return result
+
+
+def _split_axis(block: Value, xs: Sequence[Value], axis: int) -> list[Value]:
+    """Cut the basis axis of a result into one part per leaf, each with that leaf's shape."""
+    parts, start = [], 0
+    for x in xs:
+        n = math.prod(shape_of(x))
+        part = block[(slice(None),) * axis + (slice(start, start + n),)]
+        shape = shape_of(part)
+        parts.append(reshape(part, shape=shape[:axis] + shape_of(x) + shape[axis + 1 :]))
+        start += n
+    return parts
+
+
+def _or_zeros(t: Value | None, y: Value) -> Value:
+    return np.zeros(shape_of(y), dtype_of(y)) if t is None else t
+
+
+def _run_jacfwd(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
+) -> Any:
+    indices, single = positions(argnums, len(args), transform)
+    inputs, structures, _ = open_arguments(args, indices, transform)
+    _check_holomorphic(inputs, holomorphic, transform)
+    chosen = [args[i] for i in indices]
+    seen: dict[str, Any] = {}
+
+    def on_chosen(*parts: Any) -> Any:
+        full = list(args)
+        for i, part in zip(indices, parts, strict=True):
+            full[i] = part
+        return f(*full, **kwargs)
+
+    def push(*tangents: Value) -> Any:
+        structure, ys, ts, aux = _push(on_chosen, chosen, inputs, structures, tangents, has_aux, transform)
+        seen.update(structure=structure, ys=ys, aux=aux)
+        return [_or_zeros(t, y) for t, y in zip(ts, ys, strict=True)]
+
+    columns = batch_apply(push, _basis(inputs))
+    results = Results()
+    rows = []
+    for column in columns:
+        block = moveaxis(column, 0, len(shape_of(column)) - 1)
+        parts = [results.own(part) for part in _split_axis(block, inputs, len(shape_of(block)) - 1)]
+        groups = regroup(structures, parts)
+        rows.append(groups[0] if single else tuple(groups))
+    jacobian = seen["structure"].unflatten(rows)
+    return (jacobian, seen["aux"]) if has_aux else jacobian
+
+
+def _check_holomorphic(inputs: Sequence[Value], holomorphic: bool, transform: str) -> None:
+    kinds = {dtype_of(x).kind for x in inputs}
+    if holomorphic and kinds != {"c"}:
+        raise DtypeError(f"{transform} with holomorphic=True needs complex arguments; pass x.astype(complex)")
+    if not holomorphic and "c" in kinds:
+        raise DtypeError(
+            f"{transform} of complex arguments needs holomorphic=True; for a real function use grad, or split x into "
+            "x.real and x.imag"
+        )
+
+
+def _run_jacrev(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
+) -> Any:
+    recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
+    _check_holomorphic(recording.inputs, holomorphic, transform)
+    return _jacobian_by_rows(recording, has_aux)
+
+
+def _jacobian_by_rows(recording: _Recording, has_aux: bool) -> Any:
+    outputs, inputs = recording.outputs, recording.inputs
+
+    def pull(*cotangents: Value) -> list[Value]:
+        return [_or_zeros(g, x) for g, x in zip(recording.pull(cotangents), inputs, strict=True)]
+
+    blocks = batch_apply(pull, _basis(outputs))  # one per input leaf: (total outputs, *input shape)
+    results = Results()
+    by_output = list(zip(*[_split_axis(block, outputs, 0) for block in blocks], strict=True))
+    rows = []
+    for parts in by_output:
+        groups = regroup(recording.structures, [results.own(part) for part in parts])
+        rows.append(groups[0] if recording.single else tuple(groups))
+    jacobian = recording.structure.unflatten(rows)
+    return (jacobian, recording.aux) if has_aux else jacobian
+
+
+def _run_jacobian(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
+) -> Any:
+    indices, _ = positions(argnums, len(args), transform)
+    inputs, _, _ = open_arguments(args, indices, transform)
+    width = sum(math.prod(shape_of(x)) for x in inputs)
+    if width > 1:
+        recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
+        _check_holomorphic(recording.inputs, holomorphic, transform)
+        if sum(math.prod(shape_of(y)) for y in recording.outputs) <= width:
+            return _jacobian_by_rows(recording, has_aux)
+    return _run_jacfwd(f, args, kwargs, argnums, has_aux, holomorphic, transform)
+
+
+def _jacobian_transform(name: str, run: Function, f: Function, argnums: Any, has_aux: bool, holomorphic: bool) -> Transformed:
+    check_callable(f, name)
+    return Transformed(name, run, f, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+
+
+def jacfwd(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
+    """The Jacobian by forward mode, all columns in one pass: best for few inputs. Shape: result, then argument."""
+    return _jacobian_transform("jacfwd", _run_jacfwd, f, _choice(argnums, argnum), has_aux, holomorphic)
+
+
+def jacrev(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
+    """The Jacobian by reverse mode, all rows in one pass: best for few outputs. Shape: result, then argument."""
+    return _jacobian_transform("jacrev", _run_jacrev, f, _choice(argnums, argnum), has_aux, holomorphic)
+
+
+def jacobian(
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
+) -> Transformed:
+    """The Jacobian by the cheaper mode: reverse unless there are more outputs than inputs.
+
+    >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return _jacobian_transform("jacobian", _run_jacobian, f, _choice(argnums, argnum), has_aux, holomorphic)
+
+
+def hessian(
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
+) -> Transformed:
+    """The matrix of second derivatives, forward over reverse, all columns in one pass.
+
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 4.0]))
+    array([[8., 6.],
+           [6., 0.]])
+    """
+    chosen = _choice(argnums, argnum)
+    inner = grad(f, chosen, has_aux=has_aux, holomorphic=holomorphic)
+    return _jacobian_transform("hessian", _run_jacfwd, inner, chosen, has_aux, holomorphic)
+
+
+def _run_hvp(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
+    if len(args) < 2:
+        raise ArgumentError("hvp(f) takes the arguments of f and, last, the vector: hvp(f)(x, v)")
+    *primals, v = args
+    indices, single = positions(argnums, len(primals), transform)
+    gradient = grad(f, argnums)
+
+    def on_chosen(*parts: Any) -> Any:
+        full = list(primals)
+        for i, part in zip(indices, parts, strict=True):
+            full[i] = part
+        return gradient(*full, **kwargs)
+
+    return jvp(on_chosen, tuple(primals[i] for i in indices), (v,) if single else tuple(v))[1]
+
+
+def hvp(f: Function, argnums: Any = 0) -> Transformed:
+    """The Hessian times a vector, forward over reverse, without forming the Hessian: hvp(f)(x, v)."""
+    check_callable(f, "hvp")
+    return Transformed("hvp", _run_hvp, f, argnums=argnums)
+
+
+def _run_elementwise_grad(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
+    recording = _Recording(f, args, kwargs, argnums, False, transform)
+    seeds = [np.ones(shape_of(y), dtype_of(y))[()] for y in recording.outputs]
+    for y in recording.outputs:
+        if dtype_of(y).kind not in "fc":
+            raise DtypeError(f"elementwise_grad needs a float result, but {name_of(f)} returned {dtype_of(y)}")
+    return recording.hand_out(recording.pull_once(seeds))
+
+
+def elementwise_grad(f: Function, argnums: Any = 0, *, argnum: Any = None) -> Transformed:
+    """The derivative of a function that acts per element, such as a scalar function applied to an array.
+
+    >>> elementwise_grad(np.tanh)(np.zeros(2))
+    array([1., 1.])
+    """
+    check_callable(f, "elementwise_grad")
+    return Transformed("elementwise_grad", _run_elementwise_grad, f, argnums=_choice(argnums, argnum))
+
+
+def _run_derivative(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
+    indices, single = positions(argnums, len(args), transform)
+    if not single:
+        raise ArgumentError("derivative is taken with respect to one scalar argument; use grad or jacobian for several")
+    (i,) = indices
+    x = differentiable(args[i], f"argument {i}", transform)
+    if shape_of(x) != ():
+        raise ShapeError(
+            f"derivative needs a scalar argument, but argument {i} has shape {shape_of(x)}; use elementwise_grad or jacobian"
+        )
+
+    def of_one(part: Any) -> Any:
+        return f(*args[:i], part, *args[i + 1 :], **kwargs)
+
+    one = np.ones((), dtype_of(x))[()]
+    return jvp(of_one, (x,), (one,))[1]
+
+
+def derivative(f: Function, argnums: int = 0, *, argnum: Any = None) -> Transformed:
+    """f′ of a function of one scalar, by forward mode; nest it for higher orders.
+
+    >>> derivative(derivative(np.sin))(0.5) == -np.sin(0.5)
+    np.True_
+    """
+    check_callable(f, "derivative")
+    return Transformed("derivative", _run_derivative, f, argnums=_choice(argnums, argnum))
+
+
+# -- constants --------------------------------------------------------------------------------------------------
+
+
+def stop_gradient(x: Any) -> Any:
+    """The value of x as a constant: its derivative is zero in every mode. Works on containers."""
+    op = OPS["stop_gradient"]
+    return map_leaves(lambda leaf: op(leaf) if isinstance(leaf, Traced) else leaf, x)

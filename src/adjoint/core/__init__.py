@@ -1,0 +1,1 @@
+"""The vocabulary: types, ops, traced values, trees of arrays, errors. Imports nothing of ours."""

@@ -1,0 +1,121 @@
+"""Which interpreter runs an op.
+
+A transform runs the user's function on `Traced` values. Each carries the `Trace` that made it; a trace made
+later is nested deeper and has a higher level, so the highest level among the arguments runs the op first and
+hands the values below to the next. With no traced argument the op's NumPy implementation runs.
+
+    grad(lambda x: jvp(f, (x,), (v,))[1])(3.0)     # the jvp trace (inner) sees x before the grad trace does
+
+Levels never repeat: a perturbation of one transform cannot be mistaken for that of another.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import LeakError
+
+if TYPE_CHECKING:
+    from .op import Op
+
+_levels = itertools.count(1)
+
+#: How many transforms surround the running code; `adjoint.numpy` makes trackable arrays when there are any.
+depth: ContextVar[int] = ContextVar("adjoint_depth", default=0)
+
+
+class Trace:
+    """An interpreter of ops: one per call of a transform."""
+
+    __slots__ = ("closed", "level", "name", "token")
+
+    def __init__(self, name: str, level: int | None = None) -> None:
+        self.name = name  # of the transform, for messages
+        self.level = next(_levels) if level is None else level
+        self.closed = False
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def shape(self, x: Traced) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def allow_write(self, x: Traced) -> None:
+        """Raise if the array x may not change in place."""
+
+    def __enter__(self) -> Any:
+        self.token = depth.set(depth.get() + 1)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.closed = True
+        depth.reset(self.token)
+
+    def leaked(self) -> LeakError:
+        return LeakError(
+            f"a value traced by {self.name} was used after {self.name} had returned: it was kept in a global, a closure or "
+            "an attribute. Return it from the function instead (has_aux=True for extra results), or keep "
+            "ad.stop_gradient(value)"
+        )
+
+
+class Fresh(Trace):
+    """Runs ops on arrays that `adjoint.numpy` made inside a transform and that hold no traced element so far.
+
+    They are Traced so that `a = np.zeros(3); a[0] = x` can write x into them later; until then they are numbers.
+    """
+
+    __slots__ = ()
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        y = op.impl(*[a.value if isinstance(a, Traced) else a for a in args], **params)
+        return tuple(map(fresh, y)) if op.many else fresh(y)
+
+    def shape(self, x: Traced) -> tuple[int, ...]:
+        return x.value.shape  # type: ignore[no-any-return]
+
+
+FRESH = Fresh("adjoint.numpy", 0)
+
+
+def fresh(y: Any) -> Any:
+    """A new array as one that traced values can be written into; anything but a float array stays as it is."""
+    return Traced(FRESH, y, None) if isinstance(y, np.ndarray) and y.dtype.kind in "fc" else y
+
+
+def settled(x: Any) -> Any:
+    """The plain array of a fresh one; any other value as it is."""
+    return x.value if isinstance(x, Traced) and x.by is FRESH else x
+
+
+class Traced:
+    """A value seen by a trace: `value` is what lies below it, `aux` what the trace adds (a node, a tangent).
+
+    The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols.
+    """
+
+    __slots__ = ("__weakref__", "aux", "by", "value")
+
+    def __init__(self, trace: Trace, value: Any, aux: Any) -> None:
+        self.by = trace
+        self.value = value
+        self.aux = aux
+
+
+def bind(op: Op, /, *args: Any, **params: Any) -> Any:
+    """Run an op: arrays are positional, metadata is keyword."""
+    top = None
+    for a in args:
+        if isinstance(a, Traced):
+            trace = a.by
+            if top is None or trace.level > top.level:
+                top = trace
+    if top is None:
+        return op.impl(*args, **params)
+    if top.closed:
+        raise top.leaked()
+    return top.process(op, args, params)

@@ -1,0 +1,144 @@
+"""An operation: its name, its NumPy implementation, and the one declaration of its derivative.
+
+The kinds differ in what that declaration is. `derive.py` turns it into a JVP, a VJP, a batched form
+and a type rule; nothing here computes a derivative.
+
+============  ==================================  ==================================================
+kind          declares                            meaning
+============  ==================================  ==================================================
+Elementwise   `partials(y, *xs)`                  one number in, one number out, per element
+Linear        `transpose(g, *xs, **params)`       f(ax + by) = a f(x) + b f(y)
+Multilinear   `transpose`, one per argument       linear in each argument by itself
+Opaque        `jvp` and `vjp`                     anything else; may return several arrays
+Constant      nothing                             piecewise constant: the derivative is zero
+============  ==================================  ==================================================
+
+A composite is a plain function written in other ops, so it needs no class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from .bind import bind
+
+Rule = Callable[..., Any]
+
+
+class Case(NamedTuple):
+    """One sample for the generated tests: shapes (or ready arrays) of the arguments, and parameters."""
+
+    args: tuple[Any, ...]
+    params: dict[str, Any]
+
+
+def case(*args: Any, **params: Any) -> Case:
+    """A test sample: a tuple of ints is a shape to draw from the op's domain, the rest is used as it is."""
+    return Case(args, params)
+
+
+class Op:
+    """A named operation. Calling it runs it under whatever interpreters its arguments carry."""
+
+    kind = "op"
+
+    def __init__(
+        self,
+        name: str,
+        impl: Callable[..., Any],
+        *,
+        batch: Rule | None = None,
+        domain: Any = (-2.0, 2.0),
+        cases: Iterable[Case] = (),
+        doc: str = "",
+        complex_domain: bool = False,
+        many: bool = False,
+        into: Rule | None = None,
+    ) -> None:
+        self.name = name
+        self.impl = impl
+        self.batch = batch
+        self.domain = domain
+        self.cases = tuple(cases)
+        self.many = many  # returns a tuple of arrays
+        self.into = into  # adds the transpose to an array in place, touching only what it must
+        self.complex_domain = complex_domain  # the tests draw complex samples too
+        self.doc = doc
+        self.derived: dict[Any, Any] = {}  # what derive.py has worked out, kept per question
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return bind(self, *args, **params)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} op {self.name!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _lookup, (self.name,)
+
+
+class Elementwise(Op):
+    """Applied per element with NumPy broadcasting; `partials(y, *xs)` returns one partial per argument."""
+
+    kind = "elementwise"
+
+    def __init__(self, name: str, impl: Callable[..., Any], partials: Any, arity: int, **options: Any) -> None:
+        super().__init__(name, impl, **options)
+        self.partials = partials
+        self.arity = arity
+
+
+class Linear(Op):
+    """Linear in the arguments that have a transpose, all together; other arguments are data (an index, a mask).
+
+    `transposes[i](g, *xs, **params)` gets the *types* of the linear arguments and the values of the rest. With
+    `together`, one rule returns the cotangents of all arguments, which are all linear (concatenate, stack).
+    """
+
+    kind = "linear"
+
+    def __init__(self, name: str, impl: Callable[..., Any], transposes: Any, *, together: bool = False, **options: Any) -> None:
+        super().__init__(name, impl, **options)
+        self.transposes = transposes
+        self.together = together
+
+
+class Multilinear(Linear):
+    """Linear in each argument alone. `transposes[i]` gets the type of argument i and the values of the others."""
+
+    kind = "multilinear"
+
+
+class Opaque(Op):
+    """Brings its own `jvp(tangents, y, *xs, **params)` and `vjp(g, y, *xs, **params)`.
+
+    A tangent is None where an argument is constant; a cotangent returned as None contributes nothing.
+    """
+
+    kind = "opaque"
+
+    def __init__(self, name: str, impl: Callable[..., Any], jvp: Rule | None, vjp: Rule | None, **options: Any) -> None:
+        super().__init__(name, impl, **options)
+        self.jvp = jvp
+        self.vjp = vjp
+
+
+class Constant(Op):
+    """Piecewise constant: comparisons, floor, sign, argmax. The result is a plain value."""
+
+    kind = "constant"
+
+
+OPS: dict[str, Op] = {}
+
+
+def register(op: Op) -> Op:
+    """Enter an op in the table. Names are unique: a second op of one name is refused."""
+    if op.name in OPS:
+        raise ValueError(f"an op named {op.name!r} exists already")
+    OPS[op.name] = op
+    return op
+
+
+def _lookup(name: str) -> Op:
+    return OPS[name]

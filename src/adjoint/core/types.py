@@ -1,0 +1,91 @@
+"""What is known of a value without its numbers: its shape and its dtype."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Shape = tuple[int, ...]
+Value = Any  # a NumPy array or scalar, a Python number, or a traced value
+
+_PYTHON = {bool: np.dtype(bool), int: np.dtype(int), float: np.dtype(float), complex: np.dtype(complex)}
+
+
+class Type(NamedTuple):
+    """Shape and dtype.
+
+    >>> Type.of(np.ones((2, 3), np.float32))
+    float32[2,3]
+    """
+
+    shape: Shape
+    dtype: np.dtype[Any]
+
+    @staticmethod
+    def of(value: Value) -> Type:
+        return Type(shape_of(value), dtype_of(value))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
+
+def shape_of(value: Value) -> Shape:
+    try:
+        return value.shape  # type: ignore[no-any-return]
+    except AttributeError:
+        return ()
+
+
+def ndim_of(value: Value) -> int:
+    return len(shape_of(value))
+
+
+def dtype_of(value: Value) -> np.dtype[Any]:
+    try:
+        return value.dtype  # type: ignore[no-any-return]
+    except AttributeError:
+        return _PYTHON[type(value)]
+
+
+def is_inexact(dtype: np.dtype[Any]) -> bool:
+    """Float or complex: the dtypes that carry a derivative."""
+    return dtype.kind in "fc"
+
+
+def canonical_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """Non-negative axes; None means all of them. Raises NumPy's own AxisError.
+
+    >>> canonical_axes((-1, 0), 3)
+    (2, 0)
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    result = tuple(canonical_axis(a, ndim) for a in axes)
+    if len(set(result)) != len(result):
+        raise ValueError("repeated axis")
+    return result
+
+
+def canonical_axis(axis: int, ndim: int) -> int:
+    """One non-negative axis."""
+    try:
+        index = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"an axis is an integer, not {type(axis).__name__}") from None
+    if not -ndim <= index < ndim:
+        raise np.exceptions.AxisError(index, ndim)
+    return index % ndim

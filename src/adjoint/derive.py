@@ -1,0 +1,376 @@
+"""From an op's one declaration to its JVP, VJP, batched form and type rule. The only place that does.
+
+    sin = elementwise("sin", np.sin, partials=lambda y, x: (cos(x),))
+
+    jvp   t ↦ t · cos(x)             push(sin, y, (x,), (t,), {})
+    vjp   g ↦ g · cos(x)             plan(sin, 1, 0b1).pull(g, saved, types, {})
+    saves x, and not y               plan(sin, 1, 0b1).keep == (DROP, VALUE)
+
+`partials` is traced once per op: each partial becomes a function of its own, so that only those that are wanted
+are computed, and it is known which values they need. A tape saves those and no others.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .core.bind import Trace, Traced, bind
+from .core.errors import UnsupportedError
+from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque
+from .core.types import Type, Value, ndim_of, shape_of
+from .ops.broadcast import align_all, fit, settle, zeros_of
+from .ops.elementwise import chain
+
+DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value, its type only
+
+
+class Partial(NamedTuple):
+    """One partial derivative, as a number if it is constant, else as a function of (y, *xs).
+
+    `needs` tells which of y, x0, x1, … it reads. `lines` is the function's body: assignments that end in `result`,
+    with the names in `scope`; empty for a rule that could not be traced.
+    """
+
+    number: float | None
+    function: Callable[..., Any]
+    needs: tuple[bool, ...]
+    lines: tuple[str, ...] = ()
+    result: str = ""
+    scope: dict[str, Any] = {}  # noqa: RUF012 - never written to
+
+
+# -- partials: traced once, split per argument ------------------------------------------------------------------
+
+
+class _Probe(Trace):
+    """Records the ops that `partials` applies, to split it into one function per argument."""
+
+    __slots__ = ("equations",)
+
+    def __init__(self) -> None:
+        super().__init__("derive")
+        self.equations: list[tuple[Op, tuple[Any, ...], dict[str, Any]]] = []
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Traced:
+        self.equations.append((op, args, params))
+        return Traced(self, None, len(self.equations) - 1)
+
+    def shape(self, x: Traced) -> tuple[int, ...]:
+        raise UnsupportedError("partials may not depend on the shape of an argument; declare the op as opaque")
+
+
+def _calls_itself(function: Callable[..., Any]) -> bool:
+    """Whether an implementation already dispatches on traced values: a ufunc or an operator."""
+    return isinstance(function, np.ufunc) or getattr(function, "__module__", "") == "_operator"
+
+
+def split(op: Elementwise) -> tuple[Partial, ...]:
+    """The partials of an op, one by one."""
+    if "partials" not in op.derived:
+        op.derived["partials"] = _split(op)
+    return op.derived["partials"]  # type: ignore[no-any-return]
+
+
+def _split(op: Elementwise) -> tuple[Partial, ...]:
+    rule, count = op.partials, op.arity + 1
+    if isinstance(rule, tuple):
+        return tuple(Partial(None, part, used_arguments(part, count)) for part in rule)
+    probe = _Probe()
+    inputs = [Traced(probe, None, -1 - i) for i in range(count)]
+    try:
+        outputs = rule(*inputs)
+    except Exception:
+        # A rule that looks at its values (a branch, a foreign function) is run whole and saves everything it names.
+        needs = used_arguments(rule, count)
+        return tuple(Partial(None, _pick(rule, i), needs) for i in range(op.arity))
+    if not isinstance(outputs, tuple) or len(outputs) != op.arity:
+        raise UnsupportedError(f"partials of {op.name!r} must return a tuple of {op.arity}, one for each argument")
+    return tuple(_emit(probe, output, count) for output in outputs)
+
+
+def _pick(rule: Callable[..., Any], i: int) -> Callable[..., Any]:
+    return lambda *values: rule(*values)[i]
+
+
+def _emit(probe: _Probe, output: Any, count: int) -> Partial:
+    """Write the equations that lead to one output as a Python function."""
+    names = argument_names(count)
+    if not isinstance(output, Traced):
+        number = output if isinstance(output, (int, float)) else None
+        return Partial(number, lambda *values: output, (False,) * count)
+    scope: dict[str, Any] = {}
+    lines: list[str] = []
+    needs = [False] * count
+    wanted, order = {output.aux}, []
+    for index in range(len(probe.equations) - 1, -1, -1):
+        if index in wanted:
+            order.append(index)
+            wanted.update(a.aux for a in probe.equations[index][1] if isinstance(a, Traced))
+
+    def name_of(value: Any) -> str:
+        if isinstance(value, Traced):
+            if value.aux >= 0:
+                return f"v{value.aux}"
+            needs[-1 - value.aux] = True
+            return names[-1 - value.aux]
+        if type(value) in (int, float) and np.isfinite(value):
+            return repr(value)
+        key = f"k{len(scope)}"
+        scope[key] = value
+        return key
+
+    for index in reversed(order):
+        op, args, params = probe.equations[index]
+        scope[f"f{index}"] = op.impl if _calls_itself(op.impl) else op
+        options = [f"{key}={name_of(value)}" for key, value in params.items()]
+        lines.append(f"v{index} = f{index}({', '.join([*map(name_of, args), *options])})")
+    result = name_of(output)
+    function = define("partial", names, [*lines, f"return {result}"], dict(scope))
+    return Partial(None, function, tuple(needs), tuple(lines), result, scope)
+
+
+def argument_names(count: int) -> list[str]:
+    return ["y", *(f"x{i}" for i in range(count - 1))]
+
+
+def define(name: str, arguments: Sequence[str], lines: Sequence[str], scope: dict[str, Any]) -> Callable[..., Any]:
+    """A Python function from its lines."""
+    source = f"def {name}({', '.join(arguments)}):\n" + "".join(f"    {line}\n" for line in lines)
+    exec(compile(source, f"<adjoint {name}>", "exec"), scope)
+    return scope[name]  # type: ignore[no-any-return]
+
+
+def used_arguments(rule: Callable[..., Any], count: int) -> tuple[bool, ...]:
+    """Which of the first `count` arguments a Python function reads at all (all, where that cannot be told)."""
+    code = getattr(rule, "__code__", None)
+    if code is None or code.co_flags & inspect.CO_VARARGS or code.co_argcount < count:
+        return (True,) * count
+    read = {i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD_")} | set(code.co_cellvars)
+    return tuple(name in read for name in code.co_varnames[:count])
+
+
+# -- forward: push tangents -------------------------------------------------------------------------------------
+
+
+def strong(x: Value) -> Value:
+    """A Python number as a NumPy scalar, so that 1/0 is inf inside a rule."""
+    return np.float64(x) if type(x) is float else x
+
+
+def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Value | None:
+    """The tangent of the result; None stands for a tangent that is zero throughout."""
+    if isinstance(op, Elementwise):
+        total = None
+        values = [strong(y), *map(strong, xs)]
+        for t, partial in zip(ts, split(op), strict=True):
+            if t is not None and partial.number != 0:
+                term = _times(t, partial, values, params)
+                total = term if total is None else total + term
+        return None if total is None else settle(total, y)
+    if isinstance(op, Multilinear):
+        terms = [bind(op, *xs[:i], t, *xs[i + 1 :], **params) for i, t in enumerate(ts) if t is not None]
+        return settle(_total(terms), y)
+    if isinstance(op, Linear):
+        rules = _transposes(op, len(xs))
+        if not any(t is not None for t in ts):
+            return None
+        filled = [x if rule is None else _or_zeros(t, x) for rule, t, x in zip(rules, ts, xs, strict=True)]
+        return settle(bind(op, *filled, **params), y)
+    if isinstance(op, Opaque):
+        if op.jvp is None:
+            raise UnsupportedError(f"no forward rule for {op.name!r}; declare jvp=, or use reverse mode")
+        return op.jvp(ts, y, *xs, **params)
+    return None
+
+
+def _or_zeros(t: Value | None, x: Value) -> Value:
+    return zeros_of(Type.of(x)) if t is None else t
+
+
+def _total(terms: Sequence[Value]) -> Value:
+    result = terms[0]
+    for term in terms[1:]:
+        result = result + term
+    return result
+
+
+def _times(g: Value, partial: Partial, values: Sequence[Value], params: dict[str, Any]) -> Value:
+    number = partial.number
+    if number is None:
+        return chain(g, partial.function(*values, **params))
+    return g if number == 1 else -g if number == -1 else g * number
+
+
+# -- reverse: pull cotangents -----------------------------------------------------------------------------------
+
+
+Pull = Callable[[Any, tuple[Any, ...], Sequence[Any], dict[str, Any]], Sequence[Any]]
+
+
+class Plan(NamedTuple):
+    """What reverse mode does for one op and one choice of differentiated arguments.
+
+    keep    what to save of (y, x0, x1, …): DROP, VALUE or TYPE
+    pull    (g, saved, types, params) ↦ the cotangents of the differentiated arguments, in order
+    quick   the same for plain arrays, with ordinary products: a zero cotangent times an infinite partial is nan
+            there, so whoever calls it looks for nan in the end
+    """
+
+    keep: tuple[int, ...]
+    pull: Pull
+    quick: Pull
+
+
+def plan(op: Op, count: int, mask: int) -> Plan:
+    """The plan for an op of `count` arguments, of which those in `mask` (a bit each) are differentiated."""
+    key = (count, mask)
+    found = op.derived.get(key)
+    if found is None:
+        found = _plan(op, count, [i for i in range(count) if mask >> i & 1])
+        if count <= 4:  # a long concatenation has too many masks to remember
+            op.derived[key] = found
+    return found  # type: ignore[no-any-return]
+
+
+def _plan(op: Op, count: int, wanted: list[int]) -> Plan:
+    if isinstance(op, Elementwise):
+        return _elementwise_plan(op, wanted)
+    if isinstance(op, Linear):
+        return _linear_plan(op, count, wanted)
+    if isinstance(op, Opaque):
+        return _opaque_plan(op, count, wanted)
+    raise UnsupportedError(f"{op.name!r} has no derivative")
+
+
+def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
+    partials = [split(op)[i] for i in wanted]
+    keep = tuple(map(int, np.any([p.needs for p in partials], axis=0)))
+
+    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        return [
+            None if partial.number == 0 else fit(_times(g, partial, saved, params), t)
+            for partial, t in zip(partials, types, strict=True)
+        ]
+
+    traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
+    return Plan(keep, pull, _quick_pull(op, partials) if traced else pull)
+
+
+def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
+    """The pull of an elementwise op as one straight piece of Python: no dispatch, no calls but NumPy's.
+
+    For `mul`: c0 = g * x1; c1 = g * x0; each is summed or cast by `fit` if its type is not that of its argument.
+    """
+    lines = [f"{', '.join(argument_names(op.arity + 1))} = saved"]
+    scope: dict[str, Any] = {"fit": fit}
+    for i, partial in enumerate(partials):
+        if partial.number is not None:
+            product = {0.0: "None", 1.0: "g", -1.0: "-g"}.get(partial.number, f"g * {partial.number!r}")
+        else:
+            # Partials of one op share their equations' names: an equation of both is written twice, harmlessly.
+            lines.extend(line for line in partial.lines if line not in lines)
+            scope.update(partial.scope)
+            product = f"g * {partial.result}"
+        lines.append(f"c{i} = {product}")
+        if partial.number != 0:
+            lines.append(f"t = types[{i}]")
+            lines.append(f"if c{i}.shape != t.shape or c{i}.dtype is not t.dtype: c{i} = fit(c{i}, t)")
+    results = ", ".join(f"c{i}" for i in range(len(partials)))
+    return define("pull", ["g", "saved", "types", "params"], [*lines, f"return ({results},)"], scope)
+
+
+def _transposes(op: Linear, count: int) -> tuple[Callable[..., Any] | None, ...]:
+    rule = op.transposes
+    if op.together:
+        return (rule,) * count
+    if isinstance(rule, tuple):
+        # The last entry serves all further arguments (an index with any number of arrays).
+        return rule[:count] + (rule[-1],) * (count - len(rule))
+    if count == 1:
+        return (rule,)
+    return tuple(_indexed(rule, i) for i in range(count))
+
+
+def _indexed(rule: Callable[..., Any], i: int) -> Callable[..., Any]:
+    return lambda *args, **params: rule(*args, index=i, **params)
+
+
+def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
+    rules = _transposes(op, count)
+    if op.together:
+        return _together_plan(op, count, wanted)
+    chosen = [(i, rules[i]) for i in wanted]
+    for i, rule in chosen:
+        if rule is None:
+            raise UnsupportedError(f"{op.name!r} has no derivative with respect to its argument {i}")
+    by_itself = isinstance(op, Multilinear)
+    keep = [DROP]
+    for j in range(count):
+        if rules[j] is None or (by_itself and any(i != j for i in wanted)):
+            keep.append(VALUE)
+        else:
+            keep.append(DROP if wanted == [j] else TYPE)  # a lone argument's type comes with the call
+
+    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        result = []
+        for (i, rule), t in zip(chosen, types, strict=True):
+            operands = list(saved[1:])
+            operands[i] = t
+            result.append(fit(rule(g, *operands, **params), t))  # type: ignore[misc]
+        return result
+
+    return Plan(tuple(keep), pull, pull)
+
+
+def _together_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
+    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        cotangents = op.transposes(g, *saved[1:], **params)
+        return [fit(cotangents[i], t) for i, t in zip(wanted, types, strict=True)]
+
+    return Plan((DROP, *(TYPE,) * count), pull, pull)
+
+
+def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
+    rule = op.vjp
+    if rule is None:
+        raise UnsupportedError(f"no reverse rule for {op.name!r}; declare vjp=, or use forward mode")
+    keep = tuple(map(int, used_arguments(rule, count + 2)[1:]))
+
+    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        cotangents = rule(g, *saved, **params)
+        chosen = [cotangents[i] for i in wanted]
+        return [c if c is None else fit(c, t) for c, t in zip(chosen, types, strict=True)]
+
+    return Plan(keep, pull, pull)
+
+
+# -- batched form and type rule ---------------------------------------------------------------------------------
+
+
+def batched(op: Op, flags: tuple[bool, ...], args: Sequence[Value], params: dict[str, Any]) -> Value:
+    """Run an op on values of which some (`flags`) carry a batch axis in front; the result carries one too."""
+    if op.batch is not None:
+        return op.batch(flags, *args, **params)
+    if isinstance(op, (Elementwise, Constant)):
+        ndim = max(ndim_of(x) - flag for x, flag in zip(args, flags, strict=True))
+        if any(flag and ndim_of(x) <= ndim for x, flag in zip(args, flags, strict=True)):
+            args = align_all(flags, tuple(args))
+        return bind(op, *args, **params)
+    raise UnsupportedError(f"no batching rule for {op.name!r}; wrap it in ad.map or declare batch=")
+
+
+def type_rule(op: Op, types: Sequence[Type], params: dict[str, Any]) -> Any:
+    """The type of the result, found by running the batched form on a batch of no examples: it costs nothing."""
+    args = [np.empty((0, *t.shape), t.dtype) for t in types]
+    result = batched(op, (True,) * len(args), args, params)
+    if op.many:
+        return tuple(Type(shape_of(part)[1:], part.dtype) for part in result)
+    return Type(shape_of(result)[1:], result.dtype)
+
+
+__all__ = ["DROP", "TYPE", "VALUE", "Partial", "Plan", "batched", "plan", "push", "split", "strong", "type_rule"]

@@ -1,0 +1,148 @@
+"""NumPy's ufuncs, each by the op that stands for it, or written in other ops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.types import Value, dtype_of
+from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
+from .table import UFUNCS, implements
+
+UFUNCS.update(
+    {
+        np.add: ops.add,
+        np.subtract: ops.sub,
+        np.multiply: ops.mul,
+        np.divide: ops.div,
+        np.negative: ops.neg,
+        np.positive: ops.pos,
+        np.square: ops.square,
+        np.reciprocal: ops.reciprocal,
+        np.sqrt: ops.sqrt,
+        np.cbrt: ops.cbrt,
+        np.exp: ops.exp,
+        np.exp2: ops.exp2,
+        np.expm1: ops.expm1,
+        np.log: ops.log,
+        np.log2: ops.log2,
+        np.log10: ops.log10,
+        np.log1p: ops.log1p,
+        np.logaddexp: ops.logaddexp,
+        np.logaddexp2: ops.logaddexp2,
+        np.sin: ops.sin,
+        np.cos: ops.cos,
+        np.tan: ops.tan,
+        np.arcsin: ops.arcsin,
+        np.arccos: ops.arccos,
+        np.arctan: ops.arctan,
+        np.sinh: ops.sinh,
+        np.cosh: ops.cosh,
+        np.tanh: ops.tanh,
+        np.arcsinh: ops.arcsinh,
+        np.arccosh: ops.arccosh,
+        np.arctanh: ops.arctanh,
+        np.arctan2: ops.arctan2,
+        np.hypot: ops.hypot,
+        np.deg2rad: ops.deg2rad,
+        np.radians: ops.deg2rad,
+        np.rad2deg: ops.rad2deg,
+        np.degrees: ops.rad2deg,
+        np.maximum: ops.maximum,
+        np.minimum: ops.minimum,
+        np.fmax: ops.fmax,
+        np.fmin: ops.fmin,
+        np.remainder: ops.remainder,
+        np.fmod: ops.fmod,
+        np.conjugate: shapes.conj,
+        np.equal: ops.equal,
+        np.not_equal: ops.not_equal,
+        np.less: ops.less,
+        np.less_equal: ops.less_equal,
+        np.greater: ops.greater,
+        np.greater_equal: ops.greater_equal,
+        np.signbit: ops.signbit,
+        np.floor: ops.floor,
+        np.ceil: ops.ceil,
+        np.trunc: ops.trunc,
+        np.rint: ops.rint,
+        np.floor_divide: ops.floor_divide,
+        np.isnan: ops.isnan,
+        np.isinf: ops.isinf,
+        np.isfinite: ops.isfinite,
+        np.logical_and: ops.logical_and,
+        np.logical_or: ops.logical_or,
+        np.logical_xor: ops.logical_xor,
+        np.logical_not: ops.logical_not,
+        np.bitwise_and: ops.bitwise_and,
+        np.bitwise_or: ops.bitwise_or,
+        np.bitwise_xor: ops.bitwise_xor,
+        np.invert: ops.invert,
+        np.spacing: ops.spacing,
+    }
+)
+
+
+@implements(np.power)
+def power(a: Value, b: Value) -> Value:
+    """a**b; a small whole exponent that is a plain number takes a shorter way."""
+    if type(b) in (int, float):
+        if b == 2:
+            return ops.square(a)
+        if b == 1:
+            return ops.pos(a)
+    return ops.power(a, b)
+
+
+@implements(np.float_power)
+def float_power(a: Value, b: Value) -> Value:
+    kind = np.result_type(dtype_of(a), dtype_of(b)).kind
+    wide = np.dtype(complex if kind == "c" else float)
+    return power(shapes.cast(a, dtype=wide) if dtype_of(a) != wide else a, b)
+
+
+@implements(np.absolute)
+def absolute(x: Value) -> Value:
+    if dtype_of(x).kind == "c":
+        return ops.hypot(shapes.real(x), shapes.imag(x))
+    return ops.absolute(x)
+
+
+@implements(np.fabs)
+def fabs(x: Value) -> Value:
+    return ops.absolute(x)
+
+
+@implements(np.sign)
+def sign(x: Value) -> Value:
+    if dtype_of(x).kind == "c":
+        return ops.safe_ratio(x, absolute(x))
+    return ops.sign(x)
+
+
+@implements(np.copysign)
+def copysign(a: Value, b: Value) -> Value:
+    size = absolute(a)
+    return shapes.where(ops.signbit(b), -size, size)
+
+
+@implements(np.heaviside)
+def heaviside(x: Value, at_zero: Value) -> Value:
+    step = shapes.where(ops.isnan(x), np.nan, 1.0 * ops.greater(x, 0))
+    return shapes.where(ops.equal(x, 0), at_zero, step)
+
+
+@implements(np.ldexp)
+def ldexp(x: Value, n: Value) -> Value:
+    return x * np.ldexp(1.0, n)
+
+
+@implements(np.divmod)
+def divmod_(a: Value, b: Value) -> tuple[Value, Value]:
+    return ops.floor_divide(a, b), ops.remainder(a, b)
+
+
+@implements(np.modf)
+def modf(x: Value) -> tuple[Value, Value]:
+    whole = ops.trunc(x)
+    return x - whole, whole

@@ -1,0 +1,146 @@
+"""Products with NumPy's signatures: dot, matmul, tensordot, einsum and their relatives."""
+
+from __future__ import annotations
+
+import math
+import string
+from typing import Any
+
+import numpy as np
+
+from ..core.types import Value, canonical_axis, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import linalg
+from .reduce import sum as sum_
+from .shape import moveaxis, ravel
+from .table import implements, lift
+from .ufunc import deliver
+
+
+@implements(np.matmul)
+def matmul(a: Any, b: Any) -> Value:
+    return linalg.matmul(lift(a), lift(b))
+
+
+@implements(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Value:
+    a, b = lift(a), lift(b)
+    na, nb = ndim_of(a), ndim_of(b)
+    if na == 0 or nb == 0:
+        y = a * b
+    elif nb <= 2:
+        y = linalg.matmul(a, b)
+    else:
+        y = tensordot(a, b, ((na - 1,), (nb - 2,)))
+    return deliver(y, out)
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any, /) -> Value:
+    a, b = lift(a), lift(b)
+    if ndim_of(a) == 0 or ndim_of(b) == 0:
+        return a * b
+    return tensordot(a, b, ((ndim_of(a) - 1,), (ndim_of(b) - 1,)))
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Value:
+    return deliver(linalg.column(ravel(a)) * linalg.row(ravel(b)), out)
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any, /) -> Value:
+    return linalg.matmul(shapes.conj(ravel(a)), ravel(b))
+
+
+@implements(np.vecdot)
+def vecdot(x1: Any, x2: Any, axis: int = -1, out: Any = None) -> Value:
+    a, b = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    return deliver(sum_(shapes.conj(a) * b, axis=-1), out)
+
+
+@implements(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Value:
+    a, b = lift(a), lift(b)
+    na, nb = ndim_of(a), ndim_of(b)
+    if isinstance(axes, (int, np.integer)):
+        left, right = list(range(na - int(axes), na)), list(range(int(axes)))
+    else:
+        first, second = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
+        left, right = [canonical_axis(int(x), na) for x in first], [canonical_axis(int(x), nb) for x in second]
+    sa, sb = shape_of(a), shape_of(b)
+    if [sa[i] for i in left] != [sb[i] for i in right]:
+        raise ValueError("shape-mismatch for sum")
+    rest_a = [i for i in range(na) if i not in left]
+    rest_b = [i for i in range(nb) if i not in right]
+    k = math.prod(sa[i] for i in left)
+    outer_a, outer_b = tuple(sa[i] for i in rest_a), tuple(sb[i] for i in rest_b)
+    flat_a = shapes.reshape(shapes.transpose(a, axes=(*rest_a, *left)), shape=(math.prod(outer_a), k))
+    flat_b = shapes.reshape(shapes.transpose(b, axes=(*right, *rest_b)), shape=(k, math.prod(outer_b)))
+    return shapes.reshape(linalg.matmul(flat_a, flat_b), shape=outer_a + outer_b)
+
+
+# -- einsum -----------------------------------------------------------------------------------------------------
+
+
+@implements(np.einsum)
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Value:
+    subscripts, values = _einsum_arguments(operands)
+    inputs, output = _explicit(subscripts, [ndim_of(v) for v in values])
+    sizes: dict[str, int] = {}
+    for letters, v in zip(inputs, values, strict=True):
+        for c, n in zip(letters, shape_of(v), strict=True):
+            if sizes.setdefault(c, n) != n and 1 not in (sizes[c], n):
+                raise ValueError(f"operands could not be broadcast together: subscript {c!r} has lengths {sizes[c]} and {n}")
+            sizes[c] = max(sizes[c], n)
+    # NumPy lets an axis of length one stand for any length.
+    full = [
+        shapes.broadcast_to(v, shape=tuple(sizes[c] for c in s)) if tuple(sizes[c] for c in s) != shape_of(v) else v
+        for s, v in zip(inputs, values, strict=True)
+    ]
+    return deliver(linalg.einsum(*full, inputs=tuple(inputs), output=output), out)
+
+
+def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[str, list[Value]]:
+    """Both forms of a call: ("ij,jk", a, b) and (a, [0, 1], b, [1, 2])."""
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), [lift(x) for x in operands[1:]]
+    values = [lift(x) for x in operands[: len(operands) // 2 * 2 : 2]]
+    lists = list(operands[1 : len(values) * 2 : 2])
+    explicit = len(operands) % 2 == 1
+    if explicit:
+        lists.append(operands[-1])
+    labels = sorted({k for part in lists for k in part if k is not Ellipsis})
+    letter = dict(zip(labels, string.ascii_letters, strict=False))
+    words = ["".join("..." if k is Ellipsis else letter[k] for k in part) for part in lists]
+    return (",".join(words[:-1]) + "->" + words[-1] if explicit else ",".join(words)), values
+
+
+def _explicit(subscripts: str, ndims: list[int]) -> tuple[list[str], str]:
+    """Subscripts without ellipsis and with an output."""
+    left, arrow, output = subscripts.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(ndims):
+        raise ValueError(f"einsum: {len(inputs)} subscripts for {len(ndims)} operands")
+    unused = [c for c in string.ascii_letters if c not in subscripts]
+    widest = 0
+    for word, n in zip(inputs, ndims, strict=True):
+        if "..." in word:
+            widest = max(widest, n - len(word.replace("...", "")))
+    fill = "".join(unused[:widest])
+    inputs = [
+        word.replace("...", fill[widest - (n - len(word.replace("...", ""))) :]) if "..." in word else word
+        for word, n in zip(inputs, ndims, strict=True)
+    ]
+    for word, n in zip(inputs, ndims, strict=True):
+        if len(word) != n:
+            raise ValueError(f"einsum: the subscripts {word!r} have {len(word)} axes, the operand has {n}")
+    if arrow:
+        output = output.replace("...", fill)
+    else:
+        every = "".join(inputs)
+        output = fill + "".join(sorted(c for c in set(every) if every.count(c) == 1 and c not in fill))
+    for c in output:
+        if not any(c in word for word in inputs):
+            raise ValueError(f"einsum: the output subscript {c!r} stands in no input")
+    return inputs, output

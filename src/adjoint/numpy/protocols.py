@@ -1,0 +1,404 @@
+"""What makes plain `numpy` work on traced values: operators, methods and NumPy's two protocols.
+
+Everything here is installed on `core.bind.Traced`, which knows nothing of NumPy's surface.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core.bind import FRESH, Traced, bind
+from ..core.errors import BatchError, ConversionError, UnsupportedError
+from ..core.op import Elementwise, Op
+from ..core.types import Shape, dtype_of
+from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
+from ..ops.linalg import matmul
+from ..trace.batch import Batch
+from ..trace.record import recorder
+from .elementwise import absolute, divmod_, power
+from .table import FUNCTIONS, UFUNCS, lift
+from .views import inplace, read, write
+
+_NUMBERS = (Traced, np.ndarray, np.generic, float, int, complex)
+
+# -- attributes -------------------------------------------------------------------------------------------------
+
+
+def _shape(self: Traced) -> Shape:
+    return self.by.shape(self)
+
+
+def _dtype(self: Traced) -> np.dtype[Any]:
+    return dtype_of(self.value)
+
+
+def _size(self: Traced) -> int:
+    n = 1
+    for d in self.shape:  # type: ignore[attr-defined]
+        n *= d
+    return n
+
+
+def _array_namespace(self: Traced, /, *, api_version: str | None = None) -> Any:
+    import adjoint.numpy
+
+    return adjoint.numpy
+
+
+# -- operators --------------------------------------------------------------------------------------------------
+
+
+def _operand(x: Any) -> Any:
+    """The other operand of an operator, or NotImplemented if it is nothing NumPy would take."""
+    if isinstance(x, _NUMBERS):
+        return x
+    return lift(x) if isinstance(x, (list, tuple)) else NotImplemented
+
+
+def _binary(op: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    run: Callable[..., Any] = op
+    if isinstance(op, Elementwise):
+        run = recorder(op)
+    elif isinstance(op, Op):
+        run = functools.partial(bind, op)
+
+    def forward(self: Traced, other: Any) -> Any:
+        if isinstance(other, _NUMBERS):
+            return run(self, other)
+        other = _operand(other)
+        return other if other is NotImplemented else run(self, other)
+
+    def reflected(self: Traced, other: Any) -> Any:
+        if isinstance(other, _NUMBERS):
+            return run(other, self)
+        other = _operand(other)
+        return other if other is NotImplemented else run(other, self)
+
+    return forward, reflected
+
+
+_BINARY: dict[str, Callable[..., Any]] = {
+    "add": ops.add,
+    "sub": ops.sub,
+    "mul": ops.mul,
+    "truediv": ops.div,
+    "floordiv": ops.floor_divide,
+    "mod": ops.remainder,
+    "pow": power,
+    "matmul": matmul,
+    "divmod": divmod_,
+    "and": ops.bitwise_and,
+    "or": ops.bitwise_or,
+    "xor": ops.bitwise_xor,
+}
+_COMPARISON = {
+    "eq": ops.equal,
+    "ne": ops.not_equal,
+    "lt": ops.less,
+    "le": ops.less_equal,
+    "gt": ops.greater,
+    "ge": ops.greater_equal,
+}
+_UNARY = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
+
+# -- becoming plain ---------------------------------------------------------------------------------------------
+
+
+def primal(x: Any) -> Any:
+    """The plain value beneath every trace."""
+    while isinstance(x, Traced):
+        if isinstance(x.by, Batch):
+            raise BatchError("a value inside vmap stands for a whole batch; it has no single number")
+        x = x.value
+    return x
+
+
+def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
+    def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
+        raise ConversionError(f"{what} of a value traced by {self.by.name} would lose its derivative; {instead}")
+
+    return method
+
+
+_PLAIN = "use ad.stop_gradient(x) if it is meant to be a constant"
+_refuse_float = _refuse("float()", f"use NumPy functions instead of math's, or {_PLAIN}")
+_refuse_complex = _refuse("complex()", f"use NumPy functions instead of cmath's, or {_PLAIN}")
+_refuse_array = _refuse(
+    "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, or np.stack for a list of values, or {_PLAIN}"
+)
+_refuse_item = _refuse("item() or tolist()", _PLAIN)
+
+
+def _float(self: Traced) -> float:
+    return float(self.value) if self.by is FRESH else _refuse_float(self)
+
+
+def _complex(self: Traced) -> complex:
+    return complex(self.value) if self.by is FRESH else _refuse_complex(self)
+
+
+def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
+    if self.by is FRESH:
+        return np.array(self.value, dtype=dtype, copy=True)
+    return _refuse_array(self)
+
+
+def _item(self: Traced, *args: Any) -> Any:
+    return self.value.item(*args) if self.by is FRESH else _refuse_item(self)
+
+
+def _tolist(self: Traced) -> Any:
+    return self.value.tolist() if self.by is FRESH else _refuse_item(self)
+
+
+def _bool(self: Traced) -> bool:
+    if isinstance(self.by, Batch):
+        raise BatchError(
+            "the truth of a value inside vmap differs from example to example; use np.where, or ad.map to run them one by one"
+        )
+    return bool(self.value)
+
+
+def _int(self: Traced) -> int:
+    if isinstance(self.by, Batch):
+        raise BatchError("int() of a value inside vmap differs from example to example; use np.floor, or ad.map")
+    return int(self.value)
+
+
+def _index(self: Traced) -> int:
+    if isinstance(self.by, Batch):
+        raise BatchError("an index inside vmap differs from example to example; index an array with it, x[i], or use ad.map")
+    return operator.index(self.value)
+
+
+# -- the rest of an array ---------------------------------------------------------------------------------------
+
+
+def _len(self: Traced) -> int:
+    shape: Shape = self.shape  # type: ignore[attr-defined]
+    if not shape:
+        raise TypeError("len() of unsized object")
+    return shape[0]
+
+
+def _iter(self: Traced) -> Iterator[Any]:
+    if not self.shape:  # type: ignore[attr-defined]
+        raise TypeError("iteration over a 0-d array")
+    return (read(self, i) for i in range(len(self)))  # type: ignore[arg-type]
+
+
+def _contains(self: Traced, item: Any) -> bool:
+    return bool(np.any(np.equal(self, item)))  # type: ignore[call-overload]
+
+
+def _repr(self: Traced) -> str:
+    if isinstance(self.by, Batch):
+        return f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={self.by.name})"  # type: ignore[attr-defined]
+    return f"Traced({self.value!r}, by={self.by.name})"
+
+
+def _str(self: Traced) -> str:
+    return repr(self) if isinstance(self.by, Batch) else str(self.value)
+
+
+def _format(self: Traced, spec: str) -> str:
+    return format(str(self), spec) if isinstance(self.by, Batch) else format(self.value, spec)
+
+
+def _reduce(self: Traced) -> NoReturn:
+    raise ConversionError(f"a value traced by {self.by.name} cannot be pickled or copied out; return it from the function")
+
+
+def _deepcopy(self: Traced, memo: Any = None) -> Traced:
+    return Traced(self.by, self.value, self.aux)
+
+
+# -- NumPy's protocols ------------------------------------------------------------------------------------------
+
+
+def _array_ufunc(self: Traced, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    if method == "__call__" and not kwargs:
+        function = _QUICK.get(ufunc) or _quick(ufunc)
+        if function is not None:
+            for x in inputs:
+                if not isinstance(x, _NUMBERS):
+                    return function(*map(lift, inputs))
+            return function(*inputs)
+    return _general_ufunc(ufunc, method, inputs, kwargs)
+
+
+_QUICK: dict[np.ufunc, Callable[..., Any]] = {}
+
+
+def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """What runs a ufunc: the op's recording function if it has one."""
+    function = UFUNCS.get(ufunc)
+    if isinstance(function, Elementwise) and function.arity <= 2:
+        function = recorder(function)
+    if function is not None:
+        _QUICK[ufunc] = function
+    return function
+
+
+def _general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    handler = FUNCTIONS.get(getattr(ufunc, method)) if method != "__call__" else UFUNCS.get(ufunc)
+    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    if method != "__call__":
+        from .ufunc import METHODS
+
+        general = METHODS.get(method)
+        if general is None:
+            raise UnsupportedError(f"{name} is not supported on traced values")
+        return general(ufunc, name, *inputs, **kwargs)
+    if handler is None:
+        raise _unsupported(name)
+    from .ufunc import call_with_options
+
+    return call_with_options(handler, name, inputs, kwargs)
+
+
+def _array_function(self: Traced, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    function = FUNCTIONS.get(func)
+    if function is None:
+        raise _unsupported(f"{getattr(func, '__module__', 'numpy') or 'numpy'}.{func.__name__}".replace("numpy", "np", 1))
+    return function(*args, **kwargs)
+
+
+def _unsupported(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{name} has no derivative here. Declare one with ad.extend or ad.custom_vjp, or pass ad.stop_gradient(x) if a "
+        "constant is meant"
+    )
+
+
+# -- methods ----------------------------------------------------------------------------------------------------
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that forwards to the NumPy function of the same name."""
+
+    def method(self: Traced, *args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[function](self, *args, **kwargs)
+
+    method.__name__ = function.__name__
+    return method
+
+
+_METHODS = (
+    *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "ravel", "swapaxes", "squeeze", "clip"),
+    *("trace", "diagonal", "repeat", "take", "argmax", "argmin", "argsort", "all", "any", "nonzero", "compress", "choose"),
+    "searchsorted",
+)
+
+
+def _reshape(self: Traced, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    return FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order)
+
+
+def _transpose(self: Traced, *axes: Any) -> Any:
+    return FUNCTIONS[np.transpose](self, (axes[0] if len(axes) == 1 else axes) or None)
+
+
+def _astype(self: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+    return FUNCTIONS[np.astype](self, dtype)
+
+
+def _copy(self: Traced, order: str = "C") -> Any:
+    return Traced(self.by, self.value, self.aux)
+
+
+def _flatten(self: Traced, order: str = "C") -> Any:
+    flat = FUNCTIONS[np.ravel](self, order)
+    return Traced(flat.by, flat.value, flat.aux)
+
+
+def _fill(self: Traced, value: Any) -> None:
+    write(self, ..., value)
+
+
+def _round(self: Traced, decimals: int = 0, out: Any = None) -> Any:
+    return FUNCTIONS[np.round](self, decimals)
+
+
+def _conj(self: Traced) -> Any:
+    return shapes.conj(self)
+
+
+def install() -> None:
+    """Give `Traced` its operators, methods and protocols."""
+    for name, binary in _BINARY.items():
+        forward, reflected = _binary(binary)
+        setattr(Traced, f"__{name}__", forward)
+        setattr(Traced, f"__r{name}__", reflected)
+        if name != "divmod":
+            setattr(Traced, f"__i{name}__", inplace(forward))
+    for name, comparison in _COMPARISON.items():
+        setattr(Traced, f"__{name}__", _binary(comparison)[0])
+    for name, unary in _UNARY.items():
+        setattr(Traced, f"__{name}__", lambda self, unary=unary: unary(self))
+    for name in _METHODS:
+        if hasattr(np, name):
+            setattr(Traced, name, _method(getattr(np, name)))
+    properties = {
+        "shape": _shape,
+        "dtype": _dtype,
+        "ndim": lambda self: len(self.shape),
+        "size": _size,
+        "T": lambda self: FUNCTIONS[np.transpose](self),
+        "mT": lambda self: FUNCTIONS[np.matrix_transpose](self),
+        "real": lambda self: FUNCTIONS[np.real](self),
+        "imag": lambda self: FUNCTIONS[np.imag](self),
+        "itemsize": lambda self: self.dtype.itemsize,
+        "nbytes": lambda self: self.size * self.dtype.itemsize,
+        "device": lambda self: "cpu",
+        "flat": lambda self: iter(FUNCTIONS[np.ravel](self)),
+    }
+    for name, getter in properties.items():
+        setattr(Traced, name, property(getter))
+    everything: dict[str, Any] = {
+        "__array_ufunc__": _array_ufunc,
+        "__array_function__": _array_function,
+        "__array_priority__": 1000.0,
+        "__array_namespace__": _array_namespace,
+        "__array__": _array,
+        "__float__": _float,
+        "__complex__": _complex,
+        "__int__": _int,
+        "__index__": _index,
+        "__bool__": _bool,
+        "__len__": _len,
+        "__iter__": _iter,
+        "__contains__": _contains,
+        "__hash__": object.__hash__,
+        "__repr__": _repr,
+        "__str__": _str,
+        "__format__": _format,
+        "__reduce__": _reduce,
+        "__deepcopy__": _deepcopy,
+        "__copy__": _deepcopy,
+        "__getitem__": read,
+        "__setitem__": write,
+        "__round__": lambda self, decimals=0: FUNCTIONS[np.round](self, decimals or 0),
+        "__floor__": lambda self: ops.floor(self),
+        "__ceil__": lambda self: ops.ceil(self),
+        "__trunc__": _int,
+        "item": _item,
+        "tolist": _tolist,
+        "reshape": _reshape,
+        "transpose": _transpose,
+        "astype": _astype,
+        "copy": _copy,
+        "flatten": _flatten,
+        "fill": _fill,
+        "round": _round,
+        "conj": _conj,
+        "conjugate": _conj,
+    }
+    for name, member in everything.items():
+        setattr(Traced, name, member)

@@ -1,0 +1,236 @@
+"""Reductions and scans with NumPy's signatures: axis, dtype, out, keepdims, initial, where, ddof."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
+from ..ops import reduce as reductions
+from .shape import astype, ravel
+from .table import implements, lift
+from .ufunc import deliver
+
+Axis = int | tuple[int, ...] | None
+
+
+def _no_value(x: Any) -> bool:
+    return x is np._NoValue
+
+
+def _masked(a: Value, where: Any, fill: Any) -> Value:
+    return a if where is True or _no_value(where) else shapes.where(where, a, fill)
+
+
+@implements(np.sum, np.add.reduce)
+def sum(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Value:
+    a = _masked(lift(a), where, 0)
+    if dtype is not None:
+        a = astype(a, dtype)
+    y = shapes.sum_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    return deliver(y if _no_value(initial) else y + initial, out)
+
+
+def _flag(keepdims: Any) -> bool:
+    return False if _no_value(keepdims) else bool(keepdims)
+
+
+@implements(np.prod)
+def prod(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Value:
+    a = _masked(lift(a), where, 1)
+    if dtype is not None:
+        a = astype(a, dtype)
+    axes = canonical_axes(axis, ndim_of(a))
+    y = a
+    for ax in sorted(axes, reverse=True):
+        y = reductions.prod(y, axis=ax)
+    if _flag(keepdims):
+        y = shapes.expand_dims(y, axes)
+    return deliver(y if _no_value(initial) else y * initial, out)
+
+
+@implements(np.max, np.amax)
+def max(
+    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
+) -> Value:
+    return _extremum(reductions.max_, ops.maximum, -np.inf, a, axis, out, keepdims, initial, where)
+
+
+@implements(np.min, np.amin)
+def min(
+    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
+) -> Value:
+    return _extremum(reductions.min_, ops.minimum, np.inf, a, axis, out, keepdims, initial, where)
+
+
+def _extremum(op: Any, pair: Any, fill: float, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
+    if where is not True and not _no_value(where) and _no_value(initial):
+        raise ValueError("reduction operation which has no identity, so to use a where mask one has to specify 'initial'")
+    a = _masked(lift(a), where, fill)
+    axes = canonical_axes(axis, ndim_of(a))
+    if not axes:
+        y = ops.pos(a)
+    elif math.prod(shape_of(a)[i] for i in axes) == 0 and not _no_value(initial):
+        y = np.full(shape_of(shapes.sum_(a, axis=axes, keepdims=_flag(keepdims))), fill)
+    else:
+        y = op(a, axis=axes, keepdims=_flag(keepdims))
+    return deliver(y if _no_value(initial) else pair(y, initial), out)
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False) -> Value:
+    return deliver(max(a, axis, None, keepdims) - min(a, axis, None, keepdims), out)
+
+
+def _count(a: Value, axes: Shape, where: Any, keepdims: bool) -> Any:
+    if where is True or _no_value(where):
+        return math.prod(shape_of(a)[i] for i in axes)
+    return np.sum(np.broadcast_to(where, shape_of(a)), axis=axes, keepdims=keepdims)
+
+
+@implements(np.mean)
+def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
+    a = lift(a)
+    axes = canonical_axes(axis, ndim_of(a))
+    keep = _flag(keepdims)
+    return deliver(sum(a, axes, dtype, None, keep, where=where) / _count(a, axes, where, keep), out)
+
+
+@implements(np.var)
+def var(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Value:
+    a = lift(a) if dtype is None else astype(lift(a), dtype)
+    if not _no_value(correction):
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    axes = canonical_axes(axis, ndim_of(a))
+    center = _mean_of(a, axes, where) if _no_value(mean) else mean
+    deviation = a - center
+    if dtype_of(a).kind == "c":
+        squares = ops.square(shapes.real(deviation)) + ops.square(shapes.imag(deviation))
+    else:
+        squares = ops.square(deviation)
+    total = sum(squares, axes, None, None, _flag(keepdims), where=where)
+    count = _count(a, axes, where, _flag(keepdims)) - ddof
+    return deliver(total / np.maximum(count, 0), out)
+
+
+def _mean_of(a: Value, axes: Shape, where: Any) -> Value:
+    return mean(a, axes, None, None, True, where=where)
+
+
+@implements(np.std)
+def std(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Value:
+    """The square root of the variance; its gradient at equal samples is 0, as that of a norm at 0."""
+    return deliver(ops.root(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
+
+
+@implements(np.cumsum)
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
+    return deliver(_scan(reductions.cumsum, a, axis, dtype), out)
+
+
+@implements(np.cumprod)
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
+    return deliver(_scan(reductions.cumprod, a, axis, dtype), out)
+
+
+def _scan(op: Any, a: Any, axis: int | None, dtype: Any) -> Value:
+    a = lift(a)
+    if dtype is not None:
+        a = astype(a, dtype)
+    if axis is None:
+        a, axis = ravel(a), 0
+    return op(a, axis=canonical_axis(axis, ndim_of(a)))
+
+
+# -- piecewise constant -----------------------------------------------------------------------------------------
+
+
+def _arg(op: Any, a: Any, axis: int | None, keepdims: Any) -> Value:
+    a = lift(a)
+    n = ndim_of(a)
+    if axis is None:
+        y = op(ravel(a), axis=0)
+        return np.reshape(y, (1,) * n) if _flag(keepdims) else y
+    axis = canonical_axis(axis, n)
+    y = op(a, axis=axis)
+    return shapes.expand_dims(y, (axis,)) if _flag(keepdims) else y
+
+
+@implements(np.argmax)
+def argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Value:
+    return deliver(_arg(reductions.argmax, a, axis, keepdims), out)
+
+
+@implements(np.argmin)
+def argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Value:
+    return deliver(_arg(reductions.argmin, a, axis, keepdims), out)
+
+
+@implements(np.argsort)
+def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Value:
+    a = lift(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    return reductions.argsort(a, axis=canonical_axis(axis, ndim_of(a)), kind="stable" if stable else kind)
+
+
+@implements(np.all)
+def all(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
+    a = _masked(lift(a), where, True)
+    return reductions.all_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+
+
+@implements(np.any)
+def any(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
+    a = _masked(lift(a), where, False)
+    return reductions.any_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+
+
+@implements(np.count_nonzero)
+def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    a = lift(a)
+    return reductions.count_nonzero(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=keepdims)

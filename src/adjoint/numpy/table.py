@@ -1,0 +1,48 @@
+"""Which of our functions stands for which NumPy function. `protocols.py` looks here for traced values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.errors import ArgumentError
+from ..core.types import Value
+from ..ops.shape import stack
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def implements(*originals: Callable[..., Any]) -> Callable[[F], F]:
+    """Declare a function to be the differentiable form of a NumPy function with the same signature."""
+
+    def enter(function: F) -> F:
+        for original in originals:
+            (UFUNCS if isinstance(original, np.ufunc) else FUNCTIONS)[original] = function  # type: ignore[index]
+        return function
+
+    return enter
+
+
+def holds_traced(x: Any) -> bool:
+    """Whether a nested list or tuple has a traced value in it."""
+    if isinstance(x, Traced):
+        return True
+    return isinstance(x, (list, tuple)) and any(map(holds_traced, x))
+
+
+def lift(x: Any) -> Value:
+    """An array_like as a value: lists of traced values become traced arrays."""
+    if isinstance(x, (Traced, np.ndarray, np.generic, float, int, complex)):
+        return x
+    if isinstance(x, (list, tuple)) and holds_traced(x):
+        return stack(*map(lift, x), axis=0)
+    array = np.asarray(x)
+    if array.dtype.kind in "OUSV":
+        raise ArgumentError(f"expected numbers, got {type(x).__name__} of dtype {array.dtype}")
+    return array

@@ -1,0 +1,118 @@
+"""Ufuncs beyond a plain call: out=, where=, dtype=, and their methods reduce, accumulate, outer and at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, fresh
+from ..core.errors import ReadOnlyError, UnsupportedError
+from ..core.types import Value, dtype_of, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import index as indexing
+from .table import FUNCTIONS, UFUNCS, lift
+from .views import become, read, write
+
+
+def deliver(y: Value, out: Any) -> Value:
+    """Write a result to `out` if there is one, and return it as NumPy does."""
+    if out is None:
+        return y
+    (target,) = out if isinstance(out, tuple) else (out,)
+    if target is None:
+        return y
+    if not isinstance(target, Traced):
+        raise ReadOnlyError(
+            "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of a "
+            "traced value) inside the function, or leave out= away"
+        )
+    if shape_of(target) != shape_of(y):
+        raise ValueError(f"out has shape {shape_of(target)}, the result has shape {shape_of(y)}")
+    write(target, ..., y)
+    return target
+
+
+def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Value:
+    """A ufunc call with keyword arguments."""
+    options = dict(options)
+    out = options.pop("out", None)
+    where = options.pop("where", True)
+    dtype = options.pop("dtype", None)
+    for harmless in ("casting", "order", "subok"):
+        options.pop(harmless, None)
+    if options:
+        raise UnsupportedError(f"{name}: the option {sorted(options)[0]}= is not supported on traced values")
+    values = [lift(x) for x in inputs]
+    if not any(isinstance(v, Traced) for v in values):
+        # Only `out` is traced: compute the plain result and write it there.
+        values = [fresh(np.asarray(v)) for v in values]
+    if dtype is not None:
+        values = [shapes.cast(v, dtype=np.dtype(dtype)) if dtype_of(v) != np.dtype(dtype) else v for v in values]
+    y = function(*values)
+    if where is not True:
+        if out is None:
+            raise UnsupportedError(f"{name}: where= needs out=, since the other elements would be left undefined")
+        (target,) = out if isinstance(out, tuple) else (out,)
+        y = shapes.where(where, y, target)
+    return deliver(y, out)
+
+
+def _reduce(
+    ufunc: np.ufunc, name: str, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
+) -> Value:
+    function = FUNCTIONS.get(_REDUCTIONS.get(ufunc))  # type: ignore[arg-type]
+    if function is None:
+        raise UnsupportedError(f"{name} is not supported on traced values")
+    if dtype is not None:
+        a = FUNCTIONS[np.astype](a, dtype)
+    return function(a, axis=axis, out=out, keepdims=keepdims, **options)
+
+
+_REDUCTIONS: dict[np.ufunc, Any] = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.fmax: np.nanmax,
+    np.fmin: np.nanmin,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
+_SCANS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:
+    if ufunc in _SCANS:
+        return FUNCTIONS[_SCANS[ufunc]](a, axis=axis, dtype=dtype, out=out)
+    function = UFUNCS.get(ufunc)
+    if function is None or ufunc.nin != 2:
+        raise UnsupportedError(f"{name} is not supported on traced values")
+    a = FUNCTIONS[np.moveaxis](lift(a), axis, 0)
+    parts = [read(a, 0)]
+    for i in range(1, shape_of(a)[0]):
+        parts.append(function(parts[-1], read(a, i)))
+    return deliver(FUNCTIONS[np.moveaxis](FUNCTIONS[np.stack](parts), 0, axis), out)
+
+
+def _outer(ufunc: np.ufunc, name: str, a: Any, b: Any, **options: Any) -> Value:
+    function = UFUNCS.get(ufunc)
+    if function is None:
+        raise UnsupportedError(f"{name} is not supported on traced values")
+    a, b = lift(a), lift(b)
+    wide = shapes.reshape(a, shape=shape_of(a) + (1,) * ndim_of(b))
+    return call_with_options(function, name, (wide, b), options) if options else function(wide, b)
+
+
+def _at(ufunc: np.ufunc, name: str, a: Any, index: Any, b: Any = None) -> None:
+    if not isinstance(a, Traced):
+        raise ReadOnlyError(f"{name} cannot write a traced value into a plain NumPy array; make it with adjoint.numpy")
+    if ufunc not in (np.add, np.subtract):
+        raise UnsupportedError(f"{name} is not supported on traced values")
+    part = read(a, index)
+    b = shapes.broadcast_to(lift(b), shape=shape_of(part))
+    become(a, a + indexing.scatter(b if ufunc is np.add else -b, index, shape_of(a)))
+
+
+METHODS: dict[str, Callable[..., Any]] = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer, "at": _at}

@@ -1,0 +1,1 @@
+"""The textbook: every op with its one declaration. Imports only `core`."""

@@ -1,0 +1,243 @@
+"""Elementwise ops: one line of calculus each. `y` is the result, the other names are the arguments.
+
+A partial never sees the cotangent; `derive.py` multiplies by `chain`, in which an exact zero wins over an
+infinite partial. At a kink the partial is the mean of both sides, so ties share equally: abs'(0) = 0, relu'(0) = ½.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, bind
+from ..core.op import case
+from ..core.types import Value
+from .broadcast import align_all, where
+from .declare import constant, elementwise, multilinear
+
+# -- the product of the chain rule ------------------------------------------------------------------------------
+
+
+def _product_zero_wins(g: Any, p: Any) -> Any:
+    """g·p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
+    r = g * p
+    if isinstance(r, np.ndarray):
+        # The dot product is finite unless an element is not (or is beyond 1e154): one read, no temporary.
+        flat = r if r.ndim < 2 or r.flags.c_contiguous else r.ravel(order="K")
+        if math.isfinite(np.vdot(flat, flat).real):
+            return r
+    elif math.isfinite(abs(r)):
+        return r
+    return np.where(np.equal(g, 0), np.zeros((), r.dtype), r)[()]
+
+
+def _product_either_zero_wins(a: Any, b: Any) -> Any:
+    """a·b, and exactly 0 wherever either is exactly 0."""
+    r = a * b
+    return np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), r.dtype), r)[()]
+
+
+def chain(g: Value, p: Value) -> Value:
+    """Cotangent (or tangent) times partial: the product in which an exactly zero `g` gives exactly zero."""
+    if isinstance(g, Traced) or isinstance(p, Traced):
+        return bind(chain_op, g, p)
+    return _product_zero_wins(g, p)
+
+
+# Linear in each factor. In the derivative by p the zero of g still wins, whatever arrives: so either zero does.
+chain_op = multilinear(
+    "chain",
+    _product_zero_wins,
+    transpose=(lambda h, g, p: chain(h, p), lambda h, g, p: absorb_op(h, g)),
+    batch=lambda flags, *args: chain_op(*align_all(flags, args)),
+    cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
+)
+absorb_op = multilinear(
+    "absorb",
+    _product_either_zero_wins,
+    transpose=(lambda h, a, b: absorb_op(h, b), lambda h, a, b: absorb_op(h, a)),
+    batch=lambda flags, *args: absorb_op(*align_all(flags, args)),
+    cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
+)
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------
+# Python's operators, so that NumPy scalars take their fast path and Python numbers stay weak in promotion.
+
+
+def _divide(a: Any, b: Any) -> Any:
+    try:
+        return a / b
+    except ZeroDivisionError:  # two Python numbers: give what NumPy gives
+        return np.true_divide(a, b)
+
+
+def _power(a: Any, b: Any) -> Any:
+    try:
+        y = a**b
+    except ZeroDivisionError:
+        return np.power(float(a), b)
+    return np.power(a, b) if type(y) is complex and type(a) is float and type(b) is not complex else y
+
+
+add = elementwise("add", operator.add, partials=lambda y, a, b: (1, 1), complex_domain=True)
+sub = elementwise("sub", operator.sub, partials=lambda y, a, b: (1, -1), complex_domain=True)
+mul = elementwise("mul", operator.mul, partials=lambda y, a, b: (b, a), complex_domain=True)
+div = elementwise("div", _divide, partials=lambda y, a, b: (1 / b, -y / b), domain=((-2, 2), (0.5, 2)), complex_domain=True)
+neg = elementwise("neg", operator.neg, partials=lambda y, x: (-1,), complex_domain=True)
+pos = elementwise("pos", operator.pos, partials=lambda y, x: (1,), complex_domain=True)
+square = elementwise("square", np.square, partials=lambda y, x: (2 * x,), complex_domain=True)
+reciprocal = elementwise("reciprocal", np.reciprocal, partials=lambda y, x: (-(y * y),), domain=(0.5, 2), complex_domain=True)
+
+# d(x**0) = 0, at 0 too, and d(0**b)/db = 0: guard the factors that would be 0·∞.
+power = elementwise(
+    "power",
+    _power,
+    partials=lambda y, a, b: (
+        b * power(a, where(logical_and(equal(a, 0), equal(b, 0)), 1.0, b - 1)),
+        y * log(where(equal(a, 0), 1.0, a)),
+    ),
+    domain=((0.5, 2), (-2, 2)),
+)
+
+# Of a real number; the modulus of a complex one is hypot(real, imag).
+absolute = elementwise("abs", abs, partials=lambda y, x: (sign(x),))
+
+# -- exponentials and logarithms --------------------------------------------------------------------------------
+
+sqrt = elementwise("sqrt", np.sqrt, partials=lambda y, x: (0.5 / y,), domain=(0.2, 3), complex_domain=True)
+cbrt = elementwise("cbrt", np.cbrt, partials=lambda y, x: (1 / (3 * y * y),), domain=(0.2, 3))
+exp = elementwise("exp", np.exp, partials=lambda y, x: (y,), complex_domain=True)
+exp2 = elementwise("exp2", np.exp2, partials=lambda y, x: (y * math.log(2),), complex_domain=True)
+expm1 = elementwise("expm1", np.expm1, partials=lambda y, x: (exp(x),), complex_domain=True)
+log = elementwise("log", np.log, partials=lambda y, x: (1 / x,), domain=(0.2, 3), complex_domain=True)
+log2 = elementwise("log2", np.log2, partials=lambda y, x: (1 / (x * math.log(2)),), domain=(0.2, 3), complex_domain=True)
+log10 = elementwise("log10", np.log10, partials=lambda y, x: (1 / (x * math.log(10)),), domain=(0.2, 3), complex_domain=True)
+log1p = elementwise("log1p", np.log1p, partials=lambda y, x: (1 / (1 + x),), domain=(-0.5, 2), complex_domain=True)
+
+# 1 / (1 + exp(-x)), exact in the tails.
+expit = elementwise("expit", lambda x: np.exp(-np.logaddexp(0, -x)), partials=lambda y, x: (y * expit(-x),))
+
+# The weights of log-sum-exp; two infinite arguments share equally.
+logaddexp = elementwise("logaddexp", np.logaddexp, partials=lambda y, a, b: (share(a, b), share(b, a)))
+logaddexp2 = elementwise("logaddexp2", np.logaddexp2, partials=lambda y, a, b: (share2(a, b), share2(b, a)))
+
+
+def share(a: Value, b: Value) -> Value:
+    """exp(a) / (exp(a) + exp(b)), without overflow."""
+    return expit(where(logical_and(equal(a, b), isinf(a)), 0.0, a - b))
+
+
+def share2(a: Value, b: Value) -> Value:
+    return share(a * math.log(2), b * math.log(2))
+
+
+# -- trigonometric and hyperbolic -------------------------------------------------------------------------------
+
+sin = elementwise("sin", np.sin, partials=lambda y, x: (cos(x),), complex_domain=True)
+cos = elementwise("cos", np.cos, partials=lambda y, x: (-sin(x),), complex_domain=True)
+tan = elementwise("tan", np.tan, partials=lambda y, x: (1 + y * y,), domain=(-1.2, 1.2), complex_domain=True)
+arcsin = elementwise("arcsin", np.arcsin, partials=lambda y, x: (1 / sqrt(1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
+arccos = elementwise("arccos", np.arccos, partials=lambda y, x: (-1 / sqrt(1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
+arctan = elementwise("arctan", np.arctan, partials=lambda y, x: (1 / (1 + x * x),), complex_domain=True)
+sinh = elementwise("sinh", np.sinh, partials=lambda y, x: (cosh(x),), complex_domain=True)
+cosh = elementwise("cosh", np.cosh, partials=lambda y, x: (sinh(x),), complex_domain=True)
+tanh = elementwise("tanh", np.tanh, partials=lambda y, x: (1 - y * y,), complex_domain=True)
+arcsinh = elementwise("arcsinh", np.arcsinh, partials=lambda y, x: (1 / sqrt(x * x + 1),), complex_domain=True)
+arccosh = elementwise(
+    "arccosh", np.arccosh, partials=lambda y, x: (1 / (sqrt(x - 1) * sqrt(x + 1)),), domain=(1.3, 3), complex_domain=True
+)
+arctanh = elementwise("arctanh", np.arctanh, partials=lambda y, x: (1 / (1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
+
+# At the origin both partials of the angle and of the length are taken as 0, as for abs.
+arctan2 = elementwise(
+    "arctan2", np.arctan2, partials=lambda y, a, b: (safe_ratio(b, a * a + b * b), -safe_ratio(a, a * a + b * b))
+)
+hypot = elementwise("hypot", np.hypot, partials=lambda y, a, b: (safe_ratio(a, y), safe_ratio(b, y)))
+
+
+def safe_ratio(a: Value, b: Value) -> Value:
+    """a / b, and 0 where b is 0."""
+    zero = equal(b, 0)
+    return where(zero, 0.0, a / where(zero, 1.0, b))
+
+
+deg2rad = elementwise("deg2rad", np.deg2rad, partials=lambda y, x: (math.pi / 180,))
+rad2deg = elementwise("rad2deg", np.rad2deg, partials=lambda y, x: (180 / math.pi,))
+sinc = elementwise(
+    "sinc",
+    np.sinc,
+    partials=lambda y, x: (where(less(absolute(x), 1e-3), _sinc_slope_near_0(x), safe_ratio(cos(math.pi * x) - y, x)),),
+)
+
+
+def _sinc_slope_near_0(x: Value) -> Value:
+    s = (math.pi * x) * (math.pi * x)
+    return -(math.pi**2) * x * (1 / 3 - s / 30 + s * s / 840)
+
+
+# -- choices ----------------------------------------------------------------------------------------------------
+
+maximum = elementwise("maximum", np.maximum, partials=lambda y, a, b: (wins(a, b), wins(b, a)))
+minimum = elementwise("minimum", np.minimum, partials=lambda y, a, b: (wins(b, a), wins(a, b)))
+fmax = elementwise("fmax", np.fmax, partials=lambda y, a, b: (fwins(a, b, a, b), fwins(b, a, b, a)))
+fmin = elementwise("fmin", np.fmin, partials=lambda y, a, b: (fwins(b, a, a, b), fwins(a, b, b, a)))
+
+
+def wins(a: Value, b: Value) -> Value:
+    """1 where a > b, ½ on a tie, 0 elsewhere; nan where either is nan, as in the result."""
+    return where(logical_or(isnan(a), isnan(b)), np.nan, 0.5 * greater(a, b) + 0.5 * greater_equal(a, b))
+
+
+def fwins(a: Value, b: Value, mine: Value, other: Value) -> Value:
+    """As `wins`, for the versions that pass over nan: the operand that is not nan wins."""
+    ordered = 0.5 * greater(a, b) + 0.5 * greater_equal(a, b)
+    return where(isnan(mine), 0.0, where(isnan(other), 1.0, ordered))
+
+
+# The quotient is piecewise constant.
+remainder = elementwise("remainder", operator.mod, partials=lambda y, a, b: (1, -floor(a / b)), domain=((0.3, 0.9), (1.2, 2)))
+fmod = elementwise("fmod", np.fmod, partials=lambda y, a, b: (1, -trunc(a / b)), domain=((0.3, 0.9), (1.2, 2)))
+
+# -- piecewise constant -----------------------------------------------------------------------------------------
+
+equal = constant("equal", operator.eq)
+not_equal = constant("not_equal", operator.ne)
+less = constant("less", operator.lt)
+less_equal = constant("less_equal", operator.le)
+greater = constant("greater", operator.gt)
+greater_equal = constant("greater_equal", operator.ge)
+sign = constant("sign", np.sign)
+signbit = constant("signbit", np.signbit)
+floor = constant("floor", np.floor)
+ceil = constant("ceil", np.ceil)
+trunc = constant("trunc", np.trunc)
+rint = constant("rint", np.rint)
+floor_divide = constant("floor_divide", operator.floordiv, domain=((-2, 2), (0.5, 2)))
+isnan = constant("isnan", np.isnan)
+isinf = constant("isinf", np.isinf)
+isfinite = constant("isfinite", np.isfinite)
+logical_and = constant("logical_and", np.logical_and)
+logical_or = constant("logical_or", np.logical_or)
+logical_xor = constant("logical_xor", np.logical_xor)
+logical_not = constant("logical_not", np.logical_not)
+bitwise_and = constant("bitwise_and", np.bitwise_and, cases=[case(np.array([3, 5]), np.array([1, 4]))])
+bitwise_or = constant("bitwise_or", np.bitwise_or, cases=[case(np.array([3, 5]), np.array([1, 4]))])
+bitwise_xor = constant("bitwise_xor", np.bitwise_xor, cases=[case(np.array([3, 5]), np.array([1, 4]))])
+invert = constant("invert", np.invert, cases=[case(np.array([True, False]))])
+spacing = constant("spacing", np.spacing)
+
+# The square root of a sum of squares: its slope at 0 is taken as 0, the mean over all directions.
+root = elementwise("root", np.sqrt, partials=lambda y, x: (safe_ratio(0.5, y),), domain=(0.2, 3))
+truncate = constant(
+    "truncate",
+    lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    cases=[case((3,), dtype=np.dtype(np.int64)), case((2, 2), dtype=np.dtype(bool))],
+)
+# A copy, so that writing to the constant does not reach the value it was taken from.
+stop_gradient = constant(
+    "stop_gradient", lambda x: np.array(x) if isinstance(x, np.ndarray) else x, batch=lambda flags, x: stop_gradient(x)
+)

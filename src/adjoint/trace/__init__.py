@@ -1,0 +1,1 @@
+"""The interpreters: forward (dual), reverse (tape), batched (batch)."""

@@ -1,0 +1,45 @@
+"""vmap: every value carries a batch axis in front, and every op runs once on the whole batch.
+
+The batched form of an op comes from `derive.batched`. A value without a batch axis is the same for all examples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.bind import Trace, Traced, settled
+from ..core.op import Op
+from ..core.types import Shape, Value, shape_of
+from ..derive import batched
+from ..ops.broadcast import broadcast_to, moveaxis
+
+
+class Batch(Trace):
+    """One batch of `size` examples. `value` has the batch axis first; `aux` is not used."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        super().__init__("vmap")
+        self.size = size
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        flags = tuple([isinstance(a, Traced) and a.by is self for a in args])
+        values = [a.value if flag else settled(a) for a, flag in zip(args, flags, strict=True)]
+        y = batched(op, flags, values, params)
+        if op.many:
+            return tuple(Traced(self, part, None) for part in y)
+        return Traced(self, y, None)
+
+    def shape(self, x: Traced) -> Shape:
+        return shape_of(x.value)[1:]
+
+    def enter(self, value: Value, axis: int) -> Traced:
+        """A value whose axis `axis` is the batch."""
+        return Traced(self, moveaxis(value, axis, 0), None)
+
+    def leave(self, x: Value, axis: int) -> Value:
+        """The result with its batch axis at `axis`; a result that is the same for all examples is repeated."""
+        if isinstance(x, Traced) and x.by is self:
+            return moveaxis(x.value, 0, axis)
+        return moveaxis(broadcast_to(x, shape=(self.size, *shape_of(x))), 0, axis)

@@ -1,0 +1,293 @@
+"""Reverse mode: a tape that is a graph of nodes, held only by the values that need it.
+
+Running the function records, for each op, a `Node` with its parents and what the op's VJP needs. The backward
+pass visits nodes from the latest to the earliest and hands each cotangent on to the parents. There is no list of
+all nodes: what becomes unreachable is freed at once, and in a backward pass each node goes when it has been used.
+
+    y = sin(x) * x      x ──► sin ──► mul ──► y        ȳ = 1;  x̄ += ȳ·sin(x);  s̄ = ȳ·x;  x̄ += s̄·cos(x)
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..core.bind import FRESH, Trace, Traced, bind
+from ..core.errors import FreedError
+from ..core.op import Constant, Op
+from ..core.types import Shape, Type, Value, dtype_of, shape_of
+from ..derive import TYPE, VALUE, Plan, plan
+
+_serials = itertools.count()
+_FREED: Any = ("freed",)
+LARGE = 1 << 16  # elements; from here on memory and bandwidth count for more than Python's time
+
+
+class Node:
+    """One recorded op: which nodes it came from, and what its backward step needs. A leaf has no op."""
+
+    __slots__ = ("__weakref__", "dtype", "op", "params", "parents", "plan", "saved", "serial", "shape")
+
+    def __init__(
+        self,
+        op: Op | None,
+        parents: Sequence[Node],
+        plan: Plan | None,
+        saved: Any,
+        params: dict[str, Any],
+        shape: Shape,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.serial = next(_serials)
+        self.op = op
+        self.parents = parents
+        self.plan = plan
+        self.saved = saved
+        self.params = params
+        self.shape = shape  # of its value, so that a node can stand for the type of its cotangent
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<node {self.op.name if self.op else 'leaf'} {Type(self.shape, self.dtype)!r}>"
+
+
+class Outputs(Node):
+    """The node of an op with several results; its cotangent is a list with one entry per result."""
+
+    __slots__ = ("types",)
+    types: tuple[Type, ...]
+
+
+class Pick(Node):
+    """One result of an op that has several."""
+
+    __slots__ = ("index",)
+    index: int
+
+
+class Tape(Trace):
+    """One recording. `value` is the primal and `aux` the node.
+
+    A tape is simple while all that it holds is plain and not large. Then the backward pass may take the quick way.
+    """
+
+    __slots__ = ("simple",)
+
+    def __init__(self, name: str, level: int | None = None) -> None:
+        super().__init__(name, level)
+        self.simple = True
+
+    def leaf(self, value: Value) -> Traced:
+        return Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value)))
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        values = []
+        parents = []
+        mask = 0
+        bit = 1
+        plain = True
+        for a in args:
+            if isinstance(a, Traced):
+                if a.by is self:
+                    parents.append(a.aux)
+                    mask |= bit
+                    a = a.value
+                    if isinstance(a, Traced):
+                        plain = False
+                elif a.by is FRESH:
+                    a = a.value
+                else:
+                    plain = False
+            values.append(a)
+            bit += bit
+        if isinstance(op, Constant):
+            return op.impl(*values, **params) if plain else bind(op, *values, **params)
+        if plain:
+            y = op.impl(*values, **params)
+        else:
+            y = bind(op, *values, **params)
+            self.simple = False
+        key = (len(values), mask)
+        step = op.derived.get(key) or plan(op, *key)
+        saved = _save(step.keep, y, values)
+        if op.many:
+            self.simple = False
+            return self.outputs(y, Outputs(op, parents, step, saved, params, (), None))  # type: ignore[arg-type]
+        node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y))
+        if self.simple and math.prod(node.shape) > LARGE:
+            self.simple = False
+        return Traced(self, y, node)
+
+    def outputs(self, ys: Sequence[Value], node: Outputs) -> tuple[Any, ...]:
+        """Wrap the several results of one node."""
+        node.types = tuple(map(Type.of, ys))
+        results = []
+        for index, (y, t) in enumerate(zip(ys, node.types, strict=True)):
+            pick = Pick(node.op, (node,), None, None, {}, t.shape, t.dtype)
+            pick.index = index
+            results.append(Traced(self, y, pick) if t.dtype.kind in "fc" else y)
+        return tuple(results)
+
+    def shape(self, x: Traced) -> Shape:
+        return shape_of(x.value)
+
+    def node(self, x: Value) -> Node | None:
+        return x.aux if isinstance(x, Traced) and x.by is self else None
+
+
+def _save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
+    """What the plan says to keep of (y, *values). Python floats become NumPy's, so that rules divide by zero quietly."""
+    saved = []
+    for what, v in zip(keep, (y, *values), strict=True):
+        if what == VALUE:
+            saved.append(np.float64(v) if type(v) is float else v)
+        else:
+            saved.append(Type.of(v) if what == TYPE else None)
+    return tuple(saved)
+
+
+def backward(
+    seeds: Sequence[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False, free: bool = False
+) -> list[Value | None]:
+    """Cotangents of the `wanted` nodes, given those of the `seeds`; None where nothing arrives.
+
+    With `simple` (see `Tape`) the pass is first made with ordinary products. If the result is finite it is right;
+    if not, an exact zero may have met an infinite partial, and the pass is made again with the product that
+    knows. Otherwise the pass is made once, and gives up its nodes as it goes.
+    """
+    with np.errstate(all="ignore"):
+        if simple and not any(isinstance(g, Traced) for _, g in seeds):
+            results = _Pass(wanted).run(list(seeds), quick=True)
+            if all(map(_is_finite, results)):
+                if free:
+                    _Pass(()).release(seeds)
+                return results
+        return _Pass(wanted, free=free).run(seeds if isinstance(seeds, list) else list(seeds))
+
+
+def _is_finite(g: Value | None) -> bool:
+    return g is None or math.isfinite(abs(np.vdot(g, g)))
+
+
+class _Pass:
+    """One backward pass. A heap keyed by creation order visits every node after all of its consumers.
+
+    Only the frontier is held here, so nodes that nobody else holds are freed as the pass moves on.
+    """
+
+    def __init__(self, wanted: Sequence[Node], free: bool = False) -> None:
+        self.frontier: dict[int, Node] = {}
+        self.cotangents: dict[int, Any] = {}
+        self.owned: set[int] = set()  # sums made here: they may be added to in place
+        self.heap: list[int] = []
+        self.results: dict[int, Any] = {node.serial: None for node in wanted}
+        self.order = [node.serial for node in wanted]
+        self.free = free
+
+    def run(self, seeds: list[tuple[Node, Value]], quick: bool = False) -> list[Value | None]:
+        """Run the pass, emptying `seeds`."""
+        heap, frontier, cotangents, owned = self.heap, self.frontier, self.cotangents, self.owned
+        pop, push = heapq.heappop, heapq.heappush
+        while seeds:
+            self.arrive(*seeds.pop())
+        while heap:
+            serial = -pop(heap)
+            node = frontier.pop(serial)
+            g = cotangents.pop(serial)
+            step = node.plan
+            if step is None:
+                if type(node) is Pick:
+                    self.deliver(node, g)
+                elif serial in self.results:
+                    self.results[serial] = g
+                continue
+            saved = node.saved
+            if saved is _FREED:
+                raise FreedError(
+                    "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
+                )
+            parents = node.parents
+            into = node.op.into  # type: ignore[union-attr]
+            if into is not None and not isinstance(g, Traced):
+                self.accumulate(node, g)
+            else:
+                for parent, part in zip(
+                    parents, (step.quick if quick else step.pull)(g, saved, parents, node.params), strict=True
+                ):
+                    if part is None:
+                        continue
+                    key = parent.serial
+                    if key not in cotangents:
+                        cotangents[key] = part
+                        frontier[key] = parent
+                        push(heap, -key)
+                    elif key in owned and type(part) is ndarray:
+                        total = cotangents[key]
+                        np.add(total, part, out=total)
+                    else:
+                        total = cotangents[key] = cotangents[key] + part
+                        if type(total) is ndarray:
+                            owned.add(key)
+            if serial in self.results:
+                self.results[serial] = g
+            if self.free:
+                node.saved = _FREED
+        return [self.results[serial] for serial in self.order]
+
+    def arrive(self, node: Node, g: Value) -> None:
+        """Add a cotangent to what has come to a node."""
+        key = node.serial
+        if key in self.cotangents:
+            self.cotangents[key] = self.cotangents[key] + g
+            return
+        self.cotangents[key] = g
+        self.frontier[key] = node
+        heapq.heappush(self.heap, -key)
+
+    def accumulate(self, node: Node, g: Any) -> None:
+        """Add to an array in place, touching only the elements that the op read."""
+        (parent,) = node.parents
+        key = parent.serial
+        total = self.cotangents.get(key)
+        if isinstance(total, Traced):
+            (part,) = node.plan.pull(g, node.saved, node.parents, node.params)  # type: ignore[union-attr]
+            self.cotangents[key] = total + part
+            return
+        if total is None:
+            total = self.cotangents[key] = np.zeros(parent.shape, parent.dtype)
+            self.frontier[key] = parent
+            heapq.heappush(self.heap, -key)
+        elif key not in self.owned:
+            total = self.cotangents[key] = np.array(total)
+        self.owned.add(key)
+        node.op.into(total, g, *node.saved[2:], **node.params)  # type: ignore[union-attr,misc]
+
+    def deliver(self, node: Pick, g: Value) -> None:
+        """Hand the cotangent of one of several results to their node."""
+        (parent,) = node.parents
+        assert isinstance(parent, Outputs)
+        key = parent.serial
+        if key not in self.cotangents:
+            self.cotangents[key] = [None] * len(parent.types)
+            self.frontier[key] = parent
+            heapq.heappush(self.heap, -key)
+        self.cotangents[key][node.index] = g
+
+    def release(self, seeds: Sequence[tuple[Node, Value]]) -> None:
+        """Free every node below the seeds."""
+        stack = [node for node, _ in seeds]
+        while stack:
+            node = stack.pop()
+            if node.saved is not _FREED and node.op is not None:
+                node.saved = _FREED
+                stack.extend(node.parents)
