@@ -44,8 +44,8 @@ def samples(op, rng, dtype=float):
 
 
 BINARY_CONSTANTS = {
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "floor_divide", "logical_and", "logical_or", "logical_xor",
-    "bitwise_and", "bitwise_or", "bitwise_xor",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "floor_divide", "logical_and", "logical_or",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
 }  # fmt: skip
 
 

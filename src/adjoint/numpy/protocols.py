@@ -22,7 +22,8 @@ from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.record import recorder
 from .elementwise import absolute, divmod_, power
-from .table import FUNCTIONS, UFUNCS, lift
+from .table import FUNCTIONS, REFUSED, UFUNCS, lift
+from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
 
 _NUMBERS = (Traced, np.ndarray, np.generic, float, int, complex)
@@ -247,33 +248,30 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 
 def _general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    handler = FUNCTIONS.get(getattr(ufunc, method)) if method != "__call__" else UFUNCS.get(ufunc)
     name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
     if method != "__call__":
-        from .ufunc import METHODS
-
-        general = METHODS.get(method)
-        if general is None:
+        if method not in METHODS:
             raise UnsupportedError(f"{name} is not supported on traced values")
-        return general(ufunc, name, *inputs, **kwargs)
-    if handler is None:
-        raise _unsupported(name)
-    from .ufunc import call_with_options
-
-    return call_with_options(handler, name, inputs, kwargs)
+        return METHODS[method](ufunc, name, *inputs, **kwargs)
+    function = UFUNCS.get(ufunc)
+    if function is None:
+        raise _unsupported(ufunc, name)
+    return call_with_options(function, name, inputs, kwargs)
 
 
 def _array_function(self: Traced, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
     function = FUNCTIONS.get(func)
     if function is None:
-        raise _unsupported(f"{getattr(func, '__module__', 'numpy') or 'numpy'}.{func.__name__}".replace("numpy", "np", 1))
+        module = (getattr(func, "__module__", None) or "numpy").replace("numpy", "np", 1)
+        raise _unsupported(func, f"{module}.{func.__name__}")
     return function(*args, **kwargs)
 
 
-def _unsupported(name: str) -> UnsupportedError:
+def _unsupported(function: Callable[..., Any], name: str) -> UnsupportedError:
+    reason = REFUSED.get(function, "it has no derivative rule")
     return UnsupportedError(
-        f"{name} has no derivative here. Declare one with ad.extend or ad.custom_vjp, or pass ad.stop_gradient(x) if a "
-        "constant is meant"
+        f"{name} cannot be differentiated: {reason}. Declare a rule with ad.extend or ad.custom_vjp, or pass ad.stop_gradient(x) "
+        "if a constant is meant"
     )
 
 

@@ -15,6 +15,7 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
 from .table import implements, lift
+from .ufunc import deliver
 from .views import view
 
 
@@ -210,15 +211,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
         values, axis = [ravel(v) for v in values], 0
     if ndim_of(values[0]) == 0:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    return _deliver(joins.concatenate(*values, axis=canonical_axis(axis, ndim_of(values[0]))), out)
-
-
-def _deliver(y: Value, out: Any) -> Value:
-    if out is None:
-        return y
-    from .ufunc import deliver
-
-    return deliver(y, out)
+    return deliver(joins.concatenate(*values, axis=canonical_axis(axis, ndim_of(values[0]))), out)
 
 
 @implements(np.stack)
@@ -228,7 +221,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
         raise ValueError("need at least one array to stack")
     if len({shape_of(v) for v in values}) != 1:
         raise ValueError("all input arrays must have the same shape")
-    return _deliver(joins.stack(*values, axis=canonical_axis(axis, ndim_of(values[0]) + 1)), out)
+    return deliver(joins.stack(*values, axis=canonical_axis(axis, ndim_of(values[0]) + 1)), out)
 
 
 @implements(np.vstack)
@@ -288,7 +281,7 @@ def clip(
         y = ops.minimum(y, lift(high))
     if low is None and high is None:
         y = ops.pos(y)
-    return _deliver(y, out)
+    return deliver(y, out)
 
 
 @implements(np.real)

@@ -46,3 +46,21 @@ def lift(x: Any) -> Value:
     if array.dtype.kind in "OUSV":
         raise ArgumentError(f"expected numbers, got {type(x).__name__} of dtype {array.dtype}")
     return array
+
+
+#: NumPy functions without a derivative here, each with the reason and what to use instead.
+REFUSED: dict[Callable[..., Any], str] = {}
+
+#: NumPy functions whose result does not depend continuously on its arguments: they give plain values.
+CONSTANT: set[Callable[..., Any]] = set()
+
+
+def refuse(reason: str, *functions: Callable[..., Any]) -> None:
+    """Declare why NumPy functions cannot be differentiated: the message a user gets, and a line of the coverage table."""
+    for function in functions:
+        REFUSED[function] = reason
+
+
+def piecewise_constant(*functions: Callable[..., Any]) -> None:
+    """Mark functions, implemented elsewhere, as constant almost everywhere."""
+    CONSTANT.update(functions)
