@@ -5,7 +5,7 @@
 np.float64(6.0)
 """
 
-from . import numpy
+from . import extend, numpy
 from .api import (
     derivative,
     elementwise_grad,
@@ -22,13 +22,21 @@ from .api import (
     vjp,
 )
 from .core.errors import AdjointError
+from .custom import checkpoint, custom_jvp, custom_vjp
+from .imperative import array, dual, no_grad
 from .vectorize import vmap
 
 __version__ = "0.1.0"
 __all__ = [
     "AdjointError",
+    "array",
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
     "derivative",
+    "dual",
     "elementwise_grad",
+    "extend",
     "grad",
     "hessian",
     "hvp",
@@ -37,6 +45,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "no_grad",
     "numpy",
     "stop_gradient",
     "value_and_grad",

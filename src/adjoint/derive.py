@@ -215,12 +215,14 @@ Pull = Callable[[Any, tuple[Any, ...], Sequence[Any], dict[str, Any]], Sequence[
 class Plan(NamedTuple):
     """What reverse mode does for one op and one choice of differentiated arguments.
 
+    wanted  which arguments are differentiated
     keep    what to save of (y, x0, x1, …): DROP, VALUE or TYPE
     pull    (g, saved, types, params) ↦ the cotangents of the differentiated arguments, in order
     quick   the same for plain arrays, with ordinary products: a zero cotangent times an infinite partial is nan
             there, so whoever calls it looks for nan in the end
     """
 
+    wanted: tuple[int, ...]
     keep: tuple[int, ...]
     pull: Pull
     quick: Pull
@@ -258,7 +260,7 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
         ]
 
     traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
-    return Plan(keep, pull, _quick_pull(op, partials) if traced else pull)
+    return Plan(tuple(wanted), keep, pull, _quick_pull(op, partials) if traced else pull)
 
 
 def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
@@ -324,7 +326,7 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
             result.append(fit(rule(g, *operands, **params), t))  # type: ignore[misc]
         return result
 
-    return Plan(tuple(keep), pull, pull)
+    return Plan(tuple(wanted), tuple(keep), pull, pull)
 
 
 def _together_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
@@ -332,7 +334,7 @@ def _together_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
         cotangents = op.transposes(g, *saved[1:], **params)
         return [fit(cotangents[i], t) for i, t in zip(wanted, types, strict=True)]
 
-    return Plan((DROP, *(TYPE,) * count), pull, pull)
+    return Plan(tuple(wanted), (DROP, *(TYPE,) * count), pull, pull)
 
 
 def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
@@ -346,7 +348,7 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
         chosen = [cotangents[i] for i in wanted]
         return [c if c is None else fit(c, t) for c, t in zip(chosen, types, strict=True)]
 
-    return Plan(keep, pull, pull)
+    return Plan(tuple(wanted), keep, pull, pull)
 
 
 # -- batched form and type rule ---------------------------------------------------------------------------------

@@ -33,9 +33,9 @@ class Trace:
 
     __slots__ = ("closed", "level", "name", "token")
 
-    def __init__(self, name: str, level: int | None = None) -> None:
+    def __init__(self, name: str, level: float | None = None) -> None:
         self.name = name  # of the transform, for messages
-        self.level = next(_levels) if level is None else level
+        self.level: float = next(_levels) if level is None else level
         self.closed = False
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -44,8 +44,12 @@ class Trace:
     def shape(self, x: Traced) -> tuple[int, ...]:
         raise NotImplementedError
 
-    def allow_write(self, x: Traced) -> None:
-        """Raise if the array x may not change in place."""
+    def adopt(self, x: Traced, new: Any) -> None:
+        """Let the array x of this trace stand for a new value: an in-place write."""
+        if isinstance(new, Traced):
+            x.by, x.value, x.aux = new.by, new.value, new.aux
+        else:
+            x.by, x.value, x.aux = FRESH, new, None
 
     def __enter__(self) -> Any:
         self.token = depth.set(depth.get() + 1)

@@ -120,12 +120,8 @@ def become(x: Traced, new: Value) -> None:
         base = x.base
         become(base, x.store(Traced(base.by, base.value, base.aux), new))
         x.refresh()
-        return
-    x.by.allow_write(x)
-    if isinstance(new, Traced):
-        x.by, x.value, x.aux = new.by, new.value, new.aux
     else:
-        x.by, x.value, x.aux = FRESH, new, None
+        x.by.adopt(x, new)
 
 
 def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

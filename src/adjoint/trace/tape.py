@@ -83,7 +83,7 @@ class Tape(Trace):
 
     __slots__ = ("simple",)
 
-    def __init__(self, name: str, level: int | None = None) -> None:
+    def __init__(self, name: str, level: float | None = None) -> None:
         super().__init__(name, level)
         self.simple = True
 
@@ -167,19 +167,19 @@ def backward(
     """
     with np.errstate(all="ignore"):
         if simple and not any(isinstance(g, Traced) for _, g in seeds):
-            results = _Pass(wanted).run(list(seeds), quick=True)
+            results = Pass(wanted).run(list(seeds), quick=True)
             if all(map(_is_finite, results)):
                 if free:
-                    _Pass(()).release(seeds)
+                    Pass(()).release(seeds)
                 return results
-        return _Pass(wanted, free=free).run(seeds if isinstance(seeds, list) else list(seeds))
+        return Pass(wanted, free=free).run(seeds if isinstance(seeds, list) else list(seeds))
 
 
 def _is_finite(g: Value | None) -> bool:
     return g is None or math.isfinite(abs(np.vdot(g, g)))
 
 
-class _Pass:
+class Pass:
     """One backward pass. A heap keyed by creation order visits every node after all of its consumers.
 
     Only the frontier is held here, so nodes that nobody else holds are freed as the pass moves on.
@@ -191,6 +191,7 @@ class _Pass:
         self.owned: set[int] = set()  # sums made here: they may be added to in place
         self.heap: list[int] = []
         self.results: dict[int, Any] = {node.serial: None for node in wanted}
+        self.leaves: list[tuple[Node, Any]] = []  # every leaf that was reached
         self.order = [node.serial for node in wanted]
         self.free = free
 
@@ -208,10 +209,12 @@ class _Pass:
             if step is None:
                 if type(node) is Pick:
                     self.deliver(node, g)
-                elif serial in self.results:
-                    self.results[serial] = g
+                else:
+                    self.leaves.append((node, g))
+                    if serial in self.results:
+                        self.results[serial] = g
                 continue
-            saved = node.saved
+            saved = self.saved_of(node)
             if saved is _FREED:
                 raise FreedError(
                     "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
@@ -243,6 +246,10 @@ class _Pass:
             if self.free:
                 node.saved = _FREED
         return [self.results[serial] for serial in self.order]
+
+    def saved_of(self, node: Node) -> Any:
+        """What a node saved, as its pull shall see it."""
+        return node.saved
 
     def arrive(self, node: Node, g: Value) -> None:
         """Add a cotangent to what has come to a node."""
