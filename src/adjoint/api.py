@@ -49,7 +49,7 @@ class _Recording:
     ) -> None:
         self.f, self.transform = f, transform
         self.indices, self.single = positions(argnums, len(args), transform)
-        self.inputs, self.structures, _ = open_arguments(args, self.indices, transform)
+        self.inputs, self.structures = open_arguments(args, self.indices, transform)
         with Tape(transform) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
@@ -63,7 +63,7 @@ class _Recording:
         parts, self.structure = flatten(result)
         if result is None:
             output_leaf(None, f, transform)
-        labels = leaf_names("", self.structure)
+        labels = [""] if self.structure is LEAF else leaf_names("", self.structure)
         parts = [output_leaf(y, f, transform, label) for y, label in zip(parts, labels, strict=True)]
         self.outputs = [y.value if tape.node(y) is not None else y for y in parts]
         self.ends = [tape.node(y) for y in parts]
@@ -257,7 +257,8 @@ def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> A
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
     indices = range(len(primals))
-    inputs, structures, names = open_arguments(primals, indices, "jvp")
+    inputs, structures = open_arguments(primals, indices, "jvp")
+    names = [name for i, s in zip(indices, structures, strict=True) for name in leaf_names(f"argument {i}", s)]
     given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
     pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
     structure, ys, ts, aux = _push(f, primals, inputs, structures, pushed, has_aux, "jvp")
@@ -343,7 +344,7 @@ def _run_jacfwd(
     f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
 ) -> Any:
     indices, single = positions(argnums, len(args), transform)
-    inputs, structures, _ = open_arguments(args, indices, transform)
+    inputs, structures = open_arguments(args, indices, transform)
     _check_holomorphic(inputs, holomorphic, transform)
     chosen = [args[i] for i in indices]
     seen: dict[str, Any] = {}
@@ -411,7 +412,7 @@ def _run_jacobian(
     f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
 ) -> Any:
     indices, _ = positions(argnums, len(args), transform)
-    inputs, _, _ = open_arguments(args, indices, transform)
+    inputs, _ = open_arguments(args, indices, transform)
     width = sum(math.prod(shape_of(x)) for x in inputs)
     if width > 1:
         recording = _Recording(f, args, kwargs, argnums, has_aux, transform)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .core.bind import Traced, settled
 from .core.errors import ArgumentError, DtypeError, ShapeError
-from .core.tree import Structure, flatten, leaf_names
+from .core.tree import LEAF, Structure, flatten, leaf_names
 from .core.types import Type, Value, dtype_of, is_inexact, shape_of
 
 _NUMBERS = (np.ndarray, np.generic, float, int, complex, Traced)
@@ -50,6 +50,8 @@ def positions(argnums: Any, count: int, transform: str) -> tuple[tuple[int, ...]
 
 def differentiable(x: Any, name: str, transform: str) -> Value:
     """A leaf that can carry a derivative, checked."""
+    if type(x) is float or (type(x) is np.ndarray and x.dtype.kind in "fc"):
+        return x
     x = settled(x)
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask by itself")
@@ -65,18 +67,19 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
     return x
 
 
-def open_arguments(args: Sequence[Any], indices: Sequence[int], transform: str) -> tuple[list[Value], list[Structure], list[str]]:
-    """The differentiable leaves of the chosen arguments, their structures and their names."""
+def open_arguments(args: Sequence[Any], indices: Sequence[int], transform: str) -> tuple[list[Value], list[Structure]]:
+    """The differentiable leaves of the chosen arguments, and their structures."""
     leaves: list[Value] = []
     structures: list[Structure] = []
-    names: list[str] = []
     for i in indices:
         parts, structure = flatten(args[i])
+        structures.append(structure)
+        if structure is LEAF:
+            leaves.append(differentiable(parts[0], f"argument {i}", transform))
+            continue
         labels = leaf_names(f"argument {i}", structure)
         leaves.extend(differentiable(x, label, transform) for x, label in zip(parts, labels, strict=True))
-        structures.append(structure)
-        names.extend(labels)
-    return leaves, structures, names
+    return leaves, structures
 
 
 def replace(args: Sequence[Any], indices: Sequence[int], structures: Sequence[Structure], leaves: Sequence[Any]) -> list[Any]:
@@ -89,6 +92,8 @@ def replace(args: Sequence[Any], indices: Sequence[int], structures: Sequence[St
 
 def regroup(structures: Sequence[Structure], leaves: Sequence[Any]) -> list[Any]:
     """Leaves put back into their structures, one after the other."""
+    if all(structure is LEAF for structure in structures):
+        return list(leaves)
     result = []
     start = 0
     for structure in structures:
@@ -100,6 +105,8 @@ def regroup(structures: Sequence[Structure], leaves: Sequence[Any]) -> list[Any]
 def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "") -> Value:
     """A leaf of the function's result, checked to be a number or an array of floats."""
     y = settled(y)
+    if isinstance(y, Traced):
+        return y
     where = f"{name_of(f)} returned{' in ' + label if label else ''}"
     if y is None:
         raise ArgumentError(f"{where} None, but {transform} needs a value; is a return statement missing?")

@@ -208,7 +208,7 @@ class _Custom:
         return f"<{self.transform} {name_of(self.f)}>"
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # found by name, as a function is
+        return self.f.__qualname__  # found by name, as a function is
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core.bind import Trace, Traced, bind
-from .core.errors import UnsupportedError
+from .core.errors import AdjointError, UnsupportedError
 from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque
 from .core.types import Type, Value, ndim_of, shape_of
 from .ops.broadcast import align_all, fit, settle, zeros_of
@@ -32,8 +32,9 @@ DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value,
 class Partial(NamedTuple):
     """One partial derivative, as a number if it is constant, else as a function of (y, *xs).
 
-    `needs` tells which of y, x0, x1, … it reads. `lines` is the function's body: assignments that end in `result`,
-    with the names in `scope`; empty for a rule that could not be traced.
+    `needs` tells which of y, x0, x1, … it reads. `result` is the expression that computes it, after the assignments in
+    `lines`, with the names in `scope`; empty for a rule that could not be traced. A `missing` partial is one that the rule
+    gives as None: there is no derivative with respect to that argument (the order of a Bessel function).
     """
 
     number: float | None
@@ -42,6 +43,7 @@ class Partial(NamedTuple):
     lines: tuple[str, ...] = ()
     result: str = ""
     scope: dict[str, Any] = {}  # noqa: RUF012 - never written to
+    missing: bool = False
 
 
 # -- partials: traced once, split per argument ------------------------------------------------------------------
@@ -63,10 +65,13 @@ class _Probe(Trace):
     def shape(self, x: Traced) -> tuple[int, ...]:
         raise UnsupportedError("partials may not depend on the shape of an argument; declare the op as opaque")
 
+    def concrete(self, x: Traced, what: str) -> Any:
+        raise UnsupportedError(f"a rule asks for {what} a value")
 
-def _calls_itself(function: Callable[..., Any]) -> bool:
-    """Whether an implementation already dispatches on traced values: a ufunc or an operator."""
-    return isinstance(function, np.ufunc) or getattr(function, "__module__", "") == "_operator"
+
+#: Ops that a rule writes as Python's own operators, which dispatch on traced values by themselves, as ufuncs do.
+#: Division is not among them: of two Python numbers it would raise where a rule wants inf.
+_INFIX = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "neg": "-{}"}
 
 
 def split(op: Elementwise) -> tuple[Partial, ...]:
@@ -84,7 +89,7 @@ def _split(op: Elementwise) -> tuple[Partial, ...]:
     inputs = [Traced(probe, None, -1 - i) for i in range(count)]
     try:
         outputs = rule(*inputs)
-    except Exception:
+    except AdjointError:
         # A rule that looks at its values (a branch, a foreign function) is run whole and saves everything it names.
         needs = used_arguments(rule, count)
         return tuple(Partial(None, _pick(rule, i), needs) for i in range(op.arity))
@@ -100,38 +105,57 @@ def _pick(rule: Callable[..., Any], i: int) -> Callable[..., Any]:
 def _emit(probe: _Probe, output: Any, count: int) -> Partial:
     """Write the equations that lead to one output as a Python function."""
     names = argument_names(count)
+    if output is None:
+        return Partial(None, lambda *values: None, (False,) * count, missing=True)
     if not isinstance(output, Traced):
         number = output if isinstance(output, (int, float)) else None
         return Partial(number, lambda *values: output, (False,) * count)
+    uses = _count_uses(probe, output.aux)
     scope: dict[str, Any] = {}
     lines: list[str] = []
     needs = [False] * count
-    wanted, order = {output.aux}, []
-    for index in range(len(probe.equations) - 1, -1, -1):
-        if index in wanted:
-            order.append(index)
-            wanted.update(a.aux for a in probe.equations[index][1] if isinstance(a, Traced))
+    texts: dict[int, str] = {}
 
-    def name_of(value: Any) -> str:
+    def text_of(value: Any) -> str:
         if isinstance(value, Traced):
             if value.aux >= 0:
-                return f"v{value.aux}"
+                return texts[value.aux]
             needs[-1 - value.aux] = True
             return names[-1 - value.aux]
         if type(value) in (int, float) and np.isfinite(value):
-            return repr(value)
-        key = f"k{len(scope)}"
+            return repr(value) if value >= 0 else f"({value!r})"
+        key = f"k{id(value)}"
         scope[key] = value
         return key
 
-    for index in reversed(order):
+    for index in sorted(uses):
         op, args, params = probe.equations[index]
-        scope[f"f{index}"] = op.impl if _calls_itself(op.impl) else op
-        options = [f"{key}={name_of(value)}" for key, value in params.items()]
-        lines.append(f"v{index} = f{index}({', '.join([*map(name_of, args), *options])})")
-    result = name_of(output)
+        operands = [text_of(a) for a in args]
+        if op.name in _INFIX:
+            text = f"({_INFIX[op.name].format(*operands)})"
+        else:
+            scope[f"f{index}"] = op.impl if isinstance(op.impl, np.ufunc) or op.name == "div" else op
+            options = [f"{key}={text_of(value)}" for key, value in params.items()]
+            text = f"f{index}({', '.join([*operands, *options])})"
+        # A value used once stays inside its expression, where NumPy may reuse its memory.
+        if uses[index] > 1:
+            lines.append(f"v{index} = {text}")
+            text = f"v{index}"
+        texts[index] = text
+    result = text_of(output)
     function = define("partial", names, [*lines, f"return {result}"], dict(scope))
     return Partial(None, function, tuple(needs), tuple(lines), result, scope)
+
+
+def _count_uses(probe: _Probe, output: int) -> dict[int, int]:
+    """The equations that an output depends on, with the number of times each is used."""
+    uses = {output: 1} if output >= 0 else {}
+    for index in range(len(probe.equations) - 1, -1, -1):
+        if index in uses:
+            for a in probe.equations[index][1]:
+                if isinstance(a, Traced) and a.aux >= 0:
+                    uses[a.aux] = uses.get(a.aux, 0) + 1
+    return uses
 
 
 def argument_names(count: int) -> list[str]:
@@ -157,18 +181,15 @@ def used_arguments(rule: Callable[..., Any], count: int) -> tuple[bool, ...]:
 # -- forward: push tangents -------------------------------------------------------------------------------------
 
 
-def strong(x: Value) -> Value:
-    """A Python number as a NumPy scalar, so that 1/0 is inf inside a rule."""
-    return np.float64(x) if type(x) is float else x
-
-
 def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Value | None:
     """The tangent of the result; None stands for a tangent that is zero throughout."""
     if isinstance(op, Elementwise):
         total = None
-        values = [strong(y), *map(strong, xs)]
-        for t, partial in zip(ts, split(op), strict=True):
+        values = [y, *xs]
+        for i, (t, partial) in enumerate(zip(ts, split(op), strict=True)):
             if t is not None and partial.number != 0:
+                if partial.missing:
+                    raise _no_partial(op, i)
                 term = _times(t, partial, values, params)
                 total = term if total is None else total + term
         return None if total is None else settle(total, y)
@@ -186,6 +207,13 @@ def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], para
             raise UnsupportedError(f"no forward rule for {op.name!r}; declare jvp=, or use reverse mode")
         return op.jvp(ts, y, *xs, **params)
     return None
+
+
+def _no_partial(op: Elementwise, i: int) -> UnsupportedError:
+    name = list(inspect.signature(op.partials).parameters)[i + 1]
+    return UnsupportedError(
+        f"{op.name!r} has no derivative with respect to its argument {name!r}; pass ad.stop_gradient({name}) if a constant is meant"
+    )
 
 
 def _or_zeros(t: Value | None, x: Value) -> Value:
@@ -219,7 +247,7 @@ class Plan(NamedTuple):
     keep    what to save of (y, x0, x1, …): DROP, VALUE or TYPE
     pull    (g, saved, types, params) ↦ the cotangents of the differentiated arguments, in order
     quick   the same for plain arrays, with ordinary products: a zero cotangent times an infinite partial is nan
-            there, so whoever calls it looks for nan in the end
+            there, so whoever calls it looks for nan afterwards; the very same function where no product is taken
     """
 
     wanted: tuple[int, ...]
@@ -251,6 +279,9 @@ def _plan(op: Op, count: int, wanted: list[int]) -> Plan:
 
 def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     partials = [split(op)[i] for i in wanted]
+    for i, partial in zip(wanted, partials, strict=True):
+        if partial.missing:
+            raise _no_partial(op, i)
     keep = tuple(map(int, np.any([p.needs for p in partials], axis=0)))
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
@@ -274,7 +305,7 @@ def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
         if partial.number is not None:
             product = {0.0: "None", 1.0: "g", -1.0: "-g"}.get(partial.number, f"g * {partial.number!r}")
         else:
-            # Partials of one op share their equations' names: an equation of both is written twice, harmlessly.
+            # Partials of one op share their equations' names: an equation of both is computed twice, harmlessly.
             lines.extend(line for line in partial.lines if line not in lines)
             scope.update(partial.scope)
             product = f"g * {partial.result}"
@@ -375,4 +406,4 @@ def type_rule(op: Op, types: Sequence[Type], params: dict[str, Any]) -> Any:
     return Type(shape_of(result)[1:], result.dtype)
 
 
-__all__ = ["DROP", "TYPE", "VALUE", "Partial", "Plan", "batched", "plan", "push", "split", "strong", "type_rule"]
+__all__ = ["DROP", "TYPE", "VALUE", "Partial", "Plan", "batched", "plan", "push", "split", "type_rule"]

@@ -22,6 +22,7 @@ from .core.op import OPS, Elementwise, Linear, Multilinear, Opaque
 from .core.types import Type, Value, dtype_of, is_inexact, shape_of
 from .custom import custom_vjp, transpose
 from .ops import declare
+from .trace.record import quicken
 
 Rule = Callable[..., Any]
 _BUILT_IN = frozenset(OPS)
@@ -40,7 +41,9 @@ def _make_room(name: str, impl: Any) -> None:
 def elementwise(name: str, impl: Rule, partials: Any, **options: Any) -> Elementwise:
     """An op per element. `partials(y, *xs)` returns a tuple: the derivative by each argument."""
     _make_room(name, impl)
-    return declare.elementwise(name, impl, partials, **options)
+    op = declare.elementwise(name, impl, partials, **options)
+    quicken(op)
+    return op
 
 
 def linear(name: str, impl: Rule, transpose: Any, **options: Any) -> Linear:

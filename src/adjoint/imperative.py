@@ -116,6 +116,9 @@ def _numbers(x: Any) -> Any:
 class _Recorded(Pass):
     """A backward pass that is itself recorded: what a node saved becomes part of the graph again."""
 
+    def pull(self, node: Node, g: Value, saved: Any) -> Any:
+        return node.plan.pull(g, saved, node.parents, node.params)  # type: ignore[union-attr]
+
     def saved_of(self, node: Node) -> Any:
         plan = node.plan
         if plan is None or not plan.keep:

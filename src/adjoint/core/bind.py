@@ -44,6 +44,10 @@ class Trace:
     def shape(self, x: Traced) -> tuple[int, ...]:
         raise NotImplementedError
 
+    def concrete(self, x: Traced, what: str) -> Any:
+        """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
+        return x.value
+
     def adopt(self, x: Traced, new: Any) -> None:
         """Let the array x of this trace stand for a new value: an in-place write."""
         if isinstance(new, Traced):

@@ -18,6 +18,7 @@ A composite is a plain function written in other ops, so it needs no class.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -86,6 +87,10 @@ class Elementwise(Op):
         super().__init__(name, impl, **options)
         self.partials = partials
         self.arity = arity
+        self.run: Callable[..., Any] = functools.partial(bind, self)  # may be replaced by something quicker
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return bind(self, *args, **params) if params else self.run(*args)
 
 
 class Linear(Op):

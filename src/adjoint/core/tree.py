@@ -13,6 +13,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .bind import Traced
 from .errors import ShapeError
 
 
@@ -63,6 +66,7 @@ class Structure:
         return f"{name}({', '.join(f'{key}: {child!r}' for key, child in self.children)})"
 
 
+_BARE = frozenset({np.ndarray, np.float64, float, Traced})
 LEAF = Structure("leaf", (), lambda parts: parts, 1)
 EMPTY = Structure("none", (), lambda parts: None, 0)
 
@@ -116,6 +120,8 @@ def _open(tree: Any) -> _Node | None:
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
     """The leaves in order, and the structure that puts them back."""
+    if type(tree) in _BARE:
+        return [tree], LEAF
     leaves: list[Any] = []
     return leaves, _flatten(tree, leaves)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, depth, fresh
+from ..core.errors import ConversionError
 from ..core.types import dtype_of, shape_of
 from .shape import astype
 from .table import holds_traced, implements, lift
@@ -17,10 +18,11 @@ from .table import holds_traced, implements, lift
 def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
     """A NumPy function that makes a new array; inside a transform its result can hold traced values."""
 
+    inside = depth.get
+
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        y = function(*args, **kwargs)
-        return fresh(y) if depth.get() else y
+        return fresh(function(*args, **kwargs)) if inside() else function(*args, **kwargs)
 
     return make
 
@@ -55,19 +57,24 @@ def full_like(
     return result
 
 
-def array(
-    object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0, like: Any = None
-) -> Any:
+def array(object: Any, dtype: Any = None, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
-    if holds_traced(object):
-        value = lift(object)
-        if dtype is not None:
-            value = astype(value, dtype)
-        if ndmin > len(shape_of(value)):
-            value = np.reshape(value, (1,) * (ndmin - len(shape_of(value))) + shape_of(value))
-        return Traced(value.by, value.value, value.aux)
-    y = np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)  # type: ignore[call-overload]
+    try:
+        y = np.array(object, dtype, **options)
+    except ConversionError:  # a traced value somewhere inside
+        return _array_of_traced(object, dtype, **options)
     return fresh(y) if depth.get() else y
+
+
+def _array_of_traced(
+    object: Any, dtype: Any, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0, like: Any = None
+) -> Any:
+    value = lift(object)
+    if dtype is not None:
+        value = astype(value, dtype)
+    if ndmin > len(shape_of(value)):
+        value = np.reshape(value, (1,) * (ndmin - len(shape_of(value))) + shape_of(value))
+    return Traced(value.by, value.value, value.aux)
 
 
 def asarray(

@@ -13,16 +13,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.bind import FRESH, Traced, bind
-from ..core.errors import BatchError, ConversionError, UnsupportedError
-from ..core.op import Elementwise, Op
+from ..core.errors import ConversionError, UnsupportedError
+from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape, dtype_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops.linalg import matmul
 from ..trace.batch import Batch
-from ..trace.record import recorder
+from ..trace.record import quicken, recorder
 from .elementwise import absolute, divmod_, power
-from .table import FUNCTIONS, REFUSED, UFUNCS, lift
+from .mutate import partition_in_place, sort_in_place
+from .table import FUNCTIONS, REFUSED, find_ufunc, is_scipy, lift
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
 
@@ -62,26 +63,35 @@ def _operand(x: Any) -> Any:
     return lift(x) if isinstance(x, (list, tuple)) else NotImplemented
 
 
-def _binary(op: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    run: Callable[..., Any] = op
-    if isinstance(op, Elementwise):
-        run = recorder(op)
-    elif isinstance(op, Op):
-        run = functools.partial(bind, op)
+def _operator(op: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """What an operator does with two operands, of which one is traced."""
+    run = functools.partial(bind, op) if isinstance(op, Op) else op
 
-    def forward(self: Traced, other: Any) -> Any:
-        if isinstance(other, _NUMBERS):
-            return run(self, other)
-        other = _operand(other)
-        return other if other is NotImplemented else run(self, other)
+    def general(a: Any, b: Any) -> Any:
+        a, b = _operand(a), _operand(b)
+        return NotImplemented if a is NotImplemented or b is NotImplemented else run(a, b)
 
-    def reflected(self: Traced, other: Any) -> Any:
-        if isinstance(other, _NUMBERS):
-            return run(other, self)
-        other = _operand(other)
-        return other if other is NotImplemented else run(other, self)
+    return general
 
-    return forward, reflected
+
+def _install_operators() -> None:
+    for name, unary in _UNARY.items():
+        setattr(Traced, f"__{name}__", lambda self, unary=unary: unary(self))
+    for name, comparison in _COMPARISON.items():
+        setattr(Traced, f"__{name}__", _operator(comparison))
+    for name, op in _BINARY.items():
+        _install_binary(name, _operator(op))
+    # The rules that a recorder is made from are written with operators, so those come first.
+    for name, op in _BINARY.items():
+        if isinstance(op, Elementwise):
+            _install_binary(name, recorder(op, _operator(op)))
+
+
+def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:
+    setattr(Traced, f"__{name}__", run)
+    setattr(Traced, f"__r{name}__", lambda self, other: run(other, self))
+    if name != "divmod":
+        setattr(Traced, f"__i{name}__", inplace(run))
 
 
 _BINARY: dict[str, Callable[..., Any]] = {
@@ -109,15 +119,6 @@ _COMPARISON = {
 _UNARY = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
 
 # -- becoming plain ---------------------------------------------------------------------------------------------
-
-
-def primal(x: Any) -> Any:
-    """The plain value beneath every trace."""
-    while isinstance(x, Traced):
-        if isinstance(x.by, Batch):
-            raise BatchError("a value inside vmap stands for a whole batch; it has no single number")
-        x = x.value
-    return x
 
 
 def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
@@ -159,23 +160,15 @@ def _tolist(self: Traced) -> Any:
 
 
 def _bool(self: Traced) -> bool:
-    if isinstance(self.by, Batch):
-        raise BatchError(
-            "the truth of a value inside vmap differs from example to example; use np.where, or ad.map to run them one by one"
-        )
-    return bool(self.value)
+    return bool(self.by.concrete(self, "the truth of"))
 
 
 def _int(self: Traced) -> int:
-    if isinstance(self.by, Batch):
-        raise BatchError("int() of a value inside vmap differs from example to example; use np.floor, or ad.map")
-    return int(self.value)
+    return int(self.by.concrete(self, "int() of"))
 
 
 def _index(self: Traced) -> int:
-    if isinstance(self.by, Batch):
-        raise BatchError("an index inside vmap differs from example to example; index an array with it, x[i], or use ad.map")
-    return operator.index(self.value)
+    return operator.index(self.by.concrete(self, "an index from"))
 
 
 # -- the rest of an array ---------------------------------------------------------------------------------------
@@ -227,9 +220,6 @@ def _array_ufunc(self: Traced, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     if method == "__call__" and not kwargs:
         function = _QUICK.get(ufunc) or _quick(ufunc)
         if function is not None:
-            for x in inputs:
-                if not isinstance(x, _NUMBERS):
-                    return function(*map(lift, inputs))
             return function(*inputs)
     return _general_ufunc(ufunc, method, inputs, kwargs)
 
@@ -239,21 +229,23 @@ _QUICK: dict[np.ufunc, Callable[..., Any]] = {}
 
 def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
     """What runs a ufunc: the op's recording function if it has one."""
-    function = UFUNCS.get(ufunc)
-    if isinstance(function, Elementwise) and function.arity <= 2:
-        function = recorder(function)
-    if function is not None:
-        _QUICK[ufunc] = function
-    return function
+    function = find_ufunc(ufunc)
+    if function is None:
+        return None
+    general = lambda *inputs: function(*map(lift, inputs))
+    quick = recorder(function, general) if isinstance(function, Elementwise) and function.arity <= 2 else general
+    _QUICK[ufunc] = quick
+    return quick
 
 
 def _general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    module = "scipy.special" if is_scipy(ufunc) else "np"
+    name = f"{module}.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
     if method != "__call__":
         if method not in METHODS:
             raise UnsupportedError(f"{name} is not supported on traced values")
         return METHODS[method](ufunc, name, *inputs, **kwargs)
-    function = UFUNCS.get(ufunc)
+    function = find_ufunc(ufunc)
     if function is None:
         raise _unsupported(ufunc, name)
     return call_with_options(function, name, inputs, kwargs)
@@ -290,8 +282,8 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _METHODS = (
     *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "ravel", "swapaxes", "squeeze", "clip"),
-    *("trace", "diagonal", "repeat", "take", "argmax", "argmin", "argsort", "all", "any", "nonzero", "compress", "choose"),
-    "searchsorted",
+    *("trace", "diagonal", "repeat", "take", "argmax", "argmin", "argsort", "all", "any", "nonzero", "choose"),
+    *("searchsorted", "put", "argpartition"),
 )
 
 
@@ -328,18 +320,16 @@ def _conj(self: Traced) -> Any:
     return shapes.conj(self)
 
 
+def _compress(self: Traced, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+    return FUNCTIONS[np.compress](condition, self, axis, out)
+
+
 def install() -> None:
     """Give `Traced` its operators, methods and protocols."""
-    for name, binary in _BINARY.items():
-        forward, reflected = _binary(binary)
-        setattr(Traced, f"__{name}__", forward)
-        setattr(Traced, f"__r{name}__", reflected)
-        if name != "divmod":
-            setattr(Traced, f"__i{name}__", inplace(forward))
-    for name, comparison in _COMPARISON.items():
-        setattr(Traced, f"__{name}__", _binary(comparison)[0])
-    for name, unary in _UNARY.items():
-        setattr(Traced, f"__{name}__", lambda self, unary=unary: unary(self))
+    for op in OPS.values():
+        if isinstance(op, Elementwise):
+            quicken(op)
+    _install_operators()
     for name in _METHODS:
         if hasattr(np, name):
             setattr(Traced, name, _method(getattr(np, name)))
@@ -397,6 +387,9 @@ def install() -> None:
         "round": _round,
         "conj": _conj,
         "conjugate": _conj,
+        "compress": _compress,
+        "sort": sort_in_place,
+        "partition": partition_in_place,
     }
     for name, member in everything.items():
         setattr(Traced, name, member)

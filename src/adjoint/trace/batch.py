@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.bind import Trace, Traced, settled
+from ..core.errors import BatchError
 from ..core.op import Op
 from ..core.types import Shape, Value, shape_of
 from ..derive import batched
@@ -33,6 +34,12 @@ class Batch(Trace):
 
     def shape(self, x: Traced) -> Shape:
         return shape_of(x.value)[1:]
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        raise BatchError(
+            f"{what} a value inside vmap differs from example to example; use np.where or array indexing, or ad.map to run "
+            "the examples one by one"
+        )
 
     def enter(self, value: Value, axis: int) -> Traced:
         """A value whose axis `axis` is the batch."""

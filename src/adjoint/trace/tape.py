@@ -23,16 +23,17 @@ from ..core.errors import FreedError
 from ..core.op import Constant, Op
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
+from ..ops.elementwise import is_finite
 
 _serials = itertools.count()
 _FREED: Any = ("freed",)
-LARGE = 1 << 16  # elements; from here on memory and bandwidth count for more than Python's time
+LARGE = 1 << 12  # elements; from here on memory counts for more than Python's time
 
 
 class Node:
     """One recorded op: which nodes it came from, and what its backward step needs. A leaf has no op."""
 
-    __slots__ = ("__weakref__", "dtype", "op", "params", "parents", "plan", "saved", "serial", "shape")
+    __slots__ = ("__weakref__", "dtype", "op", "params", "parents", "plain", "plan", "saved", "serial", "shape")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Node:
         params: dict[str, Any],
         shape: Shape,
         dtype: np.dtype[Any],
+        plain: bool = True,
     ) -> None:
         self.serial = next(_serials)
         self.op = op
@@ -52,6 +54,7 @@ class Node:
         self.params = params
         self.shape = shape  # of its value, so that a node can stand for the type of its cotangent
         self.dtype = dtype
+        self.plain = plain  # what was saved is plain, not itself traced
 
     @property
     def ndim(self) -> int:
@@ -123,7 +126,7 @@ class Tape(Trace):
         if op.many:
             self.simple = False
             return self.outputs(y, Outputs(op, parents, step, saved, params, (), None))  # type: ignore[arg-type]
-        node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y))
+        node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y), plain)
         if self.simple and math.prod(node.shape) > LARGE:
             self.simple = False
         return Traced(self, y, node)
@@ -146,37 +149,25 @@ class Tape(Trace):
 
 
 def _save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
-    """What the plan says to keep of (y, *values). Python floats become NumPy's, so that rules divide by zero quietly."""
-    saved = []
-    for what, v in zip(keep, (y, *values), strict=True):
-        if what == VALUE:
-            saved.append(np.float64(v) if type(v) is float else v)
-        else:
-            saved.append(Type.of(v) if what == TYPE else None)
-    return tuple(saved)
+    """What the plan says to keep of (y, *values)."""
+    return tuple(
+        [v if what == VALUE else Type.of(v) if what == TYPE else None for what, v in zip(keep, (y, *values), strict=True)]
+    )
 
 
-def backward(
-    seeds: Sequence[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False, free: bool = False
-) -> list[Value | None]:
-    """Cotangents of the `wanted` nodes, given those of the `seeds`; None where nothing arrives.
+def backward(seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False) -> list[Value | None]:
+    """Cotangents of the `wanted` leaves, given those of the `seeds`; None where nothing arrives. Empties `seeds`.
 
     With `simple` (see `Tape`) the pass is first made with ordinary products. If the result is finite it is right;
     if not, an exact zero may have met an infinite partial, and the pass is made again with the product that
-    knows. Otherwise the pass is made once, and gives up its nodes as it goes.
+    knows. Otherwise the pass is made once, looks at each step, and gives up its nodes as it goes.
     """
     with np.errstate(all="ignore"):
         if simple and not any(isinstance(g, Traced) for _, g in seeds):
-            results = Pass(wanted).run(list(seeds), quick=True)
-            if all(map(_is_finite, results)):
-                if free:
-                    Pass(()).release(seeds)
+            results = Pass(wanted).run(list(seeds), trusting=True)
+            if all(map(is_finite, results)):
                 return results
-        return Pass(wanted, free=free).run(seeds if isinstance(seeds, list) else list(seeds))
-
-
-def _is_finite(g: Value | None) -> bool:
-    return g is None or math.isfinite(abs(np.vdot(g, g)))
+        return Pass(wanted).run(seeds)
 
 
 class Pass:
@@ -188,17 +179,17 @@ class Pass:
     def __init__(self, wanted: Sequence[Node], free: bool = False) -> None:
         self.frontier: dict[int, Node] = {}
         self.cotangents: dict[int, Any] = {}
-        self.owned: set[int] = set()  # sums made here: they may be added to in place
+        self.owned: set[int] = set()  # arrays that nobody else sees: they may be added to in place
         self.heap: list[int] = []
         self.results: dict[int, Any] = {node.serial: None for node in wanted}
-        self.leaves: list[tuple[Node, Any]] = []  # every leaf that was reached
         self.order = [node.serial for node in wanted]
+        self.leaves: list[tuple[Node, Any]] = []  # every leaf that was reached
         self.free = free
 
-    def run(self, seeds: list[tuple[Node, Value]], quick: bool = False) -> list[Value | None]:
-        """Run the pass, emptying `seeds`."""
+    def run(self, seeds: list[tuple[Node, Value]], trusting: bool = False) -> list[Value | None]:
+        """Run the pass, emptying `seeds`. If `trusting`, non-finite products are left for the caller to find."""
         heap, frontier, cotangents, owned = self.heap, self.frontier, self.cotangents, self.owned
-        pop, push = heapq.heappop, heapq.heappush
+        pop, push, free = heapq.heappop, heapq.heappush, self.free
         while seeds:
             self.arrive(*seeds.pop())
         while heap:
@@ -207,26 +198,19 @@ class Pass:
             g = cotangents.pop(serial)
             step = node.plan
             if step is None:
-                if type(node) is Pick:
-                    self.deliver(node, g)
-                else:
-                    self.leaves.append((node, g))
-                    if serial in self.results:
-                        self.results[serial] = g
+                self.reach(node, g)
                 continue
-            saved = self.saved_of(node)
+            saved = node.saved if trusting else self.saved_of(node)
             if saved is _FREED:
                 raise FreedError(
                     "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
                 )
             parents = node.parents
-            into = node.op.into  # type: ignore[union-attr]
-            if into is not None and not isinstance(g, Traced):
+            if node.op.into is not None and not isinstance(g, Traced):  # type: ignore[union-attr]
                 self.accumulate(node, g)
             else:
-                for parent, part in zip(
-                    parents, (step.quick if quick else step.pull)(g, saved, parents, node.params), strict=True
-                ):
+                parts = step.quick(g, saved, parents, node.params) if trusting else self.pull(node, g, saved)
+                for parent, part in zip(parents, parts):  # noqa: B905 - the innermost loop
                     if part is None:
                         continue
                     key = parent.serial
@@ -236,16 +220,39 @@ class Pass:
                         push(heap, -key)
                     elif key in owned and type(part) is ndarray:
                         total = cotangents[key]
-                        np.add(total, part, out=total)
+                        total += part
                     else:
                         total = cotangents[key] = cotangents[key] + part
                         if type(total) is ndarray:
                             owned.add(key)
-            if serial in self.results:
-                self.results[serial] = g
-            if self.free:
+                parts = part = None
+            if free:
                 node.saved = _FREED
         return [self.results[serial] for serial in self.order]
+
+    def pull(self, node: Node, g: Value, saved: Any) -> Sequence[Any]:
+        """The cotangents of a node's parents: quickly if everything is plain and turns out finite, else with care."""
+        step: Plan = node.plan  # type: ignore[assignment]
+        if not node.plain or step.quick is step.pull or isinstance(g, Traced):
+            return step.pull(g, saved, node.parents, node.params)
+        parts = step.quick(g, saved, node.parents, node.params)
+        for parent, part in zip(node.parents, parts, strict=True):
+            if part is None or part is g:
+                continue
+            if not is_finite(part):
+                return step.pull(g, saved, node.parents, node.params)
+            if type(part) is ndarray and part.base is None and parent.serial not in self.cotangents:
+                self.owned.add(parent.serial)  # a product made just now
+        return parts
+
+    def reach(self, node: Node, g: Value) -> None:
+        """What ends at a leaf, or at one of several results of a node."""
+        if type(node) is Pick:
+            self.deliver(node, g)
+            return
+        self.leaves.append((node, g))
+        if node.serial in self.results:
+            self.results[node.serial] = g
 
     def saved_of(self, node: Node) -> Any:
         """What a node saved, as its pull shall see it."""
@@ -289,12 +296,3 @@ class Pass:
             self.frontier[key] = parent
             heapq.heappush(self.heap, -key)
         self.cotangents[key][node.index] = g
-
-    def release(self, seeds: Sequence[tuple[Node, Value]]) -> None:
-        """Free every node below the seeds."""
-        stack = [node for node, _ in seeds]
-        while stack:
-            node = stack.pop()
-            if node.saved is not _FREED and node.op is not None:
-                node.saved = _FREED
-                stack.extend(node.parents)
