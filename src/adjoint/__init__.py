@@ -21,22 +21,28 @@ from .api import (
     value_and_grad,
     vjp,
 )
+from .comparison import compare
 from .core.errors import AdjointError
 from .custom import checkpoint, custom_jvp, custom_vjp
+from .differences import finite_difference
 from .imperative import array, dual, no_grad
+from .testing import check_grads
 from .vectorize import vmap
 
 __version__ = "0.1.0"
 __all__ = [
     "AdjointError",
     "array",
+    "check_grads",
     "checkpoint",
+    "compare",
     "custom_jvp",
     "custom_vjp",
     "derivative",
     "dual",
     "elementwise_grad",
     "extend",
+    "finite_difference",
     "grad",
     "hessian",
     "hvp",

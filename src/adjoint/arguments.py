@@ -141,19 +141,19 @@ class Results:
         self.seen = {id(x) for x in shared}
 
     def own(self, g: Any) -> Any:
+        """An array of its own; a number as a NumPy scalar."""
         if isinstance(g, np.ndarray):
+            if not g.ndim:
+                return g[()]
             if g.base is not None or not g.flags.writeable or id(g) in self.seen:
                 g = np.array(g)
             self.seen.add(id(g))
         return g
 
     def of(self, g: Value | None, x: Value) -> Any:
-        """The derivative that belongs to x, zeros if nothing arrived."""
+        """The derivative that belongs to x, zeros if nothing arrived: an array for an array, a number for a number."""
         if g is None:
             g = np.zeros(shape_of(x), dtype_of(x))
-            return g if isinstance(x, (np.ndarray, Traced)) and shape_of(x) else g[()]
-        if isinstance(g, np.ndarray) and not g.ndim and not isinstance(x, np.ndarray):
-            return g[()]
-        if isinstance(x, np.ndarray) and not isinstance(g, (np.ndarray, Traced)):
-            return np.array(g)
-        return self.own(g)
+        if isinstance(g, Traced):
+            return g
+        return np.array(g) if isinstance(x, np.ndarray) and not x.ndim else self.own(g)

@@ -56,7 +56,7 @@ class Ambient(Tape):
     def adopt(self, x: Traced, new: Any) -> None:
         if not _recording.get():
             # An update of a parameter: the same leaf with new numbers.
-            x.value = new.value if isinstance(new, Traced) else new
+            x.value = np.asarray(new.value if isinstance(new, Traced) else new)
             return
         if isinstance(x.aux, Leaf):
             raise ReadOnlyError(

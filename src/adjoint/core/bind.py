@@ -53,7 +53,7 @@ class Trace:
         if isinstance(new, Traced):
             x.by, x.value, x.aux = new.by, new.value, new.aux
         else:
-            x.by, x.value, x.aux = FRESH, new, None
+            x.by, x.value, x.aux = FRESH, np.asarray(new), None
 
     def __enter__(self) -> Any:
         self.token = depth.set(depth.get() + 1)

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _is_ours(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_PACKAGE)
+    return frame.f_code.co_filename.startswith((_PACKAGE, "<adjoint "))  # files, and functions that derive.py wrote
 
 
 def _is_plumbing(frame: types.FrameType) -> bool:

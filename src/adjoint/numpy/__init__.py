@@ -10,8 +10,23 @@ from typing import Any
 
 import numpy as _numpy
 
+from . import (
+    arrange,
+    calculus,
+    elementwise,
+    missing,
+    mutate,
+    padding,
+    polynomials,
+    product,
+    protocols,
+    reduce,
+    selection,
+    statistics,
+)
 from . import create as _create
-from . import elementwise, product, protocols, reduce, shape
+from . import fft as fft
+from . import linalg as linalg
 from .create import array, asarray
 
 protocols.install()
@@ -37,4 +52,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_numpy)})
 
 
-_ = (elementwise, product, reduce, shape, array, asarray)
+_ = (arrange, calculus, elementwise, missing, mutate, padding, polynomials, product, reduce, selection, statistics)
+
+# Modules of ours must not hide NumPy's own names.
+shape = _numpy.shape
+ufunc = _numpy.ufunc

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,6 +29,21 @@ def implements(*originals: Callable[..., Any]) -> Callable[[F], F]:
         return function
 
     return enter
+
+
+def find_ufunc(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """Our function for a ufunc, if there is one. Those of scipy.special are entered when the first of them is met."""
+    function = UFUNCS.get(ufunc)
+    if function is None and is_scipy(ufunc):
+        importlib.import_module("adjoint.scipy.special")
+        function = UFUNCS.get(ufunc)
+    return function
+
+
+def is_scipy(ufunc: np.ufunc) -> bool:
+    """Whether a ufunc belongs to scipy.special, which has been loaded then."""
+    name = ufunc.__name__
+    return any(getattr(sys.modules.get(m), name, None) is ufunc for m in ("scipy.special", "scipy.special._ufuncs"))
 
 
 def holds_traced(x: Any) -> bool:

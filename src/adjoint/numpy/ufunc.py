@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy as np
 
 from ..core.bind import Traced, fresh
 from ..core.errors import ReadOnlyError, UnsupportedError
-from ..core.types import Value, dtype_of, ndim_of, shape_of
+from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
-from .table import FUNCTIONS, UFUNCS, lift
+from .table import FUNCTIONS, find_ufunc, lift
 from .views import become, read, write
 
 
@@ -63,6 +64,8 @@ def _reduce(
     ufunc: np.ufunc, name: str, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
 ) -> Value:
     function = FUNCTIONS.get(_REDUCTIONS.get(ufunc))  # type: ignore[arg-type]
+    if function is None and ufunc in _ASSOCIATIVE and not options and dtype is None:
+        return deliver(_fold(ufunc, lift(a), axis, bool(keepdims)), out)
     if function is None:
         raise UnsupportedError(f"{name} is not supported on traced values")
     if dtype is not None:
@@ -80,13 +83,35 @@ _REDUCTIONS: dict[np.ufunc, Any] = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
+_ASSOCIATIVE = (np.logaddexp, np.logaddexp2, np.hypot)
 _SCANS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+def _fold(ufunc: np.ufunc, a: Value, axis: Any, keepdims: bool) -> Value:
+    """Reduce by an associative ufunc: the two halves with each other, until one row is left."""
+    shape = shape_of(a)
+    axes = canonical_axes(axis, len(shape))
+    rest = tuple(n for d, n in enumerate(shape) if d not in axes)
+    final = tuple(1 if d in axes else n for d, n in enumerate(shape)) if keepdims else rest
+    rows = FUNCTIONS[np.moveaxis](a, axes, tuple(range(len(axes))))
+    count = math.prod(shape[d] for d in axes)
+    if not count:
+        return np.full(final, ufunc.identity, dtype_of(a))
+    rows = FUNCTIONS[np.reshape](rows, (count, *rest))
+    function = find_ufunc(ufunc)
+    assert function is not None
+    while count > 1:
+        half = count // 2
+        paired = function(rows[:half], rows[half : 2 * half])
+        rows = FUNCTIONS[np.concatenate]([paired, rows[2 * half :]]) if count % 2 else paired
+        count -= half
+    return FUNCTIONS[np.reshape](rows, final)
 
 
 def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:
     if ufunc in _SCANS:
         return FUNCTIONS[_SCANS[ufunc]](a, axis=axis, dtype=dtype, out=out)
-    function = UFUNCS.get(ufunc)
+    function = find_ufunc(ufunc)
     if function is None or ufunc.nin != 2:
         raise UnsupportedError(f"{name} is not supported on traced values")
     a = FUNCTIONS[np.moveaxis](lift(a), axis, 0)
@@ -97,7 +122,7 @@ def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = 
 
 
 def _outer(ufunc: np.ufunc, name: str, a: Any, b: Any, **options: Any) -> Value:
-    function = UFUNCS.get(ufunc)
+    function = find_ufunc(ufunc)
     if function is None:
         raise UnsupportedError(f"{name} is not supported on traced values")
     a, b = lift(a), lift(b)

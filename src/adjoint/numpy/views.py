@@ -124,12 +124,20 @@ def become(x: Traced, new: Value) -> None:
         x.by.adopt(x, new)
 
 
+def _is_mutable(x: Traced) -> bool:
+    """Whether NumPy would hold an array here, of any rank, and not a scalar."""
+    value = x
+    while isinstance(value, Traced):
+        value = value.value
+    return isinstance(value, np.ndarray) and (value.ndim == 0 or shape_of(x) != ())
+
+
 def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """`x += v` from `x + v`: an array changes in place, a scalar makes a new one."""
 
     def method(self: Traced, other: Any) -> Any:
         result = operation(self, other)
-        if result is NotImplemented or not isinstance(self.value, (np.ndarray, Traced)) or not shape_of(self):
+        if result is NotImplemented or not _is_mutable(self):
             return result
         if shape_of(result) != shape_of(self):
             raise ValueError(

@@ -28,7 +28,10 @@ def elementwise(
     complex_domain: bool = False,
     doc: str = "",
 ) -> Elementwise:
-    """An op applied per element with broadcasting. `partials(y, *xs)` returns ∂y/∂x for every argument."""
+    """An op applied per element with broadcasting. `partials(y, *xs)` returns ∂y/∂x for every argument.
+
+    A partial that is None says that there is no derivative by that argument: tracing it raises.
+    """
     rule = partials[0] if isinstance(partials, tuple) else partials
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     arity = sum(p.kind in positional for p in inspect.signature(rule).parameters.values()) - 1

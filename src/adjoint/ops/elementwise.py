@@ -21,17 +21,18 @@ from .declare import constant, elementwise, multilinear
 # -- the product of the chain rule ------------------------------------------------------------------------------
 
 
+def is_finite(g: Value | None) -> bool:
+    """Whether all elements are finite, in one read: the dot product of an array with itself is, unless one is not."""
+    if isinstance(g, np.ndarray):
+        flat = g if g.ndim < 2 or g.flags.c_contiguous else g.ravel(order="K")
+        return math.isfinite(abs(np.vdot(flat, flat)))
+    return g is None or (not isinstance(g, Traced) and math.isfinite(abs(g)))
+
+
 def _product_zero_wins(g: Any, p: Any) -> Any:
     """g·p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
     r = g * p
-    if isinstance(r, np.ndarray):
-        # The dot product is finite unless an element is not (or is beyond 1e154): one read, no temporary.
-        flat = r if r.ndim < 2 or r.flags.c_contiguous else r.ravel(order="K")
-        if math.isfinite(np.vdot(flat, flat).real):
-            return r
-    elif math.isfinite(abs(r)):
-        return r
-    return np.where(np.equal(g, 0), np.zeros((), r.dtype), r)[()]
+    return r if is_finite(r) else np.where(np.equal(g, 0), np.zeros((), r.dtype), r)[()]
 
 
 def _product_either_zero_wins(a: Any, b: Any) -> Any:

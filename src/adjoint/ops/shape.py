@@ -18,7 +18,7 @@ def flip(x: Value, axis: int) -> Value:
     return getitem(x, spec=(slice(None),) * axis + (slice(None, None, -1),))
 
 
-def _all_batched(flags: tuple[bool, ...], xs: tuple[Value, ...]) -> list[Value]:
+def all_batched(flags: tuple[bool, ...], xs: tuple[Value, ...]) -> list[Value]:
     """Give a batch axis to the arguments that have none."""
     size = next(shape_of(x)[0] for x, flag in zip(xs, flags, strict=True) if flag)
     return [x if flag else broadcast_to(x, shape=(size, *shape_of(x))) for x, flag in zip(xs, flags, strict=True)]
@@ -38,7 +38,7 @@ concatenate = linear(
     lambda *xs, axis: np.concatenate(xs, axis=axis),
     transpose=_concatenate_transpose,
     together=True,
-    batch=lambda flags, *xs, axis: concatenate(*_all_batched(flags, xs), axis=axis + 1),
+    batch=lambda flags, *xs, axis: concatenate(*all_batched(flags, xs), axis=axis + 1),
     cases=[case((2,), (3,), axis=0), case((2, 1), (2, 2), (2, 0), axis=1), case((2, 3), axis=0)],
 )
 
@@ -58,7 +58,7 @@ stack = linear(
     _stack,
     transpose=_stack_transpose,
     together=True,
-    batch=lambda flags, *xs, axis: stack(*_all_batched(flags, xs), axis=axis + 1),
+    batch=lambda flags, *xs, axis: stack(*all_batched(flags, xs), axis=axis + 1),
     cases=[case((2,), (2,), axis=0), case((2, 3), (2, 3), (2, 3), axis=2), case((), (), axis=0)],
     doc="Join arrays of one shape along a new axis; scalars become a vector.",
 )

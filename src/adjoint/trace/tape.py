@@ -273,9 +273,9 @@ class Pass:
         (parent,) = node.parents
         key = parent.serial
         total = self.cotangents.get(key)
-        if isinstance(total, Traced):
+        if isinstance(total, Traced) or any(isinstance(index, Traced) for index in node.saved[2:]):  # type: ignore[index]
             (part,) = node.plan.pull(g, node.saved, node.parents, node.params)  # type: ignore[union-attr]
-            self.cotangents[key] = total + part
+            self.arrive(parent, part)
             return
         if total is None:
             total = self.cotangents[key] = np.zeros(parent.shape, parent.dtype)

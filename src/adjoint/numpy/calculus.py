@@ -1,0 +1,401 @@
+"""Differences, sums and products along a sampled curve, and interpolation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.types import Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import convolve as convolutions
+from ..ops import elementwise as ops
+from ..ops import index as indexing
+from ..ops import reduce as reductions
+from ..ops import shape as joins
+from ..ops import sort as sorts
+from .arrange import along
+from .reduce import cumprod, cumsum
+from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, stack
+from .table import implements, lift
+from .ufunc import deliver
+
+
+def part(x: Value, axis: int, start: int | None, stop: int | None) -> Value:
+    """x[start:stop] along an axis."""
+    return indexing.getitem(x, spec=along(axis, slice(start, stop)))
+
+
+# -- differences ------------------------------------------------------------------------------------------------
+
+
+@implements(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Value:
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    a = lift(a)
+    if n == 0:
+        return a
+    if ndim_of(a) == 0:
+        raise ValueError("diff requires input that is at least one dimensional")
+    axis = canonical_axis(axis, ndim_of(a))
+    parts = []
+    for piece in (prepend, a, append):
+        if piece is np._NoValue:
+            continue
+        piece = lift(piece)
+        if ndim_of(piece) == 0:
+            piece = shapes.broadcast_to(piece, shape=(*shape_of(a)[:axis], 1, *shape_of(a)[axis + 1 :]))
+        parts.append(piece)
+    a = concatenate(parts, axis) if len(parts) > 1 else a
+    for _ in range(n):
+        later, earlier = part(a, axis, 1, None), part(a, axis, 0, -1)
+        a = ops.not_equal(later, earlier) if dtype_of(a).kind == "b" else later - earlier
+    return a
+
+
+@implements(np.ediff1d)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
+    steps = diff(ravel(ary)) if shape_of(ravel(ary))[0] else ravel(ary)
+    parts = [ravel(to_begin) if to_begin is not None else None, steps, ravel(to_end) if to_end is not None else None]
+    return concatenate([p for p in parts if p is not None])
+
+
+@implements(np.gradient)
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    f = lift(f)
+    axes = canonical_axes(axis, ndim_of(f))
+    steps = _spacings(f, axes, varargs)
+    if edge_order > 2:
+        raise ValueError("'edge_order' greater than 2 not supported")
+    results = []
+    for i, h in zip(axes, steps, strict=True):
+        if shape_of(f)[i] < edge_order + 1:
+            raise ValueError(
+                "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
+            )
+        results.append(_slope(f, i, h, edge_order))
+    return results[0] if len(axes) == 1 else tuple(results)
+
+
+def _spacings(f: Value, axes: Sequence[int], varargs: tuple[Any, ...]) -> list[Value]:
+    """For each axis one number, or the distances between samples."""
+    given = [lift(v) for v in varargs] or [1.0]
+    if len(given) == 1 and ndim_of(given[0]) == 0:
+        given = given * len(axes)
+    if len(given) != len(axes):
+        raise TypeError("invalid number of arguments")
+    steps = []
+    for h, i in zip(given, axes, strict=True):
+        if ndim_of(h) > 1:
+            raise ValueError("distances must be either scalars or 1d")
+        if ndim_of(h) == 1 and shape_of(h)[0] != shape_of(f)[i]:
+            raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+        steps.append(diff(h) if ndim_of(h) == 1 else h)
+    return steps
+
+
+def _slope(f: Value, axis: int, h: Value, edge_order: int) -> Value:
+    column = (-1,) + (1,) * (ndim_of(f) - axis - 1)
+
+    def step(i: int) -> Value:
+        return h if ndim_of(h) == 0 else h[i]
+
+    def at(i: int) -> Value:
+        return part(f, axis, i, i + 1 if i != -1 else None)
+
+    if ndim_of(h) == 0:
+        inner = (part(f, axis, 2, None) - part(f, axis, 0, -2)) / (2.0 * h)
+    else:
+        before, after = (np.reshape(x, column) for x in (h[:-1], h[1:]))
+        both = before + after
+        inner = (
+            part(f, axis, 0, -2) * (-after / (before * both))
+            + part(f, axis, 1, -1) * ((after - before) / (before * after))
+            + part(f, axis, 2, None) * (before / (after * both))
+        )
+    if edge_order == 1:
+        first, last = (at(1) - at(0)) / step(0), (at(-1) - at(-2)) / step(-1)
+    else:
+        p, q = step(0), step(1 if ndim_of(h) else 0)
+        first = -(2.0 * p + q) / (p * (p + q)) * at(0) + (p + q) / (p * q) * at(1) - p / (q * (p + q)) * at(2)
+        p, q = step(-2 if ndim_of(h) else 0), step(-1)
+        last = q / (p * (p + q)) * at(-3) - (q + p) / (p * q) * at(-2) + (2.0 * q + p) / (q * (p + q)) * at(-1)
+    return joins.concatenate(first, inner, last, axis=axis)
+
+
+@implements(np.trapezoid)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
+    y = lift(y)
+    axis = canonical_axis(axis, ndim_of(y))
+    width: Value = lift(dx)
+    if x is not None:
+        x = lift(x)
+        if ndim_of(x) == 1:
+            width = np.reshape(diff(x), (-1,) + (1,) * (ndim_of(y) - axis - 1))
+        else:
+            width = diff(x, axis=axis)
+    return np.sum(width * (part(y, axis, 1, None) + part(y, axis, 0, -1)) / 2.0, axis=axis)
+
+
+# -- sums and products ------------------------------------------------------------------------------------------
+
+
+def _cumulative(scan: Any, start: float, x: Any, axis: int | None, dtype: Any, out: Any, include_initial: bool) -> Value:
+    x = lift(x)
+    if axis is None:
+        if ndim_of(x) > 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    if ndim_of(x) == 0:
+        x = ravel(x)
+    axis = canonical_axis(axis, ndim_of(x))
+    y = scan(x, axis, dtype)
+    if include_initial:
+        first = np.full((*shape_of(y)[:axis], 1, *shape_of(y)[axis + 1 :]), start, dtype_of(y))
+        y = joins.concatenate(first, y, axis=axis)
+    return deliver(y, out)
+
+
+@implements(np.cumulative_sum)
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Value:
+    return _cumulative(cumsum, 0, x, axis, dtype, out, include_initial)
+
+
+@implements(np.cumulative_prod)
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Value:
+    return _cumulative(cumprod, 1, x, axis, dtype, out, include_initial)
+
+
+def _vector(x: Any) -> Value:
+    x = lift(x)
+    if ndim_of(x) > 1:
+        raise ValueError("object too deep for desired array")
+    x = x if ndim_of(x) else ravel(x)
+    if not shape_of(x)[0]:
+        raise ValueError("an argument cannot be empty")
+    return x
+
+
+@implements(np.convolve)
+def convolve(a: Any, v: Any, mode: str = "full") -> Value:
+    a, v = _vector(a), _vector(v)
+    if shape_of(v)[0] > shape_of(a)[0]:
+        a, v = v, a
+    short = shape_of(v)[0]
+    if mode in ("full", "valid"):
+        return convolutions.convolve(a, v, mode=mode)
+    if mode != "same":
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got '{mode}')")
+    start = (short - 1) // 2
+    return part(convolutions.convolve(a, v, mode="full"), 0, start, start + shape_of(a)[0])
+
+
+@implements(np.correlate)
+def correlate(a: Any, v: Any, mode: str = "valid") -> Value:
+    a, v = _vector(a), _vector(v)
+    v = shapes.conj(v) if dtype_of(v).kind == "c" else v
+    # NumPy lets the shorter array slide over the longer one, and turns the result round if it had to swap them.
+    if shape_of(v)[0] > shape_of(a)[0]:
+        return joins.flip(convolve(v, joins.flip(a, 0), mode), 0)
+    return convolve(a, joins.flip(v, 0), mode)
+
+
+@implements(np.cross)
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Value:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = moveaxis(lift(a), axisa, 0), moveaxis(lift(b), axisb, 0)
+    sizes = {shape_of(a)[0], shape_of(b)[0]}
+    if not sizes <= {2, 3}:
+        raise ValueError("incompatible dimensions for cross product (dimension must be 2 or 3)")
+    (a0, a1, a2), (b0, b1, b2) = _components(a), _components(b)
+    z = a0 * b1 - a1 * b0
+    if sizes == {2}:
+        return z
+    parts = np.broadcast_arrays(a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, z)
+    return joins.stack(*parts, axis=canonical_axis(axisc, ndim_of(z) + 1))
+
+
+def _components(a: Value) -> list[Value]:
+    """The three components of vectors along the first axis; a plane vector has a zero third one."""
+    parts = [indexing.getitem(a, spec=(i,)) for i in range(shape_of(a)[0])]
+    return parts if len(parts) == 3 else [*parts, 0.0]
+
+
+# -- interpolation ----------------------------------------------------------------------------------------------
+
+
+@implements(np.interp)
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:
+    """Differentiable in x, xp and fp. At a knot the slope is the mean of both sides."""
+    x, xp, fp = lift(x), lift(xp), lift(fp)
+    if ndim_of(xp) != 1 or shape_of(xp) != shape_of(fp):
+        raise ValueError("fp and xp are not of the same length.")
+    if not shape_of(xp)[0]:
+        raise ValueError("array of sample points is empty")
+    if period is not None:
+        x, xp, fp = _periodic(x, xp, fp, lift(period))
+        left = right = None
+    n = shape_of(xp)[0]
+    segment = sorts.searchsorted(xp, x, side="right")
+    knot = np.maximum(segment - 1, 0)
+    base = indexing.gather(xp, knot, axis=0)
+    below, above = ops.less(x, xp[0]), ops.greater(x, xp[n - 1])
+    # Segment 0 lies before the first knot and segment n behind the last: there the curve is flat.
+    gaps = diff(xp)
+    slopes = diff(fp) / shapes.where(ops.equal(gaps, 0), 1.0, gaps)
+    zero = np.zeros(1, dtype_of(slopes))
+    slopes = joins.concatenate(zero, slopes, zero, axis=0)
+    before = indexing.gather(sorts.searchsorted(xp, ops.stop_gradient(xp), side="left"), knot, axis=0)
+    other = shapes.where(ops.equal(x, base), before, segment)
+    slope = 0.5 * (indexing.gather(slopes, segment, axis=0) + indexing.gather(slopes, other, axis=0))
+    flat = ops.logical_or(below, above) if n > 1 else True
+    y = indexing.gather(fp, knot, axis=0) + slope * shapes.where(flat, 0.0, x - base)
+    if left is not None:
+        y = shapes.where(below, lift(left), y)
+    if right is not None:
+        y = shapes.where(above, lift(right), y)
+    return astype(y, float) if dtype_of(y).kind != "c" and dtype_of(y) != np.dtype(float) else y
+
+
+def _periodic(x: Value, xp: Value, fp: Value, period: Value) -> tuple[Value, Value, Value]:
+    """One period of samples in order, with the last one repeated in front and the first behind."""
+    if ndim_of(period) or (not isinstance(period, Traced) and period == 0):
+        raise ValueError("period must be a non-zero value")
+    period = ops.absolute(period)
+    x, xp = ops.remainder(x, period), ops.remainder(xp, period)
+    order = reductions.argsort(xp, axis=0, kind=None)
+    xp, fp = indexing.gather(xp, order, axis=0), indexing.gather(fp, order, axis=0)
+    xp = joins.concatenate(xp[-1:] - period, xp, xp[:1] + period, axis=0)
+    return x, xp, joins.concatenate(fp[-1:], fp, fp[:1], axis=0)
+
+
+# -- elementwise functions that are not ufuncs ------------------------------------------------------------------
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Value:
+    return ops.sinc(lift(x))
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Value:
+    z = lift(z)
+    a = ops.arctan2(np.imag(z), np.real(z)) if dtype_of(z).kind == "c" else ops.arctan2(np.zeros((), dtype_of(z)), z)
+    return a * (180 / math.pi) if deg else a
+
+
+@implements(np.unwrap)
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Value:
+    """Whole periods are added, which are constants: the derivative is that of the angles themselves."""
+    p = lift(p)
+    axis = canonical_axis(axis, ndim_of(p))
+    steps = ops.stop_gradient(diff(p, axis=axis))
+    span = ops.stop_gradient(period)
+    limit = span / 2 if discont is None else discont
+    # Steps into [-period/2, period/2); a jump up of exactly half a period stays one.
+    within = ops.remainder(steps + span / 2, span) - span / 2
+    within = shapes.where(ops.logical_and(ops.equal(within, -span / 2), ops.greater(steps, 0)), span / 2, within)
+    jumps = shapes.where(ops.less(ops.absolute(steps), limit), 0.0, within - steps)
+    turned = reductions.cumsum(jumps, axis=axis) / span
+    shift = ops.rint(turned) * lift(period)
+    y = part(p, axis, 1, None) + shift
+    y = joins.concatenate(part(p, axis, 0, 1), y, axis=axis)
+    return astype(y, dtype_of(p)) if dtype_of(y) != dtype_of(p) else y
+
+
+# -- grids between traced ends ----------------------------------------------------------------------------------
+
+
+@implements(np.linspace)
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    a, b = lift(start), lift(stop)
+    kind = np.result_type(*[x if type(x) in (int, float, complex) else dtype_of(x) for x in (a, b)], 1.0)
+    a, b = (astype(x, kind) if dtype_of(x) != kind else x for x in (a, b))
+    shape = np.broadcast_shapes(shape_of(a), shape_of(b))
+    pieces = num - 1 if endpoint else num
+    t = (np.arange(num) / (pieces or 1)).astype(np.finfo(kind).dtype).reshape((-1,) + (1,) * len(shape))
+    y = (1 - t) * a + t * b
+    y = shapes.broadcast_to(y, shape=(num, *shape)) if shape_of(y) != (num, *shape) else y
+    y = y if dtype is None else astype(y, dtype)
+    y = y if axis == 0 else moveaxis(y, 0, axis)
+    return (y, (b - a) / pieces if pieces > 0 else np.nan) if retstep else y
+
+
+@implements(np.logspace)
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Value:
+    base = lift(base)
+    if ndim_of(base):
+        wide = np.broadcast_shapes(*map(shape_of, map(lift, (start, stop, base))))
+        start, stop, base = (broadcast_to(lift(x), wide) for x in (start, stop, base))
+        base = shapes.expand_dims(base, (canonical_axis(axis, len(wide) + 1),))
+    y = ops.power(base, linspace(start, stop, num, endpoint, axis=axis))
+    return y if dtype is None else astype(y, dtype)
+
+
+@implements(np.geomspace)
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Value:
+    a, b = lift(start), lift(stop)
+    if "c" in (dtype_of(a).kind, dtype_of(b).kind):
+        # A spiral: the ratio's principal logarithm, as NumPy turns it.
+        steps = linspace(np.zeros(()), ops.log(b / a), num, endpoint, axis=axis)
+        first = shapes.expand_dims(shapes.broadcast_to(a, shape=shape_of(b / a)), (canonical_axis(axis, ndim_of(b / a) + 1),))
+        return first * ops.exp(steps)
+    sign = ops.sign(a)
+    y = ops.exp(linspace(ops.log(a * sign), ops.log(b * sign), num, endpoint, axis=axis))
+    if ndim_of(sign):
+        full = shapes.broadcast_to(sign, shape=np.broadcast_shapes(shape_of(a), shape_of(b)))
+        sign = shapes.expand_dims(full, (canonical_axis(axis, ndim_of(full) + 1),))
+    y = y * sign
+    return y if dtype is None else astype(y, dtype)
+
+
+# -- functions of slices ----------------------------------------------------------------------------------------
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Value:
+    a = lift(arr)
+    axis = canonical_axis(axis, ndim_of(a))
+    a = moveaxis(a, axis, -1)
+    lead = shape_of(a)[:-1]
+    results = [lift(func1d(a[i], *args, **kwargs)) for i in np.ndindex(lead)]
+    if not results:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    inner = shape_of(results[0])
+    y = np.reshape(stack(results), lead + inner)
+    places = range(len(lead), len(lead) + len(inner))
+    return moveaxis(y, tuple(places), tuple(range(axis, axis + len(inner))))
+
+
+@implements(np.apply_over_axes)
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Value:
+    y = lift(a)
+    n = ndim_of(y)
+    for axis in np.atleast_1d(axes):
+        axis = canonical_axis(int(axis), n)
+        result = func(y, axis)
+        y = result if ndim_of(result) == n else shapes.expand_dims(result, (axis,))
+        if ndim_of(y) != n:
+            raise ValueError("function is not returning an array of the correct shape")
+    return y

@@ -1,0 +1,27 @@
+"""The plain value beneath a traced one, for questions that need one answer: a length, a branch, a printed number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.bind import Traced
+from ..core.errors import BatchError
+from ..trace.batch import Batch
+
+
+def primal(x: Any) -> Any:
+    """The plain value beneath every trace."""
+    while isinstance(x, Traced):
+        if isinstance(x.by, Batch):
+            raise BatchError("a value inside vmap stands for a whole batch; it has no single number")
+        x = x.value
+    return x
+
+
+def primals(x: Any) -> Any:
+    """The same for each element of nested lists, tuples and dicts."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(primals, x)) if type(x) in (list, tuple) else x
+    if type(x) is dict:
+        return {key: primals(value) for key, value in x.items()}
+    return primal(x)

@@ -1,0 +1,29 @@
+"""A differentiable function that stands beside NumPy's in a module of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .table import holds_traced, implements
+
+
+def drop_in(*originals: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the differentiable form of NumPy functions. What it leaves is the first of them, widened.
+
+    Without a traced argument that is NumPy's function; with one, also inside lists, it is ours.
+    """
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        implements(*originals)(function)
+        original = originals[0]
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            traced = any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
+            return function(*args, **kwargs) if traced else original(*args, **kwargs)
+
+        return call
+
+    return enter

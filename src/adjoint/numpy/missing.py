@@ -1,0 +1,247 @@
+"""Reductions that leave out nan. A nan left out gets a zero cotangent."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
+from .reduce import argmax, argmin, cumprod, cumsum, prod, sum
+from .reduce import max as max_
+from .reduce import min as min_
+from .reduce import var as var_
+from .statistics import Axis, flag, interpolated, one_axis, restore_axes
+from .table import implements, lift
+from .ufunc import deliver
+
+
+def _without(a: Value, fill: Any) -> Value:
+    """nan replaced by a number that does not count."""
+    if dtype_of(a).kind not in "fc":
+        return a
+    return shapes.where(ops.isnan(a), np.array(fill, dtype_of(a)), a)
+
+
+def _counted(a: Value, where: Any = True) -> Any:
+    """True for the elements that count."""
+    there = ops.logical_not(ops.isnan(a))
+    return there if where is True or where is np._NoValue else ops.logical_and(there, lift(where))
+
+
+def _warn_if(condition: Value, message: str) -> None:
+    if not isinstance(condition, Traced) and np.any(condition):
+        warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+@implements(np.nansum)
+def nansum(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = np._NoValue,
+    where: Any = np._NoValue,
+) -> Value:
+    return sum(_without(lift(a), 0), axis, dtype, out, keepdims, initial, where)
+
+
+@implements(np.nanprod)
+def nanprod(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = np._NoValue,
+    where: Any = np._NoValue,
+) -> Value:
+    return prod(_without(lift(a), 1), axis, dtype, out, keepdims, initial, where)
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
+    return cumsum(_without(lift(a), 0), axis, dtype, out)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
+    return cumprod(_without(lift(a), 1), axis, dtype, out)
+
+
+@implements(np.nanmax)
+def nanmax(
+    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = np._NoValue
+) -> Value:
+    return _extremum(max_, -np.inf, a, axis, out, keepdims, initial, where)
+
+
+@implements(np.nanmin)
+def nanmin(
+    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = np._NoValue
+) -> Value:
+    return _extremum(min_, np.inf, a, axis, out, keepdims, initial, where)
+
+
+def _extremum(function: Any, fill: float, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
+    a = lift(a)
+    y = function(_without(a, fill), axis, None, keepdims, initial, where)
+    # A slice of nothing but nan gives nan.
+    empty = np.all(ops.isnan(a), axis=canonical_axes(axis, ndim_of(a)), keepdims=flag(keepdims))
+    if isinstance(empty, Traced) or np.any(empty):
+        _warn_if(empty, "All-NaN slice encountered")
+        y = shapes.where(empty, np.array(np.nan, dtype_of(y)), y)
+    return deliver(y, out)
+
+
+@implements(np.nanargmax)
+def nanargmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Value:
+    _some_number(lift(a), axis)
+    return argmax(_without(lift(a), -np.inf), axis, out, keepdims=keepdims)
+
+
+@implements(np.nanargmin)
+def nanargmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Value:
+    _some_number(lift(a), axis)
+    return argmin(_without(lift(a), np.inf), axis, out, keepdims=keepdims)
+
+
+def _some_number(a: Value, axis: int | None) -> None:
+    empty = np.all(ops.isnan(a), axis=axis)
+    if not isinstance(empty, Traced) and np.any(empty):
+        raise ValueError("All-NaN slice encountered")
+
+
+@implements(np.nanmean)
+def nanmean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = np._NoValue
+) -> Value:
+    a = lift(a)
+    count = sum(_counted(a, where), axis, None, None, keepdims)
+    _warn_if(ops.equal(count, 0), "Mean of empty slice")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return deliver(_like(sum(_without(a, 0), axis, dtype, None, keepdims, where=where), count), out)
+
+
+def _like(total: Value, count: Value) -> Value:
+    """total / count in the dtype of the total."""
+    return total / (np.asarray(count).astype(dtype_of(total)) if not isinstance(count, Traced) else count)
+
+
+@implements(np.nanvar)
+def nanvar(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = np._NoValue,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Value:
+    a = lift(a)
+    there = _counted(a, where)
+    missing = ddof if correction is np._NoValue else correction
+    short = ops.less_equal(sum(there, axis, None, None, keepdims), missing)
+    _warn_if(short, "Degrees of freedom <= 0 for slice.")
+    # The elements that do not count are hidden before any arithmetic, so that their nan reaches no product.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        y = var_(_without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean, correction=correction)
+    if isinstance(short, Traced) or np.any(short):
+        y = shapes.where(short, np.array(np.nan, dtype_of(y)), y)
+    return deliver(y, out)
+
+
+@implements(np.nanstd)
+def nanstd(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = np._NoValue,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Value:
+    return deliver(ops.root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
+
+
+@implements(np.nanmedian)
+def nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Value:
+    return nanquantile(a, 0.5, axis, out, overwrite_input, "linear", keepdims)
+
+
+@implements(np.nanquantile)
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = np._NoValue,
+    *,
+    weights: Any = None,
+) -> Value:
+    if weights is not None:
+        return _nan_weighted(a, q, axis, out, method, keepdims, weights)
+    a, q = lift(a), lift(q)
+    x, axes = one_axis(a, axis)
+    count = sum(_counted(x), axis=-1)
+    _warn_if(ops.equal(count, 0), "All-NaN slice encountered")
+    y = interpolated(x, q, np.maximum(count, 1), method)  # nan sorts last, so the numbers come first
+    return deliver(restore_axes(y, axes, keepdims, ndim_of(q)), out)
+
+
+def _nan_weighted(a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any, weights: Any) -> Value:
+    """An element that is nan has no weight; as the largest, it is never reached."""
+    a, w = lift(a), lift(weights)
+    if shape_of(w) != shape_of(a):
+        thin = [n if i in canonical_axes(axis, ndim_of(a)) else 1 for i, n in enumerate(shape_of(a))]
+        w = shapes.broadcast_to(shapes.reshape(w, shape=tuple(thin)), shape=shape_of(a))
+    w = shapes.where(ops.isnan(a), 0.0, w)
+    return np.quantile(_without(a, np.inf), q, axis, out, method=method, keepdims=flag(keepdims), weights=w)  # type: ignore[call-overload]
+
+
+@implements(np.nanpercentile)
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = np._NoValue,
+    *,
+    weights: Any = None,
+) -> Value:
+    return nanquantile(a, lift(q) / 100, axis, out, overwrite_input, method, keepdims, weights=weights)
+
+
+@implements(np.nan_to_num)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Value:
+    """Replaced elements are constants. copy=False is a hint that is not followed."""
+    x = lift(x)
+    if dtype_of(x).kind not in "fc":
+        return x
+    if dtype_of(x).kind == "c":
+        parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x))]
+        return parts[0] + 1j * parts[1]
+    limits = np.finfo(dtype_of(x))
+    low, high = (limits.min if neginf is None else neginf), (limits.max if posinf is None else posinf)
+    y = shapes.where(ops.isnan(x), _as(nan, x), x)
+    y = shapes.where(ops.equal(x, np.inf), _as(high, x), y)
+    return shapes.where(ops.equal(x, -np.inf), _as(low, x), y)
+
+
+def _as(number: Any, x: Value) -> Value:
+    return number if isinstance(number, Traced) else np.asarray(number, dtype_of(x))

@@ -1,0 +1,112 @@
+"""Functions that write into their first argument: put, place, copyto and their relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.errors import ReadOnlyError
+from ..core.types import canonical_axis, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from .arrange import resize
+from .concrete import primal
+from .selection import partition, sort, whole, within
+from .shape import ravel
+from .table import implements, lift
+from .views import write
+
+
+def _target(a: Any, name: str) -> Traced:
+    if not isinstance(a, Traced):
+        raise ReadOnlyError(
+            f"{name} cannot write a traced value into a plain NumPy array; make the array with adjoint.numpy inside the function"
+        )
+    return a
+
+
+def _write_flat(a: Traced, index: Any, values: Any, count: int) -> None:
+    """Write to elements by their numbers in the flattened array; too few values are used again."""
+    v = lift(values)
+    if count:
+        write(ravel(a) if ndim_of(a) != 1 else a, index, resize(v, (count,)) if ndim_of(v) else v)
+
+
+@implements(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    dst = _target(dst, "np.copyto")
+    v = lift(src)
+    if where is True:
+        write(dst, ..., v)
+        return
+    now = Traced(dst.by, dst.value, dst.aux)
+    write(dst, ..., shapes.where(lift(where), v, now))
+
+
+@implements(np.put)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    a = _target(a, "np.put")
+    index = ravel(whole(ind))
+    _write_flat(a, within(index, int(np.prod(shape_of(a))), mode), v, shape_of(index)[0])
+
+
+@implements(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    arr = _target(arr, "np.put_along_axis")
+    index = whole(indices)
+    if axis is None:
+        write(ravel(arr) if ndim_of(arr) != 1 else arr, index, values)
+        return
+    n = ndim_of(arr)
+    axis = canonical_axis(axis, n)
+    if ndim_of(index) != n:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    grid = [np.arange(d).reshape((-1,) + (1,) * (n - 1 - i)) for i, d in enumerate(shape_of(arr))]
+    write(arr, tuple(index if i == axis else g for i, g in enumerate(grid)), values)
+
+
+@implements(np.putmask)
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    a = _target(a, "np.putmask")
+    now = Traced(a.by, a.value, a.aux)
+    v = lift(values)
+    write(a, ..., shapes.where(lift(mask), resize(v, shape_of(a)) if ndim_of(v) else v, now))
+
+
+@implements(np.place)
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    arr = _target(arr, "np.place")
+    where = np.flatnonzero(primal(lift(mask)))
+    if where.size and shape_of(ravel(vals)) == (0,):
+        raise ValueError("Cannot insert from an empty array!")
+    _write_flat(arr, where, vals, where.size)
+
+
+@implements(np.fill_diagonal)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    a = _target(a, "np.fill_diagonal")
+    shape = shape_of(a)
+    if len(shape) < 2:
+        raise ValueError("array must be at least 2-d")
+    size = int(np.prod(shape))
+    if len(shape) == 2:
+        step = shape[1] + 1
+        end = size if wrap else min(size, shape[1] * shape[1])
+    else:
+        if len(set(shape)) != 1:
+            raise ValueError("All dimensions of input must be of equal length")
+        step, end = 1 + int(np.cumprod(shape[:-1]).sum()), size
+    numbers = range(0, end, step)
+    _write_flat(a, slice(0, end, step), val, len(numbers))
+
+
+# -- methods of arrays that work in place -----------------------------------------------------------------------
+
+
+def sort_in_place(self: Traced, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+    write(self, ..., sort(Traced(self.by, self.value, self.aux), axis, kind, order, stable=stable))
+
+
+def partition_in_place(self: Traced, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    write(self, ..., partition(Traced(self.by, self.value, self.aux), kth, axis, kind, order))

@@ -1,0 +1,353 @@
+"""Picking elements: by number, by condition, by order."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.types import Value, canonical_axis, dtype_of, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
+from ..ops import index as indexing
+from ..ops import reduce as reductions
+from ..ops import shape as joins
+from ..ops import sort as sorts
+from ..trace.batch import Batch
+from .concrete import primal
+from .shape import concatenate, ravel, reshape
+from .table import implements, lift
+from .ufunc import deliver
+
+
+def whole(index: Any) -> Value:
+    """Numbers of elements as an array of integers (a traced one inside vmap)."""
+    index = lift(index)
+    if isinstance(index, Traced):
+        return index if isinstance(index.by, Batch) else primal(index)
+    index = np.asarray(index)
+    if index.dtype.kind not in "iub":
+        if index.size:
+            raise TypeError(f"Cannot cast array data from {index.dtype} to an integer index")
+        return index.astype(np.intp)
+    return index.astype(np.intp) if index.dtype.kind == "b" else index
+
+
+def within(index: Value, n: int, mode: str) -> Value:
+    """Numbers brought into range as mode= says."""
+    if mode == "wrap":
+        return np.remainder(index, n)
+    if mode == "clip":
+        return np.minimum(np.maximum(index, 0), n - 1)
+    if mode != "raise":
+        raise ValueError(f"mode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    return index
+
+
+# -- by number --------------------------------------------------------------------------------------------------
+
+
+@implements(np.take)
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Value:
+    a = lift(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis(axis, ndim_of(a))
+    index = within(whole(indices), shape_of(a)[axis], mode)
+    if isinstance(index, Traced) or ndim_of(index):
+        return deliver(indexing.gather(a, index, axis=axis), out)
+    return deliver(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),)), out)
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Value:
+    a, index = lift(arr), whole(indices)
+    if axis is None:
+        a, axis = ravel(a), 0
+        if ndim_of(index) != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
+    if ndim_of(a) != ndim_of(index):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    axis = canonical_axis(axis, ndim_of(a))
+    return sorts.take_along(*_level(a, index, axis), axis=axis)
+
+
+def _level(a: Value, index: Value, axis: int) -> tuple[Value, Value]:
+    """Both broadcast against each other on all other axes."""
+    own, other = list(shape_of(a)), list(shape_of(index))
+    own[axis] = other[axis] = 1
+    full = np.broadcast_shapes(tuple(own), tuple(other))
+    result = []
+    for x in (a, index):
+        shape = (*full[:axis], shape_of(x)[axis], *full[axis + 1 :])
+        result.append(x if shape_of(x) == shape else shapes.broadcast_to(x, shape=shape))
+    return result[0], result[1]
+
+
+@implements(np.choose)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Value:
+    options = [lift(c) for c in choices]
+    index = within(whole(a), len(options), mode)
+    if not isinstance(index, Traced) and np.size(index) and not 0 <= np.min(index) <= np.max(index) < len(options):
+        raise ValueError("invalid entry in choice array")
+    shape = np.broadcast_shapes(shape_of(index), *map(shape_of, options))
+    options_first = joins.stack(*[shapes.broadcast_to(c, shape=shape) for c in options], axis=0)
+    index = shapes.reshape(shapes.broadcast_to(index, shape=shape), shape=(1, *shape))
+    return deliver(shapes.reshape(sorts.take_along(options_first, index, axis=0), shape=shape), out)
+
+
+# -- by condition -----------------------------------------------------------------------------------------------
+
+
+def _where_true(condition: Any) -> Any:
+    """The places where a condition holds: how many there are has to be one number."""
+    return np.flatnonzero(primal(condition))
+
+
+@implements(np.compress)
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Value:
+    if ndim_of(lift(condition)) != 1:
+        raise ValueError("condition must be a 1-d array")
+    return take(a, _where_true(lift(condition)), axis, out)
+
+
+@implements(np.extract)
+def extract(condition: Any, arr: Any) -> Value:
+    return take(ravel(arr), _where_true(ravel(condition)))
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Value:
+    conditions, choices = [lift(c) for c in condlist], [lift(c) for c in choicelist]
+    if len(conditions) != len(choices):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not conditions:
+        raise ValueError("select with an empty condition list is not possible")
+    if any(dtype_of(c).kind != "b" for c in conditions):
+        raise TypeError("invalid entry in condlist: should be boolean ndarray")
+    y = lift(default)
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        y = shapes.where(condition, choice, y)
+    return y
+
+
+@implements(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Value:
+    """Each function sees only the elements of its own piece, as in NumPy; inside vmap it sees them all."""
+    x = lift(x)
+    conditions = _conditions(condlist, ndim_of(x))
+    functions = list(funclist)
+    if len(functions) == len(conditions) + 1:
+        conditions = [*conditions, ~_any_of(conditions)]
+    if len(functions) != len(conditions):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), {len(conditions)} or {len(conditions) + 1} functions are expected"
+        )
+    y: Value = np.zeros(shape_of(x), dtype_of(x))
+    for condition, function in zip(conditions, functions, strict=True):
+        if not callable(function):
+            y = shapes.where(condition, function, y)
+        elif isinstance(condition, Traced) or ndim_of(x) == 0:
+            y = shapes.where(condition, function(x, *args, **kw), y)
+        elif np.any(condition):
+            index = np.nonzero(np.broadcast_to(condition, shape_of(x)))
+            y = indexing.write(y, index, function(indexing.read(x, index), *args, **kw))
+    return shapes.cast(y, dtype=dtype_of(x)) if dtype_of(y) != dtype_of(x) else y
+
+
+def _conditions(condlist: Any, ndim: int) -> list[Value]:
+    single = not isinstance(condlist, (list, tuple)) or (not isinstance(condlist[0], (list, tuple, np.ndarray, Traced)) and ndim)
+    conditions = [condlist] if single and ndim_of(lift(condlist)) <= ndim else list(condlist)
+    return [ops.not_equal(lift(c), False) for c in conditions]
+
+
+def _any_of(conditions: list[Value]) -> Value:
+    found = conditions[0]
+    for c in conditions[1:]:
+        found = ops.logical_or(found, c)
+    return found
+
+
+# -- by order ---------------------------------------------------------------------------------------------------
+
+
+@implements(np.sort)
+def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Value:
+    _unstructured(order)
+    a = lift(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    return sorts.sort(a, canonical_axis(axis, ndim_of(a)), "stable" if stable else kind)
+
+
+def _unstructured(order: Any) -> None:
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+
+
+@implements(np.sort_complex)
+def sort_complex(a: Any) -> Value:
+    y = sort(a)
+    return y if dtype_of(y).kind == "c" else shapes.cast(y, dtype=np.result_type(dtype_of(y), np.complex64))
+
+
+@implements(np.partition)
+def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Value:
+    _unstructured(order)
+    a = lift(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis(axis, ndim_of(a))
+    return sorts.partition(a, _kth(kth, shape_of(a)[axis]), axis)
+
+
+def _kth(kth: Any, n: int) -> tuple[int, ...]:
+    numbers = [operator.index(k) for k in (kth if isinstance(kth, (tuple, list, np.ndarray)) else [kth])]
+    for k in numbers:
+        if not -n <= k < n:
+            raise ValueError(f"kth(={k}) out of bounds ({n})")
+    return tuple(k % n for k in numbers)
+
+
+@implements(np.argpartition)
+def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Value:
+    _unstructured(order)
+    a = lift(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis(axis, ndim_of(a))
+    return sorts.argpartition(a, kth=_kth(kth, shape_of(a)[axis]), axis=axis)
+
+
+@implements(np.searchsorted)
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Value:
+    a = lift(a)
+    if sorter is not None:
+        a = take(a, sorter)
+    return sorts.searchsorted(a, lift(v), side=side)
+
+
+@implements(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Value:
+    x, bins = lift(x), lift(bins)
+    steps = np.diff(primal(bins))
+    if not (np.all(steps >= 0) or np.all(steps <= 0)):
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    if np.all(steps >= 0):
+        return searchsorted(bins, x, "left" if right else "right")
+    return shape_of(bins)[0] - searchsorted(joins.flip(bins, 0), x, "right" if right else "left")
+
+
+@implements(np.lexsort)
+def lexsort(keys: Any, axis: int = -1) -> Value:
+    keys = lift(keys)
+    if ndim_of(keys) == 1:
+        return sorts.lexsort(reshape(keys, (-1, 1)), axis=0)[()]
+    return sorts.lexsort(keys, axis=canonical_axis(axis, ndim_of(keys) - 1))
+
+
+# -- sets -------------------------------------------------------------------------------------------------------
+
+
+@implements(np.unique)
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """The distinct values, each of which shares what arrives among the elements that have it (their first, by rows)."""
+    a = lift(ar)
+    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan}
+    _, first, inverse, counts = np.unique(primal(a), True, True, True, **options)
+    if axis is not None:
+        values = take(a, first, axis)
+    else:
+        ends = np.cumsum(counts)
+        values = indexing.gather(sorts.sort(ravel(a), 0), ends - counts, axis=0)
+    extra = [x for wanted, x in ((return_index, first), (return_inverse, inverse), (return_counts, counts)) if wanted]
+    return (values, *extra) if extra else values
+
+
+@implements(np.unique_values)
+def unique_values(x: Any, /) -> Value:
+    return unique(x, equal_nan=False)
+
+
+@implements(np.unique_counts)
+def unique_counts(x: Any, /) -> Any:
+    return np.unique_counts(primal(lift(x)))._replace(values=unique(x, equal_nan=False))
+
+
+@implements(np.unique_inverse)
+def unique_inverse(x: Any, /) -> Any:
+    return np.unique_inverse(primal(lift(x)))._replace(values=unique(x, equal_nan=False))
+
+
+@implements(np.unique_all)
+def unique_all(x: Any, /) -> Any:
+    return np.unique_all(primal(lift(x)))._replace(values=unique(x, equal_nan=False))
+
+
+@implements(np.union1d)
+def union1d(ar1: Any, ar2: Any) -> Value:
+    return unique(concatenate([ravel(ar1), ravel(ar2)]))
+
+
+@implements(np.intersect1d)
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    a, b = ravel(ar1), ravel(ar2)
+    _, i, j = np.intersect1d(primal(a), primal(b), assume_unique, return_indices=True)
+    # The common value is that of both arrays: they share.
+    pairs = joins.stack(take(a, i), take(b, j), axis=1)
+    values = indexing.getitem(sorts.equal_shared(pairs, axis=1, ordered=True), spec=(slice(None), 0))
+    return (values, i, j) if return_indices else values
+
+
+@implements(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Value:
+    a = ravel(ar1) if assume_unique else unique(ar1)
+    return take(a, np.flatnonzero(~np.isin(primal(a), primal(lift(ar2)))))
+
+
+@implements(np.setxor1d)
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Value:
+    a, b = (ravel(ar1), ravel(ar2)) if assume_unique else (unique(ar1), unique(ar2))
+    both = sorts.sort(concatenate([a, b]), 0)
+    values, counts = np.unique(primal(both), return_counts=True)
+    return take(both, np.searchsorted(primal(both), values[counts == 1]))
+
+
+@implements(np.isin)
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
+) -> Value:
+    e, test = lift(element), ravel(test_elements)
+    found = reductions.any_(ops.equal(shapes.expand_dims(e, (ndim_of(e),)), test), axis=(ndim_of(e),), keepdims=False)
+    return ops.logical_not(found) if invert else found
+
+
+@implements(np.argwhere)
+def argwhere(a: Any) -> Any:
+    return np.argwhere(primal(lift(a)))
+
+
+@implements(np.flatnonzero)
+def flatnonzero(a: Any) -> Any:
+    return np.flatnonzero(primal(lift(a)))
+
+
+@implements(np.unravel_index)
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+    return np.unravel_index(primal(lift(indices)), shape, order)  # type: ignore[call-overload]
+
+
+@implements(np.ravel_multi_index)
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    return np.ravel_multi_index(tuple(map(primal, multi_index)), dims, mode, order)  # type: ignore[call-overload]

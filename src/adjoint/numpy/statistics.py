@@ -1,0 +1,318 @@
+"""Averages, covariances, and what a sample's order tells: median, percentile, quantile."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.types import Shape, Value, canonical_axes, dtype_of, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
+from ..ops import linalg
+from ..ops import reduce as reductions
+from ..ops import sort as sorts
+from .reduce import mean, sum
+from .shape import astype, concatenate, moveaxis, reshape
+from .table import implements, lift
+from .ufunc import deliver
+
+Axis = int | tuple[int, ...] | None
+
+
+def flag(keepdims: Any) -> bool:
+    return False if keepdims is np._NoValue else bool(keepdims)
+
+
+# -- averages ---------------------------------------------------------------------------------------------------
+
+
+@implements(np.average)
+def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = np._NoValue) -> Any:
+    a = lift(a)
+    axes = canonical_axes(axis, ndim_of(a))
+    keep = flag(keepdims)
+    total: Value
+    if weights is None:
+        y = mean(a, axes, keepdims=keep)
+        total = np.float64(math.prod(shape_of(a)[i] for i in axes))
+    else:
+        w = _like_sample(lift(weights), a, axes, axis)
+        total = sum(w, axes, keepdims=keep)
+        y = sum(a * w, axes, keepdims=keep) / total
+    if not returned:
+        return y
+    total = astype(total, dtype_of(y)) if dtype_of(total) != dtype_of(y) else total
+    return y, shapes.broadcast_to(total, shape=shape_of(y)) if shape_of(total) != shape_of(y) else total
+
+
+def _like_sample(w: Value, a: Value, axes: Shape, axis: Axis) -> Value:
+    """Weights given for the averaged axes only, spread over the whole sample."""
+    if shape_of(w) == shape_of(a):
+        return w
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    if shape_of(w) != tuple(shape_of(a)[i] for i in axes):
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    ordered = sorted(axes)
+    w = shapes.transpose(w, axes=tuple(axes.index(i) for i in ordered))
+    thin = tuple(n if i in axes else 1 for i, n in enumerate(shape_of(a)))
+    return shapes.broadcast_to(shapes.reshape(w, shape=thin), shape=shape_of(a))
+
+
+@implements(np.cov)
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Value:
+    x = _variables(m, y, rowvar)
+    if dtype is not None:
+        x = astype(x, dtype)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    w = _observation_weights(fweights, aweights)
+    if w is None:
+        count: Value = shape_of(x)[1]
+        deviation = x - mean(x, axis=1, keepdims=True)
+        weighted = deviation
+        factor = count - ddof
+    else:
+        total = sum(w)
+        deviation = x - sum(x * w, axis=1, keepdims=True) / total
+        weighted = deviation * w
+        factor = total - ddof * (1 if aweights is None else sum(w * lift(aweights)) / total)
+    turned = linalg.swap(weighted)
+    c = linalg.matmul(deviation, shapes.conj(turned) if dtype_of(x).kind == "c" else turned) / factor
+    return shapes.reshape(c, shape=tuple(n for n in shape_of(c) if n != 1))
+
+
+def _variables(m: Any, y: Any, rowvar: bool) -> Value:
+    """One variable a row."""
+
+    def rows(a: Any) -> Value:
+        a = lift(a)
+        if ndim_of(a) > 2:
+            raise ValueError(f"{ndim_of(a)} dimensions; a sample has at most two")
+        if dtype_of(a).kind not in "fc":
+            a = astype(a, float)
+        a = reshape(a, (1,) * (2 - ndim_of(a)) + shape_of(a))
+        return a if rowvar or shape_of(a)[0] == 1 else linalg.swap(a)
+
+    return rows(m) if y is None else concatenate([rows(m), rows(y)], 0)
+
+
+def _observation_weights(fweights: Any, aweights: Any) -> Value | None:
+    if fweights is None:
+        return None if aweights is None else lift(aweights)
+    f = lift(fweights)
+    if dtype_of(f).kind not in "iub" and np.any(f != np.around(f)):
+        raise TypeError("fweights must be integer")
+    return f if aweights is None else f * lift(aweights)
+
+
+@implements(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Value:
+    c = cov(x, y, rowvar, dtype=dtype)
+    if ndim_of(c) == 0:
+        return c / c
+    spread = ops.sqrt(np.real(np.diagonal(c)))
+    c = c / linalg.column(spread) / linalg.row(spread)
+    # Rounding must not push a correlation beyond one; the slope there stays what it is.
+    if dtype_of(c).kind == "c":
+        return c
+    return c + ops.stop_gradient(np.clip(c, -1, 1) - c)
+
+
+# -- quantiles --------------------------------------------------------------------------------------------------
+
+
+@implements(np.median)
+def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Value:
+    x, axes = one_axis(lift(a), axis)
+    n = shape_of(x)[-1]
+    if n == 0:
+        return deliver(mean(lift(a), axes, keepdims=flag(keepdims)), out)
+    middle = (n // 2,) if n % 2 else (n // 2 - 1, n // 2)
+    y = mean(sorts.order_statistics(x, kth=middle, axis=ndim_of(x) - 1), axis=-1)
+    return deliver(restore_axes(_poison(y, x), axes, keepdims), out)
+
+
+@implements(np.quantile)
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+) -> Value:
+    a, q = lift(a), lift(q)
+    x, axes = one_axis(a, axis)
+    if weights is None:
+        y = _poison(interpolated(x, q, shape_of(x)[-1], method), x)
+    else:
+        if method != "inverted_cdf":
+            raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+        w, _ = one_axis(_like_sample(lift(weights), a, canonical_axes(axis, ndim_of(a)), axis), axis)
+        y = _poison(_weighted(x, q, w), x)
+    return deliver(restore_axes(y, axes, keepdims, ndim_of(q)), out)
+
+
+@implements(np.percentile)
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+) -> Value:
+    return quantile(a, lift(q) / 100, axis, out, overwrite_input, method, keepdims, weights=weights)
+
+
+def one_axis(a: Value, axis: Axis) -> tuple[Value, Shape]:
+    """The sample with the axes of the statistic as one, the last."""
+    axes = canonical_axes(axis, ndim_of(a))
+    rest = [i for i in range(ndim_of(a)) if i not in axes]
+    if not axes:
+        return shapes.expand_dims(a, (ndim_of(a),)), axes
+    if rest or len(axes) > 1:
+        a = shapes.transpose(a, axes=(*rest, *axes))
+    if len(axes) == 1:
+        return a, axes
+    return shapes.reshape(a, shape=(*shape_of(a)[: len(rest)], math.prod(shape_of(a)[len(rest) :]))), axes
+
+
+def restore_axes(y: Value, axes: Shape, keepdims: Any, front: int = 0) -> Value:
+    """The reduced axes put back as ones if wanted; `front` axes stand before those of the sample."""
+    return shapes.expand_dims(y, tuple(i + front for i in axes)) if flag(keepdims) else y
+
+
+def _poison(y: Value, x: Value) -> Value:
+    """nan wherever the sample has one."""
+    bad = reductions.any_(ops.isnan(x), axis=(ndim_of(x) - 1,), keepdims=False)
+    if not isinstance(bad, Traced) and not np.any(bad):
+        return y
+    return y + shapes.where(bad, np.array(np.nan, dtype_of(y)), np.array(0, dtype_of(y)))
+
+
+# The position of a quantile among n sorted values, counted from 0, by Hyndman and Fan's α and β.
+_CONTINUOUS = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "linear": (1.0, 1.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+
+
+def _position(q: Value, n: Value, method: str) -> tuple[Value, Value, Value]:
+    """Two neighbours among n sorted values, and the weight of the second."""
+    last = n - 1
+    if method in _CONTINUOUS:
+        alpha, beta = _CONTINUOUS[method]
+        p = last * q if method == "linear" else n * q + (alpha + q * (1 - alpha - beta)) - 1
+        p = np.minimum(np.maximum(p, 0), last)
+        low = np.minimum(np.floor(p), np.maximum(last - 1, 0))
+        return low, np.minimum(low + 1, last), p - low
+    fixed = ops.stop_gradient(q)  # the other methods jump from one element to the next
+    p = last * fixed
+    if method == "lower":
+        low = high = np.floor(p)
+    elif method == "higher":
+        low = high = np.ceil(p)
+    elif method == "nearest":
+        low = high = np.around(p)
+    elif method == "midpoint":
+        low, high = np.floor(p), np.ceil(p)
+    elif method == "inverted_cdf":
+        low = high = np.ceil(n * fixed) - 1
+    elif method == "averaged_inverted_cdf":
+        low, high = np.ceil(n * fixed) - 1, np.floor(n * fixed)
+    elif method == "closest_observation":
+        low = high = np.rint(n * fixed) - 1
+    else:
+        known = [*_CONTINUOUS, "lower", "higher", "nearest", "midpoint", "inverted_cdf", "averaged_inverted_cdf"]
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {[*known, 'closest_observation']}")
+    low, high = (np.minimum(np.maximum(k, 0), last) for k in (low, high))
+    return low, high, 0.5
+
+
+def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
+    """Quantiles along the last axis, of which the first n sorted values count; the axes of q come first."""
+    if not isinstance(q, Traced) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= 1)):
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    if ndim_of(q) > 1:
+        raise ValueError("q must be a scalar or 1d")
+    rest = shape_of(x)[:-1]
+    q_shape = shape_of(q)
+    weak = type(q) in (int, float)  # a Python number does not widen the dtype
+    if not weak:
+        q = shapes.reshape(q, shape=q_shape + (1,) * len(rest))
+    low, high, weight = _position(q, n, method)
+    if isinstance(n, int) and not isinstance(low, Traced) and np.size(low) <= 2:
+        below, above = _few(x, low, high, q_shape)
+    else:
+        below, above = _many(x, low, high, q_shape)
+    y = below + (above - below) * weight
+    wanted = dtype_of(below) if weak else np.result_type(dtype_of(below), dtype_of(q))
+    return astype(y, wanted) if dtype_of(y) != wanted else y
+
+
+def _few(x: Value, low: Any, high: Any, q_shape: Shape) -> tuple[Value, Value]:
+    """Neighbours for one or two quantiles, in linear time."""
+    below, above = (tuple(int(k) for k in np.ravel(side)) for side in (low, high))
+    numbers = below if below == above else below + above
+    found = sorts.order_statistics(x, kth=numbers, axis=ndim_of(x) - 1)
+    found = moveaxis(found, -1, 0)
+    count = len(below)
+    result = [np.copy(found[:count]), np.copy(found[count:] if len(numbers) > count else found[:count])]
+    return tuple(shapes.reshape(part, shape=q_shape + shape_of(x)[:-1]) for part in result)  # type: ignore[return-value]
+
+
+def _many(x: Value, low: Value, high: Value, q_shape: Shape) -> tuple[Value, Value]:
+    """Neighbours out of the whole sorted sample; their numbers may differ from row to row."""
+    rest = shape_of(x)[:-1]
+    ordered = sorts.sort(x, ndim_of(x) - 1)
+
+    def pick(number: Value) -> Value:
+        number = astype(number, np.intp)
+        if not q_shape:
+            number = shapes.reshape(shapes.broadcast_to(number, shape=rest), shape=(*rest, 1))
+            return shapes.reshape(sorts.take_along(ordered, number, axis=len(rest)), shape=rest)
+        number = moveaxis(shapes.broadcast_to(number, shape=q_shape + rest), 0, -1)
+        return moveaxis(sorts.take_along(ordered, number, axis=len(rest)), -1, 0)
+
+    below = pick(low)
+    return below, below if high is low else pick(high)
+
+
+def _weighted(x: Value, q: Value, w: Value) -> Value:
+    """The first element at which the share of the weights reaches q: it jumps in q and in the weights."""
+    axis = ndim_of(x) - 1
+    rest = shape_of(x)[:-1]
+    order = reductions.argsort(x, axis=axis, kind=None)
+    share = reductions.cumsum(sorts.take_along(ops.stop_gradient(w), order, axis=axis), axis=axis)
+    share = share / share[..., -1:]
+    q = ops.stop_gradient(q)
+    q_shape = shape_of(q)
+    level = shapes.reshape(q, shape=(*q_shape, *(1,) * len(rest), 1))
+    # An element with no weight before any other is never chosen.
+    before = ops.logical_or(ops.less(share, level), ops.equal(share, 0))
+    number = np.minimum(sum(before, axis=-1), shape_of(x)[-1] - 1)
+    return _many(x, number, number, q_shape)[0]

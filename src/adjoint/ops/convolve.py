@@ -1,0 +1,57 @@
+"""Discrete convolution along the last axis, linear in each factor; leading axes are batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.op import case
+from ..core.types import Type, Value, ndim_of
+from .broadcast import align_all
+from .declare import multilinear
+from .shape import flip
+
+
+def _convolve(a: Any, v: Any, *, mode: str) -> Any:
+    """`full`: every overlap; `valid`: whole overlaps only, of an `a` that is the longer one."""
+    if a.ndim == v.ndim == 1:
+        return np.convolve(a, v, mode)
+    lead = np.broadcast_shapes(a.shape[:-1], v.shape[:-1])
+    n, m = a.shape[-1], v.shape[-1]
+    out = np.empty((*lead, n + m - 1 if mode == "full" else n - m + 1), np.result_type(a, v))
+    a, v = np.broadcast_to(a, (*lead, n)), np.broadcast_to(v, (*lead, m))
+    for i in np.ndindex(lead):
+        out[i] = np.convolve(a[i], v[i], mode)
+    return out
+
+
+def _left(g: Value, a: Type, v: Value, *, mode: str) -> Value:
+    return convolve(g, flip(v, ndim_of(v) - 1), mode="valid" if mode == "full" else "full")
+
+
+def _right(g: Value, a: Value, v: Type, *, mode: str) -> Value:
+    if mode == "full":
+        return convolve(g, flip(a, ndim_of(a) - 1), mode="valid")
+    y = convolve(a, flip(g, ndim_of(g) - 1), mode="valid")
+    return flip(y, ndim_of(y) - 1)
+
+
+def _batch(flags: tuple[bool, ...], a: Value, v: Value, *, mode: str) -> Value:
+    return convolve(*align_all(flags, (a, v)), mode=mode)
+
+
+convolve = multilinear(
+    "convolve",
+    _convolve,
+    transpose=(_left, _right),
+    batch=_batch,
+    cases=[
+        case((5,), (3,), mode="full"),
+        case((2,), (4,), mode="full"),
+        case((5,), (3,), mode="valid"),
+        case((3,), (3,), mode="valid"),
+        case((2, 5), (3,), mode="full"),
+        case((2, 1, 5), (3, 3), mode="valid"),
+    ],
+)

@@ -1,0 +1,96 @@
+"""The gamma function and its relatives. Zeros that stand at the poles of another factor are treated by themselves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import UnsupportedError
+from ..core.types import Value, dtype_of
+from .broadcast import where
+from .declare import constant, elementwise
+from .elementwise import cos, equal, exp, floor, less_equal, logical_and
+from .lazy import SPECIAL, Lazy, special
+
+_hurwitz = Lazy("scipy.special", "zeta")
+
+
+def _zeta(s: Any, q: Any) -> Any:
+    if dtype_of(q).kind == "c":
+        raise UnsupportedError("the derivative of digamma at a complex number is not available; SciPy has no complex trigamma")
+    return _hurwitz(s, q)
+
+
+# ζ(s, q) = Σ (q + n)⁻ˢ. The polygamma functions are ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x).
+zeta = elementwise(
+    "zeta", _zeta, lambda y, x, q: (None, -x * zeta(x + 1, q)), domain=((1.5, 3), (0.5, 2)), doc="scipy.special.zeta(s, q)"
+)
+
+psi = special("psi", lambda y, x: (zeta(2.0, x),), domain=(0.5, 3))
+gamma = special("gamma", lambda y, x: (y * psi(x),), domain=(0.5, 3))
+gammaln = special("gammaln", lambda y, x: (psi(x),), domain=(0.5, 3))
+loggamma = special("loggamma", lambda y, z: (psi(z),), domain=(0.5, 3))
+rgamma = special("rgamma", lambda y, x: (_rgamma_slope(y, x),), domain=(0.5, 3))
+gammasgn = constant("gammasgn", Lazy("scipy.special", "gammasgn"))
+SPECIAL["gammasgn"] = gammasgn  # type: ignore[assignment]
+
+
+def _rgamma_slope(y: Value, x: Value) -> Value:
+    """(1/Γ)' = −ψ/Γ, and (−1)ⁿ n! at the zeros x = −n."""
+    pole = logical_and(equal(y, 0), less_equal(x, 0))
+    return where(pole, cos(math.pi * x) * gamma(where(pole, 1 - x, 1.0)), -y * psi(where(pole, 1.0, x)))
+
+
+beta = special("beta", lambda y, a, b: (y * (psi(a) - psi(a + b)), y * (psi(b) - psi(a + b))), domain=(0.5, 3))
+betaln = special("betaln", lambda y, a, b: (psi(a) - psi(a + b), psi(b) - psi(a + b)), domain=(0.5, 3))
+
+# Γ(n+1) / (Γ(k+1) Γ(n−k+1)), and Γ(a+m) / Γ(a). At a zero the product rule is taken with 1/Γ, which is smooth.
+binom = special(
+    "binom",
+    lambda y, n, k: (
+        where(
+            equal(y, 0),
+            gamma(n + 1) * rgamma(k + 1) * _rgamma_slope(rgamma(n - k + 1), n - k + 1),
+            y * (psi(n + 1) - psi(n - k + 1)),
+        ),
+        where(
+            equal(y, 0),
+            gamma(n + 1)
+            * (
+                _rgamma_slope(rgamma(k + 1), k + 1) * rgamma(n - k + 1)
+                - rgamma(k + 1) * _rgamma_slope(rgamma(n - k + 1), n - k + 1)
+            ),
+            y * (psi(n - k + 1) - psi(k + 1)),
+        ),
+    ),
+    domain=((3, 5), (0.5, 2)),
+)
+poch = special(
+    "poch",
+    lambda y, a, m: (
+        where(equal(y, 0), gamma(a + m) * _rgamma_slope(rgamma(a), a), y * _psi_difference(a + m, a)),
+        y * psi(a + m),
+    ),
+    domain=(0.5, 3),
+)
+
+
+def _psi_difference(b: Value, a: Value) -> Value:
+    """ψ(b) − ψ(a). Where both are poles, as in a polynomial, the reflected functions differ by the same."""
+    poles = logical_and(_is_pole(a), _is_pole(b))
+    return where(poles, psi(where(poles, 1 - b, 1.0)) - psi(where(poles, 1 - a, 1.0)), psi(b) - psi(a))
+
+
+def _is_pole(x: Value) -> Value:
+    return logical_and(less_equal(x, 0), equal(x, floor(x)))
+
+
+def polygamma(n: Value, x: Value) -> Value:
+    """ψ⁽ⁿ⁾(x), for whole n."""
+    if isinstance(n, int | np.integer):
+        n = int(n)
+        return psi(x) if n == 0 else (-1) ** (n + 1) * math.gamma(n + 1) * zeta(n + 1.0, x)
+    sign = where(equal(n % 2, 0), -1.0, 1.0)
+    return where(equal(n, 0), psi(x), sign * exp(gammaln(n + 1.0)) * zeta(where(equal(n, 0), 2.0, n + 1.0), x))

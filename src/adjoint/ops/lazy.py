@@ -1,0 +1,98 @@
+"""SciPy's functions, loaded on their first call: `import adjoint` does not import SciPy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..core.op import Case, Elementwise, Opaque, case
+from ..core.types import Value
+from .declare import elementwise, opaque
+from .elementwise import chain
+
+
+class Lazy:
+    """A function of a module that is imported when the function is first called."""
+
+    __slots__ = ("function", "module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+        self.function: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        function = self.function
+        if function is None:
+            function = self.function = getattr(importlib.import_module(self.module), self.name)
+        return function(*args, **options)
+
+    def __repr__(self) -> str:
+        return f"<{self.module}.{self.name}, loaded on first call>"
+
+
+#: The ops that stand for a function of scipy.special of the same name.
+SPECIAL: dict[str, Elementwise | Opaque] = {}
+
+
+def special(
+    name: str,
+    partials: Callable[..., Any],
+    *,
+    domain: Any = (-2.0, 2.0),
+    cases: Iterable[Case] = (),
+    complex_domain: bool = False,
+) -> Elementwise:
+    """An elementwise op that is a function of scipy.special."""
+    op = elementwise(
+        name,
+        Lazy("scipy.special", name),
+        partials,
+        domain=domain,
+        cases=cases,
+        complex_domain=complex_domain,
+        doc=f"scipy.special.{name}",
+    )
+    SPECIAL[name] = op
+    return op
+
+
+def special_many(
+    name: str,
+    slopes: Callable[..., tuple[Any, ...]],
+    *,
+    domain: Any = (-2.0, 2.0),
+    complex_domain: bool = False,
+) -> Opaque:
+    """A function of scipy.special of one argument with several results; `slopes(ys, x)` are their derivatives."""
+
+    def jvp(ts: Any, ys: Any, x: Value) -> Any:
+        return tuple(chain(ts[0], p) for p in slopes(ys, x))
+
+    def vjp(gs: Any, ys: Any, x: Value) -> Any:
+        return (chained_sum(gs, slopes(ys, x)),)
+
+    op = opaque(
+        name,
+        Lazy("scipy.special", name),
+        jvp=jvp,
+        vjp=vjp,
+        batch=lambda flags, x: op(x),
+        domain=domain,
+        cases=[case((3,)), case((2, 2)), case(())],
+        many=True,
+        complex_domain=complex_domain,
+        doc=f"scipy.special.{name}",
+    )
+    SPECIAL[name] = op
+    return op
+
+
+def chained_sum(gs: Any, slopes: Any) -> Value:
+    """Σ gᵢ·pᵢ over the results that a cotangent has come to."""
+    terms = [chain(g, p) for g, p in zip(gs, slopes, strict=True) if g is not None]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

@@ -1,0 +1,52 @@
+"""The Euclidean norm. Its slope at 0 is taken as 0, the mean over all directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.op import case
+from ..core.types import Shape, Value, shape_of
+from .broadcast import spread, sum_
+from .declare import opaque, shift
+from .elementwise import chain, safe_ratio
+from .matrix import conjugate, real_part
+
+
+def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    if len(axis) == x.ndim and not keepdims:  # one pass, without an array of squares
+        flat = x.ravel("K")
+        return np.sqrt(np.vdot(flat, flat).real)
+    squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
+    return np.sqrt(np.add.reduce(squares, axis=axis, keepdims=keepdims))
+
+
+def _norm_jvp(ts: Any, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
+    along = sum_(real_part(chain(ts[0], conjugate(x))), axis=axis, keepdims=keepdims)
+    return along * safe_ratio(1.0, y)
+
+
+def _norm_vjp(g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
+    weight = chain(g, safe_ratio(1.0, y))
+    if len(axis) < len(shape_of(x)) or keepdims:
+        weight = spread(weight, shape_of(x), axis, keepdims)
+    return (chain(weight, conjugate(x)),)
+
+
+norm = opaque(
+    "norm",
+    _norm,
+    jvp=_norm_jvp,
+    vjp=_norm_vjp,
+    batch=lambda flags, x, *, axis, keepdims: norm(x, axis=shift(axis), keepdims=keepdims),
+    cases=[
+        case((3,), axis=(0,), keepdims=False),
+        case((2, 3), axis=(0, 1), keepdims=False),
+        case((2, 3), axis=(1,), keepdims=True),
+        case((2, 3, 2), axis=(0, 2), keepdims=False),
+        case((), axis=(), keepdims=False),
+        case((0,), axis=(0,), keepdims=False),
+    ],
+    complex_domain=True,
+)

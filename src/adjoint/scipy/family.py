@@ -1,0 +1,202 @@
+"""A family of distributions: the methods of scipy.stats from the formulas of the standard member.
+
+A formula is written for loc = 0 and scale = 1 inside the support. Everything else is done here once: shift and scale,
+zero density and zero slope outside the support, nan for parameters that are none, arguments by position or by name.
+With no traced argument SciPy's own method runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.errors import UnsupportedError
+from ..core.types import Value, dtype_of
+from ..numpy.table import holds_traced, lift
+from ..ops.broadcast import cast, where
+from ..ops.declare import elementwise
+from ..ops.elementwise import equal, exp, floor, greater, greater_equal, isnan, less_equal, log, logical_and, logical_not
+
+Formula = Callable[..., Value]
+_METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
+
+# A count has no derivative: the probability is zero between whole numbers.
+count = elementwise("count", np.positive, lambda y, k: (None,))
+
+
+class Family:
+    """The methods of one distribution. `support(*shapes)` are its ends, `valid(*shapes)` says which shapes there are."""
+
+    discrete = False
+
+    def __init__(
+        self,
+        name: str,
+        shapes: str,
+        *,
+        logpdf: Formula,
+        support: Callable[..., tuple[Any, Any]] = lambda *shapes: (-np.inf, np.inf),
+        inside: float = 0.0,
+        valid: Callable[..., Value] | None = None,
+        cdf: Formula | None = None,
+        sf: Formula | None = None,
+        logcdf: Formula | None = None,
+        logsf: Formula | None = None,
+        ppf: Formula | None = None,
+        isf: Formula | None = None,
+    ) -> None:
+        self.name = name
+        self.shapes = shapes.split()
+        self.support = support
+        self.inside = inside  # a point of the support, for elements outside of it to be computed at
+        self.valid = valid
+        self.formulas = {"logpdf": logpdf, "cdf": cdf, "sf": sf, "logcdf": logcdf, "logsf": logsf, "ppf": ppf, "isf": isf}
+        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        names = [inspect.Parameter(n, positional) for n in ("x", *self.shapes)]
+        scale = [] if self.discrete else [inspect.Parameter("scale", positional, default=1)]
+        self.signature = inspect.Signature([*names, inspect.Parameter("loc", positional, default=0), *scale])
+
+    def __repr__(self) -> str:
+        return f"<adjoint.scipy.stats.{self.name}>"
+
+    @property
+    def scipy(self) -> Any:
+        """SciPy's distribution of the same name."""
+        import scipy.stats
+
+        return getattr(scipy.stats, self.name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        original = getattr(self.scipy, name)
+        if name in _METHODS:
+
+            def method(*args: Any, **kwargs: Any) -> Any:
+                return self._run(name, args, kwargs)
+
+            method.__name__, method.__doc__ = name, original.__doc__
+            return method
+        return original
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            return Frozen(self, args, kwargs)
+        return self.scipy(*args, **kwargs)
+
+    freeze = __call__
+
+    def _run(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not any(map(holds_traced, (*args, *kwargs.values()))):
+            return getattr(self.scipy, method)(*args, **kwargs)
+        first = "q" if method in ("ppf", "isf") else "k" if self.discrete else "x"
+        if first in kwargs:
+            kwargs = {"x" if n == first else n: v for n, v in kwargs.items()}
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        x, *shapes, loc, scale = (lift(v) for v in (*bound.args, 1)[: len(self.shapes) + 3])
+        with np.errstate(all="ignore"):
+            return self._evaluate(method, _double(x), [_double(s) for s in shapes], _double(loc), _double(scale))
+
+    def _evaluate(self, method: str, x: Value, shapes: list[Value], loc: Value, scale: Value) -> Value:
+        fine = _both(greater(scale, 0), self.valid(*shapes) if self.valid else True)
+        if method in ("ppf", "isf"):
+            return self._quantile(method, x, shapes, loc, scale, fine)
+        y = (x - loc) / scale
+        low, high = self.support(*shapes)
+        if method in ("pdf", "logpdf"):
+            within = _both(greater_equal(y, low), less_equal(y, high))
+            density = _replace(within, self.formulas["logpdf"](_replace(within, y, self.inside), *shapes) - log(scale), -np.inf)  # type: ignore[misc]
+            result = exp(density) if method == "pdf" else density
+        else:
+            result = self._tail(method, y, shapes, low, high)
+        return _replace(_both(fine, logical_not(isnan(y))), result, np.nan)
+
+    def _tail(self, method: str, y: Value, shapes: list[Value], low: Any, high: Any) -> Value:
+        """A distribution function: its value is known where the support ends."""
+        before, after = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-np.inf, 0.0), "logsf": (0.0, -np.inf)}[method]
+        above, below = greater(y, low), self._below(y, high)
+        z = _replace(_both(above, below), y, self.inside)
+        return _replace(above, _replace(below, self._formula(method, z, shapes), after), before)
+
+    def _below(self, y: Value, high: Any) -> Value:
+        return logical_not(greater_equal(y, high))
+
+    def _formula(self, method: str, z: Value, shapes: list[Value]) -> Value:
+        formula = self.formulas[method]
+        if formula is not None:
+            return formula(z, *shapes)
+        if method.startswith("log"):
+            return log(self._formula(method[3:], z, shapes))
+        raise UnsupportedError(f"scipy.stats.{self.name}.{method} has no derivative rule; use another method, or ad.custom_vjp")
+
+    def _quantile(self, method: str, q: Value, shapes: list[Value], loc: Value, scale: Value, fine: Value) -> Value:
+        formula, p = self.formulas[method], q
+        if formula is None and method == "isf":
+            formula, p = self.formulas["ppf"], 1 - q
+        if formula is None:
+            raise UnsupportedError(
+                f"scipy.stats.{self.name}.{method} has no derivative rule; use another method, or ad.custom_vjp"
+            )
+        within = _both(greater_equal(q, 0), less_equal(q, 1))
+        return _replace(_both(fine, within), formula(_replace(within, p, 0.5), *shapes) * scale + loc, np.nan)
+
+
+class Counts(Family):
+    """A distribution over whole numbers. There is no scale, and no derivative by the count."""
+
+    discrete = True
+
+    def _evaluate(self, method: str, x: Value, shapes: list[Value], loc: Value, scale: Value) -> Value:
+        fine = self.valid(*shapes) if self.valid else True
+        k = count(x - loc)
+        low, high = self.support(*shapes)
+        if method in ("pmf", "logpmf"):
+            within = _both(_both(greater_equal(k, low), less_equal(k, high)), equal(k, floor(k)))
+            density = _replace(within, self.formulas["logpdf"](_replace(within, k, self.inside), *shapes), -np.inf)  # type: ignore[misc]
+            result = exp(density) if method == "pmf" else density
+        elif method in ("cdf", "sf", "logcdf", "logsf"):
+            result = self._tail(method, floor(k), shapes, low - 1, high)
+        else:
+            raise UnsupportedError(
+                f"scipy.stats.{self.name}.{method} is piecewise constant in its arguments; it has no useful derivative"
+            )
+        return _replace(_both(fine, logical_not(isnan(k))), result, np.nan)
+
+
+class Frozen:
+    """A distribution with its parameters, some of them traced: `norm(loc, scale).logpdf(x)`."""
+
+    def __init__(self, family: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.family, self.args, self.kwargs = family, args, kwargs
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _METHODS:
+            raise UnsupportedError(f"scipy.stats.{self.family.name}(…).{name} is not available with traced parameters")
+        method = getattr(self.family, name)
+        return lambda x: method(x, *self.args, **self.kwargs)
+
+
+def _double(x: Value) -> Value:
+    """In double precision, as scipy.stats computes."""
+    return x if dtype_of(x) == np.float64 or dtype_of(x).kind not in "fc" else cast(x, dtype=np.dtype(float))
+
+
+def _known(condition: Value) -> bool:
+    """Whether a condition holds throughout, as far as that can be told."""
+    return not isinstance(condition, Traced) and bool(np.all(condition))
+
+
+def _both(a: Value, b: Value) -> Value:
+    return b if _known(a) and np.ndim(a) == 0 else a if _known(b) and np.ndim(b) == 0 else logical_and(a, b)
+
+
+def _replace(condition: Value, x: Value, other: float) -> Value:
+    """x, and `other` where the condition fails."""
+    if _known(condition) and np.broadcast_shapes(np.shape(condition), np.shape(x)) == np.shape(x):
+        return x
+    return where(condition, x, other)

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from harness import check, draw
+
+import adjoint as ad
+
+RNG = np.random.default_rng(3)
+X = draw(RNG, (3, 4))
+V = draw(RNG, (5,))
+W = draw(RNG, (3,))
+GRID = np.array([0.0, 0.4, 1.1, 1.9, 3.0])
+Z = draw(RNG, (4,), dtype=complex)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.diff,
+        lambda x: np.diff(x, n=2, axis=0),
+        lambda x: np.diff(x, n=0),
+        lambda x: np.diff(x, prepend=0.0, append=x[:, :2]),
+        lambda x: np.diff(x, axis=0, prepend=x[:1]),
+        np.ediff1d,
+        lambda x: np.ediff1d(x, to_end=x[0], to_begin=[1.0, 2.0]),
+        np.gradient,
+        lambda x: np.gradient(x, 0.5),
+        lambda x: np.gradient(x, axis=1),
+        lambda x: np.gradient(x, 2.0, GRID[:4], edge_order=2),
+        lambda x: np.gradient(x, GRID[:3], axis=0),
+        lambda x: np.gradient(x, 0.1, axis=(1, 0), edge_order=2),
+        np.trapezoid,
+        lambda x: np.trapezoid(x, dx=0.1, axis=0),
+        lambda x: np.trapezoid(x, GRID[:4]),
+        lambda x: np.trapezoid(x, x**2, axis=0),
+        lambda x: np.cumulative_sum(x, axis=0),
+        lambda x: np.cumulative_prod(x, axis=1, include_initial=True),
+        lambda x: np.cumulative_sum(x[0], include_initial=True),
+        lambda x: x.cumsum(0) + x.cumprod(1),
+        lambda x: np.cross(x[:, :3], x[:, 1:]),
+        lambda x: np.cross(x, x[::-1], axis=0),
+        lambda x: np.cross(x[:, 0], x[:, 1:].T, axisa=0, axisb=0, axisc=1),
+        lambda x: np.sinc(x),
+        lambda x: np.apply_along_axis(np.sum, 0, x),
+        lambda x: np.apply_along_axis(lambda r: r[:2] ** 2, 1, x),
+        lambda x: np.apply_along_axis(lambda r: np.outer(r, r), 0, x),
+        lambda x: np.apply_over_axes(np.sum, x, [0, 1]),
+    ],
+)  # fmt: skip
+def test_along_an_axis(f):
+    check(f, X)
+
+
+def test_traced_spacing():
+    check(lambda y, x: [np.trapezoid(y, x), np.gradient(y, x), np.gradient(y, x, edge_order=2), np.gradient(y, x[1])], V, GRID)
+    check(lambda y, h: [np.trapezoid(y, dx=h), np.gradient(y, h)], V, 0.7)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolve(mode):
+    for n, m in [(5, 3), (3, 5), (4, 4), (5, 2), (2, 5), (1, 3), (4, 1), (6, 4), (4, 6)]:
+        a, v = draw(RNG, (n,)), draw(RNG, (m,))
+        check(lambda a, v: [np.convolve(a, v, mode), np.correlate(a, v, mode)], a, v)
+    check(lambda a, v: [np.convolve(a, v, mode), np.correlate(a, v, mode)], Z, Z[:3] * 2)
+    check(lambda a: [np.convolve(a, [1.0, 2.0], mode=mode), np.correlate([1.0, 2.0, 3.0, 4.0, 1.0], a, mode)], W)
+
+
+class TestInterp:
+    def test_all_arguments(self):
+        x = np.array([-1.0, 0.1, 0.7, 1.5, 2.9, 3.5])
+        fp = draw(RNG, (5,))
+        check(np.interp, x, GRID, fp)
+        check(lambda x, xp, fp: np.interp(x, xp, fp, left=-1.0, right=x[0]), x, GRID, fp)
+        check(lambda x, xp, fp: np.interp(x, xp, fp), np.array(1.3), GRID, fp)
+        check(lambda x, xp, fp: np.interp(x.reshape(2, 3), xp, fp), x, GRID, fp)
+        check(lambda x, xp, fp: np.interp(x, xp, fp), x, GRID, fp + 1j * fp[::-1])
+
+    def test_period(self):
+        x = np.array([-1.0, 0.2, 0.7, 1.5, 2.9, 7.7])
+        xp = np.array([1.3, 0.1, 2.6, 5.4])
+        check(lambda x, xp, fp: np.interp(x, xp, fp, period=3.3), x, xp, draw(RNG, (4,)))
+        check(lambda x, xp, fp, t: np.interp(x, xp, fp, period=t), x, xp, draw(RNG, (4,)), 3.3)
+
+    def test_knots_have_the_mean_slope(self):
+        xp, fp = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 4.0])
+        slope = ad.elementwise_grad(lambda x: np.interp(x, xp, fp))
+        np.testing.assert_allclose(slope(np.array([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0])), [0, 1, 2, 1.5, 1, 0.5, 0])
+
+    def test_nasty_points(self):
+        xp, fp = np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0, 6.0])
+        x = np.array([-np.inf, 0.5, np.nan, 1.5, np.inf])
+        y, pull = ad.vjp(lambda x, xp, fp: np.interp(x, xp, fp), x, xp, fp)
+        np.testing.assert_array_equal(y, np.interp(x, xp, fp))
+        assert all(np.isfinite(g).all() for g in pull(np.array([1.0, 1.0, 0.0, 1.0, 1.0])))
+        for f in (np.array([2.0]), np.array([2.0, 3.0])):
+            grid = np.arange(float(len(f)))
+            np.testing.assert_array_equal(ad.vjp(lambda x, grid=grid, f=f: np.interp(x, grid, f), x)[0], np.interp(x, grid, f))
+        with pytest.raises(ValueError, match="same length"):
+            ad.vjp(lambda x: np.interp(x, xp, fp[:2]), x)
+
+
+def test_angle_and_unwrap():
+    check(lambda z: [np.angle(z), np.angle(z, deg=True)], Z)
+    assert ad.grad(np.angle)(2.0) == 0
+    p = np.array([0.0, 2.0, 5.0, 9.0, 8.0, 15.0, 0.3])
+    check(lambda p: [np.unwrap(p), np.unwrap(p, discont=3.7), np.unwrap(p, period=5.0)], p)
+    check(lambda p: np.unwrap(p, axis=0), np.stack([p, -2 * p], 1))
+    half = np.array([0.0, np.pi, 0.0, -np.pi])
+    np.testing.assert_allclose(ad.vjp(np.unwrap, half)[0], np.unwrap(half))
+
+
+def test_ends_of_grids():
+    check(lambda a, b: [np.linspace(a, b, 5), np.linspace(a, b, 4, endpoint=False), np.linspace(a, b, 1)], 0.3, 2.0)
+    check(lambda a, b: np.linspace(a, b, 5, retstep=True), 0.3, 2.0)
+    check(lambda a, b: [np.linspace(a, b, 3), np.linspace(a, b[0], 3, axis=-1)], W, W**2)
+    check(lambda a, b: [np.logspace(a, b, 4), np.logspace(a, b, 3, base=2.0, endpoint=False)], 0.3, 1.2)
+    check(lambda a, b, c: np.logspace(a, b, 4, base=c), 0.3, 1.2, 3.0)
+    check(lambda a, b: [np.geomspace(a, b, 4), np.geomspace(-a, -b, 4), np.geomspace(a, 5.0, 3)], 0.3, 1.2)
+    check(lambda a, b: np.geomspace(a, b, 4, axis=1), np.abs(W) + 0.1, np.abs(W) + 2)
+    check(lambda z: np.linspace(z[0], z[1], 4), Z)
+    check(lambda z: np.geomspace(z[0], z[1], 4), Z)
+    assert ad.vjp(lambda a: np.linspace(a, 1, 3), np.float32(0))[0].dtype == np.linspace(np.float32(0), 1, 3).dtype
+    x = ad.vjp(lambda a: np.linspace(a, 0.7, 7), 0.1)[0]
+    assert x[0] == 0.1
+    assert x[-1] == 0.7
+
+
+def test_errors():
+    for f, message in [
+        (lambda x: np.diff(x, n=-1), "non-negative"),
+        (lambda x: np.gradient(x, edge_order=3), "edge_order"),
+        (lambda x: np.convolve(x, x, "all"), "mode"),
+        (lambda x: np.cumulative_sum(np.outer(x, x)), "axis"),
+        (lambda x: np.cross(x, x), "dimension"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ad.vjp(f, V)

@@ -1,0 +1,224 @@
+"""custom_jvp, custom_vjp, checkpoint: in every mode, nested, batched, and what bad rules get."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+
+@ad.custom_vjp
+def product(x, w):
+    return np.sin(x) * w, x
+
+
+product.defvjp(
+    lambda x, w: ((np.sin(x) * w, x), (x, w)),
+    lambda res, g: (g[0] * np.cos(res[0]) * res[1] + g[1], g[0] * np.sin(res[0])),
+)
+
+
+@ad.custom_jvp
+def cube(x):
+    return x**3
+
+
+@cube.defjvp
+def cube_rule(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return cube(x), 3 * x**2 * t
+
+
+def with_rule(x, w):
+    a, b = product(x, w)
+    return np.sum(a**2) + np.sum(cube(b))
+
+
+def without(x, w):
+    return np.sum((np.sin(x) * w) ** 2) + np.sum(x**3)
+
+
+X, W = np.array([0.3, 0.7]), np.array([2.0, 3.0])
+BATCH = np.random.default_rng(0).uniform(size=(4, 2))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: f(X, W),
+        lambda f: ad.grad(f, (0, 1))(X, W),
+        lambda f: ad.jvp(f, (X, W), (W, X)),
+        lambda f: ad.hessian(f)(X, W),
+        lambda f: ad.jacrev(ad.jacrev(f))(X, W),
+        lambda f: ad.jacrev(ad.jacfwd(f))(X, W),
+        lambda f: ad.jacfwd(ad.jacfwd(f))(X, W),
+        lambda f: ad.linearize(f, X, W)[1](W, X),
+        lambda f: ad.vmap(f, (0, None))(BATCH, W),
+        lambda f: ad.vmap(ad.grad(f, (0, 1)), (0, None))(BATCH, W),
+        lambda f: ad.grad(lambda w: np.sum(ad.vmap(f, (0, None))(BATCH, w)))(W),
+        lambda f: ad.jvp(lambda w: np.sum(ad.vmap(f, (0, None))(BATCH, w)), (W,), (X,)),
+        lambda f: ad.grad(lambda x: ad.jvp(f, (x, W), (W, X))[1])(X),
+        lambda f: ad.vmap(ad.hessian(f), (0, None))(BATCH, W),
+    ],
+)
+def test_agrees_with_the_built_in_derivative_everywhere(transform):
+    for a, b in zip(np.atleast_1d(transform(with_rule)), np.atleast_1d(transform(without)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_the_rule_is_what_counts():
+    @ad.custom_vjp
+    def clipped(x):
+        return x * 10
+
+    clipped.defvjp(lambda x: (x * 10, None), lambda res, g: (np.clip(g, -1, 1),))
+    assert ad.grad(lambda x: 5 * clipped(x))(1.0) == 1
+    assert ad.jvp(clipped, (1.0,), (0.5,))[1] == 0.5
+
+    @ad.custom_jvp
+    def strange(x):
+        return x
+
+    strange.defjvps(lambda t, ans, x: 7 * t)
+    assert ad.grad(strange)(1.0) == 7
+    assert ad.vmap(ad.grad(strange))(np.ones(2)).tolist() == [7, 7]
+
+
+def test_containers_and_arguments_that_are_not_differentiated():
+    def scale(kind, params, n):
+        return {"y": params["w"] * n if kind == "times" else params["w"] + n}
+
+    f = ad.custom_vjp(scale, nondiff_argnums=(0, 2))
+    f.defvjp(
+        lambda kind, params, n: (scale(kind, params, n), params["w"]),
+        lambda kind, n, res, g: ({"w": g["y"] * n, "b": None},),
+    )
+    with pytest.raises(ad.AdjointError, match="structure"):
+        ad.grad(lambda w: f("times", {"w": w}, 3)["y"])(2.0)
+    f.defvjp(lambda kind, params, n: (scale(kind, params, n), None), lambda kind, n, res, g: ({"w": g["y"] * n},))
+    assert ad.grad(lambda w: f("times", {"w": w}, 3)["y"])(2.0) == 3
+
+
+def test_integer_arguments_pass_through():
+    @ad.custom_vjp
+    def take(x, i):
+        return x[i]
+
+    take.defvjp(lambda x, i: (x[i], (x.shape, i)), lambda res, g: (np.where(np.arange(res[0][0]) == res[1], g, 0.0), None))
+    np.testing.assert_array_equal(ad.grad(take)(np.arange(3.0), 1), [0, 1, 0])
+
+
+def test_bad_rules_are_named():
+    f = ad.custom_vjp(lambda x: x)
+    with pytest.raises(ad.AdjointError, match="defvjp"):
+        f(1.0)
+    with pytest.raises(ad.AdjointError, match="defjvp"):
+        ad.custom_jvp(lambda x: x)(1.0)
+    f.defvjp(lambda x: x, lambda res, g: (g,))
+    with pytest.raises(ad.AdjointError, match=r"\(result, residuals\)"):
+        ad.grad(f)(1.0)
+    f.defvjp(lambda x: (x, None), lambda res, g: g)
+    with pytest.raises(ad.AdjointError, match="tuple of 1 cotangents"):
+        ad.grad(f)(1.0)
+    f.defvjp(lambda x: (x, None), lambda res, g: (np.ones(3),))
+    with pytest.raises(ad.AdjointError, match=r"shape \(3,\) for argument"):
+        ad.grad(f)(1.0)
+
+
+def test_pickles_by_name():
+    assert pickle.loads(pickle.dumps(cube)) is cube
+
+
+class TestCheckpoint:
+    def test_every_mode(self):
+        f = lambda x: np.sum(np.sin(x * x) ** 3)
+        c = ad.checkpoint(f)
+        for derive in (ad.grad, ad.hessian, lambda f: ad.jacrev(ad.jacrev(f)), lambda f: lambda x: ad.jvp(f, (x,), (W,))[1]):
+            np.testing.assert_allclose(derive(c)(X), derive(f)(X), rtol=1e-12)
+        np.testing.assert_allclose(ad.vmap(ad.grad(c))(BATCH), ad.vmap(ad.grad(f))(BATCH), rtol=1e-12)
+
+    def test_saves_only_the_arguments_and_runs_again(self):
+        runs = []
+
+        def f(x):
+            runs.append(1)
+            y = x
+            for _ in range(10):
+                y = np.sin(y)
+            return y
+
+        _, pull = ad.vjp(ad.checkpoint(f), X)
+        assert len(runs) == 1
+        pull(np.ones(2))
+        assert len(runs) == 2
+
+    def test_containers_and_keywords(self):
+        c = ad.checkpoint(lambda p, *, scale: {"y": p["w"] ** 2 * scale})
+        assert ad.grad(lambda w: c({"w": w}, scale=3)["y"])(2.0) == 12
+
+
+class TestReversibleResidualNetwork:
+    """y1 = x1 + F(x2); y2 = x2 + G(y1): the inputs can be computed from the outputs, so nothing is stored."""
+
+    def test_trains_without_storing_activations(self):
+        rng = np.random.default_rng(0)
+        layers, width = 6, 4
+        params = [
+            {"f": 0.3 * rng.standard_normal((width, width)), "g": 0.3 * rng.standard_normal((width, width))} for _ in range(layers)
+        ]
+        kept = []
+
+        def forward(params, state):
+            for p in params:
+                x1, x2 = state
+                y1 = x1 + np.tanh(x2 @ p["f"])
+                state = (y1, x2 + np.tanh(y1 @ p["g"]))
+            return state
+
+        network = ad.custom_vjp(forward)
+
+        def fwd(params, state):
+            out = forward(params, state)
+            kept.append(sum(np.size(a) for a in out))
+            return out, (params, out)  # the parameters and the output: no activations
+
+        def bwd(res, g):
+            params, (y1, y2) = res
+            g1, g2 = g
+            grads = []
+            for p in reversed(params):
+                block_g = lambda y1, w: np.tanh(y1 @ w)
+                out_g, pull_g = ad.vjp(block_g, y1, p["g"])
+                x2 = y2 - out_g
+                dy1, dg = pull_g(g2)
+                g1 = g1 + dy1
+                block_f = lambda x2, w: np.tanh(x2 @ w)
+                out_f, pull_f = ad.vjp(block_f, x2, p["f"])
+                x1 = y1 - out_f
+                dx2, df = pull_f(g1)
+                g2 = g2 + dx2
+                grads.append({"f": df, "g": dg})
+                y1, y2 = x1, x2
+            return grads[::-1], (g1, g2)
+
+        network.defvjp(fwd, bwd)
+        x = rng.standard_normal((32, 2 * width))
+        target = np.sin(x.sum(axis=1))
+
+        def loss(params, apply):
+            a, b = apply(params, (x[:, :width], x[:, width:]))
+            return np.mean((a.sum(axis=1) * 0.3 + b.sum(axis=1) * 0.1 - target) ** 2)
+
+        custom = ad.grad(loss)(params, network)
+        plain = ad.grad(loss)(params, forward)
+        for a, b in zip(custom, plain, strict=True):
+            np.testing.assert_allclose(a["f"], b["f"], rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(a["g"], b["g"], rtol=1e-9, atol=1e-12)
+        assert kept == [x.size]  # as much as one layer's output, whatever the depth
+        before = loss(params, network)
+        step = ad.value_and_grad(loss)
+        for _ in range(60):
+            value, grads = step(params, network)
+            params = [{k: p[k] - 0.1 * g[k] for k in p} for p, g in zip(params, grads, strict=True)]
+        assert value < 0.3 * before
