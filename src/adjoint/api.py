@@ -14,6 +14,7 @@ import numpy as np
 
 from .arguments import (
     Results,
+    check_alive,
     check_callable,
     differentiable,
     match_type,
@@ -24,7 +25,7 @@ from .arguments import (
     regroup,
     replace,
 )
-from .core.bind import Traced
+from .core.bind import Traced, snapshot
 from .core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from .core.op import OPS
 from .core.tree import LEAF, Structure, flatten, flatten_like, leaf_names, map_leaves
@@ -58,14 +59,15 @@ class _Recording:
         self.aux: Any = None
         if has_aux:
             result, aux = split_aux(result, f, transform)
-            self.aux = map_leaves(lambda x: x.value if tape.node(x) is not None else x, aux)
+            results = Results(*self.inputs)
+            self.aux = map_leaves(lambda x: results.own(_leave(tape, x)), aux)
         self.simple = tape.simple
         parts, self.structure = flatten(result)
         if result is None:
             output_leaf(None, f, transform)
         labels = [""] if self.structure is LEAF else leaf_names("", self.structure)
-        parts = [output_leaf(y, f, transform, label) for y, label in zip(parts, labels, strict=True)]
-        self.outputs = [y.value if tape.node(y) is not None else y for y in parts]
+        parts = [output_leaf(y, f, transform, label, tape) for y, label in zip(parts, labels, strict=True)]
+        self.outputs = [_leave(tape, y) for y in parts]
         self.ends = [tape.node(y) for y in parts]
 
     def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
@@ -84,6 +86,11 @@ class _Recording:
         results = Results(*shared)
         groups = regroup(self.structures, [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)])
         return groups[0] if self.single else tuple(groups)
+
+
+def _leave(tape: Tape, x: Any) -> Any:
+    """A result without what the tape added to it."""
+    return x.value if tape.node(x) is not None else check_alive(x, tape)
 
 
 def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
@@ -137,7 +144,7 @@ def _run_value_and_grad(
     gradient = recording.hand_out(recording.pull_once([seed]), y)
     if only_grad:
         return (gradient, recording.aux) if has_aux else gradient
-    value = np.float64(y) if type(y) is float else y
+    value = Results(*recording.inputs).own(y)
     return ((value, recording.aux) if has_aux else value), gradient
 
 
@@ -195,7 +202,7 @@ class Pullback:
 
 def _private(x: Value) -> Value:
     """A copy, so that what a pullback keeps is not changed by a later write to the user's array."""
-    return np.array(x) if isinstance(x, np.ndarray) else x
+    return np.array(x) if isinstance(x, np.ndarray) else snapshot(x)
 
 
 @boundary
@@ -211,7 +218,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         raise ArgumentError("vjp needs at least one argument to differentiate: vjp(f, x)")
     recording = _Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp")
     out = recording.structure.unflatten([_private(y) for y in recording.outputs])
-    return (out, Pullback(recording), recording.aux) if has_aux else (out, Pullback(recording))
+    return (out, Pullback(recording), map_leaves(_private, recording.aux)) if has_aux else (out, Pullback(recording))
 
 
 # -- forward mode -----------------------------------------------------------------------------------------------
@@ -233,11 +240,13 @@ def _push(
     aux = None
     if has_aux:
         result, aux = split_aux(result, f, transform)
-        aux = map_leaves(lambda x: dual.split(x)[0], aux)
+        own = Results(*inputs).own
+        aux = map_leaves(lambda x: own(check_alive(dual.split(x)[0], dual)), aux)
     if result is None:
         output_leaf(None, f, transform)
     parts, structure = flatten(result)
-    pairs = [dual.split(output_leaf(y, f, transform, label)) for y, label in zip(parts, leaf_names("", structure), strict=True)]
+    labels = leaf_names("", structure)
+    pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
     return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
 
 
@@ -262,8 +271,8 @@ def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> A
     given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
     pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
     structure, ys, ts, aux = _push(f, primals, inputs, structures, pushed, has_aux, "jvp")
-    results = Results(*pushed)
-    out = structure.unflatten([np.float64(y) if type(y) is float else y for y in ys])
+    results = Results(*inputs, *pushed)
+    out = structure.unflatten([results.own(y) for y in ys])
     tangent = structure.unflatten([results.of(t, y) for t, y in zip(ts, ys, strict=True)])
     return (out, tangent, aux) if has_aux else (out, tangent)
 
@@ -388,7 +397,14 @@ def _run_jacrev(
 ) -> Any:
     recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
     _check_holomorphic(recording.inputs, holomorphic, transform)
+    if _has_complex_result(recording, holomorphic):
+        raise DtypeError(f"{transform} needs a real result, but {name_of(f)} returned a complex one; use jacfwd")
     return _jacobian_by_rows(recording, has_aux)
+
+
+def _has_complex_result(recording: _Recording, holomorphic: bool) -> bool:
+    """Whether rows alone cannot give the Jacobian: a real argument, a complex result."""
+    return not holomorphic and any(dtype_of(y).kind == "c" for y in recording.outputs)
 
 
 def _jacobian_by_rows(recording: _Recording, has_aux: bool) -> Any:
@@ -417,7 +433,8 @@ def _run_jacobian(
     if width > 1:
         recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
         _check_holomorphic(recording.inputs, holomorphic, transform)
-        if sum(math.prod(shape_of(y)) for y in recording.outputs) <= width:
+        rows = sum(math.prod(shape_of(y)) for y in recording.outputs)
+        if rows <= width and not _has_complex_result(recording, holomorphic):
             return _jacobian_by_rows(recording, has_aux)
     return _run_jacfwd(f, args, kwargs, argnums, has_aux, holomorphic, transform)
 
@@ -491,6 +508,11 @@ def _run_elementwise_grad(f: Function, args: tuple[Any, ...], kwargs: dict[str, 
     for y in recording.outputs:
         if dtype_of(y).kind not in "fc":
             raise DtypeError(f"elementwise_grad needs a float result, but {name_of(f)} returned {dtype_of(y)}")
+        if dtype_of(y).kind == "c" and any(dtype_of(x).kind != "c" for x in recording.inputs):
+            raise DtypeError(
+                f"elementwise_grad of real arguments needs a real result, but {name_of(f)} returned a complex one; "
+                "take its real and imaginary parts one by one"
+            )
     return recording.hand_out(recording.pull_once(seeds))
 
 

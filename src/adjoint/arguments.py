@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .core.bind import Traced, settled
+from .core.bind import Trace, Traced, settled, snapshot
 from .core.errors import ArgumentError, DtypeError, ShapeError
 from .core.tree import LEAF, Structure, flatten, leaf_names
 from .core.types import Type, Value, dtype_of, is_inexact, shape_of
@@ -53,6 +53,10 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
     if type(x) is float or (type(x) is np.ndarray and x.dtype.kind in "fc"):
         return x
     x = settled(x)
+    if isinstance(x, Traced):
+        if x.by.closed:
+            raise x.by.leaked()
+        x = snapshot(x)
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask by itself")
     if isinstance(x, (bool, int, np.bool_, np.integer)) or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
@@ -102,9 +106,16 @@ def regroup(structures: Sequence[Structure], leaves: Sequence[Any]) -> list[Any]
     return result
 
 
-def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "") -> Value:
+def check_alive(x: Any, trace: Trace | None = None) -> Any:
+    """A result on its way out of `trace`, which has just ended; a value of any other trace that has ended is a leak."""
+    if isinstance(x, Traced) and x.by.closed and x.by is not trace:
+        raise x.by.leaked()
+    return settled(x)
+
+
+def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", trace: Trace | None = None) -> Value:
     """A leaf of the function's result, checked to be a number or an array of floats."""
-    y = settled(y)
+    y = check_alive(y, trace)
     if isinstance(y, Traced):
         return y
     where = f"{name_of(f)} returned{' in ' + label if label else ''}"
@@ -142,13 +153,15 @@ class Results:
 
     def own(self, g: Any) -> Any:
         """An array of its own; a number as a NumPy scalar."""
+        if type(g) is float:
+            return np.float64(g)
         if isinstance(g, np.ndarray):
             if not g.ndim:
                 return g[()]
             if g.base is not None or not g.flags.writeable or id(g) in self.seen:
                 g = np.array(g)
             self.seen.add(id(g))
-        return g
+        return snapshot(g)
 
     def of(self, g: Value | None, x: Value) -> Any:
         """The derivative that belongs to x, zeros if nothing arrived: an array for an array, a number for a number."""

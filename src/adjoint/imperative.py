@@ -261,6 +261,13 @@ def _repr(x: Traced) -> str:
     return _repr_of_traced(x)
 
 
+_str_of_traced = Traced.__str__
+
+
+def _str(x: Traced) -> str:
+    return _repr(x) if x.by is _AMBIENT_DUAL else _str_of_traced(x)
+
+
 def _item(x: Traced, *args: Any) -> Any:
     return x.value.item(*args) if x.by is _AMBIENT else _item_of_traced(x, *args)
 
@@ -305,6 +312,7 @@ for _name, _method in (
     ("numpy", _plain),
     ("item", _item),
     ("__repr__", _repr),
+    ("__str__", _str),
 ):
     setattr(Traced, _name, _method)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import check_callable, name_of
-from .core.bind import Traced, settled
+from .arguments import check_alive, check_callable, name_of
+from .core.bind import Traced, settled, snapshot
 from .core.errors import ArgumentError, BatchError
 from .core.tree import Structure, broadcast_prefix, flatten, leaf_names
 from .core.types import Value, canonical_axis, shape_of
@@ -117,26 +117,36 @@ def _apply(
     places = broadcast_prefix(out_axes, out_structure, "out_axes")
     finished: list[Value] = []
     final: list[int | None] = []
+    held = {_memory(x) for x in leaves}
     for y, place in zip(outputs, places, strict=True):
-        y = settled(y)
+        y = check_alive(y, batch)
         if not isinstance(y, _NUMBERS):
             raise ArgumentError(f"{name_of(f)} returned {type(y).__name__} inside vmap; it must return numbers or arrays")
         if place is None:
             if isinstance(y, Traced) and y.by is batch:
                 raise BatchError("out_axes is None for a result that differs from example to example; give it an axis")
-            finished.append(y)
+            finished.append(_own(y, held))
             final.append(None)
             continue
         ndim = len(batch.shape(y) if isinstance(y, Traced) and y.by is batch else shape_of(y)) + 1
         if not -ndim <= place < ndim:
             raise BatchError(f"out_axes={place} is out of range for a result of {ndim - 1} dimensions and a batch axis")
-        finished.append(_writable(batch.leave(y, place)))
+        finished.append(_own(batch.leave(y, place), held))
         final.append(place % ndim)
     return finished, out_structure, final
 
 
-def _writable(y: Value) -> Value:
-    return np.array(y) if isinstance(y, np.ndarray) and not y.flags.writeable else y
+def _memory(x: Value) -> int:
+    """Which memory an array lies in: its own, or that of the array it is a view of."""
+    return id(x.base if isinstance(x, np.ndarray) and x.base is not None else x)
+
+
+def _own(y: Value, held: set[int]) -> Value:
+    """A result that shares its memory with no argument and no other result, and can be written to."""
+    if isinstance(y, np.ndarray) and (not y.flags.writeable or _memory(y) in held):
+        y = np.array(y)
+    held.add(_memory(y))
+    return snapshot(y)
 
 
 def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0, *, chunk_size: int | None = None) -> Transformed:

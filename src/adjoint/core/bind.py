@@ -114,6 +114,11 @@ class Traced:
         self.aux = aux
 
 
+def snapshot(x: Any) -> Any:
+    """A traced value as it is now, which later in-place writes to the user's array do not reach."""
+    return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x
+
+
 def bind(op: Op, /, *args: Any, **params: Any) -> Any:
     """Run an op: arrays are positional, metadata is keyword."""
     top = None

@@ -13,6 +13,7 @@ import numpy as _numpy
 from . import (
     arrange,
     calculus,
+    counting,
     elementwise,
     missing,
     mutate,
@@ -20,6 +21,7 @@ from . import (
     polynomials,
     product,
     protocols,
+    query,
     reduce,
     selection,
     statistics,
@@ -27,14 +29,34 @@ from . import (
 from . import create as _create
 from . import fft as fft
 from . import linalg as linalg
-from .create import array, asarray
+from .create import array as array
+from .create import asarray as asarray
+from .reach import (
+    asanyarray,
+    asarray_chkfinite,
+    ascontiguousarray,
+    asfortranarray,
+    fill_diagonal,
+    fromfunction,
+    fromiter,
+    full,
+    kaiser,
+    nan_to_num,
+    pad,
+    piecewise,
+    polyfit,
+    repeat,
+    require,
+    take,
+    unwrap,
+    vectorize,
+)
 
 protocols.install()
 
 zeros = _create.trackable(_numpy.zeros)
 ones = _create.trackable(_numpy.ones)
 empty = _create.trackable(_numpy.empty)
-full = _create.trackable(_numpy.full)
 eye = _create.trackable(_numpy.eye)
 identity = _create.trackable(_numpy.identity)
 arange = _create.trackable(_numpy.arange)
@@ -52,7 +74,9 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_numpy)})
 
 
-_ = (arrange, calculus, elementwise, missing, mutate, padding, polynomials, product, reduce, selection, statistics)
+_ = (arrange, calculus, counting, elementwise, missing, mutate, padding, polynomials, product, query, reduce, selection)
+_ = (statistics, asanyarray, asarray_chkfinite, ascontiguousarray, asfortranarray, fill_diagonal, fromfunction, fromiter)
+_ = (full, kaiser, nan_to_num, pad, piecewise, polyfit, repeat, require, take, unwrap, vectorize)
 
 # Modules of ours must not hide NumPy's own names.
 shape = _numpy.shape

@@ -7,6 +7,7 @@ import numpy as np
 from ..core.types import Value, dtype_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
+from ..ops import integer
 from .table import UFUNCS, implements
 
 UFUNCS.update(
@@ -146,3 +147,22 @@ def divmod_(a: Value, b: Value) -> tuple[Value, Value]:
 def modf(x: Value) -> tuple[Value, Value]:
     whole = ops.trunc(x)
     return x - whole, whole
+
+
+@implements(np.frexp)
+def frexp(x: Value) -> tuple[Value, Value]:
+    """Mantissa and exponent; the exponent is constant."""
+    exponent = integer.exponent(x)
+    # In two steps, since 2**-exponent itself may overflow.
+    half = np.floor_divide(exponent, 2)
+    return x * _power_of_two(-half, x) * _power_of_two(half - exponent, x), exponent
+
+
+def _power_of_two(n: Value, x: Value) -> Value:
+    return shapes.cast(ops.exp2(1.0 * n), dtype=dtype_of(x))
+
+
+@implements(np.nextafter)
+def nextafter(x: Value, y: Value) -> Value:
+    """A constant away from x, as far as derivatives go."""
+    return x + integer.step_towards(x, y)

@@ -4,8 +4,8 @@
 agree with differences along symmetric directions; of a matrix with only that triangle filled in, they lie in it.
 
 Eigenvectors and singular vectors are determined up to a phase (a rotation, where eigenvalues repeat): take derivatives
-of functions that do not depend on that choice. Derivatives are finite everywhere, and exact for functions of the
-eigenvalues or singular values alone.
+of functions that do not depend on that choice. Derivatives are finite at repeated eigenvalues too, and gradients of
+functions of the eigenvalues or singular values alone are exact there.
 """
 
 from __future__ import annotations

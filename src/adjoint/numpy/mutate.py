@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -110,3 +111,22 @@ def sort_in_place(self: Traced, axis: int = -1, kind: Any = None, order: Any = N
 
 def partition_in_place(self: Traced, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
     write(self, ..., partition(Traced(self.by, self.value, self.aux), kth, axis, kind, order))
+
+
+class Flat:
+    """`x.flat`: the elements in order, to read, to write, to loop over."""
+
+    def __init__(self, base: Traced) -> None:
+        self.base = base
+
+    def __len__(self) -> int:
+        return int(np.prod(shape_of(self.base)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(ravel(self.base))
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.copy(ravel(self.base)[index])
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        _write_flat(self.base, index, values, np.size(np.empty(len(self), bool)[index]))

@@ -54,9 +54,32 @@ def vdot(a: Any, b: Any, /) -> Value:
 
 
 @implements(np.vecdot)
-def vecdot(x1: Any, x2: Any, axis: int = -1, out: Any = None) -> Value:
-    a, b = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+def vecdot(x1: Any, x2: Any, axis: int = -1, out: Any = None, *, axes: Any = None) -> Value:
+    left, right = (axis, axis) if axes is None else (_axis(i) for i in axes[:2])
+    a, b = moveaxis(x1, left, -1), moveaxis(x2, right, -1)
     return deliver(sum_(shapes.conj(a) * b, axis=-1), out)
+
+
+def _axis(entry: Any) -> int:
+    """One entry of axes=: a number, or a tuple of one."""
+    return entry if isinstance(entry, (int, np.integer)) else entry[0]  # type: ignore[return-value]
+
+
+def matvec(x1: Any, x2: Any, out: Any = None) -> Value:
+    """A matrix times a vector, over all leading axes."""
+    y = linalg.matmul(lift(x1), linalg.column(lift(x2)))
+    return deliver(shapes.reshape(y, shape=shape_of(y)[:-1]), out)
+
+
+def vecmat(x1: Any, x2: Any, out: Any = None) -> Value:
+    """A vector, conjugated, times a matrix, over all leading axes."""
+    y = linalg.matmul(linalg.row(shapes.conj(lift(x1))), lift(x2))
+    return deliver(shapes.reshape(y, shape=(*shape_of(y)[:-2], shape_of(y)[-1])), out)
+
+
+if hasattr(np, "matvec"):  # since NumPy 2.2
+    implements(np.matvec)(matvec)
+    implements(np.vecmat)(vecmat)
 
 
 @implements(np.tensordot)

@@ -22,7 +22,7 @@ from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.record import quicken, recorder
 from .elementwise import absolute, divmod_, power
-from .mutate import partition_in_place, sort_in_place
+from .mutate import Flat, partition_in_place, sort_in_place
 from .table import FUNCTIONS, REFUSED, find_ufunc, is_scipy, lift
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
@@ -345,7 +345,7 @@ def install() -> None:
         "itemsize": lambda self: self.dtype.itemsize,
         "nbytes": lambda self: self.size * self.dtype.itemsize,
         "device": lambda self: "cpu",
-        "flat": lambda self: iter(FUNCTIONS[np.ravel](self)),
+        "flat": Flat,
     }
     for name, getter in properties.items():
         setattr(Traced, name, property(getter))

@@ -11,8 +11,7 @@ from ..core.op import Constant
 from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
-from ..ops import reduce as reductions
-from ..ops.declare import constant
+from ..ops import integer
 from .concrete import primal, primals
 from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse
 
@@ -184,14 +183,56 @@ def array2string(a: Any, *args: Any, **options: Any) -> str:
     return np.array2string(np.asarray(primal(a)), *primals(args), **options)
 
 
-# -- whole numbers ----------------------------------------------------------------------------------------------
-# Traced integers occur inside vmap only: there each of these runs once for the whole batch.
+# -- what is constant almost everywhere -------------------------------------------------------------------------
 
-_N = np.array([6, 4])
+UFUNCS.update(
+    {
+        np.gcd: integer.gcd,
+        np.lcm: integer.lcm,
+        np.left_shift: integer.left_shift,
+        np.right_shift: integer.right_shift,
+        np.bitwise_count: integer.bitwise_count,
+    }
+)
 
+piecewise_constant(*[ufunc for ufunc, function in UFUNCS.items() if isinstance(function, Constant)], np.heaviside)
+piecewise_constant(
+    *(np.all, np.any, np.argmax, np.argmin, np.argpartition, np.argsort, np.argwhere, np.count_nonzero, np.digitize),
+    *(np.flatnonzero, np.isin, np.ix_, np.lexsort, np.nanargmax, np.nanargmin, np.nonzero, np.searchsorted),
+    *(np.around, np.round, np.fix, np.unravel_index, np.ravel_multi_index, np.diag_indices_from, np.tril_indices_from),
+    *(np.triu_indices_from, np.empty_like, np.ones_like, np.zeros_like, np.shape, np.ndim, np.size),
+    *(np.isclose, np.allclose, np.array_equal, np.array_equiv, np.isneginf, np.isposinf, np.iscomplex, np.isreal),
+    *(np.iscomplexobj, np.isrealobj, np.result_type, np.common_type, np.can_cast, np.min_scalar_type, np.shares_memory),
+    *(np.may_share_memory, np.einsum_path, np.array_repr, np.array_str, np.array2string),
+)
 
-def _integer(ufunc: np.ufunc) -> Any:
-    return constant(ufunc.__name__, ufunc)
+# They take no array whose values could be traced: sizes, names, types, files, settings.
+piecewise_constant(
+    *(np.arange, np.bartlett, np.blackman, np.hamming, np.hanning, np.diag_indices, np.tril_indices, np.triu_indices),
+    *(np.mask_indices, np.indices, np.tri, np.eye, np.identity, np.empty, np.ones, np.zeros, np.broadcast_shapes),
+    *(np.base_repr, np.binary_repr, np.format_float_positional, np.format_float_scientific, np.iterable, np.isscalar),
+    *(np.isdtype, np.issubdtype, np.isfortran, np.mintypecode, np.promote_types, np.typename, np.datetime_data),
+    *(np.from_dlpack, np.frombuffer, np.fromfile, np.fromregex, np.fromstring, np.genfromtxt, np.load, np.loadtxt),
+    *(np.get_include, np.get_printoptions, np.getbufsize, np.geterr, np.geterrcall, np.info, np.printoptions),
+    *(np.set_printoptions, np.setbufsize, np.seterr, np.seterrcall, np.show_config, np.show_runtime, np.test),
+)
 
+# Names that newer versions of NumPy no longer have.
+for _old, _new in {"row_stack": np.vstack, "in1d": np.isin, "trapz": np.trapezoid}.items():
+    if hasattr(np, _old):
+        implements(getattr(np, _old))(FUNCTIONS[_new])
 
-_INTEGER = (np.gcd, np.lcm, np.left_shift, np.right_shift, np.bitwise_count)
+# -- what is refused --------------------------------------------------------------------------------------------
+
+refuse("a file holds plain numbers; return the value from the function and save the result",
+       np.save, np.savetxt, np.savez, np.savez_compressed)  # fmt: skip
+refuse(
+    "dates are not numbers with a derivative", np.busday_count, np.busday_offset, np.is_busday, np.datetime_as_string, np.isnat
+)
+refuse("bits are not numbers with a derivative", np.packbits, np.unpackbits)
+refuse("it counts, so it is constant almost everywhere; use np.histogram with weights=, or a kernel density that is smooth",
+       np.histogram2d, np.histogramdd)  # fmt: skip
+refuse("matrices of the old kind are not supported; use arrays and @", np.asmatrix, np.bmat)
+refuse("it makes arrays of Python objects; write the function with NumPy operations, or use adjoint.numpy.vectorize",
+       np.frompyfunc)  # fmt: skip
+refuse("it walks over the memory of arrays; write a loop over elements, or NumPy operations", np.nested_iters)

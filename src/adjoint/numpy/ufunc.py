@@ -13,6 +13,7 @@ from ..core.errors import ReadOnlyError, UnsupportedError
 from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
+from .scan import reduce_slices, running_extremum, update_at
 from .table import FUNCTIONS, find_ufunc, lift
 from .views import become, read, write
 
@@ -25,6 +26,9 @@ def deliver(y: Value, out: Any) -> Value:
     if target is None:
         return y
     if not isinstance(target, Traced):
+        if not isinstance(y, Traced):
+            target[...] = y
+            return target
         raise ReadOnlyError(
             "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of a "
             "traced value) inside the function, or leave out= away"
@@ -43,7 +47,7 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
     dtype = options.pop("dtype", None)
     for harmless in ("casting", "order", "subok"):
         options.pop(harmless, None)
-    if options:
+    if options and not (name == "np.vecdot" and set(options) <= {"axis", "axes"}):
         raise UnsupportedError(f"{name}: the option {sorted(options)[0]}= is not supported on traced values")
     values = [lift(x) for x in inputs]
     if not any(isinstance(v, Traced) for v in values):
@@ -51,7 +55,11 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
         values = [fresh(np.asarray(v)) for v in values]
     if dtype is not None:
         values = [shapes.cast(v, dtype=np.dtype(dtype)) if dtype_of(v) != np.dtype(dtype) else v for v in values]
-    y = function(*values)
+    y = function(*values, **options)
+    if isinstance(y, tuple):
+        if where is not True:
+            raise UnsupportedError(f"{name}: where= is not supported on traced values for several results")
+        return tuple(deliver(part, (target,)) for part, target in zip(y, out or (None,) * len(y), strict=True))
     if where is not True:
         if out is None:
             raise UnsupportedError(f"{name}: where= needs out=, since the other elements would be left undefined")
@@ -111,6 +119,8 @@ def _fold(ufunc: np.ufunc, a: Value, axis: Any, keepdims: bool) -> Value:
 def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:
     if ufunc in _SCANS:
         return FUNCTIONS[_SCANS[ufunc]](a, axis=axis, dtype=dtype, out=out)
+    if ufunc in (np.maximum, np.minimum):
+        return deliver(running_extremum(ufunc, lift(a), axis), out)
     function = find_ufunc(ufunc)
     if function is None or ufunc.nin != 2:
         raise UnsupportedError(f"{name} is not supported on traced values")
@@ -134,10 +144,24 @@ def _at(ufunc: np.ufunc, name: str, a: Any, index: Any, b: Any = None) -> None:
     if not isinstance(a, Traced):
         raise ReadOnlyError(f"{name} cannot write a traced value into a plain NumPy array; make it with adjoint.numpy")
     if ufunc not in (np.add, np.subtract):
-        raise UnsupportedError(f"{name} is not supported on traced values")
+        function = find_ufunc(ufunc)
+        if function is None or ufunc.nin > 2 or ufunc.nout > 1:
+            raise UnsupportedError(f"{name} is not supported on traced values")
+        become(a, update_at(function, Traced(a.by, a.value, a.aux), index, None if b is None else lift(b)))
+        return
     part = read(a, index)
     b = shapes.broadcast_to(lift(b), shape=shape_of(part))
     become(a, a + indexing.scatter(b if ufunc is np.add else -b, index, shape_of(a)))
 
 
-METHODS: dict[str, Callable[..., Any]] = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer, "at": _at}
+def _reduceat(ufunc: np.ufunc, name: str, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:
+    return deliver(reduce_slices(lambda piece, i: _reduce(ufunc, name, piece, i, dtype), lift(a), indices, axis), out)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "reduce": _reduce,
+    "accumulate": _accumulate,
+    "outer": _outer,
+    "at": _at,
+    "reduceat": _reduceat,
+}

@@ -4,8 +4,9 @@ Each `jvp` is the differential of the defining equations; each `vjp` is that map
 pairing Re Σ g·t, the transpose of t ↦ x t y is g ↦ xᵀ g yᵀ without a conjugate, and that of t ↦ tᴴ is g ↦ gᴴ.
 
 Vectors are determined up to a phase, and those of a repeated eigenvalue up to a rotation: the rules let them turn as
-little as possible. Functions that do not depend on that choice have exact derivatives wherever the eigenvalues
-(singular values) they depend on are distinct, functions of the eigenvalues alone at repeated ones too.
+little as possible, so derivatives are finite everywhere. They are exact for functions that do not depend on that
+choice where the eigenvalues (singular values) are distinct. At repeated ones they are exact for functions of
+the eigenvalues alone, in the first derivative; further ones lack what couples the equal eigenvalues.
 """
 
 from __future__ import annotations

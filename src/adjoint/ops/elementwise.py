@@ -98,7 +98,7 @@ power = elementwise(
     "power",
     _power,
     partials=lambda y, a, b: (
-        b * power(a, where(logical_and(equal(a, 0), equal(b, 0)), 1.0, b - 1)),
+        b * power(a, where(logical_and(equal(a, 0), equal(b, 0)), 1.0, b - 1.0)),
         y * log(where(equal(a, 0), 1.0, a)),
     ),
     domain=((0.5, 2), (-2, 2)),

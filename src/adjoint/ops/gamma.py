@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.errors import UnsupportedError
 from ..core.types import Value, dtype_of
-from .broadcast import where
+from .broadcast import real, where
 from .declare import constant, elementwise
-from .elementwise import cos, equal, exp, floor, less_equal, logical_and
+from .elementwise import cos, equal, exp, floor, less, less_equal, logical_and, sin
 from .lazy import SPECIAL, Lazy, special
 
 _hurwitz = Lazy("scipy.special", "zeta")
@@ -38,9 +38,11 @@ SPECIAL["gammasgn"] = gammasgn  # type: ignore[assignment]
 
 
 def _rgamma_slope(y: Value, x: Value) -> Value:
-    """(1/Γ)' = −ψ/Γ, and (−1)ⁿ n! at the zeros x = −n."""
-    pole = logical_and(equal(y, 0), less_equal(x, 0))
-    return where(pole, cos(math.pi * x) * gamma(where(pole, 1 - x, 1.0)), -y * psi(where(pole, 1.0, x)))
+    """(1/Γ)' = −ψ/Γ; on the left, where both have poles, from 1/Γ(x) = sin(πx) Γ(1−x) / π."""
+    left = less(real(x), 0.5)
+    z = where(left, 1 - x, 1.0)
+    reflected = gamma(z) * (cos(math.pi * x) - sin(math.pi * x) * psi(z) / math.pi)
+    return where(left, reflected, -y * psi(where(left, 1.0, x)))
 
 
 beta = special("beta", lambda y, a, b: (y * (psi(a) - psi(a + b)), y * (psi(b) - psi(a + b))), domain=(0.5, 3))
@@ -52,7 +54,7 @@ binom = special(
     lambda y, n, k: (
         where(
             equal(y, 0),
-            gamma(n + 1) * rgamma(k + 1) * _rgamma_slope(rgamma(n - k + 1), n - k + 1),
+            y * psi(n + 1) + gamma(n + 1) * rgamma(k + 1) * _rgamma_slope(rgamma(n - k + 1), n - k + 1),
             y * (psi(n + 1) - psi(n - k + 1)),
         ),
         where(
@@ -70,7 +72,7 @@ binom = special(
 poch = special(
     "poch",
     lambda y, a, m: (
-        where(equal(y, 0), gamma(a + m) * _rgamma_slope(rgamma(a), a), y * _psi_difference(a + m, a)),
+        where(equal(y, 0), y * psi(a + m) + gamma(a + m) * _rgamma_slope(rgamma(a), a), y * _psi_difference(a + m, a)),
         y * psi(a + m),
     ),
     domain=(0.5, 3),

@@ -20,7 +20,7 @@ from ..core.errors import UnsupportedError
 from ..core.op import case
 from ..core.types import Shape, Type, Value, dtype_of, ndim_of, shape_of
 from .broadcast import align, broadcast_to, fit, moveaxis, reshape, transpose
-from .declare import linear
+from .declare import constant, linear
 
 Spec = tuple[Any, ...]
 
@@ -124,22 +124,35 @@ def _put_at(x: Any, v: Any, *arrays: Any, axis: int) -> Any:
     return out
 
 
-def _last_write(shape: Shape, arrays: tuple[Any, ...], axis: int) -> Any:
-    """True for the entries whose write survives: where an element is written twice, NumPy keeps the last."""
-    index = np.broadcast_arrays(*arrays)
+def _last_write(*arrays: Any, extent: Shape) -> Any:
+    index = tuple(np.broadcast_arrays(*arrays))
     order = np.arange(index[0].size).reshape(index[0].shape)
-    winner = np.empty(shape[axis : axis + len(arrays)], np.intp)
-    winner[tuple(index)] = order
-    survives = winner[tuple(index)] == order
-    return survives.reshape(survives.shape + (1,) * (len(shape) - axis - len(arrays)))
+    winner = np.empty(extent, np.intp)
+    winner[index] = order
+    return np.equal(winner[index], order)
+
+
+def _last_write_batch(flags: tuple[bool, ...], *arrays: Value, extent: Shape) -> Value:
+    size = next(shape_of(a)[0] for a, flag in zip(arrays, flags, strict=True) if flag)
+    lifted = _align_arrays(arrays, flags)
+    examples = np.arange(size).reshape((size,) + (1,) * (ndim_of(lifted[0]) - 1))
+    return last_write(examples, *lifted, extent=(size, *extent))
+
+
+# True for the entries whose write survives: where an element is written twice, NumPy keeps the last.
+last_write = constant(
+    "last_write",
+    _last_write,
+    batch=_last_write_batch,
+    cases=[case(np.array([2, 0, 2]), extent=(3,)), case(np.array([[1], [1]]), np.array([0, 2, 0]), extent=(2, 3))],
+)
 
 
 def _put_at_value(g: Value, x: Type, v: Type, *arrays: Value, axis: int) -> Value:
-    if any(isinstance(a, Traced) for a in arrays):
-        raise UnsupportedError(
-            "reverse mode through a write at indices that differ across a batch; use np.where or one-hot weights"
-        )
-    return fit(gather(g, *arrays, axis=axis) * _last_write(x.shape, arrays, axis), v)
+    stop = axis + len(arrays)
+    survives = last_write(*arrays, extent=x.shape[axis:stop])
+    survives = reshape(survives, shape=shape_of(survives) + (1,) * (len(x.shape) - stop))
+    return fit(gather(g, *arrays, axis=axis) * survives, v)
 
 
 def _align_arrays(arrays: tuple[Value, ...], flags: tuple[bool, ...]) -> list[Value]:

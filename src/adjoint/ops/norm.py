@@ -15,11 +15,12 @@ from .matrix import conjugate, real_part
 
 
 def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    x = np.asarray(x)
     if len(axis) == x.ndim and not keepdims:  # one pass, without an array of squares
         flat = x.ravel("K")
         return np.sqrt(np.vdot(flat, flat).real)
-    squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
-    return np.sqrt(np.add.reduce(squares, axis=axis, keepdims=keepdims))
+    squares: Any = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
+    return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
 
 
 def _norm_jvp(ts: Any, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:

@@ -181,3 +181,18 @@ count_nonzero = constant(
     batch=lambda flags, x, *, axis, keepdims: count_nonzero(x, axis=shift(axis), keepdims=keepdims),
     cases=[case((2, 3), axis=(1,), keepdims=False)],
 )
+
+
+def _running(name: str, impl: Any) -> Any:
+    op = constant(
+        name,
+        lambda x, *, axis: impl.accumulate(x, axis=axis),
+        batch=lambda flags, x, *, axis: op(x, axis=axis + 1),
+        cases=[case((4,), axis=0), case((2, 3), axis=1)],
+    )
+    return op
+
+
+# The values only: which elements they come from is worked out where they are differentiated.
+running_max = _running("running_max", np.maximum)
+running_min = _running("running_min", np.minimum)

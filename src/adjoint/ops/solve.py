@@ -6,13 +6,14 @@ a vector into one column.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..core.op import case
-from ..core.types import Value, shape_of
-from .broadcast import align_all, where
+from ..core.types import Value, ndim_of, shape_of
+from .broadcast import align_all, reshape, transpose, where
 from .declare import opaque
 from .elementwise import isnan
 from .linalg import swap
@@ -25,6 +26,17 @@ def _minus(tb: Value | None, product: Value | None) -> Value:
     if product is None:
         return tb
     return -product if tb is None else tb - product
+
+
+def _one_factorisation(op: Any, flags: tuple[bool, ...], a: Value, b: Value, **params: Any) -> Value:
+    """The batched form. Where all examples share one matrix, their right-hand sides become columns beside each other."""
+    if flags[0] or ndim_of(a) > 2:
+        return op(*align_all(flags, (a, b)), **params)
+    lead, (n, k) = shape_of(b)[:-2], shape_of(b)[-2:]
+    count = len(lead)
+    beside = reshape(transpose(b, axes=(count, *range(count), count + 1)), shape=(n, math.prod(lead) * k))
+    y = reshape(op(a, beside, **params), shape=(n, *lead, k))
+    return transpose(y, axes=(*range(1, count + 1), 0, count + 1))
 
 
 def _solve_jvp(ts: Any, x: Value, a: Value, b: Value) -> Value:
@@ -45,7 +57,7 @@ solve = opaque(
     np.linalg.solve,
     jvp=_solve_jvp,
     vjp=_solve_vjp,
-    batch=lambda flags, *args: solve(*align_all(flags, args)),
+    batch=lambda flags, a, b: _one_factorisation(solve, flags, a, b),
     cases=[case(_A, (3, 2)), case(_LEFT, (3, 1)), case(_A, (2, 3, 2)), case((0, 0), (0, 2)), case(_A, (3, 0))],
     complex_domain=True,
     doc="x with a x = b.",
@@ -82,7 +94,7 @@ triangular_solve = opaque(
     _solve_triangular,
     jvp=_triangular_jvp,
     vjp=_triangular_vjp,
-    batch=lambda flags, *args, lower, transposed: triangular_solve(*align_all(flags, args), lower=lower, transposed=transposed),
+    batch=lambda flags, a, b, **params: _one_factorisation(triangular_solve, flags, a, b, **params),
     cases=[
         case(_A, (3, 2), lower=True, transposed=False),
         case(_A, (3, 2), lower=False, transposed=True),

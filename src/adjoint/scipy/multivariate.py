@@ -64,7 +64,7 @@ class MultivariateNormal(_Multivariate):
             raise UnsupportedError("scipy.stats.multivariate_normal with a Covariance object is not supported on traced values")
         x, cov = lift(x), _floating(lift(cov))
         mean = None if mean is None else lift(mean)
-        d = _dimension(x, mean, cov)
+        d = _dimension(mean, cov)
         if ndim_of(cov) == 0:
             cov = cov * np.eye(d)
         elif ndim_of(cov) == 1:
@@ -76,8 +76,8 @@ class MultivariateNormal(_Multivariate):
         if ndim_of(x) == 0:
             x = shapes.reshape(x, shape=(1, 1))
         elif ndim_of(x) == 1:
-            x = shapes.reshape(x, shape=(-1 if d > 1 else shape_of(x)[0], 1) if d == 1 else (1, shape_of(x)[0]))
-        deviation = x if mean is None else x - (shapes.reshape(mean, shape=(d,)))
+            x = shapes.reshape(x, shape=(*shape_of(x), 1) if d == 1 else (1, *shape_of(x)))
+        deviation = x if mean is None else x - shapes.reshape(mean, shape=(d,))
         # Both triangles take part, as they do for whoever wrote the matrix.
         factor = cholesky(0.5 * (cov + swap(cov)))
         lead = shape_of(deviation)[:-1]
@@ -99,11 +99,11 @@ def _floating(x: Value) -> Value:
     return x if dtype_of(x).kind == "f" else np.asarray(x, float)
 
 
-def _dimension(x: Value, mean: Value | None, cov: Value) -> int:
-    """As SciPy finds it: from the mean, else from the covariance."""
+def _dimension(mean: Value | None, cov: Value) -> int:
+    """As SciPy finds it: from the mean, else from a covariance matrix."""
     if mean is not None:
-        return math.prod(shape_of(mean)) if ndim_of(cov) < 1 or ndim_of(mean) else shape_of(cov)[0]
-    return shape_of(cov)[0] if ndim_of(cov) else 1
+        return math.prod(shape_of(mean))
+    return shape_of(cov)[0] if ndim_of(cov) == 2 else 1
 
 
 class Dirichlet(_Multivariate):

@@ -196,11 +196,7 @@ expon = Family(
 lognorm = Family(
     "lognorm",
     "s",
-    logpdf=lambda x, s: where(
-        equal(x, 0),
-        -np.inf,
-        -0.5 * square(log(where(equal(x, 0), 1.0, x)) / s) - log(s * where(equal(x, 0), 1.0, x)) - _LOG_ROOT_2PI,
-    ),
+    logpdf=lambda x, s: where(equal(x, 0), -np.inf, _log_normal(where(equal(x, 0), 1.0, x), s)),
     support=_HALF_LINE,
     inside=1.0,
     valid=_positive,
@@ -250,7 +246,7 @@ rayleigh = Family(
 invgamma = Family(
     "invgamma",
     "a",
-    logpdf=lambda x, a: -(a + 1) * log(x) - gammaln(a) - 1 / x,
+    logpdf=lambda x, a: where(equal(x, 0), -np.inf, _inverse_gamma(where(equal(x, 0), 1.0, x), a)),
     support=_HALF_LINE,
     inside=1.0,
     valid=_positive,
@@ -259,6 +255,16 @@ invgamma = Family(
     ppf=lambda q, a: 1 / gammainccinv(a, q),
     isf=lambda q, a: 1 / gammaincinv(a, q),
 )
+
+
+def _log_normal(x: Value, s: Value) -> Value:
+    return -0.5 * square(log(x) / s) - log(s * x) - _LOG_ROOT_2PI
+
+
+def _inverse_gamma(x: Value, a: Value) -> Value:
+    return -(a + 1) * log(x) - gammaln(a) - 1 / x
+
+
 pareto = Family(
     "pareto",
     "b",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core.bind import FRESH, Trace, Traced, bind
+from ..core.bind import FRESH, Trace, Traced, bind, snapshot
 from ..core.errors import FreedError
 from ..core.op import Constant, Op
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
@@ -111,6 +111,7 @@ class Tape(Trace):
                     a = a.value
                 else:
                     plain = False
+                    a = snapshot(a)
             values.append(a)
             bit += bit
         if isinstance(op, Constant):
@@ -225,6 +226,8 @@ class Pass:
                         total = cotangents[key] = cotangents[key] + part
                         if type(total) is ndarray:
                             owned.add(key)
+                        else:
+                            owned.discard(key)
                 parts = part = None
             if free:
                 node.saved = _FREED
@@ -243,6 +246,9 @@ class Pass:
                 return step.pull(g, saved, node.parents, node.params)
             if type(part) is ndarray and part.base is None and parent.serial not in self.cotangents:
                 self.owned.add(parent.serial)  # a product made just now
+        for parent, part in zip(node.parents, parts, strict=True):
+            if part is g and parent.serial not in self.cotangents:  # x - x: what comes first to x is g, which others hold
+                self.owned.discard(parent.serial)
         return parts
 
     def reach(self, node: Node, g: Value) -> None:

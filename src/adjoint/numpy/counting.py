@@ -1,0 +1,81 @@
+"""Counting. Which bin a sample falls into is constant almost everywhere; the weights and the edges carry derivatives."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.errors import UnsupportedError
+from ..core.types import Value, dtype_of, ndim_of, shape_of
+from ..ops import index as indexing
+from ..ops.sort import searchsorted
+from .calculus import diff, linspace
+from .concrete import primal
+from .selection import whole
+from .shape import astype, ravel
+from .table import holds_traced, implements, lift
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Value:
+    """The sum of the weights for each number in x."""
+    index = primal(whole(x))
+    if weights is None:
+        return np.bincount(index, minlength=minlength)
+    w = lift(weights)
+    if shape_of(w) != shape_of(index):
+        raise ValueError("The weights and list don't have the same length.")
+    count = max(int(index.max()) + 1 if index.size else 0, operator.index(minlength))
+    if index.size and index.min() < 0:
+        raise ValueError("'list' argument must have no negative elements")
+    return indexing.scatter_add(astype(w, float) if dtype_of(w) != np.dtype(float) else w, index, axis=0, shape=(count,))
+
+
+@implements(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Value:
+    if isinstance(bins, str):
+        if holds_traced(bins) or weights is not None:
+            raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
+        bins = len(np.histogram_bin_edges(primal(lift(a)), bins, primal(range) if range is None else range)) - 1
+    if ndim_of(lift(bins)):
+        edges = lift(bins)
+        if not isinstance(edges, Traced) and np.any(edges[:-1] > edges[1:]):
+            raise ValueError("`bins` must increase monotonically, when an array")
+        return edges
+    count = operator.index(bins)
+    if count < 1:
+        raise ValueError("`bins` must be positive, when an integer")
+    a = ravel(a)
+    low, high = range if range is not None else (np.min(a), np.max(a)) if shape_of(a)[0] else (0.0, 1.0)
+    if primal(low) > primal(high):
+        raise ValueError("max must be larger than min in range parameter.")
+    if primal(low) == primal(high):
+        low, high = low - 0.5, high + 0.5
+    return linspace(low, high, count + 1)
+
+
+@implements(np.histogram)
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    a = ravel(a)
+    edges = histogram_bin_edges(a, bins, range, weights)
+    n = shape_of(edges)[0] - 1
+    number = searchsorted(edges, a, side="right") - 1
+    if isinstance(number, Traced):
+        raise UnsupportedError("np.histogram inside vmap; use ad.map to run the examples one by one")
+    plain = primal(a)
+    number = np.where(plain == primal(edges)[-1], n - 1, number)  # the last bin holds its right edge too
+    inside = (number >= 0) & (number < n)
+    counts: Value
+    if weights is None:
+        counts = np.bincount(number[inside], minlength=n)
+    else:
+        w = ravel(weights)
+        if shape_of(w) != shape_of(a):
+            raise ValueError("weights should have the same shape as a.")
+        counts = indexing.scatter_add(indexing.read(w, inside), number[inside], axis=0, shape=(n,))
+    if density:
+        counts = counts / diff(edges) / np.sum(counts)
+    return counts, edges

@@ -1,0 +1,146 @@
+"""Functions of `adjoint.numpy` whose traced arguments NumPy's protocols do not look at.
+
+`np.take(table, i)` asks the table alone whether it is traced, `np.full(3, x)` asks nobody. Here all arguments count.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, depth, fresh
+from ..core.errors import UnsupportedError
+from ..core.types import dtype_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
+from .create import array, asarray
+from .shape import astype, reshape, stack
+from .table import FUNCTIONS, holds_traced, implements, lift
+
+
+def widened(original: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function where no argument is traced, else ours."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        traced = any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
+        return (FUNCTIONS[original] if traced else original)(*args, **kwargs)
+
+    return call
+
+
+take = widened(np.take)
+pad = widened(np.pad)
+repeat = widened(np.repeat)
+fill_diagonal = widened(np.fill_diagonal)
+unwrap = widened(np.unwrap)
+nan_to_num = widened(np.nan_to_num)
+piecewise = widened(np.piecewise)
+polyfit = widened(np.polyfit)
+
+
+@implements(np.full)
+def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    v = lift(fill_value)
+    v = v if dtype is None else astype(v, dtype)
+    y = shapes.broadcast_to(v, shape=tuple(shape) if isinstance(shape, (tuple, list)) else (shape,))
+    return Traced(y.by, y.value, y.aux) if isinstance(y, Traced) else y
+
+
+_full_or_plain = widened(np.full)
+
+
+@functools.wraps(np.full)
+def full(*args: Any, **kwargs: Any) -> Any:
+    y = _full_or_plain(*args, **kwargs)
+    return fresh(y) if depth.get() else y
+
+
+@implements(np.i0)
+def i0(x: Any) -> Any:
+    """SciPy's, which is loaded on the first call."""
+    return importlib.import_module("adjoint.ops.bessel").i0(astype(lift(x), float))
+
+
+@implements(np.kaiser)
+def _kaiser(M: int, beta: Any) -> Any:
+    if M < 1:
+        return np.array([])
+    if M == 1:
+        return np.ones(1)
+    half = (M - 1) / 2.0
+    return i0(beta * np.sqrt(1 - ((np.arange(M) - half) / half) ** 2)) / i0(beta)
+
+
+kaiser = widened(np.kaiser)
+
+
+# -- arrays from traced values ----------------------------------------------------------------------------------
+
+
+@implements(np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.asarray, np.array, np.require)
+def _as_array(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    return asarray(a, dtype)
+
+
+asanyarray = widened(np.asanyarray)
+ascontiguousarray = widened(np.ascontiguousarray)
+asfortranarray = widened(np.asfortranarray)
+require = widened(np.require)
+
+
+@implements(np.asarray_chkfinite)
+def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    y = asarray(a, dtype)
+    if not bool(np.all(ops.isfinite(y))):
+        raise ValueError("array must not contain infs or NaNs")
+    return y
+
+
+asarray_chkfinite = widened(np.asarray_chkfinite)
+
+
+@implements(np.fromiter)
+def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Any:
+    items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
+    return array(items, dtype) if any(map(holds_traced, items)) else np.fromiter(items, dtype, count)
+
+
+@implements(np.fromfunction)
+def fromfunction(function: Any, shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
+    return function(*np.indices(shape, dtype=dtype), **kwargs)
+
+
+class vectorize(np.vectorize):  # noqa: N801 - NumPy's name
+    """`numpy.vectorize`, also of traced arguments: the function is called for each element in turn."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not any(map(holds_traced, (*args, *kwargs.values()))):
+            return super().__call__(*args, **kwargs)
+        if self.signature is not None:
+            raise UnsupportedError("np.vectorize with a signature is not supported on traced values; use ad.vmap")
+        excluded = self.excluded or set()
+        looped: dict[Any, Any] = {i: lift(a) for i, a in enumerate(args) if i not in excluded}
+        looped |= {name: lift(a) for name, a in kwargs.items() if name not in excluded}
+        shape = np.broadcast_shapes(*map(shape_of, looped.values()))
+        wide = {key: shapes.broadcast_to(value, shape=shape) for key, value in looped.items()}
+        results = []
+        for place in np.ndindex(shape):
+            at = {key: value[place] for key, value in wide.items()}
+            results.append(
+                self.pyfunc(*[at.get(i, a) for i, a in enumerate(args)], **{k: at.get(k, a) for k, a in kwargs.items()})
+            )
+        if not results:
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+        if isinstance(results[0], tuple):
+            return tuple(self._gather(list(column), shape, i) for i, column in enumerate(zip(*results, strict=True)))
+        return self._gather(results, shape, 0)
+
+    def _gather(self, results: list[Any], shape: Any, i: int) -> Any:
+        y = reshape(stack([lift(r) for r in results]), shape)
+        wanted = np.dtype(self.otypes[i]) if self.otypes else dtype_of(y)
+        return y if wanted == dtype_of(y) else astype(y, wanted)

@@ -1,0 +1,22 @@
+"""Ops on whole numbers. They have no derivative; traced integers occur inside vmap, where each runs on the whole batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.op import case
+from .declare import constant
+
+_PAIR = case(np.array([6, 4]), np.array([2, 3]))
+
+gcd = constant("gcd", np.gcd, cases=[_PAIR])
+lcm = constant("lcm", np.lcm, cases=[_PAIR])
+left_shift = constant("left_shift", np.left_shift, cases=[_PAIR])
+right_shift = constant("right_shift", np.right_shift, cases=[_PAIR])
+bitwise_count = constant("bitwise_count", np.bitwise_count, cases=[case(np.array([6, 4]))])
+
+# x = m · 2^e with ½ ≤ |m| < 1: the whole number e.
+exponent = constant("exponent", lambda x: np.frexp(x)[1])
+
+# The distance to the neighbouring number towards another one.
+step_towards = constant("step_towards", lambda x, y: np.nextafter(x, y) - x, cases=[case((3,), (3,)), case((2, 1), (3,))])

@@ -1,0 +1,196 @@
+"""scipy.stats: values as SciPy gives them, derivatives by argument, location, scale and shapes, inside and outside."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from harness import check
+
+import adjoint as ad
+from adjoint.core.errors import UnsupportedError
+from adjoint.scipy import stats
+
+TAILS = ("cdf", "sf", "logcdf", "logsf")
+WHOLE = np.array([-2.3, -0.4, 0.7, 1.9])
+HALF = np.array([0.3, 0.9, 1.7, 3.2])
+UNIT = np.array([0.15, 0.4, 0.62, 0.9])
+
+CONTINUOUS = {
+    "norm": ((), WHOLE), "t": ((3.5,), WHOLE), "laplace": ((), WHOLE), "logistic": ((), WHOLE), "cauchy": ((), WHOLE),
+    "gumbel_r": ((), WHOLE), "gamma": ((2.3,), HALF), "chi2": ((3.2,), HALF), "expon": ((), HALF), "lognorm": ((0.8,), HALF),
+    "weibull_min": ((1.7,), HALF), "halfnorm": ((), HALF), "rayleigh": ((), HALF), "invgamma": ((2.4,), HALF),
+    "pareto": ((2.2,), 1 + HALF), "f": ((3.0, 5.5), HALF), "uniform": ((), UNIT), "beta": ((2.2, 1.6), UNIT),
+}  # fmt: skip
+COUNTS = {"poisson": (2.3,), "binom": (5, 0.3), "bernoulli": (0.3,), "nbinom": (2.5, 0.4), "geom": (0.35,)}
+WITHOUT_SHAPE_RULE = {"t", "f", "beta"}  # by shape, their distribution functions have no derivative
+
+
+def traced_value(f, x):
+    return ad.vjp(f, x)[0]
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("method", ["pdf", "logpdf", *TAILS])
+@pytest.mark.parametrize("loc, scale", [(0, 1), (0.5, 2.0)])
+def test_values_agree_with_scipy_inside_and_outside_the_support(name, method, loc, scale):
+    shapes, _ = CONTINUOUS[name]
+    x = np.array([-40.0, -3.0, -1.0, 0.0, 0.3, 0.5, 1.0, 2.5, 7.0, 40.0, np.nan])
+    ours, theirs = getattr(getattr(stats, name), method), getattr(getattr(scipy.stats, name), method)
+    expected = theirs(x, *shapes, loc, scale)
+    np.testing.assert_allclose(traced_value(lambda x: ours(x, *shapes, loc, scale), x), expected, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(ours(x, *shapes, loc, scale), expected, rtol=1e-9)
+    by_name = dict(zip(getattr(scipy.stats, name).shapes.split(", ") if shapes else [], shapes, strict=True))
+    result = traced_value(lambda x: ours(x=x, **by_name, scale=scale, loc=loc), x)
+    np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("method", ["pdf", "logpdf", *TAILS])
+def test_derivatives(name, method):
+    shapes, x = CONTINUOUS[name]
+    f = getattr(getattr(stats, name), method)
+    loc, scale = np.array(0.1), np.array(1.2)
+    x = 0.1 + 1.2 * x
+    if name in WITHOUT_SHAPE_RULE and method in TAILS:
+        check(lambda x, loc, scale: f(x, *shapes, loc, scale), x, loc, scale, rtol=1e-5)
+        for i in range(len(shapes)):
+            with pytest.raises(UnsupportedError, match="no derivative with respect to its argument"):
+                ad.grad(lambda s, i=i: f(x[0], *shapes[:i], s, *shapes[i + 1 :]))(shapes[i])
+    else:
+        check(lambda x, loc, scale, *shapes: f(x, *shapes, loc, scale), x, loc, scale, *map(np.array, shapes), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n, (_, x) in CONTINUOUS.items() if x is not WHOLE])
+@pytest.mark.parametrize("method", ["pdf", "logpdf", *TAILS])
+def test_nothing_flows_from_outside_the_support(name, method):
+    shapes, inside = CONTINUOUS[name]
+    f = getattr(getattr(stats, name), method)
+    x = np.array([-5.0, -0.5, inside[1]])
+    loc = scale = np.ones(3)
+    every = [np.full(3, s) for s in shapes] if name not in WITHOUT_SHAPE_RULE else []
+    fixed = () if every else shapes
+    run = lambda x, loc, scale, *more: f(x, *(more or fixed), loc - 1, scale)
+    value, pull = ad.vjp(run, x, loc, scale, *every)
+    np.testing.assert_array_equal(value[:2], f(x, *shapes)[:2])
+    for g in pull(np.ones(3)):
+        np.testing.assert_array_equal(g[:2], 0)
+        assert np.isfinite(g[2])
+
+
+@pytest.mark.parametrize("name", [n for n in CONTINUOUS if n not in ("f",)])
+@pytest.mark.parametrize("method", ["ppf", "isf"])
+def test_quantiles(name, method):
+    shapes, _ = CONTINUOUS[name]
+    ours, theirs = getattr(getattr(stats, name), method), getattr(getattr(scipy.stats, name), method)
+    q = np.array([0.1, 0.35, 0.5, 0.8])
+    np.testing.assert_allclose(
+        traced_value(lambda q: ours(q, *shapes, 0.5, 2.0), q), theirs(q, *shapes, 0.5, 2.0), rtol=1e-9, atol=1e-12
+    )
+    check(lambda q, loc, scale: ours(q, *shapes, loc, scale), q + 0.01, np.array(0.5), np.array(2.0), rtol=2e-5, rtol2=2e-3)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("method", ["pmf", "logpmf", *TAILS])
+def test_counts(name, method):
+    shapes = COUNTS[name]
+    ours, theirs = getattr(getattr(stats, name), method), getattr(getattr(scipy.stats, name), method)
+    k = np.array([-3.0, -1, 0, 1, 2, 3, 5, 6, 9, 2.5, np.nan])
+    parameters = [np.array(s) for s in shapes]
+    last = len(shapes) - 1
+
+    def by_probability(p):
+        return ours(k, *parameters[:last], p)
+
+    np.testing.assert_allclose(traced_value(by_probability, parameters[last]), theirs(k, *shapes), rtol=1e-9, atol=1e-14)
+    shifted = traced_value(lambda p: ours(k + 2, *parameters[:last], p, loc=2), parameters[last])
+    np.testing.assert_allclose(shifted, theirs(k, *shapes), rtol=1e-9, atol=1e-14)
+    finite = k[np.isfinite(theirs(k, *shapes))]
+    check(lambda p: ours(finite, *parameters[:last], p), parameters[last])
+    with pytest.raises(UnsupportedError):
+        ad.grad(lambda k: ours(k, *parameters))(2.0)
+    np.testing.assert_allclose(ad.vmap(lambda k: ours(k, *shapes))(k), theirs(k, *shapes), rtol=1e-9, atol=1e-14)
+
+
+def test_size_of_nbinom_is_a_real_number():
+    check(lambda n, p: stats.nbinom.logpmf(np.arange(5), n, p), np.array(2.5), np.array(0.4))
+
+
+def test_wrong_parameters_give_nan():
+    assert np.isnan(ad.vjp(lambda s: stats.norm.pdf(0.3, 0.0, s), -1.0)[0])
+    assert np.isnan(ad.vjp(lambda a: stats.gamma.pdf(0.3, a), -1.0)[0])
+    np.testing.assert_array_equal(
+        ad.vjp(lambda s: stats.norm.cdf(0.0, 0.0, s), np.array([-1.0, 0.0, 1.0]))[0], [np.nan, np.nan, 0.5]
+    )
+
+
+def test_frozen_distributions():
+    data = np.array([0.3, 1.2, -0.7])
+    frozen = ad.grad(lambda mu: stats.norm(mu, 2.0).logpdf(data).sum())(0.5)
+    np.testing.assert_allclose(frozen, np.sum((data - 0.5) / 4))
+    assert stats.norm(0.0, 2.0).mean() == 0.0
+    with pytest.raises(UnsupportedError):
+        ad.grad(lambda mu: stats.norm(mu, 2.0).rvs())(0.5)
+
+
+def test_what_is_not_covered_is_scipys():
+    assert stats.skewnorm is scipy.stats.skewnorm
+    assert stats.norm.interval(0.95) == scipy.stats.norm.interval(0.95)
+
+
+def test_single_precision_is_computed_in_double_as_scipy_does():
+    x = np.float32(0.3)
+    value, pull = ad.vjp(lambda x: stats.norm.logpdf(x), x)
+    assert value.dtype == scipy.stats.norm.logpdf(x).dtype
+    assert pull(value)[0].dtype == np.float32
+
+
+def test_far_tails():
+    slope = ad.grad(stats.norm.logcdf)(-40.0)
+    np.testing.assert_allclose(slope, 40.024968827, rtol=1e-9)
+    assert ad.grad(lambda x: stats.t.logpdf(x, np.inf))(1.5) == -1.5
+
+
+# -- several dimensions -------------------------------------------------------------------------------------------
+
+COV = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 1.0]])
+MEAN = np.array([0.1, -0.2, 0.4])
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
+@pytest.mark.parametrize("method", ["pdf", "logpdf"])
+def test_multivariate_normal(shape, method, rng):
+    x = rng.standard_normal(shape)
+    ours, theirs = getattr(stats.multivariate_normal, method), getattr(scipy.stats.multivariate_normal, method)
+    np.testing.assert_allclose(traced_value(lambda x: ours(x, MEAN, COV), x), theirs(x, MEAN, COV), rtol=1e-10)
+    np.testing.assert_allclose(traced_value(lambda m: ours(x, mean=m, cov=COV), MEAN), theirs(x, MEAN, COV), rtol=1e-10)
+    check(lambda x, m, c: ours(x, m, c @ c.T), x, MEAN, np.linalg.cholesky(COV) + 0.1)
+
+
+@pytest.mark.parametrize(
+    "x, mean, cov",
+    [(0.3, None, 2.0), (np.array([0.3, 1.0]), None, 2.0), (MEAN, MEAN + 1, 1.7), (MEAN, MEAN + 1, np.array([1.0, 2, 3]))],
+)
+def test_multivariate_normal_forms(x, mean, cov):
+    expected = scipy.stats.multivariate_normal.logpdf(x, mean, cov)
+    value = traced_value(lambda x: stats.multivariate_normal.logpdf(x, mean, cov), x)
+    np.testing.assert_allclose(value, expected)
+    assert np.shape(value) == np.shape(expected)
+    check(lambda c: stats.multivariate_normal(mean, c).logpdf(x), np.asarray(cov, float))
+
+
+def test_gradient_by_a_covariance_is_symmetric():
+    g = ad.grad(lambda c: stats.multivariate_normal.logpdf(MEAN + 1, MEAN, c))(COV)
+    inverse = np.linalg.inv(COV)
+    d = inverse @ np.ones(3)
+    np.testing.assert_allclose(g, 0.5 * (np.outer(d, d) - inverse), atol=1e-12)
+
+
+@pytest.mark.parametrize("x", [np.array([0.2, 0.3, 0.5]), np.array([0.2, 0.3]), np.array([[0.2, 0.5], [0.3, 0.1], [0.5, 0.4]])])
+@pytest.mark.parametrize("method", ["pdf", "logpdf"])
+def test_dirichlet(x, method):
+    alpha = np.array([1.5, 2.0, 0.7])
+    ours, theirs = getattr(stats.dirichlet, method), getattr(scipy.stats.dirichlet, method)
+    np.testing.assert_allclose(traced_value(lambda a: ours(x, a), alpha), theirs(x, alpha))
+    check(lambda a: ours(x, a), alpha)
+    check(lambda z: ours(np.exp(z) / np.sum(np.exp(z)), alpha), np.array([0.1, -0.3, 0.2]))
+    with pytest.raises(ValueError, match="simplex"):
+        ad.grad(lambda x: ours(x, alpha))(np.array([0.5, 0.5, 0.5]))
