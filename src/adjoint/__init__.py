@@ -27,7 +27,7 @@ from .custom import checkpoint, custom_jvp, custom_vjp
 from .differences import finite_difference
 from .imperative import array, dual, no_grad
 from .testing import check_grads
-from .vectorize import vmap
+from .vectorize import map, vmap
 
 __version__ = "0.1.0"
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "map",
     "no_grad",
     "numpy",
     "stop_gradient",

@@ -122,22 +122,22 @@ def test_trim_zeros():
 
 
 PADS = [
-    dict(mode="constant"),
-    dict(mode="constant", constant_values=3.0),
-    dict(mode="constant", constant_values=((1.0, 2.0), (3.0, 4.0))),
-    dict(mode="edge"),
-    dict(mode="reflect"),
-    dict(mode="symmetric"),
-    dict(mode="reflect", reflect_type="odd"),
-    dict(mode="symmetric", reflect_type="odd"),
-    dict(mode="wrap"),
-    dict(mode="linear_ramp"),
-    dict(mode="linear_ramp", end_values=((1.0, -2.0), (5.0, 4.0))),
-    dict(mode="mean"),
-    dict(mode="mean", stat_length=2),
-    dict(mode="maximum"),
-    dict(mode="minimum", stat_length=((1, 2), (3, 2))),
-    dict(mode="median"),
+    {"mode": "constant"},
+    {"mode": "constant", "constant_values": 3.0},
+    {"mode": "constant", "constant_values": ((1.0, 2.0), (3.0, 4.0))},
+    {"mode": "edge"},
+    {"mode": "reflect"},
+    {"mode": "symmetric"},
+    {"mode": "reflect", "reflect_type": "odd"},
+    {"mode": "symmetric", "reflect_type": "odd"},
+    {"mode": "wrap"},
+    {"mode": "linear_ramp"},
+    {"mode": "linear_ramp", "end_values": ((1.0, -2.0), (5.0, 4.0))},
+    {"mode": "mean"},
+    {"mode": "mean", "stat_length": 2},
+    {"mode": "maximum"},
+    {"mode": "minimum", "stat_length": ((1, 2), (3, 2))},
+    {"mode": "median"},
 ]  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_pad(options):
     for width in (1, (2, 3), ((1, 2), (0, 3)), ((5, 7), (9, 4)), {-1: (2, 1)}, {0: 2}):
         check(lambda x, width=width: np.pad(x, width, **options), X, order=1)
     if options["mode"] not in ("median", "maximum", "minimum", "mean"):
-        check(lambda x: np.pad(x, 2, **options if "((" not in str(options) else dict(mode="wrap")), V[:1], order=1)
+        check(lambda x: np.pad(x, 2, **options if "((" not in str(options) else {"mode": "wrap"}), V[:1], order=1)
 
 
 def test_pad_traced_options_and_refusals():

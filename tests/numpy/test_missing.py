@@ -75,7 +75,7 @@ def test_all_nan():
 
 def test_nan_to_num():
     x = np.array([np.nan, 1.0, np.inf, -np.inf])
-    for options in ({}, dict(nan=2.0, posinf=3.0, neginf=4.0)):
+    for options in ({}, {"nan": 2.0, "posinf": 3.0, "neginf": 4.0}):
         f = lambda x, options=options: np.nan_to_num(x, **options)
         y, pull = ad.vjp(f, x)
         np.testing.assert_array_equal(y, f(x))

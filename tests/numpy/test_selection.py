@@ -196,4 +196,4 @@ def test_methods_in_place():
     for a, b in zip(ad.vjp(f, X)[0], plain(X), strict=True):
         np.testing.assert_array_equal(a, b)
     g = ad.grad(lambda x: f(x)[0][:, 0].sum())(X)
-    np.testing.assert_array_equal(g, X == X.min(axis=1, keepdims=True))
+    np.testing.assert_array_equal(g, X.min(axis=1, keepdims=True) == X)

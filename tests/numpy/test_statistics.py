@@ -67,7 +67,9 @@ def test_methods(method):
     for n in (1, 2, 4, 5, 8):
         x = draw(np.random.default_rng(n), (n,))
         grid = np.linspace(0, 1, 25)
-        np.testing.assert_allclose(ad.vjp(lambda x, grid=grid: np.quantile(x, grid, method=method), x)[0], np.quantile(x, grid, method=method))
+        np.testing.assert_allclose(
+            ad.vjp(lambda x, grid=grid: np.quantile(x, grid, method=method), x)[0], np.quantile(x, grid, method=method)
+        )
     if method in METHODS[3:9]:
         check(lambda x, q: np.quantile(x, q, method=method), V, np.array([0.33, 0.42, 0.61]))
 
@@ -94,7 +96,9 @@ def test_weights():
 def test_ties_share():
     x = np.array([2.0, 1.0, 2.0, 2.0, 5.0])
     np.testing.assert_allclose(ad.grad(np.median)(x), [1 / 3, 0, 1 / 3, 1 / 3, 0])
-    np.testing.assert_allclose(ad.grad(lambda x: np.quantile(x, [0.0, 0.5, 0.6, 1.0]) @ np.array([0, 1.0, 0, 0]))(x), [1 / 3, 0, 1 / 3, 1 / 3, 0])
+    np.testing.assert_allclose(
+        ad.grad(lambda x: np.quantile(x, [0.0, 0.5, 0.6, 1.0]) @ np.array([0, 1.0, 0, 0]))(x), [1 / 3, 0, 1 / 3, 1 / 3, 0]
+    )
     np.testing.assert_allclose(ad.grad(np.median)(np.array([1.0, 1.0, 2.0, 2.0])), [0.25] * 4)
 
 

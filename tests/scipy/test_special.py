@@ -50,7 +50,7 @@ TRUTH = {
     "iv": (lambda x: special.iv(0.5, x), lambda x: mpmath.besseli(0.5, x), [0.3, 4.0]),
     "kv": (lambda x: special.kv(0.7, x), lambda x: mpmath.besselk(0.7, x), [0.3, 4.0]),
     "i1e": (special.i1e, lambda x: mpmath.exp(-x) * mpmath.besseli(1, x), [0.3, 50.0]),
-    "k1e": (special.k1e, lambda x: mpmath.exp(x) * mpmath.besselk(1, x), [0.3, 50.0]),
+    "kve": (lambda x: special.kve(0.7, x), lambda x: mpmath.exp(x) * mpmath.besselk(0.7, x), [0.3, 50.0]),
     "struve": (lambda x: special.struve(0.5, x), lambda x: mpmath.struveh(0.5, x), [0.3, 4.0]),
     "expi": (special.expi, mpmath.ei, [0.3, 2.0, 10.0]),
     "exp1": (special.exp1, mpmath.e1, [0.3, 2.0, 10.0]),

@@ -74,9 +74,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_numpy)})
 
 
-_ = (arrange, calculus, counting, elementwise, missing, mutate, padding, polynomials, product, query, reduce, selection)
-_ = (statistics, asanyarray, asarray_chkfinite, ascontiguousarray, asfortranarray, fill_diagonal, fromfunction, fromiter)
-_ = (full, kaiser, nan_to_num, pad, piecewise, polyfit, repeat, require, take, unwrap, vectorize)
+_: Any = (
+    *(arrange, calculus, counting, elementwise, missing, mutate, padding, polynomials, product, query, reduce, selection),
+    *(statistics, asanyarray, asarray_chkfinite, ascontiguousarray, asfortranarray, fill_diagonal, fromfunction, fromiter),
+    *(full, kaiser, nan_to_num, pad, piecewise, polyfit, repeat, require, take, unwrap, vectorize),
+)
 
 # Modules of ours must not hide NumPy's own names.
 shape = _numpy.shape

@@ -147,13 +147,19 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 @implements(np.tril)
 def tril(m: Any, k: int = 0) -> Value:
     m = lift(m)
-    return shapes.where(np.tri(*shape_of(m)[-2:], k=k, dtype=bool), m, np.zeros((), dtype_of(m)))
+    return shapes.where(_lower(m, k), m, np.zeros((), dtype_of(m)))
 
 
 @implements(np.triu)
 def triu(m: Any, k: int = 0) -> Value:
     m = lift(m)
-    return shapes.where(np.tri(*shape_of(m)[-2:], k=k - 1, dtype=bool), np.zeros((), dtype_of(m)), m)
+    return shapes.where(_lower(m, k - 1), np.zeros((), dtype_of(m)), m)
+
+
+def _lower(m: Value, k: int) -> Any:
+    """True on and below the k-th diagonal."""
+    rows, columns = (*shape_of(m)[-2:-1], *shape_of(m)[-1:] * 2)[:2]
+    return np.tri(rows, columns, k, bool)
 
 
 @implements(np.diag)

@@ -21,6 +21,7 @@ from ..ops import elementwise as ops
 from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.record import quicken, recorder
+from .concrete import primals
 from .elementwise import absolute, divmod_, power
 from .mutate import Flat, partition_in_place, sort_in_place
 from .table import FUNCTIONS, REFUSED, find_ufunc, is_scipy, lift
@@ -254,9 +255,22 @@ def _general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs
 def _array_function(self: Traced, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
     function = FUNCTIONS.get(func)
     if function is None:
+        if all(_is_fresh(kind) for kind in _traced_in((args, kwargs))):  # nothing is lost: they are numbers still
+            return func(*primals(args), **primals(kwargs))
         module = (getattr(func, "__module__", None) or "numpy").replace("numpy", "np", 1)
         raise _unsupported(func, f"{module}.{func.__name__}")
     return function(*args, **kwargs)
+
+
+def _traced_in(x: Any) -> list[Traced]:
+    if isinstance(x, Traced):
+        return [x]
+    parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
+    return [found for part in parts for found in _traced_in(part)]
+
+
+def _is_fresh(x: Traced) -> bool:
+    return x.by is FRESH
 
 
 def _unsupported(function: Callable[..., Any], name: str) -> UnsupportedError:
@@ -333,7 +347,7 @@ def install() -> None:
     for name in _METHODS:
         if hasattr(np, name):
             setattr(Traced, name, _method(getattr(np, name)))
-    properties = {
+    properties: dict[str, Callable[[Any], Any]] = {
         "shape": _shape,
         "dtype": _dtype,
         "ndim": lambda self: len(self.shape),

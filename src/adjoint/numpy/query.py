@@ -72,7 +72,7 @@ def isposinf(x: Any, out: Any = None) -> Value:
 @implements(np.iscomplex)
 def iscomplex(x: Any) -> Value:
     x = lift(x)
-    return ops.not_equal(shapes.imag(x) if dtype_of(x).kind == "c" else x * 0, 0)
+    return ops.not_equal(shapes.imag(x), 0) if dtype_of(x).kind == "c" else ops.less(x, x)  # False, in every place
 
 
 @implements(np.isreal)
@@ -218,9 +218,9 @@ piecewise_constant(
 )
 
 # Names that newer versions of NumPy no longer have.
-for _old, _new in {"row_stack": np.vstack, "in1d": np.isin, "trapz": np.trapezoid}.items():
+for _old, _new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
     if hasattr(np, _old):
-        implements(getattr(np, _old))(FUNCTIONS[_new])
+        implements(getattr(np, _old))(FUNCTIONS[getattr(np, _new)])
 
 # -- what is refused --------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ..core.types import dtype_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from .create import array, asarray
-from .shape import astype, reshape, stack
+from .shape import astype, atleast_1d, reshape, stack
 from .table import FUNCTIONS, holds_traced, implements, lift
 
 
@@ -82,9 +82,14 @@ kaiser = widened(np.kaiser)
 # -- arrays from traced values ----------------------------------------------------------------------------------
 
 
-@implements(np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.asarray, np.array, np.require)
+@implements(np.asanyarray, np.asarray, np.array, np.require)
 def _as_array(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     return asarray(a, dtype)
+
+
+@implements(np.ascontiguousarray, np.asfortranarray)
+def _as_vector(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    return atleast_1d(asarray(a, dtype))
 
 
 asanyarray = widened(np.asanyarray)

@@ -13,7 +13,7 @@ from .declare import multilinear
 from .shape import flip
 
 
-def _convolve(a: Any, v: Any, *, mode: str) -> Any:
+def _convolve(a: Any, v: Any, *, mode: Any) -> Any:
     """`full`: every overlap; `valid`: whole overlaps only, of an `a` that is the longer one."""
     if a.ndim == v.ndim == 1:
         return np.convolve(a, v, mode)

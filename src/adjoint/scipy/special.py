@@ -159,7 +159,7 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Value:
 
 @drop_in(_scipy.multigammaln)
 def multigammaln(a: Any, d: int) -> Value:
-    if not np.isscalar(d) or int(d) != d:
+    if not np.isscalar(d) or float(d) % 1:  # type: ignore[arg-type]
         raise ValueError("d should be a positive integer (dimension)")
     a, d = lift(a), int(d)
     terms = [gammas.gammaln(a - (j - 1.0) / 2) for j in range(1, d + 1)]

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from harness import check, draw
+
+import adjoint as ad
+import adjoint.numpy as anp
+from adjoint.core.errors import UnsupportedError
+
+V = draw(np.random.default_rng(0), (4,))
+
+
+def test_new_arrays_of_traced_values():
+    check(lambda x: [anp.full(3, x), anp.full((2, 2), x), anp.full((2, 4), V * x)], 0.5)
+    check(lambda x: [anp.fromiter((x * k for k in range(3)), float), anp.fromiter(iter([x, x]), float, 1)], 0.5)
+    check(lambda x: [anp.asanyarray([x, 2 * x]), anp.ascontiguousarray(x), anp.asfortranarray(x)], 0.5)
+    check(lambda x: anp.asarray_chkfinite(x), 0.5, vmap=False)
+    with pytest.raises(ValueError, match="infs"):
+        ad.vjp(anp.asarray_chkfinite, np.inf)
+    check(lambda x: anp.fromfunction(lambda i, j: x * i + j, (2, 3)), 0.5)
+    assert type(anp.full(3, 1.0)) is np.ndarray
+
+    def f(x):
+        a = anp.full(3, 1.0)
+        a[1] = x
+        return a
+
+    check(f, 0.5)
+
+
+def test_arguments_that_numpy_does_not_look_at():
+    check(lambda c: anp.pad(V, 1, constant_values=c), 0.5)
+    check(lambda c: anp.nan_to_num(np.array([np.nan, 1.0]), nan=c), 0.5)
+    check(lambda b: anp.kaiser(5, b), 2.5, rtol=1e-4)
+    check(lambda t: anp.unwrap(np.array([0.0, 5.0, 1.0]), period=t), 6.0)
+    np.testing.assert_array_equal(anp.take(V, [1]), np.take(V, [1]))
+
+
+def test_i0():
+    check(np.i0, np.array([-2.0, 0.0, 0.3, 9.0]), rtol=1e-4)
+
+
+def test_vectorize():
+    f = anp.vectorize(lambda a, b: a * b if a > 0 else np.sin(b))
+    check(lambda x: f(x, np.array([[1.0], [2.0]])), V, vmap=False)
+    check(lambda x: f(b=x, a=2.0), V, vmap=False)
+    two = anp.vectorize(lambda a, k: (a**2, k * a), excluded={1})
+    check(lambda x: two(x, 3.0), V, vmap=False)
+    check(lambda x: anp.vectorize(lambda a: a * 2, otypes=[float])(x), 0.5)
+    np.testing.assert_array_equal(f(V, V), np.vectorize(lambda a, b: a * b if a > 0 else np.sin(b))(V, V))
+    with pytest.raises(UnsupportedError, match="vmap"):
+        ad.vjp(anp.vectorize(lambda a: a, signature="(n)->(n)"), V)

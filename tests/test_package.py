@@ -1,0 +1,68 @@
+"""The package as a whole: its names, what importing it costs, its version."""
+
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+SURFACE = (
+    "grad value_and_grad jvp vjp linearize jacobian jacfwd jacrev hessian hvp elementwise_grad derivative stop_gradient "
+    "checkpoint vmap map custom_jvp custom_vjp extend finite_difference check_grads compare array no_grad dual numpy "
+    "AdjointError"
+).split()
+
+
+def test_public_names_are_those_of_all():
+    assert set(SURFACE) <= set(ad.__all__)
+    for name in ad.__all__:
+        assert getattr(ad, name) is not None
+    assert sorted(ad.__all__) == sorted(set(ad.__all__))
+
+
+@pytest.mark.parametrize("name", [n for n in SURFACE if n not in ("numpy", "extend", "AdjointError")])
+def test_public_functions_have_docstrings(name):
+    assert inspect.getdoc(getattr(ad, name))
+
+
+def test_signatures():
+    assert str(inspect.signature(ad.grad)).startswith("(f: 'Function', argnums: 'Any' = 0, *, has_aux: 'bool' = False, holomorphic")
+    assert list(inspect.signature(ad.jvp).parameters) == ["f", "primals", "tangents", "has_aux"]
+    assert list(inspect.signature(ad.vjp).parameters) == ["f", "primals", "has_aux"]
+    assert list(inspect.signature(ad.vmap).parameters)[:3] == ["f", "in_axes", "out_axes"]
+
+
+def test_version():
+    assert importlib.metadata.version("adjoint") == ad.__version__
+
+
+def test_heavy_modules_load_on_first_use():
+    script = "import sys, adjoint, adjoint.numpy; print([m for m in ('scipy', 'llvmlite', 'mpmath') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_plain_calls_of_the_drop_in_are_numpys_own():
+    import adjoint.numpy as anp
+
+    assert anp.sin is np.sin
+    assert anp.add is np.add
+    assert type(anp.zeros(3)) is np.ndarray
+    assert type(anp.array([1.0, 2.0])) is np.ndarray
+    assert anp.pi == np.pi
+    assert anp.float32 is np.float32
+    with pytest.raises(AttributeError):
+        anp.no_such_function
+
+
+def test_errors_derive_from_the_fitting_built_in():
+    from adjoint.core import errors
+
+    for error in vars(errors).values():
+        if isinstance(error, type) and issubclass(error, ad.AdjointError) and error is not ad.AdjointError:
+            assert len(error.__mro__) > 3
+            assert issubclass(error, (TypeError, ValueError, RuntimeError, AssertionError))
