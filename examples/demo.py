@@ -1,6 +1,6 @@
 """The main job, shown: derivatives of ordinary NumPy code, in every mode, checked and put to work.
 
-    make demo
+make demo
 """
 
 import numpy as np
@@ -58,7 +58,12 @@ def main():
     accuracy = np.mean((inputs @ w[:3] + w[3] > 0) == labels)
     print(f"loss {mean_loss(np.zeros(4)):.3f} → {value:.3f}, accuracy {accuracy:.1%}, weights {np.round(w, 2)}")
     each = ad.vmap(ad.grad(loss), in_axes=(None, 0, 0))(w, inputs, labels)
-    print("per-example gradients", each.shape, "- their mean is the gradient:", np.allclose(each.mean(axis=0), ad.grad(mean_loss)(w)))
+    print(
+        "per-example gradients",
+        each.shape,
+        "- their mean is the gradient:",
+        np.allclose(each.mean(axis=0), ad.grad(mean_loss)(w)),
+    )
 
     section("In-place writes and control flow: 100 steps of the heat equation")
     import adjoint.numpy as anp

@@ -164,9 +164,8 @@ class TestReversibleResidualNetwork:
     def test_trains_without_storing_activations(self):
         rng = np.random.default_rng(0)
         layers, width = 6, 4
-        params = [
-            {"f": 0.3 * rng.standard_normal((width, width)), "g": 0.3 * rng.standard_normal((width, width))} for _ in range(layers)
-        ]
+        weight = lambda: 0.3 * rng.standard_normal((width, width))
+        params = [{"f": weight(), "g": weight()} for _ in range(layers)]
         kept = []
 
         def forward(params, state):

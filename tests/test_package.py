@@ -10,11 +10,11 @@ import pytest
 
 import adjoint as ad
 
-SURFACE = (
-    "grad value_and_grad jvp vjp linearize jacobian jacfwd jacrev hessian hvp elementwise_grad derivative stop_gradient "
-    "checkpoint vmap map custom_jvp custom_vjp extend finite_difference check_grads compare array no_grad dual numpy "
-    "AdjointError"
-).split()
+SURFACE = [
+    *("grad", "value_and_grad", "jvp", "vjp", "linearize", "jacobian", "jacfwd", "jacrev", "hessian", "hvp", "derivative"),
+    *("elementwise_grad", "stop_gradient", "checkpoint", "vmap", "map", "custom_jvp", "custom_vjp", "extend", "array"),
+    *("finite_difference", "check_grads", "compare", "no_grad", "dual", "numpy", "AdjointError"),
+]
 
 
 def test_public_names_are_those_of_all():
@@ -30,7 +30,7 @@ def test_public_functions_have_docstrings(name):
 
 
 def test_signatures():
-    assert str(inspect.signature(ad.grad)).startswith("(f: 'Function', argnums: 'Any' = 0, *, has_aux: 'bool' = False, holomorphic")
+    assert list(inspect.signature(ad.grad).parameters) == ["f", "argnums", "has_aux", "holomorphic", "argnum"]
     assert list(inspect.signature(ad.jvp).parameters) == ["f", "primals", "tangents", "has_aux"]
     assert list(inspect.signature(ad.vjp).parameters) == ["f", "primals", "has_aux"]
     assert list(inspect.signature(ad.vmap).parameters)[:3] == ["f", "in_axes", "out_axes"]

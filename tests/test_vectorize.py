@@ -73,7 +73,8 @@ def test_over_and_under_the_other_transforms():
     np.testing.assert_allclose(ad.vmap(ad.hessian(f))(X), loop(ad.hessian(f), X))
     v = RNG.standard_normal(X.shape)
     np.testing.assert_allclose(ad.jvp(batched, (X,), (v,))[1], ad.jvp(plain, (X,), (v,))[1])
-    np.testing.assert_allclose(ad.vmap(lambda x, v: ad.jvp(f, (x,), (v,))[1])(X, v), loop(lambda x, v: ad.jvp(f, (x,), (v,))[1], X, v))
+    slope = lambda x, v: ad.jvp(f, (x,), (v,))[1]
+    np.testing.assert_allclose(ad.vmap(slope)(X, v), loop(slope, X, v))
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 4, 100])

@@ -26,7 +26,7 @@ from .arguments import (
     replace,
 )
 from .core.bind import Traced, snapshot
-from .core.errors import ArgumentError, DtypeError, ShapeError, boundary
+from .core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, boundary, last_line
 from .core.op import OPS
 from .core.tree import LEAF, Structure, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
@@ -54,8 +54,9 @@ class _Recording:
         with Tape(transform) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
-            result = f(*replace(args, self.indices, self.structures, leaves), **kwargs)
+            inside = replace(args, self.indices, self.structures, leaves)
             del leaves
+            result = run_guarded(tape, f, inside, kwargs)
         self.aux: Any = None
         if has_aux:
             result, aux = split_aux(result, f, transform)
@@ -91,6 +92,19 @@ class _Recording:
 def _leave(tape: Tape, x: Any) -> Any:
     """A result without what the tape added to it."""
     return x.value if tape.node(x) is not None else check_alive(x, tape)
+
+
+def run_guarded(tape: Tape, f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Run f; a write to an array that the tape has saved is explained."""
+    try:
+        return f(*args, **kwargs)
+    except ValueError as error:
+        if not tape.frozen or "read-only" not in str(error):
+            raise
+        raise ReadOnlyError(
+            f"{last_line(error)} writes to a NumPy array that was used in the computation before, so the backward pass needs its "
+            "old contents; make the array with adjoint.numpy, whose writes are tracked, or use a copy"
+        ) from error
 
 
 def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-import adjoint.scipy.special  # its ops are declared when it is loaded
+import adjoint.scipy.linalg
+import adjoint.scipy.special  # their ops are declared when they are loaded
 from adjoint.core.op import OPS, Constant, Elementwise, Linear
 from adjoint.core.types import Type
 from adjoint.derive import split, type_rule

@@ -216,3 +216,41 @@ def test_node_repr():
         y = np.sin(tape.leaf(X))
     assert repr(y.aux) == "<node sin float64[2]>"
     assert isinstance(y.aux, Node)
+
+
+def overwrites_a_buffer(n):
+    def f(x):
+        buffer = np.zeros(n)
+        y = 0.0
+        for i in range(3):
+            buffer[:] = i + 1.0
+            y = y + x * buffer
+        return np.sum(y)
+
+    return f
+
+
+def test_a_small_constant_may_be_overwritten_later():
+    np.testing.assert_array_equal(ad.grad(overwrites_a_buffer(3))(np.ones(3)), [6, 6, 6])
+
+
+def test_a_large_constant_is_protected_while_the_function_runs():
+    with pytest.raises(ad.AdjointError, match=r"test_tape.py:\d+ writes to a NumPy array .* adjoint.numpy") as error:
+        ad.grad(overwrites_a_buffer(1000))(np.ones(1000))
+    assert isinstance(error.value, ValueError)
+    w = np.ones(1000)
+    ad.grad(lambda x: np.sum(x * w))(np.ones(1000))
+    w[0] = 2.0
+
+
+def test_protection_is_lifted_when_the_function_raises():
+    w = np.ones(1000)
+
+    def f(x):
+        x * w
+        assert not w.flags.writeable
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        ad.grad(f)(np.ones(1000))
+    w[0] = 2.0

@@ -37,6 +37,16 @@ def user_line() -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
+def last_line(error: BaseException) -> str:
+    """`model.py:12` of the user's line that raised an error."""
+    tb, line = error.__traceback__, ""
+    while tb is not None:
+        if not _is_plumbing(tb.tb_frame):
+            line = f"{os.path.basename(tb.tb_frame.f_code.co_filename)}:{tb.tb_lineno}"
+        tb = tb.tb_next
+    return line
+
+
 class AdjointError(Exception):
     """Base of every error raised by adjoint."""
 

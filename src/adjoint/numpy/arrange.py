@@ -14,6 +14,7 @@ from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of,
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops import shape as joins
+from ..ops import shift as neighbours
 from .concrete import primal
 from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose
 from .table import implements, lift
@@ -73,13 +74,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Value:
         return reshape(roll(ravel(a), np.sum(shift), 0), shape_of(a))
     axes = [canonical_axis(i, ndim_of(a)) for i in (axis if isinstance(axis, (tuple, list)) else [axis])]
     shifts = [operator.index(s) for s in shift] if isinstance(shift, (tuple, list)) else [operator.index(shift)]
-    for s, i in zip(*np.broadcast_arrays(shifts, axes), strict=True):
-        n = shape_of(a)[i]
-        cut = -int(s) % n if n else 0
-        if cut:
-            parts = [indexing.read(a, along(int(i), slice(cut, None))), indexing.read(a, along(int(i), slice(0, cut)))]
-            a = joins.concatenate(*parts, axis=int(i))
-    return np.copy(a)
+    pairs = list(zip(*np.broadcast_arrays(shifts, axes), strict=True))
+    return neighbours.roll(a, shifts=tuple(int(s) for s, _ in pairs), axes=tuple(int(i) for _, i in pairs))
 
 
 # -- repeating --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ..ops import index as indexing
 from ..ops import reduce as reductions
 from ..ops import shape as joins
 from ..ops import sort as sorts
+from ..ops.shift import difference
 from .arrange import along
 from .reduce import cumprod, cumsum
 from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, stack
@@ -52,8 +53,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
         parts.append(piece)
     a = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
-        later, earlier = part(a, axis, 1, None), part(a, axis, 0, -1)
-        a = ops.not_equal(later, earlier) if dtype_of(a).kind == "b" else later - earlier
+        if dtype_of(a).kind == "b":
+            a = ops.not_equal(part(a, axis, 1, None), part(a, axis, 0, -1))
+        elif shape_of(a)[axis]:
+            a = difference(a, axis=axis)
     return a
 
 
@@ -129,16 +132,23 @@ def _slope(f: Value, axis: int, h: Value, edge_order: int) -> Value:
 
 @implements(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
+    """Σ y·w with the weights w of the trapezoids, half the distance between the neighbours of each sample."""
     y = lift(y)
     axis = canonical_axis(axis, ndim_of(y))
-    width: Value = lift(dx)
-    if x is not None:
-        x = lift(x)
-        if ndim_of(x) == 1:
-            width = np.reshape(diff(x), (-1,) + (1,) * (ndim_of(y) - axis - 1))
-        else:
-            width = diff(x, axis=axis)
-    return np.sum(width * (part(y, axis, 1, None) + part(y, axis, 0, -1)) / 2.0, axis=axis)
+    n = shape_of(y)[axis]
+    column = (n,) + (1,) * (ndim_of(y) - axis - 1)
+    if n == 0:
+        return np.sum(y, axis=axis)
+    if x is None:
+        w = np.full(n, 1.0, dtype_of(y) if dtype_of(y).kind in "fc" else float)
+        w[[0, -1]] *= 0.5 if n > 1 else 0
+        return np.sum(y * w.reshape(column), axis=axis) * lift(dx)
+    x = lift(x)
+    along_x = 0 if ndim_of(x) == 1 else axis
+    gaps = diff(x, axis=along_x) / 2.0
+    end = np.zeros((*shape_of(x)[:along_x], 1, *shape_of(x)[along_x + 1 :]), dtype_of(gaps))
+    weights = joins.concatenate(end, gaps, axis=along_x) + joins.concatenate(gaps, end, axis=along_x)
+    return np.sum(y * (shapes.reshape(weights, shape=column) if ndim_of(x) == 1 else weights), axis=axis)
 
 
 # -- sums and products ------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ CONSTANT = PLAIN | {int}
 def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle."""
     scope = {
-        "Tape": Tape, "Node": Node, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT, "LARGE": LARGE,
+        "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT, "LARGE": LARGE,
         "NONE": {}, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "otherwise": otherwise or functools.partial(bind, op),
     }  # fmt: skip
     return _unary(op, scope) if op.arity == 1 else _binary(op, scope)
@@ -61,8 +61,10 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any]) -> list[str]:
     values = ["y", *(f"v{i}" for i in range(op.arity))]
     saved = ", ".join(name if kept else "None" for name, kept in zip(values, step.keep, strict=True))
     parents = ", ".join(f"x{i}.aux" for i in range(op.arity) if mask >> i & 1)
+    constants = [f"v{i}" for i in range(op.arity) if not mask >> i & 1 and step.keep[i + 1]]
     return [
         f"y = impl({', '.join(values[1:])})",
+        *(f"if {v}.__class__ is ndarray: {v} = tape.secure({v})" for v in constants),
         f"if y.__class__ is float: return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, (), DOUBLE))",
         "if y.size > LARGE: tape.simple = False",
         f"return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, y.shape, y.dtype))",

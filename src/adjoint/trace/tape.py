@@ -27,6 +27,7 @@ from ..ops.elementwise import is_finite
 
 _serials = itertools.count()
 _FREED: Any = ("freed",)
+SMALL = 1 << 8  # elements; up to here a copy costs no more than a call
 LARGE = 1 << 12  # elements; from here on memory counts for more than Python's time
 
 
@@ -82,13 +83,16 @@ class Tape(Trace):
     """One recording. `value` is the primal and `aux` the node.
 
     A tape is simple while all that it holds is plain and not large. Then the backward pass may take the quick way.
+    Arrays of the user's that it has saved are read-only while the function runs: a write to one would be a wrong
+    derivative later.
     """
 
-    __slots__ = ("simple",)
+    __slots__ = ("frozen", "simple")
 
     def __init__(self, name: str, level: float | None = None) -> None:
         super().__init__(name, level)
         self.simple = True
+        self.frozen: list[ndarray] = []  # type: ignore[type-arg]
 
     def leaf(self, value: Value) -> Traced:
         return Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value)))
@@ -123,6 +127,10 @@ class Tape(Trace):
             self.simple = False
         key = (len(values), mask)
         step = op.derived.get(key) or plan(op, *key)
+        if mask + 1 != bit:  # some argument is a constant
+            for i, what in enumerate(step.keep[1:]):
+                if what == VALUE and not mask >> i & 1 and type(values[i]) is ndarray:
+                    values[i] = self.secure(values[i])
         saved = _save(step.keep, y, values)
         if op.many:
             self.simple = False
@@ -131,6 +139,20 @@ class Tape(Trace):
         if self.simple and math.prod(node.shape) > LARGE:
             self.simple = False
         return Traced(self, y, node)
+
+    def secure(self, x: Any) -> Any:
+        """An array of the user's that is saved: a copy if it is small, else itself, protected from writes."""
+        if x.size <= SMALL:
+            return x.copy()
+        if x.flags.writeable:
+            x.flags.writeable = False
+            self.frozen.append(x)
+        return x
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        while self.frozen:
+            self.frozen.pop().flags.writeable = True
 
     def outputs(self, ys: Sequence[Value], node: Outputs) -> tuple[Any, ...]:
         """Wrap the several results of one node."""
@@ -228,7 +250,7 @@ class Pass:
                             owned.add(key)
                         else:
                             owned.discard(key)
-                parts = part = None
+                del parts
             if free:
                 node.saved = _FREED
         return [self.results[serial] for serial in self.order]

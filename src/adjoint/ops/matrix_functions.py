@@ -1,0 +1,258 @@
+"""Functions of matrices (expm, sqrtm, logm), Sylvester's equation and the LU factors, over the last two axes.
+
+With the pairing Re Σ g·t, the transpose of E ↦ L(A, E), the derivative of an analytic function of a matrix, is
+G ↦ L(Aᵀ, G). L itself is a block of the function of a larger matrix:
+
+    f([[A, E], [0, A]]) = [[f(A), L(A, E)], [0, f(A)]]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.op import case
+from ..core.types import Value, dtype_of, ndim_of, shape_of
+from .broadcast import align_all, broadcast_to
+from .declare import constant, opaque
+from .index import gather
+from .lazy import Lazy
+from .linalg import swap
+from .matrix import columns, rows, triangle
+from .reduce import argsort
+from .shape import concatenate
+from .solve import triangular_solve
+
+_A = np.array([[1.6, 0.3, -0.4], [0.1, 1.2, 0.6], [-0.5, 0.2, 1.4]])
+_STACK = np.array([0.7, 1.3]).reshape(2, 1, 1) * _A
+
+
+def _each(function: Callable[..., Any], *xs: Any, **options: Any) -> Any:
+    """Apply a function of matrices to every matrix of stacks, which broadcast."""
+    lead = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
+    if not lead:
+        return function(*xs, **options)
+    flat = [np.broadcast_to(x, lead + x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in xs]
+    if not len(flat[0]):
+        # No matrices at all: those of ones tell the type of the result.
+        sample = np.asarray(function(*(np.eye(*x.shape[-2:], dtype=x.dtype) for x in xs), **options))
+        return np.empty(lead + sample.shape, sample.dtype)
+    results = np.array([function(*parts, **options) for parts in zip(*flat, strict=True)])
+    return results.reshape(lead + results.shape[1:])
+
+
+def _corner(a: Value, e: Value, bottom: Value) -> Value:
+    """[[a, e], [0, bottom]]."""
+    axis = ndim_of(a) - 1
+    zeros = np.zeros(shape_of(a), dtype_of(a))
+    return concatenate(concatenate(a, e, axis=axis), concatenate(zeros, bottom, axis=axis), axis=axis - 1)
+
+
+def _same_shape(*xs: Value) -> list[Value]:
+    shape = np.broadcast_shapes(*map(shape_of, xs))
+    return [x if shape_of(x) == shape else broadcast_to(x, shape=shape) for x in xs]
+
+
+def _upper_right(x: Value) -> Value:
+    n = shape_of(x)[-1] // 2
+    return columns(rows(x, 0, n), n, 2 * n)
+
+
+# -- the exponential --------------------------------------------------------------------------------------------
+
+_expm = Lazy("scipy.linalg", "expm")
+_expm_frechet = Lazy("scipy.linalg", "expm_frechet")
+
+
+def _slope(a: Any, e: Any) -> Any:
+    if not a.shape[-1]:
+        return np.zeros(a.shape, np.result_type(a, e))
+    dtype = np.result_type(a, e)
+    return _each(lambda a, e: _expm_frechet(a, e, compute_expm=False, check_finite=False).astype(dtype), a, e)
+
+
+expm = opaque(
+    "expm",
+    lambda a: _expm(a),
+    jvp=lambda ts, y, a: expm_slope(a, ts[0]),
+    vjp=lambda g, y, a: (expm_slope(swap(a), g),),
+    batch=lambda flags, a: expm(a),
+    cases=[case((3, 3)), case((2, 2, 2)), case((1, 1))],
+    domain=(-1, 1),
+    complex_domain=True,
+    doc="The exponential of a matrix.",
+)
+
+
+def _second_slope(a: Value, e: Value, t: Value) -> Value:
+    """The derivative of L(a, e) by a in the direction t; it is symmetric in e and t."""
+    a, e, t = _same_shape(a, e, t)
+    return _upper_right(expm_slope(_corner(a, t, a), _corner(e, np.zeros(shape_of(e), dtype_of(e)), e)))
+
+
+def _slope_jvp(ts: Any, y: Value, a: Value, e: Value) -> Value:
+    ta, te = ts
+    parts = [] if te is None else [expm_slope(a, te)]
+    if ta is not None:
+        parts.append(_second_slope(a, e, ta))
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+expm_slope = opaque(
+    "expm_slope",
+    _slope,
+    jvp=_slope_jvp,
+    vjp=lambda g, y, a, e: (_second_slope(swap(a), swap(e), g), expm_slope(swap(a), g)),
+    batch=lambda flags, *xs: expm_slope(*align_all(flags, xs)),
+    cases=[case((3, 3), (3, 3)), case((2, 2, 2), (2, 2)), case((1, 1), (1, 1))],
+    domain=(-1, 1),
+    complex_domain=True,
+    doc="L(a, e), the derivative of expm at a in the direction e.",
+)
+
+# -- the logarithm ------------------------------------------------------------------------------------------------
+
+_logm = Lazy("scipy.linalg", "logm")
+
+
+def _log_slope(a: Value, e: Value) -> Value:
+    a, e = _same_shape(a, e)
+    return _upper_right(logm(_corner(a, e, a)))
+
+
+logm = opaque(
+    "logm",
+    lambda a: _each(_logm, a),
+    jvp=lambda ts, y, a: _log_slope(a, ts[0]),
+    vjp=lambda g, y, a: (_log_slope(swap(a), g),),
+    batch=lambda flags, a: logm(a),
+    cases=[case(_A), case(_STACK), case(np.array([[2.0]]))],
+    doc="The principal logarithm of a matrix.",
+)
+
+# -- Sylvester's equation and the square root -------------------------------------------------------------------------
+
+_solve_sylvester = Lazy("scipy.linalg", "solve_sylvester")
+
+
+def _sylvester_jvp(ts: Any, x: Value, a: Value, b: Value, q: Value) -> Value:
+    ta, tb, tq = ts
+    right = tq
+    for term in (None if ta is None else ta @ x, None if tb is None else x @ tb):
+        if term is not None:
+            right = -term if right is None else right - term
+    return sylvester(a, b, right)
+
+
+def _sylvester_vjp(g: Value, x: Value, a: Value, b: Value, q: Value) -> Any:
+    s = sylvester(swap(a), swap(b), g)
+    return -(s @ swap(x)), -(swap(x) @ s), s
+
+
+sylvester = opaque(
+    "sylvester",
+    lambda a, b, q: _each(_solve_sylvester, a, b, q),
+    jvp=_sylvester_jvp,
+    vjp=_sylvester_vjp,
+    batch=lambda flags, *xs: sylvester(*align_all(flags, xs)),
+    cases=[case(_A, _A[:2, :2], (3, 2)), case(_STACK, _A, (3, 3)), case(_A, _A, (2, 3, 3))],
+    doc="x with a x + x b = q.",
+)
+
+_sqrtm = Lazy("scipy.linalg", "sqrtm")
+sqrtm = opaque(
+    "sqrtm",
+    lambda a: _each(_sqrtm, a),
+    jvp=lambda ts, y, a: sylvester(y, y, ts[0]),
+    vjp=lambda g, y, a: (sylvester(swap(y), swap(y), g),),
+    batch=lambda flags, a: sqrtm(a),
+    cases=[case(_A), case(_STACK), case(np.array([[2.0]]))],
+    doc="The principal square root of a matrix.",
+)
+
+# -- LU: a[p] = l u, packed in one matrix; dl and du are the parts of l⁻¹ da[p] u⁻¹ ----------------------------------------
+
+_lu_factor = Lazy("scipy.linalg", "lu_factor")
+
+
+def _lu(a: Any) -> Any:
+    lead, n = a.shape[:-2], a.shape[-1]
+    packed = np.empty(a.shape, np.result_type(a, np.float32))
+    pivots = np.empty((math.prod(lead), n), np.int32)
+    flat = packed.reshape(-1, n, n) if n else packed
+    for i in range(math.prod(lead) if n else 0):
+        flat[i], pivots[i] = _lu_factor(a.reshape(-1, n, n)[i], check_finite=False)
+    return packed, pivots.reshape(*lead, n)
+
+
+def _permutation(pivots: Any) -> Any:
+    """The order of rows that LAPACK's interchanges lead to."""
+    order = np.broadcast_to(np.arange(pivots.shape[-1]), pivots.shape).copy()
+    flat, swaps = order.reshape(-1, pivots.shape[-1]), pivots.reshape(-1, pivots.shape[-1])
+    for p, exchange in zip(flat, swaps, strict=True):
+        for i, j in enumerate(exchange):
+            p[i], p[j] = p[j], p[i]
+    return order
+
+
+permutation = constant(
+    "permutation",
+    _permutation,
+    batch=lambda flags, p: permutation(p),
+    cases=[case(np.array([1, 1, 2])), case(np.array([[1, 1], [0, 1]]))],
+)
+
+
+def permute_rows(x: Value, order: Value) -> Value:
+    """x[order], for each matrix of a stack by its own order."""
+    lead = shape_of(x)[:-2]
+    grids = [np.arange(n).reshape((n,) + (1,) * (len(lead) - i)) for i, n in enumerate(lead)]
+    return gather(x, *grids, order, axis=0)
+
+
+def inverse_order(order: Value) -> Value:
+    return argsort(order, axis=ndim_of(order) - 1, kind=None)
+
+
+def unit_lower(packed: Value) -> Value:
+    n = shape_of(packed)[-1]
+    return triangle(n, True, packed, diagonal=0.0) * packed + np.eye(n, dtype=dtype_of(packed))
+
+
+def upper(packed: Value) -> Value:
+    return triangle(shape_of(packed)[-1], False, packed) * packed
+
+
+def _lu_jvp(ts: Any, y: Any, a: Value) -> Any:
+    packed, pivots = y
+    n = shape_of(a)[-1]
+    low, up = unit_lower(packed), upper(packed)
+    f = triangular_solve(low, permute_rows(ts[0], permutation(pivots)), lower=True, transposed=False)
+    f = swap(triangular_solve(up, swap(f), lower=False, transposed=True))
+    return low @ (triangle(n, True, a, diagonal=0.0) * f) + (triangle(n, False, a) * f) @ up, None
+
+
+def _lu_vjp(g: Any, y: Any, a: Value) -> Any:
+    packed, pivots = y
+    n = shape_of(a)[-1]
+    low, up = unit_lower(packed), upper(packed)
+    below, above = triangle(n, True, a, diagonal=0.0), triangle(n, False, a)
+    f = below * (swap(low) @ (below * g[0])) + above * ((above * g[0]) @ swap(up))
+    f = triangular_solve(low, f, lower=True, transposed=True)
+    d = swap(triangular_solve(up, swap(f), lower=False, transposed=False))
+    return (permute_rows(d, inverse_order(permutation(pivots))),)
+
+
+lu = opaque(
+    "lu",
+    _lu,
+    jvp=_lu_jvp,
+    vjp=_lu_vjp,
+    batch=lambda flags, a: lu(a),
+    cases=[case(_A[::-1].copy()), case(_STACK[:, [1, 2, 0]]), case(np.array([[2.0]]))],
+    many=True,
+    doc="The LU factors of a square matrix packed in one, and LAPACK's pivots.",
+)

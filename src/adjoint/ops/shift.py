@@ -1,0 +1,36 @@
+"""Elements and their neighbours along an axis: cyclic shifts and differences, each one pass over memory both ways."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.op import case
+from ..core.types import Shape, Value, shape_of
+from .declare import linear, shift
+from .index import place
+
+roll = linear(
+    "roll",
+    lambda x, *, shifts, axes: np.roll(x, shifts, axes),
+    transpose=lambda g, x, *, shifts, axes: roll(g, shifts=tuple(-s for s in shifts), axes=axes),
+    batch=lambda flags, x, *, shifts, axes: roll(x, shifts=shifts, axes=shift(axes)),
+    cases=[case((5,), shifts=(2,), axes=(0,)), case((2, 3), shifts=(1, -4), axes=(0, 1)), case((0,), shifts=(1,), axes=(0,))],
+)
+
+
+def _between_zeros(g: Value, axis: int) -> Value:
+    shape: Shape = shape_of(g)
+    n = shape[axis]
+    spec = (slice(None),) * axis + (slice(1, n + 1),)
+    return place(g, spec=spec, shape=(*shape[:axis], n + 2, *shape[axis + 1 :]))
+
+
+difference = linear(
+    "difference",
+    lambda x, *, axis: np.subtract(x[(slice(None),) * axis + (slice(1, None),)], x[(slice(None),) * axis + (slice(0, -1),)]),
+    # The cotangent of x_i is g_{i-1} - g_i, with nothing beyond the ends.
+    transpose=lambda g, x, *, axis: -difference(_between_zeros(g, axis), axis=axis),
+    batch=lambda flags, x, *, axis: difference(x, axis=axis + 1),
+    cases=[case((4,), axis=0), case((2, 3), axis=1), case((3, 2), axis=0), case((1,), axis=0)],
+    doc="x[i + 1] - x[i] along an axis of at least one element.",
+)

@@ -1,0 +1,1 @@
+from ..ops import matrix_functions
