@@ -43,7 +43,7 @@ def transpose(linear: Function, types: Sequence[Type], cotangents: Sequence[Valu
     return [zeros_of(t) if g is None else g for g, t in zip(pulled, types, strict=True)]
 
 
-class _Call:
+class Call:
     """One call of a custom function: the function and its rule on flat lists of leaves.
 
     f       leaves ↦ results
@@ -173,7 +173,7 @@ class _Call:
                 cotangents = self.pull(restored, enter(inner, gs, [True] * len(gs)))
                 return [None if c is None else _collect(inner, c, flag) for c, flag in zip(cotangents, flags, strict=True)]
 
-        lowered = _Call(self.name, f, push if self.push else None, forward if self.forward else None, pull if self.pull else None)
+        lowered = Call(self.name, f, push if self.push else None, forward if self.forward else None, pull if self.pull else None)
         return [Traced(batch, y, None) for y in lowered(values)]
 
 
@@ -288,7 +288,7 @@ class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
             ys = self.results(result[0], found)
             return ys, flatten_like(found["out"], result[1], "the tangent of the result")
 
-        call = _Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), push, None, None)
+        call = Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), push, None, None)
         results = call(leaves)
         return found["out"].unflatten(results)
 
@@ -335,7 +335,7 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
             cotangents = bwd(*fixed, residuals.content, found["out"].unflatten(gs))
             return self.checked(cotangents, structure, residuals.static.value)
 
-        call = _Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), None, forward, pull)
+        call = Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), None, forward, pull)
         results = call(leaves)
         return found["out"].unflatten(results)
 
@@ -417,5 +417,5 @@ class _Checkpoint(_Custom):
         top = max((x.by for x in map(settled, leaves) if isinstance(x, Traced)), key=lambda t: t.level, default=FRESH)
         if not isinstance(top, Tape):
             return self.f(*args, **kwargs)
-        results = _Call(name_of(self.f), f, None, lambda values: (f(values), list(values)), pull)(leaves)
+        results = Call(name_of(self.f), f, None, lambda values: (f(values), list(values)), pull)(leaves)
         return found["out"].unflatten(results)

@@ -24,7 +24,7 @@ from .core.errors import AdjointError, UnsupportedError
 from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque
 from .core.types import Type, Value, ndim_of, shape_of
 from .ops.broadcast import align_all, fit, settle, zeros_of
-from .ops.elementwise import chain
+from .ops.elementwise import absorb, chain
 
 DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value, its type only
 
@@ -190,7 +190,7 @@ def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], para
             if t is not None and partial.number != 0:
                 if partial.missing:
                     raise _no_partial(op, i)
-                term = _times(t, partial, values, params)
+                term = _times(t, partial, values, params, absorb)
                 total = term if total is None else total + term
         return None if total is None else settle(total, y)
     if isinstance(op, Multilinear):
@@ -227,10 +227,10 @@ def _total(terms: Sequence[Value]) -> Value:
     return result
 
 
-def _times(g: Value, partial: Partial, values: Sequence[Value], params: dict[str, Any]) -> Value:
+def _times(g: Value, partial: Partial, values: Sequence[Value], params: dict[str, Any], product: Callable[..., Any]) -> Value:
     number = partial.number
     if number is None:
-        return chain(g, partial.function(*values, **params))
+        return product(g, partial.function(*values, **params))
     return g if number == 1 else -g if number == -1 else g * number
 
 
@@ -248,12 +248,14 @@ class Plan(NamedTuple):
     pull    (g, saved, types, params) ↦ the cotangents of the differentiated arguments, in order
     quick   the same for plain arrays, with ordinary products: a zero cotangent times an infinite partial is nan
             there, so whoever calls it looks for nan afterwards; the very same function where no product is taken
+    into    (total, g, *xs, **params): adds the cotangent of the only argument to an array in place
     """
 
     wanted: tuple[int, ...]
     keep: tuple[int, ...]
     pull: Pull
     quick: Pull
+    into: Callable[..., None] | None = None
 
 
 def plan(op: Op, count: int, mask: int) -> Plan:
@@ -283,10 +285,11 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
         if partial.missing:
             raise _no_partial(op, i)
     keep = tuple(map(int, np.any([p.needs for p in partials], axis=0)))
+    product = absorb if op.choice else chain
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         return [
-            None if partial.number == 0 else fit(_times(g, partial, saved, params), t)
+            None if partial.number == 0 else fit(_times(g, partial, saved, params, product), t)
             for partial, t in zip(partials, types, strict=True)
         ]
 
@@ -312,7 +315,8 @@ def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
         lines.append(f"c{i} = {product}")
         if partial.number != 0:
             lines.append(f"t = types[{i}]")
-            lines.append(f"if c{i}.shape != t.shape or c{i}.dtype is not t.dtype: c{i} = fit(c{i}, t)")
+            shapes = f"c{i}.shape != t.shape or " if op.arity > 1 else ""  # a single argument has the shape of the result
+            lines.append(f"if {shapes}c{i}.dtype is not t.dtype: c{i} = fit(c{i}, t)")
     results = ", ".join(f"c{i}" for i in range(len(partials)))
     return define("pull", ["g", "saved", "types", "params"], [*lines, f"return ({results},)"], scope)
 
@@ -357,7 +361,7 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
             result.append(fit(rule(g, *operands, **params), t))  # type: ignore[misc]
         return result
 
-    return Plan(tuple(wanted), tuple(keep), pull, pull)
+    return Plan(tuple(wanted), tuple(keep), pull, pull, op.into)
 
 
 def _together_plan(op: Linear, count: int, wanted: list[int]) -> Plan:

@@ -120,7 +120,7 @@ class _Recorded(Pass):
     """A backward pass that is itself recorded: what a node saved becomes part of the graph again."""
 
     def pull(self, node: Node, g: Value, saved: Any) -> Any:
-        return node.plan.pull(g, saved, node.parents, node.params)  # type: ignore[union-attr]
+        return node.plan.pull(g, saved, node.parents, node.params), False  # type: ignore[union-attr]
 
     def saved_of(self, node: Node) -> Any:
         plan = node.plan
@@ -156,7 +156,7 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
     with np.errstate(all="ignore"):
         work.run([(y.aux, gradient)])
     results = Results(gradient)
-    for node, g in work.leaves:
+    for node, g in work.leaves.values():
         if isinstance(node, Leaf):
             g = g if isinstance(g, Traced) else results.own(g)
             node.grad = g if node.grad is None else node.grad + g

@@ -83,10 +83,13 @@ class Elementwise(Op):
 
     kind = "elementwise"
 
-    def __init__(self, name: str, impl: Callable[..., Any], partials: Any, arity: int, **options: Any) -> None:
+    def __init__(
+        self, name: str, impl: Callable[..., Any], partials: Any, arity: int, *, choice: bool = False, **options: Any
+    ) -> None:
         super().__init__(name, impl, **options)
         self.partials = partials
         self.arity = arity
+        self.choice = choice  # picks one of its arguments: a partial of 0 means that it was not picked
         self.run: Callable[..., Any] = functools.partial(bind, self)  # may be replaced by something quicker
 
     def __call__(self, *args: Any, **params: Any) -> Any:

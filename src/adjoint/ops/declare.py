@@ -26,6 +26,7 @@ def elementwise(
     domain: Any = (-2.0, 2.0),
     cases: Iterable[Case] = (),
     complex_domain: bool = False,
+    choice: bool = False,
     doc: str = "",
 ) -> Elementwise:
     """An op applied per element with broadcasting. `partials(y, *xs)` returns ∂y/∂x for every argument.
@@ -35,8 +36,9 @@ def elementwise(
     rule = partials[0] if isinstance(partials, tuple) else partials
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     arity = sum(p.kind in positional for p in inspect.signature(rule).parameters.values()) - 1
+    doc = doc or impl.__doc__ or ""
     op = Elementwise(
-        name, impl, partials, arity, domain=domain, cases=cases, complex_domain=complex_domain, doc=doc or impl.__doc__ or ""
+        name, impl, partials, arity, choice=choice, domain=domain, cases=cases, complex_domain=complex_domain, doc=doc
     )
     register(op)
     return op

@@ -38,7 +38,7 @@ def _product_zero_wins(g: Any, p: Any) -> Any:
 def _product_either_zero_wins(a: Any, b: Any) -> Any:
     """a·b, and exactly 0 wherever either is exactly 0."""
     r = a * b
-    return np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), r.dtype), r)[()]
+    return r if is_finite(r) else np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), r.dtype), r)[()]
 
 
 def chain(g: Value, p: Value) -> Value:
@@ -48,11 +48,21 @@ def chain(g: Value, p: Value) -> Value:
     return _product_zero_wins(g, p)
 
 
+def absorb(a: Value, b: Value) -> Value:
+    """The product in which either exact zero wins: for a choice, and for a tangent, which a zero partial ends.
+
+    What forward mode multiplies last, reverse mode multiplies first: with this product both end at the same zeros.
+    """
+    if isinstance(a, Traced) or isinstance(b, Traced):
+        return bind(absorb_op, a, b)
+    return _product_either_zero_wins(a, b)
+
+
 # Linear in each factor. In the derivative by p the zero of g still wins, whatever arrives: so either zero does.
 chain_op = multilinear(
     "chain",
     _product_zero_wins,
-    transpose=(lambda h, g, p: chain(h, p), lambda h, g, p: absorb_op(h, g)),
+    transpose=(lambda h, g, p: absorb_op(h, p), lambda h, g, p: absorb_op(h, g)),
     batch=lambda flags, *args: chain_op(*align_all(flags, args)),
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
 )
@@ -119,8 +129,14 @@ log2 = elementwise("log2", np.log2, partials=lambda y, x: (1 / (x * math.log(2))
 log10 = elementwise("log10", np.log10, partials=lambda y, x: (1 / (x * math.log(10)),), domain=(0.2, 3), complex_domain=True)
 log1p = elementwise("log1p", np.log1p, partials=lambda y, x: (1 / (1 + x),), domain=(-0.5, 2), complex_domain=True)
 
+
+def _expit(x: Any) -> Any:
+    with np.errstate(over="ignore"):  # exp(-x) is inf where the result is 0
+        return 1 / (1 + np.exp(-x))
+
+
 # 1 / (1 + exp(-x)), exact in the tails.
-expit = elementwise("expit", lambda x: np.exp(-np.logaddexp(0, -x)), partials=lambda y, x: (y * expit(-x),))
+expit = elementwise("expit", _expit, partials=lambda y, x: (y * expit(-x),))
 
 # The weights of log-sum-exp; two infinite arguments share equally.
 logaddexp = elementwise("logaddexp", np.logaddexp, partials=lambda y, a, b: (share(a, b), share(b, a)))
@@ -181,11 +197,12 @@ def _sinc_slope_near_0(x: Value) -> Value:
 
 
 # -- choices ----------------------------------------------------------------------------------------------------
+# What is not chosen gets exactly zero, even of an infinite cotangent: sqrt(maximum(x, 0)) at -1.
 
-maximum = elementwise("maximum", np.maximum, partials=lambda y, a, b: (wins(a, b), wins(b, a)))
-minimum = elementwise("minimum", np.minimum, partials=lambda y, a, b: (wins(b, a), wins(a, b)))
-fmax = elementwise("fmax", np.fmax, partials=lambda y, a, b: (fwins(a, b, a, b), fwins(b, a, b, a)))
-fmin = elementwise("fmin", np.fmin, partials=lambda y, a, b: (fwins(b, a, a, b), fwins(a, b, b, a)))
+maximum = elementwise("maximum", np.maximum, partials=lambda y, a, b: (wins(a, b), wins(b, a)), choice=True)
+minimum = elementwise("minimum", np.minimum, partials=lambda y, a, b: (wins(b, a), wins(a, b)), choice=True)
+fmax = elementwise("fmax", np.fmax, partials=lambda y, a, b: (fwins(a, b, a, b), fwins(b, a, b, a)), choice=True)
+fmin = elementwise("fmin", np.fmin, partials=lambda y, a, b: (fwins(b, a, a, b), fwins(a, b, b, a)), choice=True)
 
 
 def wins(a: Value, b: Value) -> Value:

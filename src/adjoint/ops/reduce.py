@@ -10,7 +10,7 @@ from ..core.op import case
 from ..core.types import Shape, Value, ndim_of, shape_of
 from .broadcast import spread, sum_
 from .declare import constant, linear, opaque, shift
-from .elementwise import chain, equal, isnan, logical_or
+from .elementwise import absorb, chain, equal, isnan, logical_or
 from .index import getitem
 from .shape import concatenate, flip
 
@@ -23,10 +23,10 @@ def _tie_weights(x: Value, y: Value, axis: Shape, keepdims: bool) -> Value:
 
 def _extremum(name: str, impl: Any) -> Any:
     def jvp(ts: Any, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
-        return sum_(chain(ts[0], _tie_weights(x, y, axis, keepdims)), axis=axis, keepdims=keepdims)
+        return sum_(absorb(ts[0], _tie_weights(x, y, axis, keepdims)), axis=axis, keepdims=keepdims)
 
     def vjp(g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
-        return (chain(spread(g, shape_of(x), axis, keepdims), _tie_weights(x, y, axis, keepdims)),)
+        return (absorb(spread(g, shape_of(x), axis, keepdims), _tie_weights(x, y, axis, keepdims)),)
 
     op = opaque(
         name,

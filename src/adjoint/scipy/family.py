@@ -7,7 +7,6 @@ With no traced argument SciPy's own method runs.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -55,10 +54,7 @@ class Family:
         self.inside = inside  # a point of the support, for elements outside of it to be computed at
         self.valid = valid
         self.formulas = {"logpdf": logpdf, "cdf": cdf, "sf": sf, "logcdf": logcdf, "logsf": logsf, "ppf": ppf, "isf": isf}
-        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        names = [inspect.Parameter(n, positional) for n in ("x", *self.shapes)]
-        scale = [] if self.discrete else [inspect.Parameter("scale", positional, default=1)]
-        self.signature = inspect.Signature([*names, inspect.Parameter("loc", positional, default=0), *scale])
+        self.names = ["x", *self.shapes, "loc", *(() if self.discrete else ("scale",))]
 
     def __repr__(self) -> str:
         return f"<adjoint.scipy.stats.{self.name}>"
@@ -94,13 +90,23 @@ class Family:
         if not any(map(holds_traced, (*args, *kwargs.values()))):
             return getattr(self.scipy, method)(*args, **kwargs)
         first = "q" if method in ("ppf", "isf") else "k" if self.discrete else "x"
-        if first in kwargs:
-            kwargs = {"x" if n == first else n: v for n, v in kwargs.items()}
-        bound = self.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        x, *shapes, loc, scale = (lift(v) for v in (*bound.args, 1)[: len(self.shapes) + 3])
+        x, *shapes, loc, scale = (_double(lift(v)) for v in self._arguments(method, first, args, kwargs))
         with np.errstate(all="ignore"):
-            return self._evaluate(method, _double(x), [_double(s) for s in shapes], _double(loc), _double(scale))
+            return self._evaluate(method, x, shapes, loc, scale)
+
+    def _arguments(self, method: str, first: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The argument, the shapes, loc and scale, given by position or by name."""
+        given = dict(zip(self.names, args, strict=False))
+        named = {"x" if name == first else name: value for name, value in kwargs.items()}
+        if len(args) > len(self.names) or not named.keys() <= set(self.names) or named.keys() & given.keys():
+            raise TypeError(
+                f"{self.name}.{method} takes {first}, {', '.join(self.names[1:])}; got {len(args)} and {sorted(kwargs)}"
+            )
+        values = {"loc": 0, "scale": 1, **given, **named}
+        missing = [first if name == "x" else name for name in self.names if name not in values]
+        if missing:
+            raise TypeError(f"{self.name}.{method} is missing its argument {missing[0]!r}")
+        return [values[name] for name in ("x", *self.shapes, "loc", "scale")]
 
     def _evaluate(self, method: str, x: Value, shapes: list[Value], loc: Value, scale: Value) -> Value:
         fine = _both(greater(scale, 0), self.valid(*shapes) if self.valid else True)
@@ -108,13 +114,21 @@ class Family:
             return self._quantile(method, x, shapes, loc, scale, fine)
         y = (x - loc) / scale
         low, high = self.support(*shapes)
+        if high is np.inf and low == -np.inf:  # the formulas hold everywhere, and keep nan
+            return _replace(fine, self._everywhere(method, y, shapes, scale), np.nan)
         if method in ("pdf", "logpdf"):
             within = _both(greater_equal(y, low), less_equal(y, high))
-            density = _replace(within, self.formulas["logpdf"](_replace(within, y, self.inside), *shapes) - log(scale), -np.inf)  # type: ignore[misc]
+            density = _replace(within, self._formula("logpdf", _replace(within, y, self.inside), shapes) - log(scale), -np.inf)
             result = exp(density) if method == "pdf" else density
         else:
             result = self._tail(method, y, shapes, low, high)
         return _replace(_both(fine, logical_not(isnan(y))), result, np.nan)
+
+    def _everywhere(self, method: str, y: Value, shapes: list[Value], scale: Value) -> Value:
+        if method not in ("pdf", "logpdf"):
+            return self._formula(method, y, shapes)
+        density = self._formula("logpdf", y, shapes) - log(scale)
+        return exp(density) if method == "pdf" else density
 
     def _tail(self, method: str, y: Value, shapes: list[Value], low: Any, high: Any) -> Value:
         """A distribution function: its value is known where the support ends."""

@@ -1,1 +1,509 @@
-from ..ops import matrix_functions
+"""scipy.linalg, differentiable: systems, factorisations and functions of matrices, as numpy.linalg's where they agree.
+
+`overwrite_*` and `check_finite` are taken and make no difference. What a factorisation leaves open (the phase of a
+vector, the order of equal pivots) is as in SciPy; take derivatives of functions that do not depend on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg as _scipy
+
+from ..core.errors import UnsupportedError
+from ..core.types import Value, dtype_of, ndim_of, shape_of
+from ..numpy import linalg as numpy_linalg
+from ..numpy.dropin import drop_in
+from ..numpy.table import FUNCTIONS, REFUSED, lift, refuse
+from ..ops import broadcast as shapes
+from ..ops import decompose, determinant, matrix
+from ..ops import matrix_functions as functions
+from ..ops import solve as systems
+from ..ops.linalg import column, row, swap
+from ..ops.shape import concatenate
+from .guard import guarded
+from .structured import block_diag as _block_diag
+from .structured import circulant as _circulant
+from .structured import companion as _companion
+from .structured import convolution_matrix as _convolution_matrix
+from .structured import hankel as _hankel
+from .structured import khatri_rao as _khatri_rao
+from .structured import leslie as _leslie
+from .structured import toeplitz as _toeplitz
+
+LinAlgError = _scipy.LinAlgError
+
+
+def _square(a: Any) -> Value:
+    a = lift(a)
+    if ndim_of(a) < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
+        raise ValueError(f"expected a square matrix, got an array of shape {shape_of(a)}")
+    return a
+
+
+def _as_columns(f: Any, b: Any) -> Value:
+    """Run f on b as a matrix; a vector is one column."""
+    b = lift(b)
+    if ndim_of(b) != 1:
+        return f(b)
+    y = f(column(b))
+    return shapes.reshape(y, shape=shape_of(y)[:-1])
+
+
+# -- systems ------------------------------------------------------------------------------------------------------
+
+
+@drop_in(_scipy.solve)
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: str | None = None,
+    transposed: bool = False,
+) -> Value:
+    a = _square(a)
+    kind = {None: "gen", "general": "gen", "symmetric": "sym", "hermitian": "her", "positive definite": "pos"}.get(
+        assume_a, assume_a
+    )
+    if kind in ("lower triangular", "upper triangular"):
+        return solve_triangular(a, b, int(transposed), kind.startswith("lower"))
+    if kind in ("her", "pos"):
+        a = matrix.hermitian(a, lower=lower)
+    elif kind == "sym":
+        half = functions.upper(swap(a) if lower else a)
+        a = half + swap(half) - matrix.as_diagonal(matrix.diagonal_of(a))
+    elif kind not in ("gen", "diagonal", "tridiagonal", "banded"):
+        raise ValueError(f"{assume_a} is not a recognized matrix structure")
+    return _as_columns(lambda b: systems.solve(swap(a) if transposed else a, b), b)
+
+
+@drop_in(_scipy.solve_triangular)
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: Any = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Value:
+    a = _square(a)
+    mode = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
+    if unit_diagonal:
+        n = shape_of(a)[-1]
+        a = matrix.triangle(n, bool(lower), a, diagonal=0.0) * a + np.eye(n, dtype=dtype_of(a))
+    if mode == 2:
+        a = matrix.conjugate(a)
+    return _as_columns(lambda b: systems.triangular_solve(a, b, lower=bool(lower), transposed=bool(mode)), b)
+
+
+@drop_in(_scipy.inv)
+def inv(
+    a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
+) -> Value:
+    a = _square(a)
+    if assume_a not in (None, "gen", "general"):
+        return solve(a, np.eye(shape_of(a)[-1], dtype=dtype_of(a)), lower, assume_a=assume_a)
+    return systems.inv(a, strict=True)
+
+
+@drop_in(_scipy.det)
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
+    return determinant.det(_square(a))
+
+
+@drop_in(_scipy.pinv)
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Value:
+    if atol or return_rank:
+        raise UnsupportedError("scipy.linalg.pinv with atol= or return_rank= is not supported on traced values; use rtol=")
+    a = lift(a)
+    return numpy_linalg.pinv(a, rtol=max(shape_of(a)[-2:]) * float(np.finfo(dtype_of(a)).eps) if rtol is None else rtol)
+
+
+@drop_in(_scipy.lstsq)
+def lstsq(
+    a: Any,
+    b: Any,
+    cond: Any = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> Any:
+    a = lift(a)
+    x, residuals, rank, s = numpy_linalg.lstsq(a, b, float(np.finfo(dtype_of(a)).eps) if cond is None else cond)
+    if shape_of(residuals) == (1,) and ndim_of(lift(b)) == 1:
+        residuals = shapes.reshape(residuals, shape=())
+    return x, residuals, rank, s
+
+
+@drop_in(_scipy.solve_sylvester)
+def solve_sylvester(a: Any, b: Any, q: Any) -> Value:
+    return functions.sylvester(_square(a), _square(b), lift(q))
+
+
+@drop_in(_scipy.solve_continuous_lyapunov)
+def solve_continuous_lyapunov(a: Any, q: Any) -> Value:
+    a = _square(a)
+    return functions.sylvester(a, matrix.dagger(a), _square(q))
+
+
+solve_lyapunov = solve_continuous_lyapunov
+
+
+@drop_in(_scipy.solve_discrete_lyapunov)
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Value:
+    """x with a x aᴴ − x + q = 0, by the bilinear transform unless the matrix is small."""
+    a, q = _square(a), _square(q)
+    n = shape_of(a)[-1]
+    if method not in (None, "direct", "bilinear"):
+        raise ValueError(f"Unknown solver {method}")
+    if method == "direct" or (method is None and n < 10):
+        left = np.eye(n * n) - np.kron(a, matrix.conjugate(a))
+        return shapes.reshape(systems.solve(left, shapes.reshape(q, shape=(n * n, 1))), shape=(n, n))
+    eye = np.eye(n)
+    b = matrix.dagger(a)
+    inverse = systems.inv(b + eye, strict=True)
+    c = 2 * systems.solve(a + eye, q) @ inverse
+    transformed = matrix.dagger((b - eye) @ inverse)
+    return functions.sylvester(transformed, matrix.dagger(transformed), -c)
+
+
+# -- factorisations -----------------------------------------------------------------------------------------------
+
+
+@drop_in(_scipy.cholesky)
+def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Value:
+    a = _square(a)
+    return decompose.cholesky(a) if lower else matrix.dagger(decompose.cholesky(matrix.dagger(a)))
+
+
+@drop_in(_scipy.cho_factor)
+def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Value, bool]:
+    """The factor for `cho_solve`. The other triangle, which SciPy leaves undefined, is zero."""
+    return cholesky(a, lower), bool(lower)
+
+
+@drop_in(_scipy.cho_solve)
+def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Value:
+    factor, lower = c_and_lower
+    factor = _square(factor)
+    low = factor if lower else matrix.dagger(factor)
+
+    def run(b: Value) -> Value:
+        half = systems.triangular_solve(low, b, lower=True, transposed=False)
+        return systems.triangular_solve(matrix.conjugate(low), half, lower=True, transposed=True)
+
+    return _as_columns(run, b)
+
+
+@drop_in(_scipy.lu_factor)
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Value, Value]:
+    packed, pivots = functions.lu(_square(a))
+    return packed, pivots
+
+
+@drop_in(_scipy.lu_solve)
+def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Value:
+    packed, pivots = lu_and_piv
+    packed, order = lift(packed), functions.permutation(lift(pivots))
+    if trans == 2:
+        packed = matrix.conjugate(packed)
+    low = functions.unit_lower(packed)
+
+    def run(b: Value) -> Value:
+        if not trans:
+            half = systems.triangular_solve(low, functions.permute_rows(b, order), lower=True, transposed=False)
+            return systems.triangular_solve(packed, half, lower=False, transposed=False)
+        half = systems.triangular_solve(packed, b, lower=False, transposed=True)
+        x = systems.triangular_solve(low, half, lower=True, transposed=True)
+        return functions.permute_rows(x, functions.inverse_order(order))
+
+    return _as_columns(run, b)
+
+
+@drop_in(_scipy.lu)
+def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False) -> Any:
+    a = lift(a)
+    m, n = shape_of(a)[-2:]
+    if m != n:
+        raise UnsupportedError("scipy.linalg.lu of a traced matrix that is not square has no rule; use qr")
+    packed, pivots = functions.lu(a)
+    order = functions.permutation(pivots)
+    low, up = functions.unit_lower(packed), functions.upper(packed)
+    inverse = functions.inverse_order(order)
+    if permute_l:
+        return functions.permute_rows(low, inverse), up
+    return (inverse if p_indices else 1.0 * np.equal(column(inverse), np.arange(n))), low, up
+
+
+@drop_in(_scipy.qr)
+def qr(
+    a: Any,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    if pivoting or mode == "raw":
+        raise UnsupportedError("scipy.linalg.qr with pivoting=True or mode='raw' has no rule; use mode='economic' or 'full'")
+    a = lift(a)
+    if mode == "r":
+        m, n = shape_of(a)[-2:]
+        r = numpy_linalg.qr(a, "r")
+        rest = m - shape_of(r)[-2]
+        zeros = np.zeros((*shape_of(r)[:-2], rest, n), dtype_of(r))
+        return (concatenate(r, zeros, axis=ndim_of(r) - 2) if rest else r,)
+    return tuple(numpy_linalg.qr(a, {"full": "complete", "economic": "reduced"}.get(mode, mode)))
+
+
+@drop_in(_scipy.svd)
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    result = numpy_linalg.svd(a, full_matrices, compute_uv)
+    return tuple(result) if compute_uv else result
+
+
+@drop_in(_scipy.svdvals)
+def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
+    return numpy_linalg.svd(a, compute_uv=False)
+
+
+@drop_in(_scipy.eigh)
+def eigh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: Any = None,
+    subset_by_value: Any = None,
+    driver: str | None = None,
+) -> Any:
+    if type != 1 or subset_by_value is not None:
+        raise UnsupportedError("scipy.linalg.eigh with type= other than 1 or subset_by_value= is not supported on traced values")
+    a = _square(a)
+    if b is None:
+        w, v = decompose.eigh(a, lower=bool(lower))
+    else:
+        # a v = b v w with b = l lᴴ becomes an ordinary problem for lᴴ v.
+        b = _square(b)
+        low = decompose.cholesky(b if lower else matrix.dagger(b))
+        half = systems.triangular_solve(low, matrix.hermitian(a, lower=bool(lower)), lower=True, transposed=False)
+        inner = matrix.dagger(systems.triangular_solve(low, matrix.dagger(half), lower=True, transposed=False))
+        w, u = decompose.eigh(0.5 * (inner + matrix.dagger(inner)), lower=True)
+        v = systems.triangular_solve(matrix.conjugate(low), u, lower=True, transposed=True)
+    if subset_by_index is not None:
+        first, last = subset_by_index
+        w, v = w[..., first : last + 1], v[..., first : last + 1]
+    return w if eigvals_only else (w, v)
+
+
+@drop_in(_scipy.eigvalsh)
+def eigvalsh(a: Any, b: Any = None, **options: Any) -> Value:
+    return eigh(a, b, eigvals_only=True, **options)
+
+
+@drop_in(_scipy.eig)
+def eig(
+    a: Any,
+    b: Any = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
+    if b is not None or left or homogeneous_eigvals:
+        raise UnsupportedError("scipy.linalg.eig with b=, left= or homogeneous_eigvals= is not supported on traced values")
+    w, v = decompose.eig(_square(a))
+    return (w, v) if right else w
+
+
+@drop_in(_scipy.eigvals)
+def eigvals(
+    a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False
+) -> Value:
+    return eig(a if b is None else solve(b, a), right=False, homogeneous_eigvals=homogeneous_eigvals)
+
+
+@drop_in(_scipy.polar)
+def polar(a: Any, side: str = "right") -> tuple[Value, Value]:
+    if side not in ("right", "left"):
+        raise ValueError("`side` must be either 'right' or 'left'")
+    w, s, vh = numpy_linalg.svd(a, full_matrices=False)
+    p = (matrix.dagger(vh) * row(s)) @ vh if side == "right" else (w * row(s)) @ matrix.dagger(w)
+    return w @ vh, p
+
+
+@drop_in(_scipy.norm)
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Value:
+    return numpy_linalg.norm(lift(a), ord, axis, keepdims)
+
+
+# -- functions of matrices ------------------------------------------------------------------------------------------
+
+
+@drop_in(_scipy.expm)
+def expm(A: Any) -> Value:
+    return functions.expm(_square(A))
+
+
+@drop_in(_scipy.expm_frechet)
+def expm_frechet(A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
+    A, E = _square(A), _square(E)
+    slope = functions.expm_slope(A, E)
+    return (functions.expm(A), slope) if compute_expm else slope
+
+
+@drop_in(_scipy.sqrtm)
+def sqrtm(A: Any) -> Value:
+    return functions.sqrtm(_square(A))
+
+
+@drop_in(_scipy.logm)
+def logm(A: Any) -> Value:
+    return functions.logm(_square(A))
+
+
+@drop_in(_scipy.fractional_matrix_power)
+def fractional_matrix_power(A: Any, t: Any) -> Value:
+    if isinstance(t, int):
+        return numpy_linalg.matrix_power(A, t)
+    return functions.expm(t * functions.logm(_square(A)))
+
+
+def _real_if_real(y: Value, a: Value) -> Value:
+    return y if matrix.is_complex(a) else shapes.real(y)
+
+
+@drop_in(_scipy.cosm)
+def cosm(A: Any) -> Value:
+    A = _square(A)
+    return _real_if_real(functions.expm(1j * A) if not matrix.is_complex(A) else 0.5 * (expm(1j * A) + expm(-1j * A)), A)
+
+
+@drop_in(_scipy.sinm)
+def sinm(A: Any) -> Value:
+    A = _square(A)
+    return -0.5j * (expm(1j * A) - expm(-1j * A)) if matrix.is_complex(A) else shapes.imag(functions.expm(1j * A))
+
+
+@drop_in(_scipy.tanm)
+def tanm(A: Any) -> Value:
+    return systems.solve(cosm(A), sinm(A))
+
+
+@drop_in(_scipy.coshm)
+def coshm(A: Any) -> Value:
+    A = _square(A)
+    return 0.5 * (functions.expm(A) + functions.expm(-A))
+
+
+@drop_in(_scipy.sinhm)
+def sinhm(A: Any) -> Value:
+    A = _square(A)
+    return 0.5 * (functions.expm(A) - functions.expm(-A))
+
+
+@drop_in(_scipy.tanhm)
+def tanhm(A: Any) -> Value:
+    return systems.solve(coshm(A), sinhm(A))
+
+
+# -- matrices from vectors --------------------------------------------------------------------------------------------
+
+block_diag = drop_in(_scipy.block_diag)(_block_diag)
+toeplitz = drop_in(_scipy.toeplitz)(_toeplitz)
+circulant = drop_in(_scipy.circulant)(_circulant)
+hankel = drop_in(_scipy.hankel)(_hankel)
+companion = drop_in(_scipy.companion)(_companion)
+leslie = drop_in(_scipy.leslie)(_leslie)
+convolution_matrix = drop_in(_scipy.convolution_matrix)(_convolution_matrix)
+khatri_rao = drop_in(_scipy.khatri_rao)(_khatri_rao)
+
+
+@drop_in(_scipy.solve_toeplitz)
+def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Value:
+    """Solved as a dense system."""
+    matrix_ = _toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else _toeplitz(c_or_cr)
+    return solve(matrix_, b)
+
+
+@drop_in(_scipy.matmul_toeplitz)
+def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Value:
+    return (_toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else _toeplitz(c_or_cr)) @ lift(x)
+
+
+@drop_in(_scipy.solve_circulant)
+def solve_circulant(
+    c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0
+) -> Value:
+    if singular != "raise" or (caxis, baxis, outaxis) != (-1, 0, 0):
+        raise UnsupportedError("scipy.linalg.solve_circulant takes traced values with its default options only")
+    return solve(_circulant(c), b)
+
+
+# -- where each function stands ---------------------------------------------------------------------------------------
+
+_DENSE = "there is no rule for banded storage; build the matrix and use solve, cholesky or eigh"
+_FORM = "there is no rule for this factorisation; use qr, svd, eigh, eig, lu_factor or cholesky"
+_RICCATI = "there is no rule for Riccati equations yet; solve them with ad.implicit or an iteration written in NumPy"
+_CHOICE = "the basis it returns is arbitrary, and its size may jump; use svd"
+
+_REASONS: dict[str, str] = {
+    name: reason
+    for reason, names in {
+        _DENSE: "solve_banded solveh_banded cholesky_banded cho_solve_banded eig_banded eigvals_banded eigh_tridiagonal "
+        "eigvalsh_tridiagonal",
+        _FORM: "schur rsf2csf cdf2rdf hessenberg qz ordqz ldl rq qr_delete qr_insert qr_multiply qr_update cossin matrix_balance",
+        _RICCATI: "solve_continuous_are solve_discrete_are",
+        _CHOICE: "null_space orth",
+        "there is no rule for it; use expm, logm, sqrtm, or eigh for a symmetric matrix": "funm signm expm_cond pinvh",
+        "there is no rule for it; write it with svd": "subspace_angles orthogonal_procrustes clarkson_woodruff_transform",
+        "there is no rule for it; write it with np.concatenate and indexing": "fiedler fiedler_companion diagsvd",
+    }.items()
+    for name in names.split()
+}
+for _name, _reason in _REASONS.items():
+    if hasattr(_scipy, _name):
+        refuse(_reason, getattr(_scipy, _name))
+
+
+def status(name: str) -> str:
+    """How a function of scipy.linalg stands: "differentiable", "constant" (it takes no real numbers) or "refused".
+
+    >>> status("expm"), status("hilbert"), status("schur")
+    ('differentiable', 'constant', 'refused')
+    """
+    function = getattr(_scipy, name)
+    if not callable(function) or isinstance(function, type):
+        return "constant"
+    if function in REFUSED:
+        return "refused"
+    return "differentiable" if function in FUNCTIONS else "constant"
+
+
+def __getattr__(name: str) -> Any:
+    function = getattr(_scipy, name)
+    return guarded(function, f"scipy.linalg.{name}", _REASONS[name]) if name in _REASONS else function
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_scipy)})

@@ -16,7 +16,7 @@ from ..core.errors import UnsupportedError
 from ..core.op import Constant
 from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
 from ..numpy.dropin import drop_in
-from ..numpy.table import CONSTANT, FUNCTIONS, REFUSED, UFUNCS, holds_traced, implements, lift, piecewise_constant, refuse
+from ..numpy.table import CONSTANT, FUNCTIONS, REFUSED, UFUNCS, implements, lift, piecewise_constant, refuse
 from ..ops import bessel, distribution, elliptic
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
@@ -26,6 +26,7 @@ from ..ops import special as rules
 from ..ops.elementwise import stop_gradient
 from ..ops.hypergeometric import eval_genlaguerre
 from ..ops.lazy import SPECIAL
+from .guard import guarded
 
 _ = (distribution, elliptic)
 
@@ -161,7 +162,7 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Value:
 def multigammaln(a: Any, d: int) -> Value:
     if not np.isscalar(d) or float(d) % 1:  # type: ignore[arg-type]
         raise ValueError("d should be a positive integer (dimension)")
-    a, d = lift(a), int(d)
+    a, d = lift(a), int(d)  # type: ignore[arg-type]
     terms = [gammas.gammaln(a - (j - 1.0) / 2) for j in range(1, d + 1)]
     return sum(terms[1:], terms[0]) + d * (d - 1) * 0.25 * math.log(math.pi)
 
@@ -317,21 +318,11 @@ def status(name: str) -> str:
     return "differentiable" if function in UFUNCS or function in FUNCTIONS else "refused"
 
 
-def _guarded(name: str, function: Any) -> Any:
-    """A Python function of SciPy that says why it takes no traced values."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values())):
-            raise UnsupportedError(f"scipy.special.{name} cannot be differentiated: {_REASONS[name]}")
-        return function(*args, **kwargs)
-
-    call.__name__, call.__doc__ = name, function.__doc__
-    return call
-
-
 def __getattr__(name: str) -> Any:
     function = getattr(_scipy, name)
-    return _guarded(name, function) if name in _REASONS and not isinstance(function, np.ufunc) else function
+    if name in _REASONS and not isinstance(function, np.ufunc):
+        return guarded(function, f"scipy.special.{name}", _REASONS[name])
+    return function
 
 
 def __dir__() -> list[str]:

@@ -196,29 +196,25 @@ def backward(seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple:
 class Pass:
     """One backward pass. A heap keyed by creation order visits every node after all of its consumers.
 
-    Only the frontier is held here, so nodes that nobody else holds are freed as the pass moves on.
+    `live` holds what has arrived but is not handed on yet: node, cotangent, and whether that array is the pass's own, so
+    that more may be added in place. Nodes that nobody else holds are freed as the pass moves on.
     """
 
     def __init__(self, wanted: Sequence[Node], free: bool = False) -> None:
-        self.frontier: dict[int, Node] = {}
-        self.cotangents: dict[int, Any] = {}
-        self.owned: set[int] = set()  # arrays that nobody else sees: they may be added to in place
+        self.live: dict[int, list[Any]] = {}
         self.heap: list[int] = []
-        self.results: dict[int, Any] = {node.serial: None for node in wanted}
-        self.order = [node.serial for node in wanted]
-        self.leaves: list[tuple[Node, Any]] = []  # every leaf that was reached
+        self.wanted = [node.serial for node in wanted]
+        self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
         self.free = free
 
     def run(self, seeds: list[tuple[Node, Value]], trusting: bool = False) -> list[Value | None]:
         """Run the pass, emptying `seeds`. If `trusting`, non-finite products are left for the caller to find."""
-        heap, frontier, cotangents, owned = self.heap, self.frontier, self.cotangents, self.owned
-        pop, push, free = heapq.heappop, heapq.heappush, self.free
+        live, heap, free = self.live, self.heap, self.free
+        pop, push = heapq.heappop, heapq.heappush
         while seeds:
             self.arrive(*seeds.pop())
         while heap:
-            serial = -pop(heap)
-            node = frontier.pop(serial)
-            g = cotangents.pop(serial)
+            node, g, _ = live.pop(-pop(heap))
             step = node.plan
             if step is None:
                 self.reach(node, g)
@@ -228,59 +224,44 @@ class Pass:
                 raise FreedError(
                     "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
                 )
-            parents = node.parents
-            if node.op.into is not None and not isinstance(g, Traced):  # type: ignore[union-attr]
-                self.accumulate(node, g)
+            if step.into is not None and self.accumulate(node, g):
+                pass
             else:
-                parts = step.quick(g, saved, parents, node.params) if trusting else self.pull(node, g, saved)
+                parents = node.parents
+                if trusting:
+                    parts, fresh = step.quick(g, saved, parents, node.params), False
+                else:
+                    parts, fresh = self.pull(node, g, saved)
                 for parent, part in zip(parents, parts):  # noqa: B905 - the innermost loop
                     if part is None:
                         continue
                     key = parent.serial
-                    if key not in cotangents:
-                        cotangents[key] = part
-                        frontier[key] = parent
+                    entry = live.get(key)
+                    if entry is None:
+                        live[key] = [parent, part, fresh and part is not g and type(part) is ndarray and part.base is None]
                         push(heap, -key)
-                    elif key in owned and type(part) is ndarray:
-                        total = cotangents[key]
+                    elif entry[2] and type(part) is ndarray:
+                        total = entry[1]
                         total += part
                     else:
-                        total = cotangents[key] = cotangents[key] + part
-                        if type(total) is ndarray:
-                            owned.add(key)
-                        else:
-                            owned.discard(key)
+                        total = entry[1] = entry[1] + part
+                        entry[2] = type(total) is ndarray
                 del parts
             if free:
                 node.saved = _FREED
-        return [self.results[serial] for serial in self.order]
+        return [self.leaves[serial][1] if serial in self.leaves else None for serial in self.wanted]
 
-    def pull(self, node: Node, g: Value, saved: Any) -> Sequence[Any]:
-        """The cotangents of a node's parents: quickly if everything is plain and turns out finite, else with care."""
+    def pull(self, node: Node, g: Value, saved: Any) -> tuple[Sequence[Any], bool]:
+        """The cotangents of a node's parents, and whether they are products made just now, that nobody else holds.
+
+        Quickly if everything is plain and turns out finite, else with care.
+        """
         step: Plan = node.plan  # type: ignore[assignment]
-        if not node.plain or step.quick is step.pull or isinstance(g, Traced):
-            return step.pull(g, saved, node.parents, node.params)
-        parts = step.quick(g, saved, node.parents, node.params)
-        for parent, part in zip(node.parents, parts, strict=True):
-            if part is None or part is g:
-                continue
-            if not is_finite(part):
-                return step.pull(g, saved, node.parents, node.params)
-            if type(part) is ndarray and part.base is None and parent.serial not in self.cotangents:
-                self.owned.add(parent.serial)  # a product made just now
-        for parent, part in zip(node.parents, parts, strict=True):
-            if part is g and parent.serial not in self.cotangents:  # x - x: what comes first to x is g, which others hold
-                self.owned.discard(parent.serial)
-        return parts
-
-    def reach(self, node: Node, g: Value) -> None:
-        """What ends at a leaf, or at one of several results of a node."""
-        if type(node) is Pick:
-            self.deliver(node, g)
-            return
-        self.leaves.append((node, g))
-        if node.serial in self.results:
-            self.results[node.serial] = g
+        if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
+            parts = step.quick(g, saved, node.parents, node.params)
+            if all(part is g or is_finite(part) for part in parts):
+                return parts, True
+        return step.pull(g, saved, node.parents, node.params), False
 
     def saved_of(self, node: Node) -> Any:
         """What a node saved, as its pull shall see it."""
@@ -288,39 +269,37 @@ class Pass:
 
     def arrive(self, node: Node, g: Value) -> None:
         """Add a cotangent to what has come to a node."""
-        key = node.serial
-        if key in self.cotangents:
-            self.cotangents[key] = self.cotangents[key] + g
-            return
-        self.cotangents[key] = g
-        self.frontier[key] = node
-        heapq.heappush(self.heap, -key)
+        entry = self.live.get(node.serial)
+        if entry is None:
+            self.live[node.serial] = [node, g, False]
+            heapq.heappush(self.heap, -node.serial)
+        else:
+            entry[1:] = [entry[1] + g, False]
 
-    def accumulate(self, node: Node, g: Any) -> None:
-        """Add to an array in place, touching only the elements that the op read."""
-        (parent,) = node.parents
-        key = parent.serial
-        total = self.cotangents.get(key)
-        if isinstance(total, Traced) or any(isinstance(index, Traced) for index in node.saved[2:]):  # type: ignore[index]
-            (part,) = node.plan.pull(g, node.saved, node.parents, node.params)  # type: ignore[union-attr]
-            self.arrive(parent, part)
+    def reach(self, node: Node, g: Value) -> None:
+        """What ends at a leaf, or goes on from one of several results to their node."""
+        if type(node) is not Pick:
+            self.leaves[node.serial] = (node, g)
             return
-        if total is None:
-            total = self.cotangents[key] = np.zeros(parent.shape, parent.dtype)
-            self.frontier[key] = parent
-            heapq.heappush(self.heap, -key)
-        elif key not in self.owned:
-            total = self.cotangents[key] = np.array(total)
-        self.owned.add(key)
-        node.op.into(total, g, *node.saved[2:], **node.params)  # type: ignore[union-attr,misc]
-
-    def deliver(self, node: Pick, g: Value) -> None:
-        """Hand the cotangent of one of several results to their node."""
         (parent,) = node.parents
         assert isinstance(parent, Outputs)
-        key = parent.serial
-        if key not in self.cotangents:
-            self.cotangents[key] = [None] * len(parent.types)
-            self.frontier[key] = parent
-            heapq.heappush(self.heap, -key)
-        self.cotangents[key][node.index] = g
+        if parent.serial not in self.live:
+            self.arrive(parent, [None] * len(parent.types))
+        self.live[parent.serial][1][node.index] = g
+
+    def accumulate(self, node: Node, g: Any) -> bool:
+        """Add to the parent's cotangent in place, touching only the elements that the op read. False if it cannot."""
+        (parent,) = node.parents
+        entry = self.live.get(parent.serial)
+        if isinstance(g, Traced) or any(isinstance(index, Traced) for index in node.saved[2:]):
+            return False
+        if entry is None:
+            self.arrive(parent, np.zeros(parent.shape, parent.dtype))
+            entry = self.live[parent.serial]
+        elif isinstance(entry[1], Traced):
+            return False
+        elif not entry[2]:
+            entry[1] = np.array(entry[1])
+        entry[2] = True
+        node.plan.into(entry[1], g, *node.saved[2:], **node.params)  # type: ignore[union-attr,misc]
+        return True

@@ -1,0 +1,1 @@
+"""Other libraries' names and signatures, on top of adjoint: `adjoint.compat.autograd`."""

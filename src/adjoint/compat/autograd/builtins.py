@@ -1,0 +1,31 @@
+"""Containers and type queries. Containers of traced values are Python's own here, so most of these are too."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from .tracer import stands_for
+
+dict = builtins.dict
+list = builtins.list
+tuple = builtins.tuple
+
+
+def isinstance(x: Any, A: Any) -> bool:
+    """Python's isinstance, which takes a traced value for what it stands for."""
+    return builtins.isinstance(x, A) or builtins.isinstance(stands_for(x), A)
+
+
+class _Type(builtins.type):
+    """`type(x)` of a traced value is that of its value; otherwise this is Python's `type`, also to inherit from."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return builtins.type(stands_for(args[0])) if len(args) == 1 else builtins.type(*args, **kwargs)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return builtins.isinstance(x, builtins.type)
+
+
+class type(builtins.type, metaclass=_Type):  # noqa: N801 - Python's name
+    """Python's type, which takes a traced value for what it stands for."""

@@ -1,0 +1,283 @@
+"""Functions with derivatives of their own: autograd's `primitive`, `defvjp` and `defjvp`.
+
+>>> import numpy
+>>> @primitive
+... def cube(x):
+...     return numpy.power(x, 3)
+>>> defvjp(cube, lambda ans, x: lambda g: g * 3 * x**2)
+>>> cube(2.0)
+np.float64(8.0)
+
+A rule given for one mode serves the other too. Under vmap a primitive is called for each example in turn, since it may
+be any Python code.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import stop_gradient
+from ...arguments import name_of, output_leaf
+from ...core.bind import FRESH, Traced, settled
+from ...core.errors import UnsupportedError
+from ...core.tree import Structure, flatten, flatten_like, map_leaves
+from ...core.types import Value
+from ...custom import Call
+from ...numpy.table import holds_traced
+from ...ops.broadcast import settle
+from ...trace.batch import Batch
+from .tracer import Box
+from .util import subval
+from .vspace import VSpace, vspace
+
+Function = Callable[..., Any]
+
+
+class Primitive:
+    """A function that transforms do not look into. Its rules are entered by `defvjp` and `defjvp`."""
+
+    def __init__(self, fun: Function) -> None:
+        if not callable(fun):
+            raise TypeError(f"primitive expects a function, got {type(fun).__name__}")
+        self.fun = fun
+        self.vjp: Function | None = None  # (argnums, ans, args, kwargs) ↦ (g ↦ cotangents of those arguments)
+        self.jvp: Function | None = None  # (argnums, tangents, ans, args, kwargs) ↦ tangent of the result
+        self.traced = True
+        functools.update_wrapper(self, fun)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten(list(args))
+        leaves = [settled(x) for x in leaves]
+        if not self.traced:
+            leaves, kwargs = stop_gradient(leaves), stop_gradient(kwargs)
+        top = max((x.by for x in leaves if isinstance(x, Traced)), key=lambda trace: trace.level, default=FRESH)
+        if top is FRESH:
+            return self.fun(*structure.unflatten(leaves), **kwargs)
+        if any(map(holds_traced, kwargs.values())):
+            raise UnsupportedError(
+                f"a keyword argument of the primitive {name_of(self.fun)} is traced; its rules are for positional arguments, "
+                "so pass it by position"
+            )
+        if isinstance(top, Batch):
+            return self._one_by_one(top, leaves, structure, kwargs)
+        return _Application(self, top, leaves, structure, kwargs)()
+
+    def _one_by_one(self, batch: Batch, leaves: Sequence[Value], structure: Structure, kwargs: dict[str, Any]) -> Any:
+        """Under vmap: a call for each example."""
+        results = []
+        for k in range(batch.size):
+            example = [x.value[k] if isinstance(x, Traced) and x.by is batch else x for x in leaves]
+            results.append(self(*structure.unflatten(example), **kwargs))
+        if not results:
+            raise UnsupportedError(f"the primitive {name_of(self.fun)} cannot be batched over no examples")
+        return map_leaves(lambda *parts: Traced(batch, np.stack(parts), None), *results)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<primitive {name_of(self.fun)}>"
+
+    def __reduce__(self) -> str:
+        return self.fun.__qualname__  # found by name, as a function is
+
+
+class _Application:
+    """One call of a primitive on values of one trace."""
+
+    def __init__(
+        self, primitive: Primitive, top: Any, leaves: Sequence[Value], structure: Structure, kwargs: dict[str, Any]
+    ) -> None:
+        self.primitive, self.leaves, self.structure, self.kwargs = primitive, leaves, structure, kwargs
+        self.result: Structure | None = None
+        ends = list(itertools.accumulate([child.count for _, child in structure.children], initial=0))
+        self.places = [slice(a, b) for a, b in itertools.pairwise(ends)]
+        owned = [isinstance(x, Traced) and x.by is top for x in leaves]
+        self.argnums = tuple(i for i, place in enumerate(self.places) if any(owned[place]))
+
+    def __call__(self) -> Any:
+        primitive = self.primitive
+        if primitive.vjp is None and primitive.jvp is None:
+            raise _no_rule(primitive, "derivative", self.argnums)
+        push = self.push if primitive.jvp is not None else None
+        forward, pull = (self.forward, self.pull) if primitive.vjp is not None else (None, None)
+        results = Call(name_of(primitive.fun), self.run, push, forward, pull)(self.leaves)
+        assert self.result is not None
+        return self.result.unflatten(results)
+
+    def apply(self, leaves: Sequence[Value]) -> tuple[list[Any], Any, list[Value]]:
+        """Arguments, result, and leaves of the result, one level down."""
+        args = self.structure.unflatten(leaves)
+        ans = self.primitive(*args, **self.kwargs)
+        if ans is None:
+            output_leaf(None, self.primitive.fun, "primitive")
+        parts, self.result = flatten(ans)
+        return args, ans, [output_leaf(y, self.primitive.fun, "primitive") for y in parts]
+
+    def run(self, leaves: Sequence[Value]) -> list[Value]:
+        return self.apply(leaves)[2]
+
+    def forward(self, leaves: Sequence[Value]) -> tuple[list[Value], Any]:
+        assert self.primitive.vjp is not None
+        args, ans, results = self.apply(leaves)
+        return results, self.primitive.vjp(self.argnums, ans, tuple(args), self.kwargs)
+
+    def pull(self, vjp: Any, gs: Sequence[Value]) -> list[Value | None]:
+        assert self.result is not None
+        cotangents: list[Value | None] = [None] * len(self.leaves)
+        for i, part in zip(self.argnums, vjp(self.result.unflatten(gs)), strict=True):
+            if part is not None:
+                what = f"the cotangent of argument {i} of {name_of(self.primitive.fun)}"
+                cotangents[self.places[i]] = flatten_like(self.structure.children[i][1], part, what)
+        return cotangents
+
+    def push(self, primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[list[Value], list[Value | None]]:
+        assert self.primitive.jvp is not None
+        args, ans, results = self.apply(primals)
+        assert self.result is not None
+        given = [self.structure.children[i][1].unflatten(tangents[self.places[i]]) for i in self.argnums]
+        pushed = self.primitive.jvp(self.argnums, given, ans, tuple(args), self.kwargs)
+        if pushed is None:
+            return results, [None] * len(results)
+        parts = flatten_like(self.result, pushed, f"the tangent of {name_of(self.primitive.fun)}")
+        return results, [settle(t, y) for t, y in zip(parts, results, strict=True)]
+
+
+def _no_rule(primitive: Primitive, what: str, argnums: Sequence[int]) -> UnsupportedError:
+    names = ", ".join(map(str, argnums))
+    return UnsupportedError(
+        f"{what} of {name_of(primitive.fun)} with respect to argument {names} is not defined; give a rule with "
+        "defvjp or defjvp, or None for an argument without influence"
+    )
+
+
+def primitive(f_raw: Function) -> Primitive:
+    """A function whose derivative is given by `defvjp` or `defjvp`; it may be any Python code."""
+    return Primitive(f_raw)
+
+
+def notrace_primitive(f_raw: Function) -> Primitive:
+    """A function of plain values, whose derivative is zero."""
+    result = Primitive(f_raw)
+    result.traced = False
+    return result
+
+
+class VJPNode:
+    """Stands for reverse mode in `register_notrace`."""
+
+
+class JVPNode:
+    """Stands for forward mode in `register_notrace`."""
+
+
+def register_notrace(trace_type: Any, primitive_fun: Primitive) -> None:
+    """Declare the derivative of a primitive to be zero, in both modes."""
+    _checked(primitive_fun).traced = False
+
+
+def _checked(fun: Any) -> Primitive:
+    if not isinstance(fun, Primitive):
+        raise UnsupportedError(
+            f"rules are for functions made by primitive, but {name_of(fun)} is not one; wrap it first: f = primitive({name_of(fun)})"
+        )
+    return fun
+
+
+# -- rules for reverse mode -------------------------------------------------------------------------------------------
+
+
+def defvjp_argnums(fun: Primitive, vjpmaker: Function) -> None:
+    """vjpmaker(argnums, ans, args, kwargs) returns g ↦ the cotangents of those arguments."""
+    _checked(fun).vjp = vjpmaker
+
+
+def defvjp_argnum(fun: Primitive, vjpmaker: Function) -> None:
+    """vjpmaker(argnum, ans, args, kwargs) returns g ↦ the cotangent of that argument."""
+
+    def vjp_argnums(argnums: Any, *args: Any) -> Function:
+        vjps = [vjpmaker(argnum, *args) for argnum in argnums]
+        return lambda g: [vjp(g) for vjp in vjps]
+
+    defvjp_argnums(fun, vjp_argnums)
+
+
+def defvjp(fun: Primitive, *vjpmakers: Function | None, argnums: Any = None) -> None:
+    """One vjpmaker per argument: vjpmaker(ans, *args, **kwargs) returns g ↦ cotangent. None: no influence."""
+    makers = dict(zip(itertools.count() if argnums is None else argnums, vjpmakers, strict=False))
+
+    def vjp_argnum(argnum: int, ans: Any, args: Any, kwargs: Any) -> Function:
+        if argnum not in makers:
+            raise _no_rule(fun, "the VJP", [argnum])
+        maker = makers[argnum]
+        return (lambda g: None) if maker is None else maker(ans, *args, **kwargs)
+
+    defvjp_argnum(fun, vjp_argnum)
+
+
+# -- rules for forward mode -------------------------------------------------------------------------------------------
+
+
+def defjvp_argnums(fun: Primitive, jvpmaker: Function) -> None:
+    """jvpmaker(argnums, tangents, ans, args, kwargs) returns the tangent of the result."""
+    _checked(fun).jvp = jvpmaker
+
+
+def defjvp_argnum(fun: Primitive, jvpmaker: Function) -> None:
+    """jvpmaker(argnum, tangent, ans, args, kwargs) returns what that argument adds to the tangent of the result."""
+
+    def jvp_argnums(argnums: Any, gs: Any, *args: Any) -> Any:
+        terms = [jvpmaker(argnum, g, *args) for argnum, g in zip(argnums, gs, strict=True)]
+        terms = [term for term in terms if term is not None]
+        return functools.reduce(lambda a, b: map_leaves(lambda x, y: x + y, a, b), terms) if terms else None
+
+    defjvp_argnums(fun, jvp_argnums)
+
+
+def defjvp(fun: Primitive, *jvpfuns: Any, argnums: Any = None) -> None:
+    """One rule per argument: jvpfun(g, ans, *args, **kwargs) returns a tangent.
+
+    None: no influence. 'same': the function is linear in that argument.
+    """
+    rules = dict(zip(itertools.count() if argnums is None else argnums, jvpfuns, strict=False))
+
+    def jvp_argnum(argnum: int, g: Any, ans: Any, args: Any, kwargs: Any) -> Any:
+        if argnum not in rules:
+            raise _no_rule(fun, "the JVP", [argnum])
+        rule = rules[argnum]
+        if rule is None:
+            return None
+        if isinstance(rule, str):
+            return fun(*subval(args, argnum, g), **kwargs)
+        return rule(g, ans, *args, **kwargs)
+
+    defjvp_argnum(fun, jvp_argnum)
+
+
+def def_linear(fun: Primitive) -> None:
+    """Declare a primitive to be linear in each of its arguments."""
+    defjvp_argnum(fun, lambda argnum, g, ans, args, kwargs: fun(*subval(args, argnum, g), **kwargs))
+
+
+__all__ = [
+    "Box",
+    "JVPNode",
+    "VJPNode",
+    "VSpace",
+    "def_linear",
+    "defjvp",
+    "defjvp_argnum",
+    "defjvp_argnums",
+    "defvjp",
+    "defvjp_argnum",
+    "defvjp_argnums",
+    "notrace_primitive",
+    "primitive",
+    "register_notrace",
+    "vspace",
+]

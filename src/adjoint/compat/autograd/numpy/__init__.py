@@ -1,0 +1,38 @@
+"""autograd.numpy: `adjoint.numpy` under that name, with its submodules linalg, fft and random."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as _numpy
+
+from .... import numpy as _face
+from . import numpy_boxes as numpy_boxes
+from . import numpy_vjps as numpy_vjps
+
+linalg = _face.linalg
+fft = _face.fft
+random = _numpy.random
+
+# So that `import adjoint.compat.autograd.numpy.random as npr` finds them.
+for _name in ("linalg", "fft", "random"):
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name]
+
+
+def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Arrays that have D on their diagonals and zeros elsewhere."""
+    if (offset, axis1, axis2) not in ((0, -1, -2), (0, -2, -1)):
+        raise NotImplementedError("make_diagonal is for offset=0, axis1=-1, axis2=-2")
+    return _numpy.expand_dims(D, -1) * _numpy.eye(_numpy.shape(D)[-1])
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_face, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_face)})
+
+
+__all__ = [*_numpy.__all__]

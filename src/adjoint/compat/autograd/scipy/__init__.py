@@ -1,0 +1,1 @@
+"""autograd.scipy: special, linalg, stats, signal and integrate."""

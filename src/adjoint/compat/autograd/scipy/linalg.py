@@ -1,0 +1,15 @@
+"""autograd.scipy.linalg: `adjoint.scipy.linalg` under that name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....scipy import linalg as _face
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_face, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_face)})

@@ -1,0 +1,222 @@
+"""scipy.linalg: values as SciPy gives them, and derivatives, for the argument forms that SciPy documents."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from harness import check
+
+import adjoint as ad
+from adjoint.core.errors import UnsupportedError
+from adjoint.scipy import linalg
+
+A = np.array([[1.6, 0.3, -0.4], [0.1, 1.2, 0.6], [-0.5, 0.2, 1.4]])
+B = np.array([[0.3, -1.0], [0.8, 0.5], [-0.2, 1.1]])
+S = A @ A.T + np.eye(3)
+STACK = np.array([0.7, 1.3]).reshape(2, 1, 1) * A
+
+
+def agree(f, *args, **options):
+    """The traced value is SciPy's, then the derivatives."""
+    plain = f(*args)
+    found = ad.vjp(f, *args)[0]
+    for a, b in zip(
+        found if isinstance(found, tuple | list) else [found], plain if isinstance(plain, tuple | list) else [plain], strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+    check(f, *args, **options)
+
+
+@pytest.mark.parametrize("b", [B, B[:, 0]], ids=["matrix", "vector"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"transposed": True},
+        {"assume_a": "gen"},
+        {"assume_a": "lower triangular"},
+        {"assume_a": "upper triangular"},
+        {"assume_a": "general", "overwrite_a": True, "check_finite": False},
+    ],
+)
+def test_solve(b, options):
+    agree(lambda a, b: linalg.solve(a, b, **options), A, b)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("kind", ["sym", "her", "pos", "positive definite"])
+def test_solve_reads_one_triangle(lower, kind):
+    mask = np.tri(3) if lower else np.tri(3).T
+    value, pull = ad.vjp(lambda a: linalg.solve(a, B, lower=lower, assume_a=kind), mask * S)
+    np.testing.assert_allclose(value, np.linalg.solve(S, B))
+    (g,) = pull(np.ones_like(value))
+    np.testing.assert_array_equal(g * (1 - mask), 0)
+
+
+@pytest.mark.parametrize("trans", [0, 1, "N", "T", "C"])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_solve_triangular(trans, lower, unit):
+    agree(lambda a, b: linalg.solve_triangular(a, b, trans, lower, unit_diagonal=unit), A, B)
+    agree(lambda a, b: linalg.solve_triangular(a, b, trans=trans, lower=lower, unit_diagonal=unit), A, B[:, 1])
+
+
+def test_complex_triangular():
+    a = A + 0.3j * A.T
+    for trans in (0, 1, 2):
+        agree(lambda a, b, trans=trans: linalg.solve_triangular(a, b, trans), a, B + 0.2j * B)
+
+
+def test_inverses_and_determinants():
+    agree(linalg.inv, A)
+    agree(linalg.det, A)
+    agree(linalg.pinv, B)
+    agree(lambda a, b: list(linalg.lstsq(a, b)[:1]), B, A[:, 0])
+    agree(lambda a: linalg.norm(a), A)
+    agree(lambda a: linalg.norm(a, 1), A)
+    agree(lambda a: linalg.norm(a, 2), A)
+    agree(lambda a: linalg.norm(a, "nuc"), A)
+    agree(lambda a: linalg.norm(a, axis=0), A)
+
+
+def test_equations():
+    agree(linalg.solve_sylvester, A, A[:2, :2], B)
+    agree(linalg.solve_continuous_lyapunov, A, S)
+    for method in (None, "direct", "bilinear"):
+        agree(lambda a, q, method=method: linalg.solve_discrete_lyapunov(0.4 * a, q, method), A, S)
+    check(linalg.solve_continuous_lyapunov, A + 0.2j * A.T, S + 0.1j * A, vmap=False)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_cholesky(lower):
+    agree(lambda a: linalg.cholesky(a @ a.T + np.eye(3), lower=lower), A)
+    agree(lambda a, b: linalg.cho_solve(linalg.cho_factor(a @ a.T + np.eye(3), lower), b), A, B)
+    agree(lambda a, b: linalg.cho_solve(linalg.cho_factor(a @ a.T + np.eye(3), lower=lower), b), A, B[:, 0])
+    factor = scipy.linalg.cho_factor(S, lower)
+    agree(lambda b: linalg.cho_solve(factor, b), B)
+    z = A + 0.3j * A.T
+    check(lambda a, b: linalg.cho_solve(linalg.cho_factor(a @ np.conj(a).T + np.eye(3), lower), b), z, B + 0j, vmap=False)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+def test_lu(order):
+    a = A[order]
+    agree(lambda a: linalg.lu_factor(a)[0], a)
+    agree(lambda a: list(linalg.lu(a)[1:]), a)
+    agree(lambda a: list(linalg.lu(a, permute_l=True)), a)
+    for p_indices in (False, True):
+        np.testing.assert_array_equal(
+            ad.vjp(lambda a, p=p_indices: linalg.lu(a, p_indices=p), a)[0][0], scipy.linalg.lu(a, p_indices=p_indices)[0]
+        )
+    for trans in (0, 1, 2):
+        agree(lambda a, b, trans=trans: linalg.lu_solve(linalg.lu_factor(a), b, trans), a, B)
+        agree(lambda a, b, trans=trans: linalg.lu_solve(linalg.lu_factor(a), b, trans=trans), a, B[:, 0])
+
+
+def test_lu_of_a_stack_inside_vmap(rng):
+    stack = rng.standard_normal((4, 3, 3))
+    g = ad.grad(lambda s: np.sum(ad.vmap(lambda a: linalg.lu_factor(a)[0])(s) ** 2))(stack)
+    for a, part in zip(stack, g, strict=True):
+        np.testing.assert_allclose(part, ad.grad(lambda a: np.sum(linalg.lu_factor(a)[0] ** 2))(a), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 2)])
+def test_qr_and_svd(shape):
+    a = A[:, : shape[1]]
+    agree(lambda a: list(linalg.qr(a, mode="economic")), a)
+    agree(lambda a: linalg.qr(a, mode="r")[0], a)
+    agree(lambda a: linalg.svdvals(a), a)
+    agree(lambda a: linalg.svd(a, compute_uv=False), a)
+    agree(lambda a: list(linalg.svd(a, full_matrices=False)), a)
+    agree(lambda a: list(linalg.polar(a)), a)
+    agree(lambda a: list(linalg.polar(a, side="left")), A)
+    with pytest.raises(UnsupportedError):
+        ad.grad(lambda a: linalg.qr(a, pivoting=True)[1].sum())(a)
+
+
+def test_eigenvalues():
+    symmetric = lambda a: a + a.T
+    agree(lambda a: linalg.eigvalsh(symmetric(a)), A)
+    agree(lambda a: linalg.eigh(symmetric(a), eigvals_only=True, subset_by_index=[0, 1]), A)
+    agree(lambda a, b: linalg.eigvalsh(symmetric(a), b @ b.T + np.eye(3)), A, A.T + 0.1)
+    projector = lambda v: v[:, :1] @ v[:, :1].T
+    agree(lambda a: projector(linalg.eigh(symmetric(a))[1]), A)
+    agree(lambda a, b: projector(linalg.eigh(symmetric(a), b @ b.T + np.eye(3))[1]), A, A.T + 0.1)
+    agree(lambda a: np.sort(np.real(linalg.eigvals(a))), np.diag([1.0, 2.0, 3.0]) + 0.1 * A)
+    agree(lambda a: np.real(linalg.eig(a)[0].sum()), np.diag([1.0, 2.0, 3.0]) + 0.1 * A)
+
+
+@pytest.mark.parametrize("name", ["expm", "sqrtm", "logm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"])
+def test_functions_of_matrices(name):
+    f = getattr(linalg, name)
+    agree(lambda a: f(a), 0.6 * A + 0.3 * np.eye(3))
+    check(lambda a: f(a), np.array([[0.8]]))
+
+
+def test_more_of_the_exponential():
+    agree(linalg.expm, STACK)
+    agree(linalg.expm, A + 0.3j * A.T, order=1)
+    check(linalg.expm, np.array([[0.0, 1.0], [0.0, 0.0]]))  # it has no basis of eigenvectors
+    check(linalg.expm, np.zeros((2, 2)))
+    agree(lambda a, e: list(linalg.expm_frechet(a, e)), A, A.T)
+    agree(lambda a, e: linalg.expm_frechet(a, e, compute_expm=False), A, A.T)
+    g = ad.grad(lambda t: np.trace(linalg.expm(t * A)))(0.7)
+    np.testing.assert_allclose(g, np.trace(A @ scipy.linalg.expm(0.7 * A)))
+    assert ad.grad(lambda a: np.sum(linalg.expm(a)))(A.astype(np.float32)).dtype == np.float32
+
+
+def test_third_derivative_of_the_exponential():
+    f = lambda t: np.sum(linalg.expm(t * A))
+    exact = np.sum(A @ A @ A @ scipy.linalg.expm(0.7 * A))
+    np.testing.assert_allclose(ad.grad(ad.grad(ad.grad(f)))(0.7), exact, rtol=1e-9)
+
+
+def test_powers():
+    agree(lambda a: linalg.fractional_matrix_power(a, 0.4), A)
+    agree(lambda a: linalg.fractional_matrix_power(a, 3), A)
+    root = ad.vjp(linalg.sqrtm, np.diag([-1.0, 4.0]))[0]
+    np.testing.assert_allclose(root, np.diag([1j, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda c, r: linalg.toeplitz(c),
+        lambda c, r: linalg.toeplitz(c, r),
+        lambda c, r: linalg.circulant(c),
+        lambda c, r: linalg.hankel(c),
+        lambda c, r: linalg.hankel(c, r),
+        lambda c, r: linalg.companion(c + 3.0),
+        lambda c, r: linalg.leslie(c, r[:3]),
+        lambda c, r: linalg.convolution_matrix(c, 3),
+        lambda c, r: linalg.convolution_matrix(c, 5, mode="same"),
+        lambda c, r: linalg.convolution_matrix(c, 5, "valid"),
+        lambda c, r: linalg.block_diag(c, np.reshape(r[:4], (2, 2)), 3.0),
+        lambda c, r: linalg.khatri_rao(np.reshape(c, (2, 2)), np.reshape(r[:4], (2, 2))),
+        lambda c, r: linalg.solve_toeplitz((c + 3.0, r[:4]), c),
+        lambda c, r: linalg.matmul_toeplitz((c, r), r),
+        lambda c, r: linalg.solve_circulant(c + np.array([3.0, 0, 0, 0]), r[:4]),
+    ],
+)
+def test_matrices_from_vectors(f, rng):
+    agree(f, rng.uniform(-1, 1, 4), rng.uniform(-1, 1, 5))
+
+
+def test_structured_complex_and_single():
+    z = np.array([1.0 + 1j, 2.0 - 1j])
+    agree(linalg.toeplitz, z)
+    agree(lambda c: linalg.block_diag(c, c), np.array([1.0, 2.0]))
+    agree(linalg.hankel, np.array([1.0]))
+
+
+def test_what_is_not_covered():
+    assert linalg.hilbert is scipy.linalg.hilbert
+    with pytest.raises(UnsupportedError, match=r"scipy\.linalg\.schur"):
+        ad.grad(lambda a: linalg.schur(a)[0].sum())(A)
+    np.testing.assert_array_equal(linalg.schur(A)[0], scipy.linalg.schur(A)[0])
+    assert {linalg.status(n) for n in scipy.linalg.__all__} == {"differentiable", "constant", "refused"}
+    constant = [n for n in scipy.linalg.__all__ if linalg.status(n) == "constant" and callable(getattr(scipy.linalg, n))]
+    assert set(constant) <= {
+        "LinAlgError", "LinAlgWarning", "bandwidth", "dft", "find_best_blas_type", "get_blas_funcs", "get_lapack_funcs",
+        "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "ishermitian", "issymmetric", "pascal", "solve_lyapunov",
+    }  # fmt: skip
