@@ -5,7 +5,10 @@
 np.float64(6.0)
 """
 
-from . import extend, numpy
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import numpy
 from .api import (
     derivative,
     elementwise_grad,
@@ -21,15 +24,48 @@ from .api import (
     value_and_grad,
     vjp,
 )
-from .comparison import compare
 from .core.errors import AdjointError
-from .custom import checkpoint, custom_jvp, custom_vjp
-from .differences import finite_difference
-from .imperative import array, dual, no_grad
-from .testing import check_grads
 from .vectorize import map, vmap
 
+if TYPE_CHECKING:
+    from . import extend, scipy
+    from .comparison import compare
+    from .custom import checkpoint, custom_jvp, custom_vjp
+    from .differences import finite_difference
+    from .imperative import array, dual, no_grad
+    from .testing import check_grads
+
 __version__ = "0.1.0"
+
+#: Names that are loaded when they are first asked for, so that importing the package stays quick.
+_LATE = {
+    "array": "imperative",
+    "check_grads": "testing",
+    "checkpoint": "custom",
+    "compare": "comparison",
+    "custom_jvp": "custom",
+    "custom_vjp": "custom",
+    "dual": "imperative",
+    "extend": "",
+    "finite_difference": "differences",
+    "no_grad": "imperative",
+    "scipy": "",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+    home = _LATE[name]
+    module = importlib.import_module(f".{home or name}", __name__)
+    value = globals()[name] = getattr(module, name) if home else module
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
+
+
 __all__ = [
     "AdjointError",
     "array",
@@ -54,6 +90,7 @@ __all__ = [
     "map",
     "no_grad",
     "numpy",
+    "scipy",
     "stop_gradient",
     "value_and_grad",
     "vjp",

@@ -136,7 +136,7 @@ def _scalar_output(recording: _Recording, holomorphic: bool) -> Value:
             "holomorphic, or take np.real or np.abs"
         )
     if kind not in "fc":
-        raise DtypeError(f"{transform} needs a float result, but {name_of(f)} returned {dtype_of(y)}")
+        raise DtypeError(f"{transform} needs a float result, but {name_of(f)} returned {dtype_of(y)}; return a float, as 0.0 for 0")
     return y
 
 
@@ -172,10 +172,14 @@ def grad(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: b
     >>> grad(lambda x, y: x**2 * y + y + 2, argnums=(0, 1))(3.0, 4.0)
     (np.float64(24.0), np.float64(10.0))
     """
-    check_callable(f, "grad")
-    return Transformed(
-        "grad", _run_value_and_grad, f, argnums=_choice(argnums, argnum), has_aux=has_aux, holomorphic=holomorphic, only_grad=True
-    )
+    return _gradient(f, _choice(argnums, argnum), "grad", has_aux, holomorphic)
+
+
+def _gradient(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
+    """`grad`, on behalf of a transform that errors shall name."""
+    check_callable(f, transform)
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic}
+    return Transformed(transform, _run_value_and_grad, f, **options, only_grad=True)
 
 
 def value_and_grad(
@@ -216,7 +220,7 @@ class Pullback:
 
 def _private(x: Value) -> Value:
     """A copy, so that what a pullback keeps is not changed by a later write to the user's array."""
-    return np.array(x) if isinstance(x, np.ndarray) else snapshot(x)
+    return np.array(x, subok=True) if isinstance(x, np.ndarray) else snapshot(x)
 
 
 @boundary
@@ -279,12 +283,16 @@ def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> A
             )
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
+    return _run_jvp(f, primals, tangents, has_aux, "jvp")
+
+
+def _run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, transform: str) -> Any:
     indices = range(len(primals))
-    inputs, structures = open_arguments(primals, indices, "jvp")
+    inputs, structures = open_arguments(primals, indices, transform)
     names = [name for i, s in zip(indices, structures, strict=True) for name in leaf_names(f"argument {i}", s)]
     given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
     pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
-    structure, ys, ts, aux = _push(f, primals, inputs, structures, pushed, has_aux, "jvp")
+    structure, ys, ts, aux = _push(f, primals, inputs, structures, pushed, has_aux, transform)
     results = Results(*inputs, *pushed)
     out = structure.unflatten([results.own(y) for y in ys])
     tangent = structure.unflatten([results.of(t, y) for t, y in zip(ts, ys, strict=True)])
@@ -377,6 +385,8 @@ def _run_jacfwd(
         for i, part in zip(indices, parts, strict=True):
             full[i] = part
         return f(*full, **kwargs)
+
+    on_chosen.__name__ = name_of(f)
 
     def push(*tangents: Value) -> Any:
         structure, ys, ts, aux = _push(on_chosen, chosen, inputs, structures, tangents, has_aux, transform)
@@ -490,7 +500,7 @@ def hessian(
            [6., 0.]])
     """
     chosen = _choice(argnums, argnum)
-    inner = grad(f, chosen, has_aux=has_aux, holomorphic=holomorphic)
+    inner = _gradient(f, chosen, "hessian", has_aux, holomorphic)
     return _jacobian_transform("hessian", _run_jacfwd, inner, chosen, has_aux, holomorphic)
 
 
@@ -499,7 +509,7 @@ def _run_hvp(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums
         raise ArgumentError("hvp(f) takes the arguments of f and, last, the vector: hvp(f)(x, v)")
     *primals, v = args
     indices, single = positions(argnums, len(primals), transform)
-    gradient = grad(f, argnums)
+    gradient = _gradient(f, argnums, transform)
 
     def on_chosen(*parts: Any) -> Any:
         full = list(primals)
@@ -507,7 +517,10 @@ def _run_hvp(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums
             full[i] = part
         return gradient(*full, **kwargs)
 
-    return jvp(on_chosen, tuple(primals[i] for i in indices), (v,) if single else tuple(v))[1]
+    tangents = (v,) if single else tuple(v)
+    if len(tangents) != len(indices):
+        raise ShapeError(f"hvp needs one vector for each of the {len(indices)} arguments in argnums, got {len(tangents)}")
+    return _run_jvp(on_chosen, tuple(primals[i] for i in indices), tangents, False, transform)[1]
 
 
 def hvp(f: Function, argnums: Any = 0) -> Transformed:
@@ -554,8 +567,9 @@ def _run_derivative(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], 
     def of_one(part: Any) -> Any:
         return f(*args[:i], part, *args[i + 1 :], **kwargs)
 
+    of_one.__name__ = name_of(f)
     one = np.ones((), dtype_of(x))[()]
-    return jvp(of_one, (x,), (one,))[1]
+    return _run_jvp(of_one, (x,), (one,), False, transform)[1]
 
 
 def derivative(f: Function, argnums: int = 0, *, argnum: Any = None) -> Transformed:

@@ -257,8 +257,6 @@ def _repr(x: Traced) -> str:
         tail = "requires_grad=True" if isinstance(x.aux, Leaf) else f"grad_fn={GradFn(x.aux)!r}"
         body = repr(x.value) if isinstance(x.value, np.ndarray) else f"array({x.value})"
         return f"{body[:-1]}, {tail})"
-    if x.by is FRESH:
-        return repr(x.value)
     if x.by is _AMBIENT_DUAL:
         return f"{x.value} + {x.aux}ε"
     return _repr_of_traced(x)

@@ -129,6 +129,8 @@ def _apply(
             final.append(None)
             continue
         ndim = len(batch.shape(y) if isinstance(y, Traced) and y.by is batch else shape_of(y)) + 1
+        if not isinstance(place, (int, np.integer)) or isinstance(place, bool):
+            raise BatchError(f"out_axes holds {place!r}; an axis is an integer or None")
         if not -ndim <= place < ndim:
             raise BatchError(f"out_axes={place} is out of range for a result of {ndim - 1} dimensions and a batch axis")
         finished.append(_own(batch.leave(y, place), held))

@@ -80,7 +80,9 @@ def parametrize(predicate, dtypes=(float,)):
 
 
 def has_derivative(op):
-    return not isinstance(op, Constant) and not op.name.startswith("test_")
+    if isinstance(op, Constant) or op.name.startswith("test_"):
+        return False
+    return not isinstance(op, Elementwise) or not all(partial.missing for partial in split(op))
 
 
 def with_complex(op):

@@ -104,11 +104,21 @@ class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 
 
+def _own_words(error: BaseException) -> BaseException:
+    """Our error, where NumPy has put "setting an array element with a sequence" in its place."""
+    cause = error.__cause__
+    if type(error) is ValueError and isinstance(cause, AdjointError):
+        cause.__suppress_context__ = True
+        return cause.with_traceback(error.__traceback__)
+    return error
+
+
 def without_our_frames(error: BaseException) -> BaseException:
     """Drop our frames from the traceback below the caller: what is left is the user's code.
 
     The outermost frame is kept, since Python adds it back while the error travels on.
     """
+    error = _own_words(error)
     frames = []
     tb = error.__traceback__
     while tb is not None:

@@ -6,53 +6,20 @@ that those protocols cannot reach: making arrays from traced values, and arrays 
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as _numpy
 
-from . import (
-    arrange,
-    calculus,
-    counting,
-    elementwise,
-    missing,
-    mutate,
-    padding,
-    polynomials,
-    product,
-    protocols,
-    query,
-    reduce,
-    selection,
-    statistics,
-)
 from . import create as _create
-from . import fft as fft
-from . import linalg as linalg
+from . import elementwise as _elementwise
+from . import product as _product
+from . import protocols as _protocols
+from . import reduce as _reduce
 from .create import array as array
 from .create import asarray as asarray
-from .reach import (
-    asanyarray,
-    asarray_chkfinite,
-    ascontiguousarray,
-    asfortranarray,
-    fill_diagonal,
-    fromfunction,
-    fromiter,
-    full,
-    kaiser,
-    nan_to_num,
-    pad,
-    piecewise,
-    polyfit,
-    repeat,
-    require,
-    take,
-    unwrap,
-    vectorize,
-)
 
-protocols.install()
+_protocols.install()
 
 zeros = _create.trackable(_numpy.zeros)
 ones = _create.trackable(_numpy.ones)
@@ -65,21 +32,32 @@ zeros_like = _create.trackable(_numpy.zeros_like)
 ones_like = _create.trackable(_numpy.ones_like)
 empty_like = _create.trackable(_numpy.empty_like)
 
+#: What else the protocols cannot reach; in `reach.py`, loaded when first asked for.
+_REACHED = frozenset(
+    [
+        *("asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "fill_diagonal", "fromfunction"),
+        *("fromiter", "full", "kaiser", "nan_to_num", "pad", "piecewise", "polyfit", "repeat", "require", "take", "unwrap"),
+        "vectorize",
+    ]
+)
+
 
 def __getattr__(name: str) -> Any:
-    return getattr(_numpy, name)
+    if name in ("linalg", "fft"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _REACHED:
+        value = getattr(importlib.import_module(f"{__name__}.reach"), name)
+    else:
+        value = getattr(_numpy, name)
+    globals()[name] = value  # found at once from now on
+    return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_numpy)})
 
 
-_: Any = (
-    *(arrange, calculus, counting, elementwise, missing, mutate, padding, polynomials, product, query, reduce, selection),
-    *(statistics, asanyarray, asarray_chkfinite, ascontiguousarray, asfortranarray, fill_diagonal, fromfunction, fromiter),
-    *(full, kaiser, nan_to_num, pad, piecewise, polyfit, repeat, require, take, unwrap, vectorize),
-)
-
 # Modules of ours must not hide NumPy's own names.
+_ = (_elementwise, _product, _reduce)
 shape = _numpy.shape
 ufunc = _numpy.ufunc

@@ -130,7 +130,10 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
 
 
 _PLAIN = "use ad.stop_gradient(x) if it is meant to be a constant"
-_refuse_float = _refuse("float()", f"use NumPy functions instead of math's, or {_PLAIN}")
+_refuse_float = _refuse(
+    "float()",
+    f"use NumPy functions instead of math's, make an array that it is written to with `import adjoint.numpy as np`, or {_PLAIN}",
+)
 _refuse_complex = _refuse("complex()", f"use NumPy functions instead of cmath's, or {_PLAIN}")
 _refuse_array = _refuse(
     "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, or np.stack for a list of values, or {_PLAIN}"
@@ -193,6 +196,8 @@ def _contains(self: Traced, item: Any) -> bool:
 
 
 def _repr(self: Traced) -> str:
+    if self.by is FRESH:
+        return repr(self.value)
     if isinstance(self.by, Batch):
         return f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={self.by.name})"  # type: ignore[attr-defined]
     return f"Traced({self.value!r}, by={self.by.name})"

@@ -16,8 +16,36 @@ from ..ops.shape import stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
+#: Modules of this package that are loaded when a function is met that the everyday ones do not have.
+LATE = (
+    *("arrange", "calculus", "counting", "fft", "linalg", "missing", "mutate", "padding", "polynomials", "query", "selection"),
+    *("reach", "statistics"),
+)
+
+
+def load_all() -> None:
+    """Load the late modules, each of which enters its functions in the tables."""
+    for name in LATE:
+        importlib.import_module(f"{__package__}.{name}")
+
+
+class _Table(dict[Any, Callable[..., Any]]):
+    """From NumPy's function to ours; a function that is not found makes the late modules load."""
+
+    def __missing__(self, key: Any) -> Callable[..., Any]:
+        load_all()
+        if key not in self:
+            raise KeyError(key)
+        return super().__getitem__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key not in self:
+            load_all()
+        return super().get(key, default)
+
+
+UFUNCS = _Table()
+FUNCTIONS = _Table()
 
 
 def implements(*originals: Callable[..., Any]) -> Callable[[F], F]:
@@ -25,7 +53,7 @@ def implements(*originals: Callable[..., Any]) -> Callable[[F], F]:
 
     def enter(function: F) -> F:
         for original in originals:
-            (UFUNCS if isinstance(original, np.ufunc) else FUNCTIONS)[original] = function  # type: ignore[index]
+            (UFUNCS if isinstance(original, np.ufunc) else FUNCTIONS)[original] = function
         return function
 
     return enter

@@ -112,7 +112,8 @@ class Family:
         fine = _both(greater(scale, 0), self.valid(*shapes) if self.valid else True)
         if method in ("ppf", "isf"):
             return self._quantile(method, x, shapes, loc, scale, fine)
-        y = (x - loc) / scale
+        y = x if type(loc) is int and loc == 0 else x - loc
+        y = y if type(scale) is int and scale == 1 else y / scale
         low, high = self.support(*shapes)
         if high is np.inf and low == -np.inf:  # the formulas hold everywhere, and keep nan
             return _replace(fine, self._everywhere(method, y, shapes, scale), np.nan)
@@ -171,7 +172,7 @@ class Counts(Family):
         low, high = self.support(*shapes)
         if method in ("pmf", "logpmf"):
             within = _both(_both(greater_equal(k, low), less_equal(k, high)), equal(k, floor(k)))
-            density = _replace(within, self.formulas["logpdf"](_replace(within, k, self.inside), *shapes), -np.inf)  # type: ignore[misc]
+            density = _replace(within, self._formula("logpdf", _replace(within, k, self.inside), shapes), -np.inf)
             result = exp(density) if method == "pmf" else density
         elif method in ("cdf", "sf", "logcdf", "logsf"):
             result = self._tail(method, floor(k), shapes, low - 1, high)

@@ -86,7 +86,7 @@ def _log1mexp(x: Value) -> Value:
 norm = Family(
     "norm",
     "",
-    logpdf=lambda x: -0.5 * x * x - _LOG_ROOT_2PI,
+    logpdf=lambda x: -0.5 * square(x) - _LOG_ROOT_2PI,
     cdf=ndtr,
     sf=lambda x: ndtr(-x),
     logcdf=log_ndtr,
