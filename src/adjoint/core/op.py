@@ -19,6 +19,8 @@ A composite is a plain function written in other ops, so it needs no class.
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -66,6 +68,7 @@ class Op:
         self.into = into  # adds the transpose to an array in place, touching only what it must
         self.complex_domain = complex_domain  # the tests draw complex samples too
         self.doc = doc
+        self.home = ""  # the module that declares it
         self.derived: dict[Any, Any] = {}  # what derive.py has worked out, kept per question
 
     def __call__(self, *args: Any, **params: Any) -> Any:
@@ -75,7 +78,7 @@ class Op:
         return f"<{self.kind} op {self.name!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _lookup, (self.name,)
+        return _lookup, (self.name, self.home)
 
 
 class Elementwise(Op):
@@ -140,13 +143,23 @@ class Constant(Op):
 OPS: dict[str, Op] = {}
 
 
+_DECLARING = frozenset({__name__, "adjoint.ops.declare", "adjoint.extend"})
+
+
 def register(op: Op) -> Op:
     """Enter an op in the table. Names are unique: a second op of one name is refused."""
     if op.name in OPS:
         raise ValueError(f"an op named {op.name!r} exists already")
     OPS[op.name] = op
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _DECLARING:
+        frame = frame.f_back
+    op.home = frame.f_globals.get("__name__", "")
     return op
 
 
-def _lookup(name: str) -> Op:
+def _lookup(name: str, home: str) -> Op:
+    """An op by its name, for unpickling; the module that declares it is loaded if need be."""
+    if name not in OPS:
+        importlib.import_module(home)
     return OPS[name]

@@ -13,7 +13,7 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import integer
 from .concrete import primal, primals
-from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse
+from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse, unbatched
 
 # -- comparisons ------------------------------------------------------------------------------------------------
 
@@ -236,3 +236,9 @@ refuse("matrices of the old kind are not supported; use arrays and @", np.asmatr
 refuse("it makes arrays of Python objects; write the function with NumPy operations, or use adjoint.numpy.vectorize",
        np.frompyfunc)  # fmt: skip
 refuse("it walks over the memory of arrays; write a loop over elements, or NumPy operations", np.nested_iters)
+
+unbatched(
+    *(np.extract, np.trim_zeros, np.roots, np.polydiv, np.real_if_close, np.histogram, np.bincount),
+    *(np.unique, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values),
+    *(np.intersect1d, np.setdiff1d, np.setxor1d, np.union1d),
+)

@@ -109,3 +109,12 @@ def refuse(reason: str, *functions: Callable[..., Any]) -> None:
 def piecewise_constant(*functions: Callable[..., Any]) -> None:
     """Mark functions, implemented elsewhere, as constant almost everywhere."""
     CONSTANT.update(functions)
+
+
+#: Differentiable functions whose result has a shape, or a path, that depends on the numbers: vmap refuses them.
+UNBATCHED: set[Callable[..., Any]] = set()
+
+
+def unbatched(*functions: Callable[..., Any]) -> None:
+    """Mark functions that cannot run on a whole batch at once."""
+    UNBATCHED.update(functions)

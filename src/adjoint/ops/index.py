@@ -326,7 +326,12 @@ def _expand_entry(entry: Any) -> list[Any]:
     if isinstance(entry, (bool, np.bool_)):
         raise UnsupportedError("a single True or False as an index is not supported on traced values; use slices or np.where")
     if not isinstance(entry, (np.ndarray, list, tuple)):
-        return [operator.index(entry)]
+        try:
+            return [operator.index(entry)]
+        except TypeError:
+            raise IndexError(
+                "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+            ) from None
     array = np.asarray(entry)
     if array.size == 0 and not isinstance(entry, np.ndarray):
         array = array.astype(np.intp)

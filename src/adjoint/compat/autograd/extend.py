@@ -31,6 +31,7 @@ from ...custom import Call
 from ...numpy.table import holds_traced
 from ...ops.broadcast import settle
 from ...trace.batch import Batch
+from ...trace.tape import Tape
 from .tracer import Box
 from .util import subval
 from .vspace import VSpace, vspace
@@ -47,6 +48,7 @@ class Primitive:
         self.fun = fun
         self.vjp: Function | None = None  # (argnums, ans, args, kwargs) ↦ (g ↦ cotangents of those arguments)
         self.jvp: Function | None = None  # (argnums, tangents, ans, args, kwargs) ↦ tangent of the result
+        self.linear: frozenset[int] | None = frozenset()  # arguments whose forward rule is the function itself; None: all
         self.traced = True
         functools.update_wrapper(self, fun)
 
@@ -93,7 +95,7 @@ class _Application:
     def __init__(
         self, primitive: Primitive, top: Any, leaves: Sequence[Value], structure: Structure, kwargs: dict[str, Any]
     ) -> None:
-        self.primitive, self.leaves, self.structure, self.kwargs = primitive, leaves, structure, kwargs
+        self.primitive, self.top, self.leaves, self.structure, self.kwargs = primitive, top, leaves, structure, kwargs
         self.result: Structure | None = None
         ends = list(itertools.accumulate([child.count for _, child in structure.children], initial=0))
         self.places = [slice(a, b) for a, b in itertools.pairwise(ends)]
@@ -103,7 +105,12 @@ class _Application:
     def __call__(self) -> Any:
         primitive = self.primitive
         if primitive.vjp is None and primitive.jvp is None:
-            raise _no_rule(primitive, "derivative", self.argnums)
+            raise _no_rule(primitive, "the derivative", self.argnums)
+        if primitive.vjp is None and isinstance(self.top, Tape):
+            # The transpose of a forward rule that calls the function itself would need what it is to find.
+            same = [i for i in self.argnums if primitive.linear is None or i in primitive.linear]
+            if same:
+                raise _no_rule(primitive, "the VJP", same)
         push = self.push if primitive.jvp is not None else None
         forward, pull = (self.forward, self.pull) if primitive.vjp is not None else (None, None)
         results = Call(name_of(primitive.fun), self.run, push, forward, pull)(self.leaves)
@@ -226,6 +233,7 @@ def defvjp(fun: Primitive, *vjpmakers: Function | None, argnums: Any = None) -> 
 def defjvp_argnums(fun: Primitive, jvpmaker: Function) -> None:
     """jvpmaker(argnums, tangents, ans, args, kwargs) returns the tangent of the result."""
     _checked(fun).jvp = jvpmaker
+    fun.linear = frozenset()
 
 
 def defjvp_argnum(fun: Primitive, jvpmaker: Function) -> None:
@@ -257,11 +265,13 @@ def defjvp(fun: Primitive, *jvpfuns: Any, argnums: Any = None) -> None:
         return rule(g, ans, *args, **kwargs)
 
     defjvp_argnum(fun, jvp_argnum)
+    fun.linear = frozenset(i for i, rule in rules.items() if isinstance(rule, str))
 
 
 def def_linear(fun: Primitive) -> None:
     """Declare a primitive to be linear in each of its arguments."""
     defjvp_argnum(fun, lambda argnum, g, ans, args, kwargs: fun(*subval(args, argnum, g), **kwargs))
+    fun.linear = None
 
 
 __all__ = [
