@@ -507,6 +507,14 @@ def test_branching_on_a_batch(f):
         ad.vmap(f)(X)
 
 
+def test_a_plain_table_indexed_by_a_batch():
+    table, i = np.arange(5.0), np.array([0, 3, 3])
+    with complaint(TypeError, "adjoint.numpy.array(a)[i]"):
+        ad.vmap(lambda i: table[i])(i)
+    np.testing.assert_array_equal(ad.vmap(lambda i: anp.array(table)[i])(i), table[i])
+    np.testing.assert_array_equal(ad.vmap(lambda a, i: a[i], in_axes=(None, 0))(table, i), table[i])
+
+
 def test_a_branch_on_a_batch_says_what_to_do():
     with complaint(ValueError, "the truth of", "np.where", "ad.map"):
         ad.vmap(lambda x: x if x > 1 else -x)(X)

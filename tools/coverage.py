@@ -78,7 +78,8 @@ def table() -> dict[str, list[Row]]:
 def distinct_differentiable(tables: dict[str, list[Row]]) -> int:
     """Differentiable functions, counting each once whatever its other names."""
     modules = dict(MODULES)
-    return len({getattr(modules[name], row.name) for name, rows in tables.items() for row in rows if row.standing == "differentiable"})
+    every = ((modules[name], row) for name, rows in tables.items() for row in rows)
+    return len({getattr(module, row.name) for module, row in every if row.standing == "differentiable"})
 
 
 def page() -> str:

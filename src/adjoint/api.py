@@ -28,7 +28,7 @@ from .arguments import (
 from .core.bind import Traced, snapshot
 from .core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, boundary, last_line
 from .core.op import OPS
-from .core.tree import LEAF, Structure, flatten, flatten_like, leaf_names, map_leaves
+from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
 from .ops.broadcast import moveaxis, reshape
 from .trace.dual import Dual
@@ -56,7 +56,7 @@ class _Recording:
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
             inside = replace(args, self.indices, self.structures, leaves)
             del leaves
-            result = run_guarded(tape, f, inside, kwargs)
+            result = final(run_guarded(tape, f, inside, kwargs))
         self.aux: Any = None
         if has_aux:
             result, aux = split_aux(result, f, transform)
@@ -136,7 +136,9 @@ def _scalar_output(recording: _Recording, holomorphic: bool) -> Value:
             "holomorphic, or take np.real or np.abs"
         )
     if kind not in "fc":
-        raise DtypeError(f"{transform} needs a float result, but {name_of(f)} returned {dtype_of(y)}; return a float, as 0.0 for 0")
+        raise DtypeError(
+            f"{transform} needs a float result, but {name_of(f)} returned {dtype_of(y)}; return a float, as 0.0 for 0"
+        )
     return y
 
 
@@ -254,7 +256,7 @@ def _push(
     """One forward pass: structure, primals and tangents of the result, and aux."""
     with Dual(transform) as dual:
         leaves = [x if t is None else Traced(dual, x, t) for x, t in zip(inputs, tangents, strict=True)]
-        result = f(*replace(primals, range(len(primals)), structures, leaves))
+        result = final(f(*replace(primals, range(len(primals)), structures, leaves)))
     aux = None
     if has_aux:
         result, aux = split_aux(result, f, transform)

@@ -212,7 +212,8 @@ def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], para
 def _no_partial(op: Elementwise, i: int) -> UnsupportedError:
     name = list(inspect.signature(op.partials).parameters)[i + 1]
     return UnsupportedError(
-        f"{op.name!r} has no derivative with respect to its argument {name!r}; pass ad.stop_gradient({name}) if a constant is meant"
+        f"{op.name!r} has no derivative with respect to its argument {name!r}; pass ad.stop_gradient({name}) if a constant "
+        "is meant"
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .arguments import check_alive, check_callable, name_of
-from .core.bind import Traced, settled, snapshot
+from .core.bind import Traced, fresh, settled, snapshot
 from .core.errors import ArgumentError, BatchError
-from .core.tree import Structure, broadcast_prefix, flatten, leaf_names
+from .core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from .core.types import Value, canonical_axis, shape_of
 from .numpy.shape import concatenate, stack
 from .trace.batch import Batch
@@ -110,13 +110,14 @@ def _apply(
     f: Function, leaves: Sequence[Value], structure: Structure, axes: Sequence[int | None], size: int, out_axes: Any, count: int
 ) -> tuple[list[Value], Structure, list[int | None]]:
     with Batch(size) as batch:
-        inside = [x if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
+        # What all examples share is made trackable, so that they can index it and write to a copy of it.
+        inside = [fresh(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
         args, kwargs = structure.unflatten(inside)
-        result = f(*args, **kwargs)
+        result = final(f(*args, **kwargs))
     outputs, out_structure = flatten(result)
     places = broadcast_prefix(out_axes, out_structure, "out_axes")
     finished: list[Value] = []
-    final: list[int | None] = []
+    places_out: list[int | None] = []
     held = {_memory(x) for x in leaves}
     for y, place in zip(outputs, places, strict=True):
         y = check_alive(y, batch)
@@ -126,7 +127,7 @@ def _apply(
             if isinstance(y, Traced) and y.by is batch:
                 raise BatchError("out_axes is None for a result that differs from example to example; give it an axis")
             finished.append(_own(y, held))
-            final.append(None)
+            places_out.append(None)
             continue
         ndim = len(batch.shape(y) if isinstance(y, Traced) and y.by is batch else shape_of(y)) + 1
         if not isinstance(place, (int, np.integer)) or isinstance(place, bool):
@@ -134,8 +135,8 @@ def _apply(
         if not -ndim <= place < ndim:
             raise BatchError(f"out_axes={place} is out of range for a result of {ndim - 1} dimensions and a batch axis")
         finished.append(_own(batch.leave(y, place), held))
-        final.append(place % ndim)
-    return finished, out_structure, final
+        places_out.append(place % ndim)
+    return finished, out_structure, places_out
 
 
 def _memory(x: Value) -> int:

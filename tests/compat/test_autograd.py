@@ -1,10 +1,12 @@
 """Programs written for autograd, with the import changed."""
 
 import importlib
+import itertools
 import math
 import warnings
 
-import numpy
+import adjoint.compat.autograd.numpy.random as npr
+import adjoint.compat.autograd.scipy.stats.norm as norm
 import numpy as onp
 import pytest
 import scipy.integrate
@@ -15,8 +17,6 @@ import scipy.stats
 import adjoint as ad
 import adjoint.compat.autograd as autograd
 import adjoint.compat.autograd.numpy as np
-import adjoint.compat.autograd.numpy.random as npr
-import adjoint.compat.autograd.scipy.stats.norm as norm
 from adjoint.compat.autograd import (
     checkpoint,
     deriv,
@@ -436,7 +436,9 @@ def test_flatten():
 )
 def test_optimizers_take_the_same_steps(optimize, options, expected):
     seen = []
-    x, (y,) = optimize(lambda x, i: [2 * x[0], (2 * x[1][0],)], [1.0, (onp.ones(2),)], lambda x, i, g: seen.append((i, g)), **options)
+    x, (y,) = optimize(
+        lambda x, i: [2 * x[0], (2 * x[1][0],)], [1.0, (onp.ones(2),)], lambda x, i, g: seen.append((i, g)), **options
+    )
     close(x, expected, 1e-6)
     close(y, [expected, expected], 1e-6)
     assert seen[0][0] == 0
@@ -464,7 +466,9 @@ def test_check_grads():
     check_vjp(np.sin, X)
     check_jvp(np.sin, X)
     check_equivalent(X, X + 1e-9)
-    combo_check(np.sum, [0], modes=["fwd", "rev"])([onp.ones((2, 3)), onp.ones((1, 2))], axis=[None, 0, 1], keepdims=[True, False])
+    combo_check(np.sum, [0], modes=["fwd", "rev"])(
+        [onp.ones((2, 3)), onp.ones((1, 2))], axis=[None, 0, 1], keepdims=[True, False]
+    )
     product = make_product()
     defvjp(product, lambda ans, x, y: lambda g: 2 * g * y)
     with pytest.raises(AssertionError):
@@ -567,7 +571,7 @@ def test_neural_net():
     rs = npr.RandomState(0)
 
     def init_random_params(scale, layer_sizes):
-        return [(scale * rs.randn(m, n), scale * rs.randn(n)) for m, n in zip(layer_sizes[:-1], layer_sizes[1:], strict=True)]
+        return [(scale * rs.randn(m, n), scale * rs.randn(n)) for m, n in itertools.pairwise(layer_sizes)]
 
     def neural_net_predict(params, inputs):
         for W, b in params:
@@ -644,4 +648,3 @@ def test_all_names_exist():
             found = importlib.import_module("adjoint.compat.autograd" + module)
             for name in found.__all__:
                 assert hasattr(found, name), (module, name)
-    assert numpy is onp

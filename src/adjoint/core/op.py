@@ -143,7 +143,7 @@ class Constant(Op):
 OPS: dict[str, Op] = {}
 
 
-_DECLARING = frozenset({__name__, "adjoint.ops.declare", "adjoint.extend"})
+_DECLARING = frozenset({__name__, "adjoint.ops.declare", "adjoint.ops.lazy", "adjoint.extend"})
 
 
 def register(op: Op) -> Op:

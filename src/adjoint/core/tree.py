@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .bind import Traced
+from .bind import Traced, snapshot
 from .errors import ShapeError
 
 
@@ -143,6 +143,11 @@ def map_leaves(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     leaves, structure = flatten(tree)
     columns = [flatten_like(structure, other) for other in rest]
     return structure.unflatten([f(*row) for row in zip(leaves, *columns, strict=True)])
+
+
+def final(result: Any) -> Any:
+    """A function's result as it stands when the function returns: views read what has been written since."""
+    return result if type(result) is Traced else map_leaves(snapshot, result)
 
 
 def flatten_like(structure: Structure, tree: Any, what: str = "the second tree") -> list[Any]:

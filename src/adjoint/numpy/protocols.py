@@ -152,6 +152,11 @@ def _complex(self: Traced) -> complex:
 def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
     if self.by is FRESH:
         return np.array(self.value, dtype=dtype, copy=True)
+    if isinstance(self.by, Batch) and self.dtype.kind in "iub":  # type: ignore[attr-defined]
+        raise ConversionError(
+            "whole numbers that differ across a batch cannot become a plain NumPy array, nor index one; write "
+            "adjoint.numpy.array(a)[i] inside the function for a[i], or pass a as an argument with in_axes=None"
+        )
     return _refuse_array(self)
 
 

@@ -9,7 +9,7 @@ from .tracer import stands_for
 
 dict = builtins.dict
 list = builtins.list
-tuple = builtins.tuple
+tuple = builtins.tuple  # type: ignore[type-arg]
 
 
 def isinstance(x: Any, A: Any) -> bool:

@@ -191,7 +191,8 @@ def register_notrace(trace_type: Any, primitive_fun: Primitive) -> None:
 def _checked(fun: Any) -> Primitive:
     if not isinstance(fun, Primitive):
         raise UnsupportedError(
-            f"rules are for functions made by primitive, but {name_of(fun)} is not one; wrap it first: f = primitive({name_of(fun)})"
+            f"rules are for functions made by primitive, but {name_of(fun)} is not one; wrap it first: "
+            f"f = primitive({name_of(fun)})"
         )
     return fun
 

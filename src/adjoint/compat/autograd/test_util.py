@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-
 import adjoint as ad
 
 from .extend import vspace
@@ -54,5 +53,3 @@ def combo_check(fun: Function, *check_args: Any, **check_kwargs: Any) -> Functio
                 check_grads(fun, *check_args, **check_kwargs)(*chosen, **dict(zip(names, options, strict=True)))
 
     return check
-
-

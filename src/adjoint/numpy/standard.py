@@ -1,0 +1,83 @@
+"""Where NumPy falls short of the Array API standard: the same functions, with the standard's arguments as well.
+
+https://data-apis.org/array-api/2024.12
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..core.types import dtype_of
+
+__array_api_version__ = "2024.12"
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+
+@functools.wraps(np.sort)
+def sort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False
+) -> Any:
+    y = np.sort(a, axis, kind, order, stable=stable)
+    return np.flip(y, 0 if axis is None else axis) if descending else y
+
+
+@functools.wraps(np.argsort)
+def argsort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False
+) -> Any:
+    if kind is None and order is None and stable is None:
+        stable = True  # the standard's default
+    if not descending:
+        return np.argsort(a, axis, kind, order, stable=stable)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    # Sorted backwards from the back, so that equal elements keep their order.
+    places = np.argsort(np.flip(a, axis), axis, kind, order, stable=stable)
+    return np.shape(a)[axis] - 1 - np.flip(places, axis)
+
+
+@functools.wraps(np.expand_dims)
+def expand_dims(a: Any, axis: Any = 0) -> Any:
+    return np.expand_dims(a, axis)
+
+
+class finfo(np.finfo):  # type: ignore[misc] # noqa: N801 - NumPy's name
+    """`numpy.finfo`, also of an array."""
+
+    def __new__(cls, dtype: Any) -> Any:
+        return np.finfo(_type_of(dtype))
+
+
+class iinfo(np.iinfo):  # type: ignore[misc] # noqa: N801 - NumPy's name
+    """`numpy.iinfo`, also of an array."""
+
+    def __new__(cls, type: Any) -> Any:
+        return np.iinfo(_type_of(type))
+
+
+def _type_of(x: Any) -> Any:
+    """The dtype of an array or a number; a dtype as it is."""
+    is_array = hasattr(x, "shape") and not isinstance(x, (np.dtype, type))
+    return dtype_of(x) if is_array or isinstance(x, (float, complex, int)) else x
+
+
+@functools.wraps(np.fft.fftfreq)
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    return np.fft.fftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
+
+
+@functools.wraps(np.fft.rfftfreq)
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    return np.fft.rfftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
+
+
+def _frequencies(dtype: Any) -> np.dtype[Any]:
+    wanted = np.dtype(float if dtype is None else dtype)
+    if wanted.kind != "f":
+        raise ValueError(f"frequencies are real numbers, so their dtype cannot be {wanted}")
+    return wanted
+
+

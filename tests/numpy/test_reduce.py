@@ -1,0 +1,116 @@
+"""Reductions with every argument NumPy documents."""
+
+import numpy as np
+import pytest
+from harness import check, draw
+
+import adjoint as ad
+import adjoint.numpy as anp
+
+RNG = np.random.default_rng(1)
+X = draw(RNG, (3, 4))
+T = draw(RNG, (2, 3, 4))
+Z = draw(RNG, (3, 4), dtype=complex)
+MASK = np.array([[True, False, True, True], [True, True, True, False], [True, True, False, True]])
+
+REDUCTIONS = [np.sum, np.prod, np.mean, np.max, np.min, np.var, np.std, np.ptp, np.amax, np.amin]
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("f", REDUCTIONS, ids=lambda f: f.__name__)
+def test_axes(f, axis):
+    check(lambda x: f(x, axis=axis), X)
+    check(lambda x: f(x, axis, keepdims=True), X, order=1)
+
+
+@pytest.mark.parametrize("axis", [(0, 1), (-1, 0), (1,), ()])
+@pytest.mark.parametrize("f", [np.sum, np.prod, np.mean, np.max, np.min, np.var, np.std], ids=lambda f: f.__name__)
+def test_several_axes(f, axis):
+    if axis == () and f in (np.std,):
+        return  # the standard deviation of single elements has no derivative to speak of
+    check(lambda x: f(x, axis=axis), T, order=1)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.sum(axis=(0, 1), keepdims=True), lambda x: x.prod(axis=1),
+        lambda x: x.mean(), lambda x: x.mean(axis=-1, keepdims=True), lambda x: x.var(ddof=1), lambda x: x.std(0, ddof=1),
+        lambda x: x.max(), lambda x: x.min(axis=1), lambda x: x.cumsum(), lambda x: x.cumsum(axis=0), lambda x: x.cumprod(1),
+        lambda x: np.sum(x, where=MASK), lambda x: np.sum(x, 0, None, None, True, 2.5), lambda x: np.sum(x, initial=3.0),
+        lambda x: np.prod(x, where=MASK, initial=2.0), lambda x: np.prod(x, axis=0, where=MASK, keepdims=True),
+        lambda x: np.max(x, initial=-0.1), lambda x: np.max(x, axis=1, where=MASK, initial=-5.0),
+        lambda x: np.min(x, axis=1, where=MASK, initial=5.0), lambda x: np.mean(x, where=MASK),
+        lambda x: np.mean(x, axis=0, where=MASK), lambda x: np.mean(x, dtype=np.float64),
+        lambda x: np.var(x, axis=1, ddof=1, where=MASK), lambda x: np.std(x, where=MASK),
+        lambda x: np.var(x, correction=1), lambda x: np.var(x, axis=0, mean=np.mean(x, axis=0, keepdims=True)),
+        lambda x: np.cumsum(x, axis=1), lambda x: np.cumprod(x, axis=0), lambda x: np.cumprod(x),
+        lambda x: np.sum(x, dtype=np.complex128).real,
+        lambda x: np.sum(x, out=anp.zeros(())), lambda x: np.cumsum(x, axis=0, out=anp.zeros((3, 4))),
+    ],
+)  # fmt: skip
+def test_argument_forms(f):
+    check(f, X)
+
+
+def test_a_list_of_traced_values_never_reaches_numpys_protocols():
+    with pytest.raises(ad.AdjointError, match=r"adjoint\.numpy"):
+        ad.grad(lambda x: np.sum(np.sum([x, 2 * x], axis=0)))(X)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(x, axis=0),
+        lambda x: np.prod(x, axis=1),
+        lambda x: np.mean(x),
+        lambda x: np.var(x),
+        lambda x: np.cumsum(x, 1),
+    ],
+)
+def test_complex(f):
+    check(f, Z)
+
+
+def test_float32_stays():
+    x = X.astype(np.float32)
+    for f in (np.sum, np.mean, np.max, np.std, np.prod):
+        assert ad.grad(f)(x).dtype == np.float32
+
+
+class TestNastyPoints:
+    def test_ties_share_equally(self):
+        x = np.array([1.0, 3.0, 3.0])
+        np.testing.assert_array_equal(ad.grad(np.max)(x), [0, 0.5, 0.5])
+        np.testing.assert_array_equal(ad.grad(np.min)(np.ones(4)), [0.25] * 4)
+        np.testing.assert_array_equal(ad.jvp(np.max, (x,), (np.array([5.0, 1.0, 3.0]),))[1], 2.0)
+
+    def test_products_with_zeros(self):
+        np.testing.assert_array_equal(ad.grad(np.prod)(np.array([2.0, 0.0, 3.0])), [0, 6, 0])
+        np.testing.assert_array_equal(ad.grad(np.prod)(np.array([2.0, 0.0, 0.0])), [0, 0, 0])
+        hessian = ad.hessian(np.prod)(np.array([2.0, 0.0, 0.0]))
+        np.testing.assert_array_equal(hessian, [[0, 0, 0], [0, 0, 2], [0, 2, 0]])
+        np.testing.assert_array_equal(ad.jacobian(np.cumprod)(np.array([2.0, 0.0, 3.0])), [[1, 0, 0], [0, 2, 0], [0, 6, 0]])
+
+    def test_equal_samples(self):
+        np.testing.assert_array_equal(ad.grad(np.std)(np.full(3, 2.0)), [0, 0, 0])
+        np.testing.assert_array_equal(ad.grad(np.var)(np.full(3, 2.0)), [0, 0, 0])
+
+    def test_empty_and_size_one(self):
+        assert ad.grad(np.sum)(np.zeros(0)).shape == (0,)
+        assert ad.grad(np.prod)(np.zeros(0)).shape == (0,)
+        np.testing.assert_array_equal(ad.grad(np.prod)(np.array([5.0])), [1])
+        np.testing.assert_array_equal(ad.grad(np.max)(np.array([5.0])), [1])
+        assert ad.grad(lambda x: np.max(x, initial=1.0))(np.zeros(0)).shape == (0,)
+        with pytest.raises(ValueError, match="identity"):
+            ad.grad(np.max)(np.zeros(0))
+
+    def test_nan_is_not_hidden(self):
+        x = np.array([1.0, np.nan])
+        assert np.isnan(ad.value_and_grad(np.max)(x)[0])
+
+    def test_axis_out_of_range_is_numpys_error(self):
+        with pytest.raises(np.exceptions.AxisError):
+            ad.grad(lambda x: np.sum(np.sum(x, axis=5)))(X)
+        with pytest.raises(ValueError, match=r"repeated axis|duplicate"):
+            ad.grad(lambda x: np.sum(np.sum(x, axis=(0, 0))))(X)

@@ -1,0 +1,167 @@
+"""Shape functions, joining, and the products."""
+
+import numpy as np
+import pytest
+from harness import check, draw
+
+import adjoint as ad
+import adjoint.numpy as anp
+
+RNG = np.random.default_rng(2)
+X = draw(RNG, (3, 4))
+T = draw(RNG, (2, 3, 4))
+V = draw(RNG, (4,))
+A = draw(RNG, (4, 3))
+S = np.float64(1.5)
+
+SHAPE = [
+    (lambda x: np.reshape(x, (4, 3)), X),
+    (lambda x: np.reshape(x, -1), X),
+    (lambda x: np.reshape(x, (2, -1), order="F"), X),
+    (lambda x: x.reshape(6, 2), X),
+    (lambda x: x.reshape((2, 6)), X),
+    (lambda x: x.reshape(-1), X),
+    (lambda x: np.ravel(x), X),
+    (lambda x: np.ravel(x, order="F"), X),
+    (lambda x: x.ravel(), X),
+    (lambda x: x.flatten(), X),
+    (lambda x: x.flatten("F"), X),
+    (lambda x: np.transpose(x), T),
+    (lambda x: np.transpose(x, (1, 2, 0)), T),
+    (lambda x: np.transpose(x, [-1, 0, 1]), T),
+    (lambda x: x.transpose(2, 0, 1), T),
+    (lambda x: x.T, X),
+    (lambda x: x.mT, T),
+    (lambda x: np.permute_dims(x, (2, 1, 0)), T),
+    (lambda x: np.matrix_transpose(x), T),
+    (lambda x: np.swapaxes(x, 0, -1), T),
+    (lambda x: x.swapaxes(1, 2), T),
+    (lambda x: np.moveaxis(x, 0, -1), T),
+    (lambda x: np.moveaxis(x, [0, 1], [2, 0]), T),
+    (lambda x: np.rollaxis(x, 2), T),
+    (lambda x: np.rollaxis(x, 0, 3), T),
+    (lambda x: np.expand_dims(x, 0), X),
+    (lambda x: np.expand_dims(x, (0, -1)), X),
+    (lambda x: np.squeeze(x[None, :, None]), X),
+    (lambda x: np.squeeze(x[None], axis=0), X),
+    (lambda x: np.broadcast_to(x, (2, 3, 4)), X),
+    (lambda x: np.broadcast_arrays(x, np.ones((2, 1, 1)))[0], X),
+    (lambda x: np.atleast_1d(x), S),
+    (lambda x: np.atleast_2d(x), V),
+    (lambda x: np.atleast_2d(x, 2 * x), V),
+    (lambda x: np.atleast_3d(x), X),
+    (lambda x: np.atleast_3d(x), V),
+    (lambda x: np.concatenate([x, 2 * x]), X),
+    (lambda x: np.concatenate((x, np.ones((3, 2)), x), axis=1), X),
+    (lambda x: np.concatenate([x, x], axis=None), X),
+    (lambda x: np.concat([x, x], axis=-1), X),
+    (lambda x: np.stack([x, x * x]), X),
+    (lambda x: np.stack([x, np.ones((3, 4))], axis=-1), X),
+    (lambda x: np.vstack([x, x]), V),
+    (lambda x: np.hstack([x, x]), V),
+    (lambda x: np.hstack([x, x]), X),
+    (lambda x: np.dstack([x, x]), X),
+    (lambda x: np.column_stack([x, x**2]), V),
+    (lambda x: np.append(x, [1.0, 2.0]), X),
+    (lambda x: np.append(x, x, axis=0), X),
+    (lambda x: anp.array([x[0], x[1] * x[2], 3.0]), V),
+    (lambda x: anp.array([[x[0], 1.0], [2.0, x[1]]]), V),
+    (lambda x: anp.array([x, x])[0], S),
+    (lambda x: anp.array(x, ndmin=2), V),
+    (lambda x: anp.asarray([x[0], x[1]]), V),
+    (lambda x: np.astype(x, np.complex128) * 1j, X),
+    (lambda x: x.astype(np.float32).astype(np.float64) * 0 + x, X),
+    (lambda x: np.full_like(x, 3.0) * x, X),
+    (lambda x: np.full_like(x, x[0, 0]) * x, X),
+    (lambda x: np.zeros_like(x) + np.ones_like(x) * x, X),
+    (lambda x: np.copy(x) + x.copy(), X),
+    (lambda x: anp.require(x) * 2, X),
+    (lambda x: np.shape(x)[0] * x + np.ndim(x) + np.size(x) + x.size + x.ndim + len(x), X),
+    (lambda x: sum(row[0] for row in x), X),
+    (lambda x: [a * b for a, b in zip(x, x[::-1], strict=True)], V),
+]
+
+
+@pytest.mark.parametrize("f, x", SHAPE)
+def test_shape(f, x):
+    check(f, x)
+
+
+PRODUCTS = [
+    (np.dot, V, V),
+    (np.dot, X, V),
+    (np.dot, X, A),
+    (np.dot, T, A),
+    (np.dot, X, draw(RNG, (2, 4, 3))),
+    (np.dot, S, X),
+    (lambda a, b: a.dot(b), X, V),
+    (np.matmul, X, A),
+    (np.matmul, T, A),
+    (np.matmul, T, draw(RNG, (2, 4, 2))),
+    (np.matmul, draw(RNG, (5, 1, 3, 4)), draw(RNG, (2, 4, 3))),
+    (lambda a, b: a @ b, V, A),
+    (lambda a, b: a @ b, X, V),
+    (np.inner, X, X),
+    (np.inner, V, V),
+    (np.inner, S, X),
+    (np.outer, V, X),
+    (np.vdot, X, X),
+    (np.vecdot, X, X),
+    (lambda a, b: np.vecdot(a, b, axis=0), X, X),
+    (lambda a, b: np.tensordot(a, b, 1), X, A),
+    (lambda a, b: np.tensordot(a, b), X, X),
+    (lambda a, b: np.tensordot(a, b, axes=0), V, V),
+    (lambda a, b: np.tensordot(a, b, axes=([1, 0], [0, 1])), X, A),
+    (lambda a, b: np.tensordot(a, b, axes=(-1, 0)), T, A),
+    (lambda a, b: np.einsum("ij,jk->ik", a, b), X, A),
+    (lambda a, b: np.einsum("ij,jk", a, b), X, A),
+    (lambda a, b: np.einsum("ij,kj->k", a, b), X, X),
+    (lambda a, b: np.einsum("...ij,jk->...ik", a, b), T, A),
+    (lambda a, b: np.einsum("i...,i...->...", a, b), X, X),
+    (lambda a, b: np.einsum(a, [0, 1], b, [1, 2], [0, 2]), X, A),
+    (lambda a, b: np.einsum(a, [0, 1], b, [1, 2]), X, A),
+    (lambda a, b: np.einsum("ij,ij->", a, b), X, X),
+    (lambda a, b: np.einsum("ij , j -> i", a, b, optimize=True), X, V),
+    (lambda a, b: np.einsum("ij,kl->ijkl", a, b), X, V[:, None]),
+]
+
+
+@pytest.mark.parametrize("f, a, b", PRODUCTS)
+def test_products(f, a, b):
+    check(f, a, b)
+
+
+@pytest.mark.parametrize("subscripts", ["ii->i", "ii->", "ii", "ij->ji", "ij->", "ij->j", "i...->...", "ji"])
+def test_einsum_of_one_operand(subscripts):
+    check(lambda a: np.einsum(subscripts, a), draw(RNG, (3, 3)))
+
+
+def test_complex_products():
+    z = draw(RNG, (2, 3), dtype=complex)
+    w = draw(RNG, (3, 2), dtype=complex)
+    for f in (
+        np.dot,
+        np.matmul,
+        lambda a, b: np.vdot(a, b.T),
+        lambda a, b: np.einsum("ij,jk->", a, b),
+        lambda a, b: np.vecdot(a, b.T),
+    ):
+        check(f, z, w)
+
+
+def test_mistakes_are_numpys():
+    for f in (
+        lambda x: np.reshape(x, (5, 5)),
+        lambda x: np.transpose(x, (0, 0)),
+        lambda x: np.concatenate([x, np.ones(3)]),
+        lambda x: np.stack([x, x[0]]),
+        lambda x: np.squeeze(x, axis=0),
+        lambda x: np.einsum("ij,jk->ik", x, x),
+        lambda x: np.tensordot(x, x, 1),
+        lambda x: x @ x,
+        lambda x: np.concatenate([]) + x,
+    ):
+        with pytest.raises(ValueError):
+            f(X)
+        with pytest.raises(ValueError):
+            ad.grad(lambda x, f=f: np.sum(f(x)))(X)

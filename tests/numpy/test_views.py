@@ -1,0 +1,234 @@
+"""In-place writes and views inside differentiated functions: what NumPy's semantics say."""
+
+import numpy as np
+import pytest
+from harness import check, draw
+
+import adjoint as ad
+import adjoint.numpy as anp
+
+RNG = np.random.default_rng(3)
+X = draw(RNG, (2, 2))
+V = draw(RNG, (5,))
+
+I = np.array([0, 2, 2])
+MASK = np.array([True, False, True, False, True])
+
+
+def quarter(x):
+    a = anp.zeros((4, 4))
+    a[:2, :2] = x
+    b = a[0]
+    b += 1
+    return a.sum(), a * a
+
+
+def views_of_views(x):
+    a = anp.array(x)
+    b = a[1:]
+    c = b[::2]
+    c *= 3.0
+    d = a.reshape(5, 1).T
+    d[0, 0] = x[4]
+    return a, b, c, d
+
+
+def transposed(x):
+    a = anp.array(x)
+    t = a.T
+    t[0] = [7.0, 8.0]
+    t += x
+    return a * x
+
+
+def aliases(x):
+    a = anp.array(x)
+    b = a
+    b += 1
+    c = a.copy()
+    c *= 2
+    return a, b, c
+
+
+def buffers(x):
+    out = anp.empty(5)
+    for i in range(5):
+        out[i] = x[i] * (out[i - 1] if i else 1.0)
+    return out
+
+
+def masked(x):
+    a = anp.array(x)
+    a[MASK] *= 2
+    a[x < 0] = 0.0
+    a[I] += 1.0
+    return a * x
+
+
+def repeated_indices(x):
+    a = anp.zeros(4)
+    a[I] = x[:3]  # element 2 is written twice: the last one stays
+    np.add.at(a, I, x[:3])  # and here both count
+    return a
+
+
+def stencil(x):
+    u = x.copy()
+    for _ in range(3):
+        u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return u
+
+
+def mixed_targets(x):
+    a = np.zeros_like(x)
+    a[..., 0] = x[1]
+    a[-1] -= x[0]
+    a[[1, 3]] = x[[0, 2]]
+    a[None, 1:2] /= 2.0
+    return a
+
+
+def swapped(x):
+    a = anp.array(x)
+    a[0], a[1] = a[1], a[0]
+    a[[2, 3]] = a[[3, 2]]
+    return a * x
+
+
+def powers(x):
+    a = anp.ones(5)
+    a *= x
+    a **= 2
+    a -= x
+    a /= 3.0
+    a %= 10.0
+    return a
+
+
+def filled(x):
+    a = anp.array(x)
+    a.fill(2.0)
+    a[2:] = x[0]
+    return a * x
+
+
+def read_after_write(x):
+    a = anp.array(x)
+    before = a[1] * 1.0
+    row = a[:2]
+    a[1] = 5.0 * x[0]
+    return before, row, a
+
+
+@pytest.mark.parametrize("f, x", [(quarter, X), (transposed, X)] + [(f, V) for f in (
+    views_of_views, aliases, buffers, masked, repeated_indices, stencil, mixed_targets, swapped, powers, filled, read_after_write
+)])  # fmt: skip
+def test_against_numpy_and_differences(f, x):
+    data = x.copy()
+    if f is masked:  # the mask depends on the numbers, which a batch cannot share
+        check(f, x, vmap=False)
+    else:
+        check(f, x)
+    np.testing.assert_array_equal(x, data)
+
+
+def test_the_example_of_the_design():
+    def f(x):
+        a = anp.zeros((4, 4))
+        a[:2, :2] = x
+        b = a[0]
+        b += 1
+        return a.sum()
+
+    value, gradient = ad.value_and_grad(f)(np.ones((2, 2)))
+    assert value == 8
+    np.testing.assert_array_equal(gradient, np.ones((2, 2)))
+
+
+def test_writing_to_the_argument_leaves_the_callers_array_alone():
+    def f(x):
+        x[0] = 2 * x[1]
+        x += 1
+        return np.sum(x * x)
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(ad.grad(f)(x), [0, 2 * 5 * 2 + 2 * 3])
+    np.testing.assert_array_equal(x, [1, 2])
+
+
+def test_scalars_are_not_changed_in_place():
+    def f(x):
+        s = x[0]
+        s += x[1]
+        return x[0] * s
+
+    np.testing.assert_array_equal(ad.grad(f)(np.array([3.0, 4.0])), [2 * 3 + 4, 3])
+
+
+def test_a_read_only_view_refuses():
+    with pytest.raises(ad.AdjointError, match="read-only"):
+        ad.grad(lambda x: np.sum(write_to(np.broadcast_to(x, (2, 5)))))(V)
+
+
+def write_to(a):
+    a[0] = 1.0
+    return a
+
+
+def test_plain_arrays_cannot_hold_traced_values():
+    def f(x):
+        a = np.zeros(3)
+        a[0] = x[0]
+        return a.sum()
+
+    with pytest.raises(ad.AdjointError, match=r"test_views.py:\d+"):
+        ad.grad(f)(V)
+
+
+def test_shape_and_dtype_mistakes_are_numpys():
+    def f(x):
+        a = anp.zeros(3)
+        a[:] = x
+        return a.sum()
+
+    with pytest.raises(ValueError, match="broadcast"):
+        ad.grad(f)(V)
+
+    def g(x):
+        a = anp.zeros(5)
+        a[:] = x * 1j
+        return a.sum()
+
+    with pytest.raises(TypeError, match="complex"):
+        ad.grad(g)(V)
+
+    def h(x):
+        a = anp.zeros(5)
+        a += np.ones((2, 5)) * x
+        return a.sum()
+
+    with pytest.raises(ValueError, match="broadcast"):
+        ad.grad(h)(V)
+
+
+def test_nested_transforms_write_to_the_outer_array():
+    def f(x):
+        a = anp.zeros(2)
+        a[0] = x
+        a[1] = ad.grad(lambda y: y * y * x)(3.0)
+        return a[0] * a[1]
+
+    # a = (x, 6x): f = 6x², f' = 12x
+    assert ad.grad(f)(2.0) == 24
+    assert ad.grad(ad.grad(f))(2.0) == 12
+
+
+def test_writes_under_vmap():
+    def f(x):
+        a = anp.zeros(3)
+        a[1:] = x
+        a[0] += a[2]
+        return a
+
+    batch = draw(RNG, (4, 2))
+    np.testing.assert_allclose(ad.vmap(f)(batch), np.stack([f(row) for row in batch]))
