@@ -161,7 +161,16 @@ def test_integers_are_welcome_where_they_are_not_differentiated():
 
 def test_argnums():
     f = lambda x, y: x * y
-    for transform in (ad.grad, ad.value_and_grad, ad.jacfwd, ad.jacrev, ad.jacobian, ad.hessian, ad.elementwise_grad, ad.derivative):
+    for transform in (
+        ad.grad,
+        ad.value_and_grad,
+        ad.jacfwd,
+        ad.jacrev,
+        ad.jacobian,
+        ad.hessian,
+        ad.elementwise_grad,
+        ad.derivative,
+    ):
         with complaint(TypeError, "argnums=2", "out of range", "2 positional"):
             transform(f, 2)(1.0, 2.0)
         with complaint(TypeError, "argnums=-3", "out of range"):
@@ -595,6 +604,28 @@ def test_custom_rules_that_do_not_fit():
     g.defjvp(lambda primals, tangents: primals[0])
     with complaint(TypeError, "(result, tangent of the result)"):
         ad.derivative(g)(1.0)
+
+
+def test_custom_functions_see_only_their_arguments():
+    def with_vjp(w):
+        f = ad.custom_vjp(lambda x: x * w)
+        f.defvjp(lambda x: (x * w, None), lambda res, g: (g,))
+        return f
+
+    def with_jvp(w):
+        f = ad.custom_jvp(lambda x: x * w)
+        f.defjvp(lambda primals, tangents: (primals[0] * w, tangents[0] * w))
+        return f
+
+    for make in (with_vjp, with_jvp, lambda w: ad.checkpoint(lambda x: x * w)):
+        with complaint(TypeError, "pass it as an argument"):
+            ad.grad(lambda w: make(w)(w))(3.0)
+        assert ad.grad(lambda w: make(w)(2.0))(3.0) == 2.0
+    for make in (with_vjp, with_jvp):
+        with complaint(TypeError, "pass it as an argument"):
+            ad.derivative(lambda w: make(w)(w))(3.0)
+        with complaint(TypeError, "pass it as an argument"):
+            ad.vmap(lambda w: make(w)(w))(X)
 
 
 def test_own_ops_that_do_not_fit():

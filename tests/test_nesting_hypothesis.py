@@ -1,7 +1,7 @@
 """Random programs and random indices: every way to a derivative must give the same number."""
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
@@ -17,7 +17,9 @@ BOUND = 30.0  # values beyond make differences useless
 @st.composite
 def programs(draw):
     """(function of two arrays with a scalar result, its two arguments)."""
-    steps = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=7))
+    steps = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=7)
+    )
     seed = draw(st.integers(0, 2**16))
     shapes = draw(st.tuples(st.sampled_from(SHAPES), st.sampled_from(SHAPES)))
     rng = np.random.default_rng(seed)
@@ -178,6 +180,7 @@ def indexed(draw, arrays=True):
 
 
 @given(indexed())
+@example((np.arange(6.0).reshape(3, 2), (None, np.array([0, 0]), Ellipsis, 0)))
 @settings(max_examples=250)
 def test_reading(case):
     x, index = case
@@ -192,7 +195,9 @@ def test_reading(case):
     near(np.sum(ad.linearize(read, x)[1](v) * u), np.sum(t * u))
     stack = np.stack([x, v, x * v])
     np.testing.assert_array_equal(ad.vmap(read)(stack), np.stack([s[index] for s in stack]))
-    np.testing.assert_array_equal(ad.vmap(read, in_axes=-1, out_axes=-1)(np.moveaxis(stack, 0, -1)), np.stack([s[index] for s in stack], -1))
+    np.testing.assert_array_equal(
+        ad.vmap(read, in_axes=-1, out_axes=-1)(np.moveaxis(stack, 0, -1)), np.stack([s[index] for s in stack], -1)
+    )
     pulled = ad.vmap(lambda x: ad.vjp(read, x)[1](u)[0])(stack)
     near(pulled[1], pull(u)[0])
     second = ad.hvp(lambda x: np.sum(x[index] ** 3))(x, v)

@@ -145,7 +145,11 @@ def test_ties_of_sort_share_equally():
 
 def test_repeated_eigenvalues_have_finite_gradients():
     a = np.diag([2.0, 2.0, 1.0])
-    for f in (lambda a: np.linalg.eigh(a)[0].sum(), lambda a: np.sum(np.linalg.eigh(a)[1] ** 2), lambda a: np.linalg.svd(a)[1].sum()):
+    for f in (
+        lambda a: np.linalg.eigh(a)[0].sum(),
+        lambda a: np.sum(np.linalg.eigh(a)[1] ** 2),
+        lambda a: np.linalg.svd(a)[1].sum(),
+    ):
         assert np.isfinite(ad.grad(f)(a)).all()
 
 
@@ -239,7 +243,9 @@ def test_masking_of_float32_and_of_matrices():
         g = ad.grad(lambda x: np.sum(np.where(x < 1, x, np.sqrt(x))))(x)
         equal(g, np.ones((2, 3)))
         assert g.dtype == np.float32
-        equal(ad.grad(lambda x: np.sum(np.where(x < 1, x, np.sqrt(x)).T @ np.ones((2, 2))))(np.zeros((2, 3))), np.full((2, 3), 2.0))
+        equal(
+            ad.grad(lambda x: np.sum(np.where(x < 1, x, np.sqrt(x)).T @ np.ones((2, 2))))(np.zeros((2, 3))), np.full((2, 3), 2.0)
+        )
 
 
 @pytest.mark.parametrize("n", [SMALL, BIG])
@@ -374,7 +380,9 @@ def test_modulus_has_zero_slope_at_zero():
     assert ad.jvp(np.abs, (0j,), (1 + 1j,))[1] == 0
 
 
-@pytest.mark.parametrize("f, df", [(np.sin, np.cos), (lambda z: z**3, lambda z: 3 * z**2), (np.exp, np.exp), (lambda z: 1 / z, lambda z: -1 / z**2)])
+@pytest.mark.parametrize(
+    "f, df", [(np.sin, np.cos), (lambda z: z**3, lambda z: 3 * z**2), (np.exp, np.exp), (lambda z: 1 / z, lambda z: -1 / z**2)]
+)
 def test_holomorphic(f, df):
     close(ad.grad(f, holomorphic=True)(Z), df(Z))
     close(ad.value_and_grad(f, holomorphic=True)(Z)[1], df(Z))
@@ -452,7 +460,11 @@ def test_memory_layout_does_not_matter(layout, shape):
     a = rng.normal(size=shape)
     x = LAYOUTS[layout](a)
     equal(x, a)
-    f = lambda x: np.sum(np.sin(x @ x.T) * np.cumsum(x, axis=0)[0, 0]) + np.sum(x[1:, ::-2] ** 2) + np.sum(x.reshape(-1)[:5] * x.T.ravel()[:5])
+    f = lambda x: (
+        np.sum(np.sin(x @ x.T) * np.cumsum(x, axis=0)[0, 0])
+        + np.sum(x[1:, ::-2] ** 2)
+        + np.sum(x.reshape(-1)[:5] * x.T.ravel()[:5])
+    )
     close(ad.grad(f)(x), ad.grad(f)(a), 1e-9, 1e-9)
     v = LAYOUTS[layout](rng.normal(size=shape))
     close(ad.jvp(f, (x,), (v,))[1], np.sum(ad.grad(f)(a) * v), 1e-9)
@@ -461,11 +473,24 @@ def test_memory_layout_does_not_matter(layout, shape):
     close(ad.elementwise_grad(np.tanh)(x), 1 - np.tanh(a) ** 2)
 
 
-SHAPES = [((), (3,)), ((3,), ()), ((1,), (3,)), ((3, 1), (4,)), ((2, 1, 3), (4, 1)), ((1, 1), (2, 3)), ((0,), (1,)), ((2, 3), (2, 3)), ((80, 1), (1, 70))]
+SHAPES = [
+    ((), (3,)),
+    ((3,), ()),
+    ((1,), (3,)),
+    ((3, 1), (4,)),
+    ((2, 1, 3), (4, 1)),
+    ((1, 1), (2, 3)),
+    ((0,), (1,)),
+    ((2, 3), (2, 3)),
+    ((80, 1), (1, 70)),
+]
 
 
 @pytest.mark.parametrize("a, b", SHAPES)
-@pytest.mark.parametrize("op", [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.power, np.arctan2, np.hypot, lambda a, b: np.where(True, a, b)])
+@pytest.mark.parametrize(
+    "op",
+    [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.power, np.arctan2, np.hypot, lambda a, b: np.where(True, a, b)],
+)
 def test_broadcasting(op, a, b):
     rng = np.random.default_rng(2)
     x, y = rng.uniform(0.5, 2, a), rng.uniform(0.5, 2, b)
@@ -512,7 +537,10 @@ TRANSFORMS = {
     "rev vmap": lambda f: lambda x: ad.grad(lambda x: np.sum(ad.vmap(f)(np.stack([x, 2.0]))[0]))(x),
     "fwd vmap": lambda f: lambda x: ad.derivative(lambda x: ad.vmap(f)(np.stack([x, 2.0]))[0])(x),
 }
-POLY = (lambda x: x**5 * np.exp(x), [lambda x: (x**5 + 5 * x**4), lambda x: (x**5 + 10 * x**4 + 20 * x**3), lambda x: x**5 + 15 * x**4 + 60 * x**3 + 60 * x**2])
+POLY = (
+    lambda x: x**5 * np.exp(x),
+    [lambda x: x**5 + 5 * x**4, lambda x: x**5 + 10 * x**4 + 20 * x**3, lambda x: x**5 + 15 * x**4 + 60 * x**3 + 60 * x**2],
+)
 
 
 @pytest.mark.parametrize("outer", TRANSFORMS)
@@ -522,7 +550,12 @@ def test_every_nesting_of_two(outer, inner):
     close(TRANSFORMS[outer](TRANSFORMS[inner](f))(0.7), exact[1](0.7) * np.exp(0.7), 1e-12)
 
 
-THIRD = [(a, b, c) for a in ("rev", "fwd", "jacrev", "vmap rev", "rev vmap") for b in ("rev", "fwd", "linearize", "vmap rev") for c in ("rev", "fwd", "fwd vmap", "jacfwd")]
+THIRD = [
+    (a, b, c)
+    for a in ("rev", "fwd", "jacrev", "vmap rev", "rev vmap")
+    for b in ("rev", "fwd", "linearize", "vmap rev")
+    for c in ("rev", "fwd", "fwd vmap", "jacfwd")
+]
 
 
 @pytest.mark.parametrize("a, b, c", THIRD)
@@ -695,7 +728,11 @@ def test_inputs_are_never_modified(n):
 @pytest.mark.parametrize("n", [SMALL, BIG])
 def test_a_cotangent_is_not_changed_by_what_another_operand_adds_to_it(n):
     c = np.arange(n) * 1.0
-    for f in (lambda x, y: np.sum(((x - x) + y) * c), lambda x, y: np.sum((x % x + y) * c), lambda x, y: np.sum(((x - x * 2 - x) + y) * c)):
+    for f in (
+        lambda x, y: np.sum(((x - x) + y) * c),
+        lambda x, y: np.sum((x % x + y) * c),
+        lambda x, y: np.sum(((x - x * 2 - x) + y) * c),
+    ):
         equal(ad.grad(f, (0, 1))(np.ones(n), np.ones(n))[1], c)
     out, pull = ad.vjp(lambda x, y: (x - x) + y, np.ones(n), np.ones(n))
     pull(c)
@@ -722,11 +759,21 @@ def test_a_pullback_is_not_changed_by_later_writes():
 
 def test_results_are_plain():
     f = lambda x: (np.sum(x) * 1.0, {"fresh": anp.zeros(2), "traced": x * 2, "text": "s", "none": None, "number": 3})
-    for aux in (ad.grad(f, has_aux=True)(np.ones(2))[1], ad.jvp(f, (np.ones(2),), (np.ones(2),), has_aux=True)[2], ad.vjp(f, np.ones(2), has_aux=True)[2], ad.jacfwd(f, has_aux=True)(np.ones(2))[1], ad.jacrev(f, has_aux=True)(np.ones(2))[1]):
+    for aux in (
+        ad.grad(f, has_aux=True)(np.ones(2))[1],
+        ad.jvp(f, (np.ones(2),), (np.ones(2),), has_aux=True)[2],
+        ad.vjp(f, np.ones(2), has_aux=True)[2],
+        ad.jacfwd(f, has_aux=True)(np.ones(2))[1],
+        ad.jacrev(f, has_aux=True)(np.ones(2))[1],
+    ):
         assert type(aux["fresh"]) is np.ndarray
         assert type(aux["traced"]) is np.ndarray
         assert (aux["text"], aux["none"], aux["number"]) == ("s", None, 3)
-    for y in (ad.vjp(lambda x: anp.zeros(2), 1.0)[0], ad.jvp(lambda x: anp.zeros(2), (1.0,), (1.0,))[0], ad.vmap(lambda x: anp.zeros(2))(np.ones(2))):
+    for y in (
+        ad.vjp(lambda x: anp.zeros(2), 1.0)[0],
+        ad.jvp(lambda x: anp.zeros(2), (1.0,), (1.0,))[0],
+        ad.vmap(lambda x: anp.zeros(2))(np.ones(2)),
+    ):
         assert type(y) is np.ndarray
 
 
@@ -1042,3 +1089,16 @@ def test_a_long_chain_needs_no_recursion():
     close(ad.grad(chain)(1.0), 0.999999**20_000)
     close(ad.derivative(chain)(1.0), 0.999999**20_000)
     close(ad.grad(lambda x: np.sum(chain(x)))(np.ones(2)), np.full(2, 0.999999**20_000))
+
+
+@pytest.mark.parametrize("n", [30, 3000])
+def test_views_of_views_of_views(n):
+    def f(x):
+        v = x
+        for _ in range(n):
+            v = v[::-1]
+        v[0] = 5.0
+        v += x
+        return np.sum(x * v)
+
+    equal(ad.grad(f)(np.array([1.0, 2.0, 3.0])), [0.0, 16.0, 24.0])  # (2x)² but for the element that was overwritten

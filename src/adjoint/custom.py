@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arguments import check_callable, name_of, output_leaf
-from .core.bind import FRESH, Traced, settled
+from .core.bind import FRESH, Trace, Traced, settled
 from .core.errors import ArgumentError, ShapeError
 from .core.op import Opaque
 from .core.tree import Structure, flatten, flatten_like, leaf_names
@@ -75,6 +75,7 @@ class Call:
         wanted = tuple(i for i, x in enumerate(leaves) if tape.node(x) is not None)
         types = [Type.of(x) if isinstance(x, _NUMBERS) else None for x in values]
         results, pull = self.vjp(values, types)
+        self.check_closed(results, tape)
         out_types = [Type.of(y) for y in results]
 
         def pull_wanted(gs: Any, saved: Any, parents: Any, params: dict[str, Any]) -> Any:
@@ -127,6 +128,7 @@ class Call:
             rule = self.pull
             results, residuals = self.forward(primals)
             tangents = transpose(lambda gs: rule(residuals, gs), [Type.of(y) for y in results], [t for _, t in pairs])
+        self.check_closed([*results, *tangents], dual)
         return [
             Traced(dual, y, t) if t is not None and is_inexact(dtype_of(y)) else y for y, t in zip(results, tangents, strict=True)
         ]
@@ -174,7 +176,17 @@ class Call:
                 return [None if c is None else _collect(inner, c, flag) for c, flag in zip(cotangents, flags, strict=True)]
 
         lowered = Call(self.name, f, push if self.push else None, forward if self.forward else None, pull if self.pull else None)
-        return [Traced(batch, y, None) for y in lowered(values)]
+        results = lowered(values)
+        self.check_closed(results, batch)
+        return [Traced(batch, y, None) for y in results]
+
+    def check_closed(self, results: Sequence[Any], trace: Trace) -> None:
+        """A result that is traced already shows a value which came in beside the arguments."""
+        if any(isinstance(y, Traced) and y.by is trace for y in results):
+            raise ArgumentError(
+                f"{self.name} uses a value traced by {trace.name} that is not among its arguments, so its rule cannot see it; "
+                "pass it as an argument"
+            )
 
 
 def _collect(batch: Batch, cotangent: Value, batched: bool) -> Value:

@@ -306,18 +306,22 @@ def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
     lines = [f"{', '.join(argument_names(op.arity + 1))} = saved"]
     scope: dict[str, Any] = {"fit": fit}
     for i, partial in enumerate(partials):
-        if partial.number is not None:
-            product = {0.0: "None", 1.0: "g", -1.0: "-g"}.get(partial.number, f"g * {partial.number!r}")
-        else:
+        if partial.number == 0:
+            lines.append(f"c{i} = None")
+            continue
+        product, scale = "g", None
+        if partial.number is None:
             # Partials of one op share their equations' names: an equation of both is computed twice, harmlessly.
             lines.extend(line for line in partial.lines if line not in lines)
             scope.update(partial.scope)
             product = f"g * {partial.result}"
-        lines.append(f"c{i} = {product}")
-        if partial.number != 0:
-            lines.append(f"t = types[{i}]")
-            shapes = f"c{i}.shape != t.shape or " if op.arity > 1 else ""  # a single argument has the shape of the result
-            lines.append(f"if {shapes}c{i}.dtype is not t.dtype: c{i} = fit(c{i}, t)")
+        elif partial.number != 1:
+            scale = f"c{i} = " + (f"-c{i}" if partial.number == -1 else f"c{i} * {partial.number!r}")
+        lines += [f"c{i} = {product}", f"t = types[{i}]"]
+        shapes = f"c{i}.shape != t.shape or " if op.arity > 1 else ""  # a single argument has the shape of the result
+        lines.append(f"if {shapes}c{i}.dtype is not t.dtype: c{i} = fit(c{i}, t)")
+        if scale is not None:  # after the sum over broadcast axes, which leaves less to scale
+            lines.append(scale)
     results = ", ".join(f"c{i}" for i in range(len(partials)))
     return define("pull", ["g", "saved", "types", "params"], [*lines, f"return ({results},)"], scope)
 

@@ -13,6 +13,9 @@ import adjoint.scipy.special  # their ops are declared when they are loaded
 from adjoint.core.op import OPS, Constant, Elementwise, Linear
 from adjoint.core.types import Type
 from adjoint.derive import split, type_rule
+from adjoint.numpy.table import load_all
+
+load_all()  # modules that are loaded when first needed declare ops too
 
 STEP = 1e-5
 

@@ -254,3 +254,21 @@ def test_protection_is_lifted_when_the_function_raises():
     with pytest.raises(KeyError):
         ad.grad(f)(np.ones(1000))
     w[0] = 2.0
+
+
+@pytest.mark.parametrize("n", [3, 5000])
+def test_shared_cotangents_are_not_added_to_in_place(n):
+    """A sum hands one array to both of its arguments; what arrives later at one must not reach the other."""
+
+    def f(x, w):
+        s = x * 2.0
+        t = s + w  # both get the same array
+        u = t + s
+        v = u - u * 0.5
+        return np.sum(v * v) + np.sum(s * w) + np.sum(w + x)
+
+    x, w = np.linspace(-1, 1, n), np.linspace(0, 1, n)
+    gx, gw = ad.grad(f, (0, 1))(x, w)
+    # v = (4x + w)/2, so v² = (4x + w)²/4
+    np.testing.assert_allclose(gx, 2 * (4 * x + w) + 2 * w + 1)
+    np.testing.assert_allclose(gw, (4 * x + w) / 2 + 2 * x + 1)

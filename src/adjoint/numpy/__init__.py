@@ -41,12 +41,19 @@ _REACHED = frozenset(
     ]
 )
 
+#: Functions that take more arguments in the Array API standard than in NumPy; in `standard.py`.
+_STANDARD = frozenset(["__array_api_version__", "argsort", "expand_dims", "finfo", "iinfo", "sort"])
+
 
 def __getattr__(name: str) -> Any:
     if name in ("linalg", "fft"):
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "special":  # an extension of the standard to come; SciPy looks for it already
+        return importlib.import_module("adjoint.scipy.special")
     if name in _REACHED:
         value = getattr(importlib.import_module(f"{__name__}.reach"), name)
+    elif name in _STANDARD:
+        value = getattr(importlib.import_module(f"{__name__}.standard"), name)
     else:
         value = getattr(_numpy, name)
     globals()[name] = value  # found at once from now on

@@ -85,4 +85,6 @@ def asarray(
         return a
     if holds_traced(a):
         return array(a, dtype)
-    return np.asarray(a, dtype=dtype, order=order, copy=copy)
+    y = np.asarray(a, dtype=dtype, order=order, copy=copy)
+    # Memory of its own may become traced; memory shared with the user's array must stay what it is.
+    return fresh(y) if depth.get() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

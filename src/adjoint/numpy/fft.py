@@ -18,11 +18,11 @@ from ..ops import fft as transforms
 from ..ops.index import getitem, place
 from .arrange import roll
 from .dropin import drop_in
+from .standard import fftfreq as fftfreq
+from .standard import rfftfreq as rfftfreq
 from .table import lift, piecewise_constant
 from .ufunc import deliver
 
-fftfreq = np.fft.fftfreq
-rfftfreq = np.fft.rfftfreq
 piecewise_constant(np.fft.fftfreq, np.fft.rfftfreq)
 
 

@@ -24,6 +24,7 @@ from ..trace.record import quicken, recorder
 from .concrete import primals
 from .elementwise import absolute, divmod_, power
 from .mutate import Flat, partition_in_place, sort_in_place
+from .standard import VERSIONS
 from .table import FUNCTIONS, REFUSED, find_ufunc, is_scipy, lift
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
@@ -51,7 +52,17 @@ def _size(self: Traced) -> int:
 def _array_namespace(self: Traced, /, *, api_version: str | None = None) -> Any:
     import adjoint.numpy
 
+    if api_version is not None and api_version not in VERSIONS:
+        raise ValueError(f"the Array API of version {api_version!r} is not supported; {VERSIONS[-1]} is")
     return adjoint.numpy
+
+
+def _to_device(self: Traced, device: Any, /, *, stream: Any = None) -> Traced:
+    if device != "cpu":
+        raise ValueError(f"the device of a traced value is 'cpu', not {device!r}")
+    if stream is not None:
+        raise ValueError("there are no streams on the device 'cpu'")
+    return self
 
 
 # -- operators --------------------------------------------------------------------------------------------------
@@ -139,6 +150,7 @@ _refuse_array = _refuse(
     "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, or np.stack for a list of values, or {_PLAIN}"
 )
 _refuse_item = _refuse("item() or tolist()", _PLAIN)
+_refuse_dlpack = _refuse("the memory", _PLAIN)
 
 
 def _float(self: Traced) -> float:
@@ -158,6 +170,10 @@ def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
             "adjoint.numpy.array(a)[i] inside the function for a[i], or pass a as an argument with in_axes=None"
         )
     return _refuse_array(self)
+
+
+def _dlpack(self: Traced, **options: Any) -> Any:
+    return self.value.__dlpack__(**options) if self.by is FRESH else _refuse_dlpack(self)
 
 
 def _item(self: Traced, *args: Any) -> Any:
@@ -379,6 +395,9 @@ def install() -> None:
         "__array_priority__": 1000.0,
         "__array_namespace__": _array_namespace,
         "__array__": _array,
+        "__dlpack__": _dlpack,
+        "__dlpack_device__": lambda self: (1, 0),  # DLPack's number for the CPU
+        "to_device": _to_device,
         "__float__": _float,
         "__complex__": _complex,
         "__int__": _int,

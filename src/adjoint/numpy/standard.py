@@ -44,18 +44,14 @@ def expand_dims(a: Any, axis: Any = 0) -> Any:
     return np.expand_dims(a, axis)
 
 
-class finfo(np.finfo):  # type: ignore[misc] # noqa: N801 - NumPy's name
+def finfo(dtype: Any) -> Any:
     """`numpy.finfo`, also of an array."""
-
-    def __new__(cls, dtype: Any) -> Any:
-        return np.finfo(_type_of(dtype))
+    return np.finfo(_type_of(dtype))
 
 
-class iinfo(np.iinfo):  # type: ignore[misc] # noqa: N801 - NumPy's name
+def iinfo(type: Any) -> Any:
     """`numpy.iinfo`, also of an array."""
-
-    def __new__(cls, type: Any) -> Any:
-        return np.iinfo(_type_of(type))
+    return np.iinfo(_type_of(type))
 
 
 def _type_of(x: Any) -> Any:
@@ -79,5 +75,3 @@ def _frequencies(dtype: Any) -> np.dtype[Any]:
     if wanted.kind != "f":
         raise ValueError(f"frequencies are real numbers, so their dtype cannot be {wanted}")
     return wanted
-
-

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced
+from ..core.bind import FRESH, Traced, snapshot
 from ..core.errors import ReadOnlyError
 from ..core.types import Value, dtype_of, shape_of
 from ..ops import index as indexing
@@ -26,7 +26,7 @@ _slot_by, _slot_value, _slot_aux = (vars(Traced)[name] for name in ("by", "value
 class View(Traced):
     """A part or another shape of an array. `look` reads it from its base, `store` gives the base with it replaced."""
 
-    __slots__ = ("base", "look", "seen", "store")
+    __slots__ = ("base", "look", "root", "seen", "store")
 
     def __init__(
         self, now: Traced, base: Traced, look: Callable[[Value], Value], store: Callable[[Value, Value], Value] | None
@@ -35,16 +35,26 @@ class View(Traced):
         self.base = base
         self.look = look
         self.store = store
-        self.seen = (base.value, base.aux)
+        self.root = base.root if isinstance(base, View) else base
+        self.seen = (self.root.value, self.root.aux)
+
+    def is_current(self) -> bool:
+        """Whether nothing has been written since the last look. Every write, through any view, reaches the root."""
+        value, aux = self.seen
+        return self.root.value is value and self.root.aux is aux
 
     def refresh(self) -> None:
-        """Read again if the base has been written to."""
-        base = self.base
-        value, aux = self.seen
-        if base.value is not value or base.aux is not aux:
-            now = self.look(Traced(base.by, base.value, base.aux))
-            set_contents(self, now.by, now.value, now.aux)
-            self.seen = (base.value, base.aux)
+        """Read again if there was a write: first what this is a view of, from the root on."""
+        stale: list[View] = []
+        at: Traced = self
+        while isinstance(at, View) and not at.is_current():
+            stale.append(at)
+            at = at.base
+        while stale:
+            one = stale.pop()
+            one.seen = (one.root.value, one.root.aux)
+            now = one.look(snapshot(one.base))
+            set_contents(one, now.by, now.value, now.aux)
 
 
 def set_contents(x: Traced, trace: Any, value: Any, aux: Any) -> None:
@@ -75,6 +85,8 @@ def view(y: Value, base: Value, look: Callable[[Value], Value], store: Callable[
 
 def read(x: Value, index: Any) -> Value:
     """x[index]; a basic index gives a view."""
+    if type(index) is not int and _is_single_truth(index):  # selects all of x, or nothing
+        return indexing.read(indexing.read(x, None), slice(None if index else 0))
     y = indexing.read(x, _plain_index(index))
     if type(index) is int and not isinstance(x, View) and len(shape_of(x)) == 1:
         return y
@@ -90,6 +102,10 @@ def _plain_index(index: Any) -> Any:
     return index.value if isinstance(index, Traced) and index.by is FRESH else index
 
 
+def _is_single_truth(index: Any) -> bool:
+    return isinstance(index, (bool, np.bool_)) or (isinstance(index, np.ndarray) and not index.ndim and index.dtype == bool)
+
+
 def _is_basic(index: Any) -> bool:
     if isinstance(index, tuple):
         return all(map(_is_basic, index))
@@ -99,6 +115,10 @@ def _is_basic(index: Any) -> bool:
 def write(x: Traced, index: Any, v: Any) -> None:
     """x[index] = v."""
     v = lift(v)
+    if _is_single_truth(index):
+        if not index:
+            return
+        index = None
     become(x, indexing.write(Traced(x.by, x.value, x.aux), _plain_index(index), _as_stored(x, v)))
 
 
@@ -114,14 +134,12 @@ def _as_stored(x: Traced, v: Value) -> Value:
 
 def become(x: Traced, new: Value) -> None:
     """Let the array x, and all it is a view of, stand for a new value."""
-    if isinstance(x, View):
+    while isinstance(x, View):
         if x.store is None:
             raise ReadOnlyError("this view is read-only, as in NumPy; write to a copy")
-        base = x.base
-        become(base, x.store(Traced(base.by, base.value, base.aux), new))
-        x.refresh()
-    else:
-        x.by.adopt(x, new)
+        new = x.store(snapshot(x.base), new)
+        x = x.base
+    x.by.adopt(x, new)
 
 
 def _is_mutable(x: Traced) -> bool:

@@ -294,16 +294,17 @@ def decompose(index: Any, shape: Shape) -> Index:
         while entries and entries[-1] == slice(None):
             entries.pop()
         return Index(tuple(entries), None, (), 0)
-    return _with_arrays(entries)
+    return _with_arrays(entries, where_to if ellipses and not fill else 0)
 
 
-def _with_arrays(entries: list[Any]) -> Index:
+def _with_arrays(entries: list[Any], gap: int) -> Index:
+    """The same with integer arrays. An ellipsis that stood for no axis, before entry `gap`, still separates them."""
     # Next to an integer array, an integer is an array too. Slices and newaxis come first, in one basic read.
     spec = [slice(None) if _is_array(entry) or isinstance(entry, int) else entry for entry in entries]
     places = [i for i, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
     arrays = tuple(np.intp(entries[i]) if isinstance(entries[i], int) else entries[i] for i in places)
     basic = None if all(entry == slice(None) for entry in spec) else tuple(spec)
-    if places[-1] - places[0] == len(places) - 1:
+    if places[-1] - places[0] == len(places) - 1 and not places[0] < gap <= places[-1]:
         return Index(basic, None, arrays, places[0])
     rest = [i for i in range(len(spec)) if i not in places]
     return Index(basic, (*places, *rest), arrays, 0)

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.special as _scipy
+import scipy.special as _public
 
 from ..core.errors import UnsupportedError
 from ..core.op import Constant
@@ -29,6 +29,21 @@ from ..ops.lazy import SPECIAL
 from .guard import guarded
 
 _ = (distribution, elliptic)
+
+
+class _Originals:
+    """scipy.special, without what SCIPY_ARRAY_API=1 puts around its ufuncs to choose an array library."""
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(_public, name)
+        inner = getattr(function, "__wrapped__", None)
+        return inner if isinstance(inner, np.ufunc) else function
+
+    def __dir__(self) -> list[str]:
+        return dir(_public)
+
+
+_scipy: Any = _Originals()
 
 # -- ufuncs -----------------------------------------------------------------------------------------------------
 

@@ -214,7 +214,7 @@ class Pass:
         while seeds:
             self.arrive(*seeds.pop())
         while heap:
-            node, g, _ = live.pop(-pop(heap))
+            node, g, owned = live.pop(-pop(heap))
             step = node.plan
             if step is None:
                 self.reach(node, g)
@@ -229,16 +229,19 @@ class Pass:
             else:
                 parents = node.parents
                 if trusting:
-                    parts, fresh = step.quick(g, saved, parents, node.params), False
+                    parts, fresh, owned = step.quick(g, saved, parents, node.params), False, False
                 else:
                     parts, fresh = self.pull(node, g, saved)
+                    # g itself goes on to one parent: then it is that parent's own, if it was this node's.
+                    owned = owned and sum([part is g for part in parts]) == 1
                 for parent, part in zip(parents, parts):  # noqa: B905 - the innermost loop
                     if part is None:
                         continue
                     key = parent.serial
                     entry = live.get(key)
                     if entry is None:
-                        live[key] = [parent, part, fresh and part is not g and type(part) is ndarray and part.base is None]
+                        mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
+                        live[key] = [parent, part, mine]
                         push(heap, -key)
                     elif entry[2] and type(part) is ndarray:
                         total = entry[1]

@@ -48,27 +48,18 @@ def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Sequence[Any] = ((), ()
 
 
 def _slide(large: Any, small: Any, free: list[str], pad: bool) -> Any:
-    """A sum over the elements of the small array's convolved axes, each times a shifted part of the large one."""
-    x, over, names, sizes = large
+    """The small array, flipped, against every window of the large one."""
+    x, over, names, _ = large
     k, over_k, names_k, sizes_k = small
     if pad:
         widths = [(0, 0)] * len(names)
         for axis, m in zip(over, sizes_k, strict=True):
             widths[axis] = (m - 1, m - 1)
-        x, sizes = np.pad(x, widths), [n + 2 * (m - 1) for n, m in zip(sizes, sizes_k, strict=True)]
-    lengths = [n - m + 1 for n, m in zip(sizes, sizes_k, strict=True)]
-    kept = "".join(name for i, name in enumerate(names_k) if i not in over_k)
-    formula = f"{''.join(names)},{kept}->{''.join(free)}{''.join(names[i] for i in over)}"
-    total = None
-    for place in np.ndindex(*sizes_k):
-        part: list[Any] = [slice(None)] * len(names)
-        at: list[Any] = [slice(None)] * len(names_k)
-        for axis, axis_k, i, m, length in zip(over, over_k, place, sizes_k, lengths, strict=True):
-            part[axis] = slice(m - 1 - i, m - 1 - i + length)
-            at[axis_k] = i
-        term = np.einsum(formula, x[tuple(part)], k[tuple(at)])
-        total = term if total is None else total + term
-    return total
+        x = np.pad(x, widths)
+    windows = np.lib.stride_tricks.sliding_window_view(x, tuple(sizes_k), tuple(over)) if over else x
+    inside = [names_k[i] for i in over_k]
+    formula = f"{''.join([*names, *inside])},{''.join(names_k)}->{''.join(free)}{''.join(names[i] for i in over)}"
+    return np.einsum(formula, windows, np.flip(k, tuple(over_k)), optimize=True)
 
 
 __all__ = ["convolve"]
