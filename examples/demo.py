@@ -34,12 +34,12 @@ def main():
     point = np.array([-1.2, 1.0])
     print("gradient", ad.grad(rosenbrock)(point))
     print("Hessian ", ad.hessian(rosenbrock)(point).tolist())
-    for step in range(1, 20):
+    steps, move = 0, point
+    while np.linalg.norm(move) > 1e-12:
+        steps += 1
         move = np.linalg.solve(ad.hessian(rosenbrock)(point), ad.grad(rosenbrock)(point))
         point = point - move
-        if np.linalg.norm(move) < 1e-12:
-            break
-    print(f"Newton's method finds {point} in {step} steps")
+    print(f"Newton's method finds {point} in {steps} steps")
 
     section("Logistic regression by gradient descent, with per-example gradients")
     rng = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def main():
     sensitivity = ad.grad(final_heat)(np.zeros(21))
     bars = " ▁▂▃▄▅▆▇█"
     print("how much the heat in the middle owes to each starting point (the ends are held fixed):")
-    print("".join(bars[int(round(s / sensitivity.max() * 8))] for s in sensitivity))
+    print("".join(bars[round(float(s / sensitivity.max()) * 8)] for s in sensitivity))
 
     section("A derivative is checked, not believed")
     ad.check_grads(lambda p: np.sum(np.tanh(p) * p**2), np.array([0.5, -1.0]), order=2)

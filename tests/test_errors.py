@@ -193,10 +193,27 @@ def test_argnums():
         ad.derivative(np.sin)(X)
 
 
-@pytest.mark.parametrize("transform", [ad.grad, ad.value_and_grad, ad.jacfwd, ad.jacrev, ad.jacobian, ad.hessian, ad.hvp, ad.elementwise_grad, ad.derivative, ad.vmap, ad.checkpoint, ad.custom_jvp, ad.custom_vjp])  # fmt: skip
-def test_what_is_transformed_must_be_a_function(transform):
-    with complaint(TypeError, "function", "float", clean=False):
-        transform(3.0)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "grad",
+        "value_and_grad",
+        "jacfwd",
+        "jacrev",
+        "jacobian",
+        "hessian",
+        "hvp",
+        "elementwise_grad",
+        "derivative",
+        "vmap",
+        "checkpoint",
+        "custom_jvp",
+        "custom_vjp",
+    ],
+)
+def test_what_is_transformed_must_be_a_function(name):
+    with complaint(TypeError, f"{name} expects a function", "float", clean=False):
+        getattr(ad, name)(3.0)
 
 
 def test_transforms_that_run_at_once_need_a_function_too():
@@ -277,7 +294,7 @@ def test_a_leaked_value_is_refused_wherever_it_is_used(transform):
     with complaint(RuntimeError, "had returned", clean=False):
         np.sin(leaked)
     with complaint(RuntimeError, "had returned", clean=False):
-        leaked > 1
+        np.greater(leaked, 1)
     with complaint(RuntimeError, "had returned", clean=False):
         np.ones(3) * leaked
     with complaint(RuntimeError, "had returned", clean=False):
@@ -334,7 +351,7 @@ SCALAR_CONVERSIONS = {
     "plain[mask]": lambda x: np.zeros(3).__setitem__(np.array([True, False, True]), x),
     "plain.fill": lambda x: np.zeros(3).fill(x),
     "pickle": pickle.dumps,
-    "format of a list": lambda x: "{:.2f}".format(math.sqrt(x)),
+    "format of a list": lambda x: f"{math.sqrt(x):.2f}",
 }
 
 
@@ -451,7 +468,7 @@ def test_numpys_own_errors_stay_as_they_are():
     with pytest.raises(TypeError):
         ad.grad(lambda x: len(x))(1.0)
     with pytest.raises(TypeError):
-        ad.grad(lambda x: [y for y in x][0])(1.0)
+        ad.grad(lambda x: next(iter(x)))(1.0)
     with pytest.raises(AttributeError):
         ad.grad(lambda x: x.no_such_method())(X)
     with pytest.raises(TypeError):
@@ -532,17 +549,17 @@ def test_a_branch_on_a_batch_says_what_to_do():
 # -- tracebacks ---------------------------------------------------------------------------------------------------
 
 
-class Mine(Exception):
+class MineError(Exception):
     pass
 
 
 def raises_mine(x):
-    raise Mine("from the user")
+    raise MineError("from the user")
 
 
 @every_transform
 def test_errors_of_the_users_own_come_without_our_frames(transform):
-    with pytest.raises(Mine) as caught:
+    with pytest.raises(MineError) as caught:
         TRANSFORMS[transform](raises_mine)
     assert our_frames(caught.value) == ["entry"]
     assert caught.value.__cause__ is None
@@ -550,21 +567,21 @@ def test_errors_of_the_users_own_come_without_our_frames(transform):
 
 
 def test_nested_transforms_are_clean_too():
-    with pytest.raises(Mine) as caught:
+    with pytest.raises(MineError) as caught:
         ad.grad(ad.vmap(ad.jacfwd(raises_mine)))(X)
     assert our_frames(caught.value) == ["entry"]
 
 
 def test_the_full_traceback_can_be_had(monkeypatch):
     monkeypatch.setenv("ADJOINT_FULL_TRACEBACK", "1")
-    with pytest.raises(Mine) as caught:
+    with pytest.raises(MineError) as caught:
         ad.grad(raises_mine)(1.0)
     assert len(our_frames(caught.value)) > 1
 
 
 def test_a_failed_call_leaves_nothing_behind():
     for transform in TRANSFORMS.values():
-        with pytest.raises(Mine):
+        with pytest.raises(MineError):
             transform(raises_mine)
     from adjoint.core.bind import depth
 
@@ -617,15 +634,18 @@ def test_custom_functions_see_only_their_arguments():
         f.defjvp(lambda primals, tangents: (primals[0] * w, tangents[0] * w))
         return f
 
+    def apply(w, make):
+        return make(w)(w)
+
     for make in (with_vjp, with_jvp, lambda w: ad.checkpoint(lambda x: x * w)):
         with complaint(TypeError, "pass it as an argument"):
-            ad.grad(lambda w: make(w)(w))(3.0)
-        assert ad.grad(lambda w: make(w)(2.0))(3.0) == 2.0
+            ad.grad(apply)(3.0, make)
+        assert ad.grad(lambda w, make: make(w)(2.0))(3.0, make) == 2.0
     for make in (with_vjp, with_jvp):
         with complaint(TypeError, "pass it as an argument"):
-            ad.derivative(lambda w: make(w)(w))(3.0)
+            ad.derivative(apply)(3.0, make)
         with complaint(TypeError, "pass it as an argument"):
-            ad.vmap(lambda w: make(w)(w))(X)
+            ad.vmap(apply, in_axes=(0, None))(X, make)
 
 
 def test_own_ops_that_do_not_fit():

@@ -8,9 +8,40 @@ import adjoint as ad
 import adjoint.numpy as anp
 
 SHAPES = [(), (1,), (3,), (2, 3), (2, 1), (1, 3), (2, 1, 3)]
-UNARY = [np.sin, np.tanh, np.exp, np.square, np.negative, np.arctan, np.cos, lambda x: np.log1p(x * x), lambda x: x**3 / 3, lambda x: 1 / (2 + x * x), lambda x: np.sqrt(1 + x * x), np.transpose, lambda x: x * 0.5 + 1]  # fmt: skip
-BINARY = [np.add, np.subtract, np.multiply, lambda a, b: a / (1.5 + b * b), lambda a, b: np.where(np.abs(a) < 1, a * b, b), np.hypot if False else np.logaddexp, lambda a, b: np.arctan2(a, 2 + b * b)]  # fmt: skip
-REDUCE = [np.sum, np.mean, lambda x: np.sum(x, axis=0) if np.ndim(x) else x, lambda x: np.cumsum(x, axis=-1) if np.ndim(x) else x, lambda x: x[..., ::-1] if np.ndim(x) else x, lambda x: np.var(x), lambda x: np.reshape(x, (-1,)) if np.ndim(x) else x, lambda x: np.outer(x, x) if np.size(x) < 4 else x]  # fmt: skip
+UNARY = [
+    np.sin,
+    np.tanh,
+    np.exp,
+    np.square,
+    np.negative,
+    np.arctan,
+    np.cos,
+    lambda x: np.log1p(x * x),
+    lambda x: x**3 / 3,
+    lambda x: 1 / (2 + x * x),
+    lambda x: np.sqrt(1 + x * x),
+    np.transpose,
+    lambda x: x * 0.5 + 1,
+]
+BINARY = [
+    np.add,
+    np.subtract,
+    np.multiply,
+    lambda a, b: a / (1.5 + b * b),
+    lambda a, b: np.where(np.abs(a) < 1, a * b, b),
+    np.logaddexp,
+    lambda a, b: np.arctan2(a, 2 + b * b),
+]
+REDUCE = [
+    np.sum,
+    np.mean,
+    lambda x: np.sum(x, axis=0) if np.ndim(x) else x,
+    lambda x: np.cumsum(x, axis=-1) if np.ndim(x) else x,
+    lambda x: x[..., ::-1] if np.ndim(x) else x,
+    lambda x: np.var(x),
+    lambda x: np.reshape(x, (-1,)) if np.ndim(x) else x,
+    lambda x: np.outer(x, x) if np.size(x) < 4 else x,
+]
 BOUND = 30.0  # values beyond make differences useless
 
 
@@ -98,7 +129,11 @@ def test_second_order_by_all_nestings(program):
     pulled = ad.vjp(gradient, *xs)[1](ws)
     near(inner(pulled, vs), forward_over_reverse, scale=scale)
     h = ad.hessian(f, (0, 1))(*xs)
-    total = sum(np.sum(np.tensordot(w, np.tensordot(h[i][j], v, np.ndim(v)), np.ndim(w))) for i, w in enumerate(ws) for j, v in enumerate(vs))  # fmt: skip
+    total = sum(
+        np.sum(np.tensordot(w, np.tensordot(h[i][j], v, np.ndim(v)), np.ndim(w)))
+        for i, w in enumerate(ws)
+        for j, v in enumerate(vs)
+    )
     near(total, forward_over_reverse, scale=scale)
 
 
@@ -256,9 +291,8 @@ def batched_indices(draw):
     kinds = [draw(st.sampled_from(["batched", "shared", "slice", "int", "new", "all"])) for _ in shape]
     assume("batched" in kinds)
     size = 3
-    entries, arrays, axis = [], [], 0
-    for kind in kinds:
-        n = shape[axis]
+    entries, arrays = [], []
+    for kind, n in zip(kinds, shape, strict=True):
         if kind == "batched":
             entries.append(("batched", len(arrays)))
             arrays.append(rng.integers(-n, n, (size, *lead)))
@@ -272,7 +306,6 @@ def batched_indices(draw):
             if kind == "new":
                 entries.append(("plain", None))
             entries.append(("plain", slice(None)))
-        axis += 1
     build = lambda parts: tuple(parts[what] if kind == "batched" else what for kind, what in entries)
     return rng.normal(size=(size, *shape)), arrays, build, rng
 

@@ -135,7 +135,7 @@ def _apply(
         if not -ndim <= place < ndim:
             raise BatchError(f"out_axes={place} is out of range for a result of {ndim - 1} dimensions and a batch axis")
         finished.append(_own(batch.leave(y, place), held))
-        places_out.append(place % ndim)
+        places_out.append(int(place) % ndim)
     return finished, out_structure, places_out
 
 

@@ -35,7 +35,7 @@ class View(Traced):
         self.base = base
         self.look = look
         self.store = store
-        self.root = base.root if isinstance(base, View) else base
+        self.root: Traced = base.root if isinstance(base, View) else base
         self.seen = (self.root.value, self.root.aux)
 
     def is_current(self) -> bool:

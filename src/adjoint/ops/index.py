@@ -331,7 +331,8 @@ def _expand_entry(entry: Any) -> list[Any]:
             return [operator.index(entry)]
         except TypeError:
             raise IndexError(
-                "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+                "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid "
+                "indices"
             ) from None
     array = np.asarray(entry)
     if array.size == 0 and not isinstance(entry, np.ndarray):
