@@ -9,22 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import numpy
-from .api import (
-    derivative,
-    elementwise_grad,
-    grad,
-    hessian,
-    hvp,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jvp,
-    linearize,
-    stop_gradient,
-    value_and_grad,
-    vjp,
-)
+from .api import derivative, elementwise_grad, grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 from .core.errors import AdjointError
+from .jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from .vectorize import map, vmap
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ Each is a thin composition of one interpreter (`trace/`), the argument handling 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,11 +29,9 @@ from .core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, b
 from .core.op import OPS
 from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
-from .ops.broadcast import moveaxis, reshape
 from .trace.dual import Dual
 from .trace.tape import Node, Tape, backward
 from .transformed import Transformed
-from .vectorize import batch_apply
 
 Function = Callable[..., Any]
 
@@ -42,7 +39,7 @@ Function = Callable[..., Any]
 # -- reverse mode -----------------------------------------------------------------------------------------------
 
 
-class _Recording:
+class Recording:
     """One run of a function on a tape: its result, and what is needed to go back."""
 
     def __init__(
@@ -116,7 +113,7 @@ def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
     return result
 
 
-def _scalar_output(recording: _Recording, holomorphic: bool) -> Value:
+def _scalar_output(recording: Recording, holomorphic: bool) -> Value:
     f, transform = recording.f, recording.transform
     if recording.structure is not LEAF:
         raise ShapeError(
@@ -152,7 +149,7 @@ def _run_value_and_grad(
     transform: str,
     only_grad: bool,
 ) -> Any:
-    recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
+    recording = Recording(f, args, kwargs, argnums, has_aux, transform)
     if holomorphic and any(dtype_of(x).kind != "c" for x in recording.inputs):
         raise DtypeError(f"{transform} with holomorphic=True needs complex arguments; pass x.astype(complex)")
     y = _scalar_output(recording, holomorphic)
@@ -164,7 +161,7 @@ def _run_value_and_grad(
     return ((value, recording.aux) if has_aux else value), gradient
 
 
-def _choice(argnums: Any, argnum: Any) -> Any:
+def choice(argnums: Any, argnum: Any) -> Any:
     return argnums if argnum is None else argnum
 
 
@@ -174,10 +171,10 @@ def grad(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: b
     >>> grad(lambda x, y: x**2 * y + y + 2, argnums=(0, 1))(3.0, 4.0)
     (np.float64(24.0), np.float64(10.0))
     """
-    return _gradient(f, _choice(argnums, argnum), "grad", has_aux, holomorphic)
+    return gradient_of(f, choice(argnums, argnum), "grad", has_aux, holomorphic)
 
 
-def _gradient(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
+def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
     """`grad`, on behalf of a transform that errors shall name."""
     check_callable(f, transform)
     options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic}
@@ -193,7 +190,7 @@ def value_and_grad(
         "value_and_grad",
         _run_value_and_grad,
         f,
-        argnums=_choice(argnums, argnum),
+        argnums=choice(argnums, argnum),
         has_aux=has_aux,
         holomorphic=holomorphic,
         only_grad=False,
@@ -203,7 +200,7 @@ def value_and_grad(
 class Pullback:
     """The function that `vjp` returns: from cotangents of the result to those of the arguments."""
 
-    def __init__(self, recording: _Recording) -> None:
+    def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._types = [Type.of(y) for y in recording.outputs]
 
@@ -236,7 +233,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     check_callable(f, "vjp")
     if not primals:
         raise ArgumentError("vjp needs at least one argument to differentiate: vjp(f, x)")
-    recording = _Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp")
+    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp")
     out = recording.structure.unflatten([_private(y) for y in recording.outputs])
     return (out, Pullback(recording), map_leaves(_private, recording.aux)) if has_aux else (out, Pullback(recording))
 
@@ -244,7 +241,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
 # -- forward mode -----------------------------------------------------------------------------------------------
 
 
-def _push(
+def push_forward(
     f: Function,
     primals: Sequence[Any],
     inputs: Sequence[Value],
@@ -285,16 +282,16 @@ def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> A
             )
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
-    return _run_jvp(f, primals, tangents, has_aux, "jvp")
+    return run_jvp(f, primals, tangents, has_aux, "jvp")
 
 
-def _run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, transform: str) -> Any:
+def run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, transform: str) -> Any:
     indices = range(len(primals))
     inputs, structures = open_arguments(primals, indices, transform)
     names = [name for i, s in zip(indices, structures, strict=True) for name in leaf_names(f"argument {i}", s)]
     given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
     pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
-    structure, ys, ts, aux = _push(f, primals, inputs, structures, pushed, has_aux, transform)
+    structure, ys, ts, aux = push_forward(f, primals, inputs, structures, pushed, has_aux, transform)
     results = Results(*inputs, *pushed)
     out = structure.unflatten([results.own(y) for y in ys])
     tangent = structure.unflatten([results.of(t, y) for t, y in zip(ts, ys, strict=True)])
@@ -304,7 +301,7 @@ def _run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_a
 class Pushforward:
     """The function that `linearize` returns: from tangents of the arguments to those of the result."""
 
-    def __init__(self, structures: Sequence[Structure], types: Sequence[Type], structure: Structure, pull: _Recording) -> None:
+    def __init__(self, structures: Sequence[Structure], types: Sequence[Type], structure: Structure, pull: Recording) -> None:
         self._structures, self._types, self._structure, self._pull = structures, types, structure, pull
 
     @boundary
@@ -329,210 +326,23 @@ def linearize(f: Function, *primals: Any) -> Any:
     The pullback is linear; pulling back through it gives the pushforward: forward mode from two reverse passes.
     """
     check_callable(f, "linearize")
-    recording = _Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize")
+    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize")
 
     def pull(*cotangents: Any) -> Any:
         pulled = recording.pull(cotangents)
         return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
 
     zeros = [np.zeros(shape_of(y), dtype_of(y)) for y in recording.outputs]
-    transposed = _Recording(pull, zeros, {}, tuple(range(len(zeros))), False, "linearize")
+    transposed = Recording(pull, zeros, {}, tuple(range(len(zeros))), False, "linearize")
     out = recording.structure.unflatten([_private(y) for y in recording.outputs])
     return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)
 
 
-# -- Jacobians: a whole basis in one batched pass ---------------------------------------------------------------
-
-
-def _basis(xs: Sequence[Value]) -> list[Value]:
-    """The standard basis of all leaves together: for each leaf an array (total, *shape)."""
-    sizes = [math.prod(shape_of(x)) for x in xs]
-    total = sum(sizes)
-    result, start = [], 0
-    for x, n in zip(xs, sizes, strict=True):
-        block = np.zeros((total, n), dtype_of(x))
-        block[start : start + n] = np.eye(n)
-        result.append(block.reshape(total, *shape_of(x)))
-        start += n
-    return result
-
-
-def _split_axis(block: Value, xs: Sequence[Value], axis: int) -> list[Value]:
-    """Cut the basis axis of a result into one part per leaf, each with that leaf's shape."""
-    parts, start = [], 0
-    for x in xs:
-        n = math.prod(shape_of(x))
-        part = block[(slice(None),) * axis + (slice(start, start + n),)]
-        shape = shape_of(part)
-        parts.append(reshape(part, shape=shape[:axis] + shape_of(x) + shape[axis + 1 :]))
-        start += n
-    return parts
-
-
-def _or_zeros(t: Value | None, y: Value) -> Value:
-    return np.zeros(shape_of(y), dtype_of(y)) if t is None else t
-
-
-def _run_jacfwd(
-    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
-) -> Any:
-    indices, single = positions(argnums, len(args), transform)
-    inputs, structures = open_arguments(args, indices, transform)
-    _check_holomorphic(inputs, holomorphic, transform)
-    chosen = [args[i] for i in indices]
-    seen: dict[str, Any] = {}
-
-    def on_chosen(*parts: Any) -> Any:
-        full = list(args)
-        for i, part in zip(indices, parts, strict=True):
-            full[i] = part
-        return f(*full, **kwargs)
-
-    on_chosen.__name__ = name_of(f)
-
-    def push(*tangents: Value) -> Any:
-        structure, ys, ts, aux = _push(on_chosen, chosen, inputs, structures, tangents, has_aux, transform)
-        seen.update(structure=structure, ys=ys, aux=aux)
-        return [_or_zeros(t, y) for t, y in zip(ts, ys, strict=True)]
-
-    columns = batch_apply(push, _basis(inputs))
-    results = Results()
-    rows = []
-    for column in columns:
-        block = moveaxis(column, 0, len(shape_of(column)) - 1)
-        parts = [results.own(part) for part in _split_axis(block, inputs, len(shape_of(block)) - 1)]
-        groups = regroup(structures, parts)
-        rows.append(groups[0] if single else tuple(groups))
-    jacobian = seen["structure"].unflatten(rows)
-    return (jacobian, seen["aux"]) if has_aux else jacobian
-
-
-def _check_holomorphic(inputs: Sequence[Value], holomorphic: bool, transform: str) -> None:
-    kinds = {dtype_of(x).kind for x in inputs}
-    if holomorphic and kinds != {"c"}:
-        raise DtypeError(f"{transform} with holomorphic=True needs complex arguments; pass x.astype(complex)")
-    if not holomorphic and "c" in kinds:
-        raise DtypeError(
-            f"{transform} of complex arguments needs holomorphic=True; for a real function use grad, or split x into "
-            "x.real and x.imag"
-        )
-
-
-def _run_jacrev(
-    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
-) -> Any:
-    recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
-    _check_holomorphic(recording.inputs, holomorphic, transform)
-    if _has_complex_result(recording, holomorphic):
-        raise DtypeError(f"{transform} needs a real result, but {name_of(f)} returned a complex one; use jacfwd")
-    return _jacobian_by_rows(recording, has_aux)
-
-
-def _has_complex_result(recording: _Recording, holomorphic: bool) -> bool:
-    """Whether rows alone cannot give the Jacobian: a real argument, a complex result."""
-    return not holomorphic and any(dtype_of(y).kind == "c" for y in recording.outputs)
-
-
-def _jacobian_by_rows(recording: _Recording, has_aux: bool) -> Any:
-    outputs, inputs = recording.outputs, recording.inputs
-
-    def pull(*cotangents: Value) -> list[Value]:
-        return [_or_zeros(g, x) for g, x in zip(recording.pull(cotangents), inputs, strict=True)]
-
-    blocks = batch_apply(pull, _basis(outputs))  # one per input leaf: (total outputs, *input shape)
-    results = Results()
-    by_output = list(zip(*[_split_axis(block, outputs, 0) for block in blocks], strict=True))
-    rows = []
-    for parts in by_output:
-        groups = regroup(recording.structures, [results.own(part) for part in parts])
-        rows.append(groups[0] if recording.single else tuple(groups))
-    jacobian = recording.structure.unflatten(rows)
-    return (jacobian, recording.aux) if has_aux else jacobian
-
-
-def _run_jacobian(
-    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool, transform: str
-) -> Any:
-    indices, _ = positions(argnums, len(args), transform)
-    inputs, _ = open_arguments(args, indices, transform)
-    width = sum(math.prod(shape_of(x)) for x in inputs)
-    if width > 1:
-        recording = _Recording(f, args, kwargs, argnums, has_aux, transform)
-        _check_holomorphic(recording.inputs, holomorphic, transform)
-        rows = sum(math.prod(shape_of(y)) for y in recording.outputs)
-        if rows <= width and not _has_complex_result(recording, holomorphic):
-            return _jacobian_by_rows(recording, has_aux)
-    return _run_jacfwd(f, args, kwargs, argnums, has_aux, holomorphic, transform)
-
-
-def _jacobian_transform(name: str, run: Function, f: Function, argnums: Any, has_aux: bool, holomorphic: bool) -> Transformed:
-    check_callable(f, name)
-    return Transformed(name, run, f, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
-
-
-def jacfwd(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
-    """The Jacobian by forward mode, all columns in one pass: best for few inputs. Shape: result, then argument."""
-    return _jacobian_transform("jacfwd", _run_jacfwd, f, _choice(argnums, argnum), has_aux, holomorphic)
-
-
-def jacrev(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
-    """The Jacobian by reverse mode, all rows in one pass: best for few outputs. Shape: result, then argument."""
-    return _jacobian_transform("jacrev", _run_jacrev, f, _choice(argnums, argnum), has_aux, holomorphic)
-
-
-def jacobian(
-    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
-) -> Transformed:
-    """The Jacobian by the cheaper mode: reverse unless there are more outputs than inputs.
-
-    >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
-    array([[2., 0.],
-           [0., 4.]])
-    """
-    return _jacobian_transform("jacobian", _run_jacobian, f, _choice(argnums, argnum), has_aux, holomorphic)
-
-
-def hessian(
-    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
-) -> Transformed:
-    """The matrix of second derivatives, forward over reverse, all columns in one pass.
-
-    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 4.0]))
-    array([[8., 6.],
-           [6., 0.]])
-    """
-    chosen = _choice(argnums, argnum)
-    inner = _gradient(f, chosen, "hessian", has_aux, holomorphic)
-    return _jacobian_transform("hessian", _run_jacfwd, inner, chosen, has_aux, holomorphic)
-
-
-def _run_hvp(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
-    if len(args) < 2:
-        raise ArgumentError("hvp(f) takes the arguments of f and, last, the vector: hvp(f)(x, v)")
-    *primals, v = args
-    indices, single = positions(argnums, len(primals), transform)
-    gradient = _gradient(f, argnums, transform)
-
-    def on_chosen(*parts: Any) -> Any:
-        full = list(primals)
-        for i, part in zip(indices, parts, strict=True):
-            full[i] = part
-        return gradient(*full, **kwargs)
-
-    tangents = (v,) if single else tuple(v)
-    if len(tangents) != len(indices):
-        raise ShapeError(f"hvp needs one vector for each of the {len(indices)} arguments in argnums, got {len(tangents)}")
-    return _run_jvp(on_chosen, tuple(primals[i] for i in indices), tangents, False, transform)[1]
-
-
-def hvp(f: Function, argnums: Any = 0) -> Transformed:
-    """The Hessian times a vector, forward over reverse, without forming the Hessian: hvp(f)(x, v)."""
-    check_callable(f, "hvp")
-    return Transformed("hvp", _run_hvp, f, argnums=argnums)
+# -- derivatives of one number, or of each ----------------------------------------------------------------------
 
 
 def _run_elementwise_grad(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
-    recording = _Recording(f, args, kwargs, argnums, False, transform)
+    recording = Recording(f, args, kwargs, argnums, False, transform)
     seeds = [np.ones(shape_of(y), dtype_of(y))[()] for y in recording.outputs]
     for y in recording.outputs:
         if dtype_of(y).kind not in "fc":
@@ -552,7 +362,7 @@ def elementwise_grad(f: Function, argnums: Any = 0, *, argnum: Any = None) -> Tr
     array([1., 1.])
     """
     check_callable(f, "elementwise_grad")
-    return Transformed("elementwise_grad", _run_elementwise_grad, f, argnums=_choice(argnums, argnum))
+    return Transformed("elementwise_grad", _run_elementwise_grad, f, argnums=choice(argnums, argnum))
 
 
 def _run_derivative(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
@@ -571,7 +381,7 @@ def _run_derivative(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], 
 
     of_one.__name__ = name_of(f)
     one = np.ones((), dtype_of(x))[()]
-    return _run_jvp(of_one, (x,), (one,), False, transform)[1]
+    return run_jvp(of_one, (x,), (one,), False, transform)[1]
 
 
 def derivative(f: Function, argnums: int = 0, *, argnum: Any = None) -> Transformed:
@@ -581,7 +391,7 @@ def derivative(f: Function, argnums: int = 0, *, argnum: Any = None) -> Transfor
     np.True_
     """
     check_callable(f, "derivative")
-    return Transformed("derivative", _run_derivative, f, argnums=_choice(argnums, argnum))
+    return Transformed("derivative", _run_derivative, f, argnums=choice(argnums, argnum))
 
 
 # -- constants --------------------------------------------------------------------------------------------------

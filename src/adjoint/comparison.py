@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .api import grad, jacrev, jvp
+from .api import grad, jvp
 from .arguments import check_callable, name_of, positions, regroup
 from .core.errors import ArgumentError, boundary
 from .core.tree import LEAF, flatten, map_leaves
 from .core.types import dtype_of, shape_of
 from .differences import METHODS, Point, assemble, finite_difference, in_structure, own
+from .jacobians import jacrev
 
 Function = Callable[..., Any]
 

@@ -49,3 +49,20 @@ def test_vectorize():
     np.testing.assert_array_equal(f(V, V), np.vectorize(lambda a, b: a * b if a > 0 else np.sin(b))(V, V))
     with pytest.raises(UnsupportedError, match="vmap"):
         ad.vjp(anp.vectorize(lambda a: a, signature="(n)->(n)"), V)
+
+
+def test_lists_of_traced_values():
+    """`np.sum([x, y])` asks the list, not its elements, whether it is traced."""
+    x = np.array([0.3, -0.7])
+    for f in (
+        lambda x: anp.sum([x, 2 * x], axis=0),
+        lambda x: anp.mean([x[0], x[1] ** 2]),
+        lambda x: anp.max([x[0], 0.1, x[1]]),
+        lambda x: anp.concatenate([[x[0]], x, [x[1]]]),
+        lambda x: anp.cumsum([x[0], x[1]]),
+        lambda x: anp.dot([x[0], 1.0], [x[1], 2.0]),
+        lambda x: anp.where([True, False], [x[0], x[1]], 0.0),
+        lambda x: anp.median([x[0], x[1], 2.0]),
+        lambda x: anp.outer([x[0], x[1]], [1.0, 2.0]),
+    ):
+        check(f, x)

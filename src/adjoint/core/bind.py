@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import LeakError
+from .types import dtype_of
 
 if TYPE_CHECKING:
     from .op import Op
@@ -43,6 +44,9 @@ class Trace:
 
     def shape(self, x: Traced) -> tuple[int, ...]:
         raise NotImplementedError
+
+    def dtype(self, x: Traced) -> np.dtype[Any]:
+        return dtype_of(x.value)
 
     def concrete(self, x: Traced, what: str) -> Any:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""

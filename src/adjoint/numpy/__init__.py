@@ -56,6 +56,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.standard"), name)
     else:
         value = getattr(_numpy, name)
+        if hasattr(value, "_implementation"):  # a function with NumPy's protocol, which does not look into lists
+            value = _create.reaching(value)
     globals()[name] = value  # found at once from now on
     return value
 

@@ -12,7 +12,7 @@ from ..core.bind import Traced, depth, fresh
 from ..core.errors import ConversionError
 from ..core.types import dtype_of, shape_of
 from .shape import astype
-from .table import holds_traced, implements, lift
+from .table import FUNCTIONS, holds_traced, implements, lift
 
 
 def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,6 +25,22 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
         return fresh(function(*args, **kwargs)) if inside() else function(*args, **kwargs)
 
     return make
+
+
+def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function; if it meets a traced value where its protocol does not look, as in `sum([x, y])`, ours."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except ConversionError:
+            ours = FUNCTIONS.get(function)
+            if ours is None:
+                raise
+            return ours(*args, **kwargs)
+
+    return call
 
 
 def _like(x: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:

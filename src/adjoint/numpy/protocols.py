@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -15,7 +16,7 @@ import numpy as np
 from ..core.bind import FRESH, Traced, bind
 from ..core.errors import ConversionError, UnsupportedError
 from ..core.op import OPS, Elementwise, Op
-from ..core.types import Shape, dtype_of
+from ..core.types import Shape
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops.linalg import matmul
@@ -39,7 +40,7 @@ def _shape(self: Traced) -> Shape:
 
 
 def _dtype(self: Traced) -> np.dtype[Any]:
-    return dtype_of(self.value)
+    return self.by.dtype(self)
 
 
 def _size(self: Traced) -> int:
@@ -50,11 +51,9 @@ def _size(self: Traced) -> int:
 
 
 def _array_namespace(self: Traced, /, *, api_version: str | None = None) -> Any:
-    import adjoint.numpy
-
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(f"the Array API of version {api_version!r} is not supported; {VERSIONS[-1]} is")
-    return adjoint.numpy
+    return sys.modules[__package__]
 
 
 def _to_device(self: Traced, device: Any, /, *, stream: Any = None) -> Traced:
