@@ -187,7 +187,7 @@ def backward(seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple:
     """
     with np.errstate(all="ignore"):
         if simple and not any(isinstance(g, Traced) for _, g in seeds):
-            results = Pass(wanted).run(list(seeds), trusting=True)
+            results = Pass(wanted).hurry(list(seeds))
             if all(map(is_finite, results)):
                 return results
         return Pass(wanted).run(seeds)
@@ -207,51 +207,59 @@ class Pass:
         self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
         self.free = free
 
-    def run(self, seeds: list[tuple[Node, Value]], trusting: bool = False) -> list[Value | None]:
-        """Run the pass, emptying `seeds`. If `trusting`, non-finite products are left for the caller to find."""
-        live, heap, free = self.live, self.heap, self.free
-        pop, push = heapq.heappop, heapq.heappush
+    def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
+        """Run the pass, emptying `seeds`."""
+        live, heap = self.live, self.heap
         while seeds:
             self.arrive(*seeds.pop())
         while heap:
-            node, g, owned = live.pop(-pop(heap))
+            node, g, owned = live.pop(-heapq.heappop(heap))
             step = node.plan
             if step is None:
                 self.reach(node, g)
                 continue
-            saved = node.saved if trusting else self.saved_of(node)
+            saved = self.saved_of(node)
             if saved is _FREED:
                 raise FreedError(
                     "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
                 )
-            if step.into is not None and self.accumulate(node, g):
-                pass
-            else:
-                parents = node.parents
-                if trusting:
-                    parts, fresh, owned = step.quick(g, saved, parents, node.params), False, False
-                else:
-                    parts, fresh = self.pull(node, g, saved)
-                    # g itself goes on to one parent: then it is that parent's own, if it was this node's.
-                    owned = owned and sum([part is g for part in parts]) == 1
-                for parent, part in zip(parents, parts):  # noqa: B905 - the innermost loop
-                    if part is None:
-                        continue
-                    key = parent.serial
-                    entry = live.get(key)
-                    if entry is None:
+            if step.into is None or not self.accumulate(node, g):
+                parts, fresh = self.pull(node, g, saved)
+                # g itself goes on to one parent: then it is that parent's own, if it was this node's.
+                owned = owned and sum([part is g for part in parts]) == 1
+                for parent, part in zip(node.parents, parts, strict=True):
+                    if part is not None:
                         mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
-                        live[key] = [parent, part, mine]
-                        push(heap, -key)
-                    elif entry[2] and type(part) is ndarray:
-                        total = entry[1]
-                        total += part
-                    else:
-                        total = entry[1] = entry[1] + part
-                        entry[2] = type(total) is ndarray
+                        self.arrive(parent, part, mine)
                 del parts
-            if free:
+            if self.free:
                 node.saved = _FREED
+        return self.results()
+
+    def hurry(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
+        """As `run`, with ordinary products, for small plain arrays: the caller looks at the end whether all is finite."""
+        live, heap, pop, push = self.live, self.heap, heapq.heappop, heapq.heappush
+        while seeds:
+            self.arrive(*seeds.pop())
+        while heap:
+            node, g, _ = live.pop(-pop(heap))
+            step = node.plan
+            if step is None:
+                self.reach(node, g)
+            elif step.into is None or not self.accumulate(node, g):
+                parents = node.parents
+                for parent, part in zip(parents, step.quick(g, node.saved, parents, node.params)):  # noqa: B905
+                    if part is not None:
+                        key = parent.serial
+                        entry = live.get(key)
+                        if entry is None:
+                            live[key] = [parent, part, False]
+                            push(heap, -key)
+                        else:
+                            entry[1] = entry[1] + part
+        return self.results()
+
+    def results(self) -> list[Value | None]:
         return [self.leaves[serial][1] if serial in self.leaves else None for serial in self.wanted]
 
     def pull(self, node: Node, g: Value, saved: Any) -> tuple[Sequence[Any], bool]:
@@ -270,14 +278,18 @@ class Pass:
         """What a node saved, as its pull shall see it."""
         return node.saved
 
-    def arrive(self, node: Node, g: Value) -> None:
-        """Add a cotangent to what has come to a node."""
+    def arrive(self, node: Node, g: Value, owned: bool = False) -> None:
+        """Add a cotangent to what has come to a node: in place if what is there is ours."""
         entry = self.live.get(node.serial)
         if entry is None:
-            self.live[node.serial] = [node, g, False]
+            self.live[node.serial] = [node, g, owned]
             heapq.heappush(self.heap, -node.serial)
+        elif entry[2] and type(g) is ndarray:
+            total = entry[1]
+            total += g
         else:
-            entry[1:] = [entry[1] + g, False]
+            total = entry[1] + g
+            entry[1:] = total, type(total) is ndarray
 
     def reach(self, node: Node, g: Value) -> None:
         """What ends at a leaf, or goes on from one of several results to their node."""

@@ -1,0 +1,1 @@
+"""The graph: a program as data. Imports only `core`."""

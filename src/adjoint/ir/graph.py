@@ -1,0 +1,139 @@
+"""A program as an immutable list of equations, each value assigned once.
+
+    graph f(x: float64[3]) {
+      v1: float64[3] = sin x
+      v2: float64[] = sum v1 {axis=(0,), keepdims=False}
+      return v2
+    }
+
+Values are numbered: the inputs first, then the results of the equations in order. An operand is the number of a value
+or a `Literal`. There is one kind of node, `Equation`; whatever changes a graph makes a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import bind, settled
+from ..core.errors import DtypeError, ShapeError
+from ..core.op import Op
+from ..core.tree import LEAF, Structure
+from ..core.types import Type, Value, dtype_of, shape_of
+
+_PYTHON_NUMBERS = (bool, int, float, complex)
+
+
+class Literal:
+    """A constant operand. A Python number is weak in promotion, as in NumPy; an array is what it is."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value if isinstance(value, _PYTHON_NUMBERS) else np.asarray(value)
+
+    @property
+    def type(self) -> Type:
+        return Type.of(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal) or type(self.value) is not type(other.value):
+            return False
+        a, b = np.asarray(self.value), np.asarray(other.value)
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()  # nan and -0.0 included
+
+    def __hash__(self) -> int:
+        return hash(np.asarray(self.value).tobytes())
+
+    def __repr__(self) -> str:
+        return f"Literal({self.value!r})"
+
+
+Operand = int | Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """One op applied once: `outputs = op(inputs, **params)`. `line` is the user's source line, not compared."""
+
+    op: Op
+    inputs: tuple[Operand, ...]
+    params: dict[str, Any]
+    outputs: tuple[int, ...]
+    types: tuple[Type, ...]
+    line: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Inputs, equations, outputs. `in_structure` and `out_structure` tell how containers were taken apart."""
+
+    name: str
+    input_names: tuple[str, ...]
+    input_types: tuple[Type, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Operand, ...]
+    in_structure: Structure | None = field(default=None, compare=False)
+    out_structure: Structure = field(default=LEAF, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.equations)
+
+    @property
+    def types(self) -> dict[int, Type]:
+        """The type of every value."""
+        found = dict(enumerate(self.input_types))
+        for equation in self.equations:
+            found.update(zip(equation.outputs, equation.types, strict=True))
+        return found
+
+    @property
+    def output_types(self) -> tuple[Type, ...]:
+        types = self.types
+        return tuple(o.type if isinstance(o, Literal) else types[o] for o in self.outputs)
+
+    def last_uses(self) -> dict[int, int]:
+        """For each value, the index of the last equation that reads it."""
+        last: dict[int, int] = {}
+        for i, equation in enumerate(self.equations):
+            for operand in equation.inputs:
+                if isinstance(operand, int):
+                    last[operand] = i
+        return last
+
+    def run_flat(self, values: Sequence[Value]) -> list[Value]:
+        """Evaluate on flat inputs: arrays, or traced values, so that a graph can be differentiated and batched."""
+        environment: dict[int, Value] = {i: v for i, v in enumerate(values)}
+        last, kept = self.last_uses(), {o for o in self.outputs if isinstance(o, int)}
+
+        def read(operand: Operand) -> Value:
+            return environment[operand] if isinstance(operand, int) else operand.value
+
+        for i, equation in enumerate(self.equations):
+            result = bind(equation.op, *[read(o) for o in equation.inputs], **equation.params)
+            environment.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
+            for operand in equation.inputs:  # what nobody reads any more is freed
+                if isinstance(operand, int) and last[operand] == i and operand not in kept:
+                    environment.pop(operand, None)
+        return [read(o) for o in self.outputs]
+
+    def bind_inputs(self, values: Sequence[Any]) -> list[Value]:
+        """Inputs checked against their types."""
+        if len(values) != len(self.input_types):
+            raise ShapeError(f"the graph {self.name!r} takes {len(self.input_types)} inputs ({', '.join(self.input_names)}), got {len(values)}")
+        checked = []
+        for name, wanted, value in zip(self.input_names, self.input_types, values, strict=True):
+            value = settled(value)
+            if shape_of(value) != wanted.shape:
+                raise ShapeError(f"input {name!r} of the graph {self.name!r} has shape {shape_of(value)}, expected {wanted.shape}")
+            if dtype_of(value) != wanted.dtype:
+                raise DtypeError(f"input {name!r} of the graph {self.name!r} has dtype {dtype_of(value)}, expected {wanted.dtype}")
+            checked.append(value)
+        return checked
+
+    def sources(self) -> Iterator[str]:
+        """The distinct source lines, in order."""
+        yield from dict.fromkeys(equation.line for equation in self.equations if equation.line)

@@ -1,0 +1,85 @@
+"""Staging: running a function on types instead of numbers, to write it down as a graph.
+
+Every op on a staged value becomes an equation. Python code that asks for a number (an `if`, `float()`) is refused:
+the graph would be right for one branch only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Trace, Traced, settled
+from ..core.errors import UnsupportedError, user_line
+from ..core.op import Op
+from ..core.types import Shape, Type, Value
+from ..derive import type_rule
+from ..ir.graph import Equation, Graph, Literal, Operand
+
+
+class Stage(Trace):
+    """One recording. `value` is not used; `aux` is the number of the value and its type."""
+
+    __slots__ = ("equations", "inputs", "names")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.inputs: list[Type] = []
+        self.names: list[str] = []
+        self.equations: list[Equation] = []
+
+    def input(self, name: str, type_: Type) -> Traced:
+        """A new input of the graph; all inputs come before the first op."""
+        self.inputs.append(type_)
+        self.names.append(name)
+        return Traced(self, None, (len(self.inputs) - 1, type_))
+
+    def operand(self, x: Value) -> Operand:
+        x = settled(x)
+        if isinstance(x, Traced):
+            if x.by is self:
+                return x.aux[0]  # type: ignore[no-any-return]
+            raise UnsupportedError(
+                f"a value traced by {x.by.name} is used inside {self.name}, which would freeze it as a constant; pass it as an "
+                "argument of the staged function"
+            )
+        return Literal(x)
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        inputs = tuple([self.operand(a) for a in args])
+        types = [a.aux[1] if isinstance(a, Traced) and a.by is self else o.type for a, o in zip(args, inputs, strict=True)]  # type: ignore[union-attr]
+        found = self.infer(op, inputs, types, params)
+        first = self.equations[-1].outputs[-1] + 1 if self.equations else len(self.inputs)
+        numbers = tuple(range(first, first + len(found)))
+        self.equations.append(Equation(op, inputs, params, numbers, found, user_line()))
+        results = tuple(Traced(self, None, pair) for pair in zip(numbers, found, strict=True))
+        return results if op.many else results[0]
+
+    def infer(self, op: Op, inputs: Sequence[Operand], types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
+        """The types of an op's results. Python numbers stay numbers, so that they are weak in promotion."""
+        weak = [o.value if isinstance(o, Literal) and not isinstance(o.value, np.ndarray) else None for o in inputs]
+        result = type_rule(op, types, params, weak)
+        return tuple(result) if op.many else (result,)
+
+    def shape(self, x: Traced) -> Shape:
+        return x.aux[1].shape  # type: ignore[no-any-return]
+
+    def dtype(self, x: Traced) -> np.dtype[Any]:
+        return x.aux[1].dtype  # type: ignore[no-any-return]
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        raise UnsupportedError(
+            f"{what} a value inside {self.name} is not known: the graph is written down without numbers. Use np.where to choose "
+            "between values, or make the argument a constant"
+        )
+
+    def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
+        return Graph(
+            name,
+            tuple(self.names),
+            tuple(self.inputs),
+            tuple(self.equations),
+            tuple(self.operand(y) for y in outputs),
+        )
