@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .comparison import compare
     from .custom import checkpoint, custom_jvp, custom_vjp
     from .differences import finite_difference
+    from .graphs import graph
     from .imperative import array, dual, no_grad
     from .testing import check_grads
 
@@ -35,6 +36,7 @@ _LATE = {
     "dual": "imperative",
     "extend": "",
     "finite_difference": "differences",
+    "graph": "graphs",
     "no_grad": "imperative",
     "scipy": "",
 }
@@ -67,6 +69,7 @@ __all__ = [
     "extend",
     "finite_difference",
     "grad",
+    "graph",
     "hessian",
     "hvp",
     "jacfwd",

@@ -406,10 +406,17 @@ def batched(op: Op, flags: tuple[bool, ...], args: Sequence[Value], params: dict
     raise UnsupportedError(f"no batching rule for {op.name!r}; wrap it in ad.map or declare batch=")
 
 
-def type_rule(op: Op, types: Sequence[Type], params: dict[str, Any]) -> Any:
-    """The type of the result, found by running the batched form on a batch of no examples: it costs nothing."""
-    args = [np.empty((0, *t.shape), t.dtype) for t in types]
-    result = batched(op, (True,) * len(args), args, params)
+def type_rule(op: Op, types: Sequence[Type], params: dict[str, Any], numbers: Sequence[Any] | None = None) -> Any:
+    """The type of the result, found by running the batched form on a batch of no examples: it costs nothing.
+
+    `numbers` holds the Python numbers among the arguments, None elsewhere: they are weak in promotion.
+    """
+    numbers = numbers or [None] * len(types)
+    flags = tuple(number is None for number in numbers)
+    args = [np.empty((0, *t.shape), t.dtype) if n is None else n for t, n in zip(types, numbers, strict=True)]
+    if not any(flags):
+        flags, args = (True,) * len(types), [np.empty((0, *t.shape), t.dtype) for t in types]
+    result = batched(op, flags, args, params)
     if op.many:
         return tuple(Type(shape_of(part)[1:], part.dtype) for part in result)
     return Type(shape_of(result)[1:], result.dtype)

@@ -13,6 +13,7 @@ import adjoint.scipy.special  # their ops are declared when they are loaded
 from adjoint.core.op import OPS, Constant, Elementwise, Linear
 from adjoint.core.types import Type
 from adjoint.derive import split, type_rule
+from adjoint.graphs import parse
 from adjoint.numpy.table import load_all
 
 load_all()  # modules that are loaded when first needed declare ops too
@@ -241,3 +242,26 @@ def test_vmap_of_both_modes(name, dtype, rng):
                 single = derive([s[k] for s in stacks], [v[k] for v in vs])
                 for a, b in zip(whole, single, strict=True):
                     close(a[k], b, 1e-10)
+
+
+#: Ops whose rules ask for numbers: they have no graph of their derivative.
+NEEDS_NUMBERS: set[str] = set()
+
+
+@parametrize(has_derivative)
+def test_staged(name, dtype, rng):
+    """The graph of an op and of its reverse pass: types hold, text parses back, running it gives what eager gives."""
+    op = OPS[name]
+    for args, params in samples(op, rng):
+        f, xs = on_floats(op, args, params)
+
+        def reverse(*xs, f=f):
+            ys, pull = ad.vjp(f, *xs)
+            return pull([np.ones(np.shape(y), y.dtype) for y in ys])
+
+        for function in (f,) if name in NEEDS_NUMBERS else (f, reverse):
+            staged = ad.graph(function)(*xs)
+            staged.check()
+            assert parse(str(staged)) == staged
+            for a, b in zip(staged(*xs), function(*xs), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)

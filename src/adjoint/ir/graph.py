@@ -24,7 +24,7 @@ from ..core.op import Op
 from ..core.tree import LEAF, Structure
 from ..core.types import Type, Value, dtype_of, shape_of
 
-_PYTHON_NUMBERS = (bool, int, float, complex)
+_PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 
 
 class Literal:
@@ -33,7 +33,12 @@ class Literal:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value = value if isinstance(value, _PYTHON_NUMBERS) else np.asarray(value)
+        self.value = value if type(value) in _PYTHON_NUMBERS else np.asarray(value)
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it is a Python number."""
+        return not isinstance(self.value, np.ndarray)
 
     @property
     def type(self) -> Type:
@@ -106,7 +111,7 @@ class Graph:
 
     def run_flat(self, values: Sequence[Value]) -> list[Value]:
         """Evaluate on flat inputs: arrays, or traced values, so that a graph can be differentiated and batched."""
-        environment: dict[int, Value] = {i: v for i, v in enumerate(values)}
+        environment: dict[int, Value] = dict(enumerate(values))
         last, kept = self.last_uses(), {o for o in self.outputs if isinstance(o, int)}
 
         def read(operand: Operand) -> Value:
@@ -123,14 +128,17 @@ class Graph:
     def bind_inputs(self, values: Sequence[Any]) -> list[Value]:
         """Inputs checked against their types."""
         if len(values) != len(self.input_types):
-            raise ShapeError(f"the graph {self.name!r} takes {len(self.input_types)} inputs ({', '.join(self.input_names)}), got {len(values)}")
+            raise ShapeError(
+                f"the graph {self.name!r} takes {len(self.input_types)} inputs ({', '.join(self.input_names)}), got {len(values)}"
+            )
         checked = []
         for name, wanted, value in zip(self.input_names, self.input_types, values, strict=True):
             value = settled(value)
+            what = f"input {name!r} of the graph {self.name!r}"
             if shape_of(value) != wanted.shape:
-                raise ShapeError(f"input {name!r} of the graph {self.name!r} has shape {shape_of(value)}, expected {wanted.shape}")
+                raise ShapeError(f"{what} has shape {shape_of(value)}, expected {wanted.shape}")
             if dtype_of(value) != wanted.dtype:
-                raise DtypeError(f"input {name!r} of the graph {self.name!r} has dtype {dtype_of(value)}, expected {wanted.dtype}")
+                raise DtypeError(f"{what} has dtype {dtype_of(value)}, expected {wanted.dtype}")
             checked.append(value)
         return checked
 

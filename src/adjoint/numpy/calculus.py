@@ -64,7 +64,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
     steps = diff(ravel(ary)) if shape_of(ravel(ary))[0] else ravel(ary)
     parts = [ravel(to_begin) if to_begin is not None else None, steps, ravel(to_end) if to_end is not None else None]
-    return concatenate([p for p in parts if p is not None])
+    return concatenate([astype(p, dtype_of(steps)) if dtype_of(p) != dtype_of(steps) else p for p in parts if p is not None])
 
 
 @implements(np.gradient)
@@ -80,7 +80,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
             raise ValueError(
                 "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
             )
-        results.append(_slope(f, i, h, edge_order))
+        slope = _slope(f, i, h, edge_order)
+        results.append(astype(slope, dtype_of(f)) if dtype_of(f).kind in "fc" and dtype_of(slope) != dtype_of(f) else slope)
     return results[0] if len(axes) == 1 else tuple(results)
 
 
@@ -366,6 +367,8 @@ def logspace(
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Value:
     a, b = lift(start), lift(stop)
+    kind = np.result_type(dtype_of(a), dtype_of(b), np.float64)  # as in NumPy, never narrower
+    a, b = (astype(x, kind) if dtype_of(x) != kind and dtype_of(x).kind in "fc" else x for x in (a, b))
     if "c" in (dtype_of(a).kind, dtype_of(b).kind):
         # A spiral: the ratio's principal logarithm, as NumPy turns it.
         steps = linspace(np.zeros(()), ops.log(b / a), num, endpoint, axis=axis)

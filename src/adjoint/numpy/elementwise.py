@@ -99,7 +99,8 @@ def power(a: Value, b: Value) -> Value:
 def float_power(a: Value, b: Value) -> Value:
     kind = np.result_type(dtype_of(a), dtype_of(b)).kind
     wide = np.dtype(complex if kind == "c" else float)
-    return power(shapes.cast(a, dtype=wide) if dtype_of(a) != wide else a, b)
+    a, b = (shapes.cast(v, dtype=wide) if dtype_of(v) != wide and type(v) not in (int, float) else v for v in (a, b))
+    return power(a, b)
 
 
 @implements(np.absolute)
@@ -124,18 +125,20 @@ def sign(x: Value) -> Value:
 @implements(np.copysign)
 def copysign(a: Value, b: Value) -> Value:
     size = absolute(a)
+    kind = np.copysign(*[v if type(v) in (int, float) else np.ones((), dtype_of(v)) for v in (a, b)]).dtype
+    size = shapes.cast(size, dtype=kind) if dtype_of(size) != kind else size
     return shapes.where(ops.signbit(b), -size, size)
 
 
 @implements(np.heaviside)
 def heaviside(x: Value, at_zero: Value) -> Value:
-    step = shapes.where(ops.isnan(x), np.nan, 1.0 * ops.greater(x, 0))
+    step = shapes.where(ops.isnan(x), x, ops.greater(x, 0))  # in the dtype of x
     return shapes.where(ops.equal(x, 0), at_zero, step)
 
 
 @implements(np.ldexp)
 def ldexp(x: Value, n: Value) -> Value:
-    return x * np.ldexp(1.0, n)
+    return x * np.ldexp(np.ones((), dtype_of(x)), n)
 
 
 @implements(np.divmod)

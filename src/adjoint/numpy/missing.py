@@ -91,9 +91,9 @@ def nanmin(
 def _extremum(function: Any, fill: float, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
     a = lift(a)
     y = function(_without(a, fill), axis, None, keepdims, initial, where)
-    # A slice of nothing but nan gives nan.
+    # A slice of nothing but nan gives nan, unless there is a value to begin with.
     empty = np.all(ops.isnan(a), axis=canonical_axes(axis, ndim_of(a)), keepdims=flag(keepdims))
-    if isinstance(empty, Traced) or np.any(empty):
+    if initial is np._NoValue and (isinstance(empty, Traced) or np.any(empty)):
         _warn_if(empty, "All-NaN slice encountered")
         y = shapes.where(empty, np.array(np.nan, dtype_of(y)), y)
     return deliver(y, out)

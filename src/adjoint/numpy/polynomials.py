@@ -16,7 +16,7 @@ from ..ops import shape as joins
 from ..ops.polynomial import roots as roots_
 from .calculus import convolve
 from .concrete import primal
-from .shape import atleast_1d, concatenate, ravel, stack
+from .shape import astype, atleast_1d, concatenate, ravel, stack
 from .table import implements, lift
 
 
@@ -155,6 +155,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
     x = lift(x)
     if ndim_of(x) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
+    kind = np.promote_types(dtype_of(x), int)  # float32 becomes float64, as in NumPy
+    x = astype(x, kind) if kind.kind in "fc" and kind != dtype_of(x) else x
     n = shape_of(x)[0] if N is None else N
     if n == 0:
         return np.zeros((shape_of(x)[0], 0), dtype_of(x))

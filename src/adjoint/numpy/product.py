@@ -109,6 +109,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Value:
 @implements(np.einsum)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Value:
     subscripts, values = _einsum_arguments(operands)
+    if options.get("dtype") is not None:
+        values = [shapes.cast(v, dtype=np.dtype(options["dtype"])) for v in values]
     inputs, output = _explicit(subscripts, [ndim_of(v) for v in values])
     sizes: dict[str, int] = {}
     for letters, v in zip(inputs, values, strict=True):

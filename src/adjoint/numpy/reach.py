@@ -63,7 +63,9 @@ def full(*args: Any, **kwargs: Any) -> Any:
 @implements(np.i0)
 def i0(x: Any) -> Any:
     """SciPy's, which is loaded on the first call."""
-    return importlib.import_module("adjoint.ops.bessel").i0(astype(lift(x), float))
+    return importlib.import_module("adjoint.ops.bessel").i0(
+        astype(lift(x), float) if dtype_of(lift(x)).kind not in "fc" else lift(x)
+    )
 
 
 @implements(np.kaiser)

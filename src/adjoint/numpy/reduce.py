@@ -91,7 +91,7 @@ def _extremum(op: Any, pair: Any, fill: float, a: Any, axis: Axis, out: Any, kee
     if not axes:
         y = ops.pos(a)
     elif math.prod(shape_of(a)[i] for i in axes) == 0 and not _no_value(initial):
-        y = np.full(shape_of(shapes.sum_(a, axis=axes, keepdims=_flag(keepdims))), fill)
+        y = np.full(shape_of(shapes.sum_(a, axis=axes, keepdims=_flag(keepdims))), fill, dtype_of(a))
     else:
         y = op(a, axis=axes, keepdims=_flag(keepdims))
     return deliver(y if _no_value(initial) else pair(y, initial), out)
@@ -108,12 +108,19 @@ def _count(a: Value, axes: Shape, where: Any, keepdims: bool) -> Any:
     return np.sum(np.broadcast_to(where, shape_of(a)), axis=axes, keepdims=keepdims)
 
 
+def _per(total: Value, count: Any) -> Value:
+    """total / count in the dtype of the total, which is at least a float."""
+    if isinstance(count, (int, float)) or dtype_of(total).kind not in "fc":
+        return total / count
+    return total / shapes.cast(count, dtype=np.finfo(dtype_of(total)).dtype)
+
+
 @implements(np.mean)
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = lift(a)
     axes = canonical_axes(axis, ndim_of(a))
     keep = _flag(keepdims)
-    return deliver(sum(a, axes, dtype, None, keep, where=where) / _count(a, axes, where, keep), out)
+    return deliver(_per(sum(a, axes, dtype, None, keep, where=where), _count(a, axes, where, keep)), out)
 
 
 @implements(np.var)
@@ -143,7 +150,7 @@ def var(
         squares = ops.square(deviation)
     total = sum(squares, axes, None, None, _flag(keepdims), where=where)
     count = _count(a, axes, where, _flag(keepdims)) - ddof
-    return deliver(total / np.maximum(count, 0), out)
+    return deliver(_per(total, count if isinstance(count, (int, float)) and count >= 0 else np.maximum(count, 0)), out)
 
 
 def _mean_of(a: Value, axes: Shape, where: Any) -> Value:

@@ -17,7 +17,7 @@ from ..ops import shape as joins
 from ..ops import sort as sorts
 from ..trace.batch import Batch
 from .concrete import primal
-from .shape import concatenate, ravel, reshape
+from .shape import astype, concatenate, ravel, reshape
 from .table import implements, lift
 from .ufunc import deliver
 
@@ -127,7 +127,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Value:
         raise ValueError("select with an empty condition list is not possible")
     if any(dtype_of(c).kind != "b" for c in conditions):
         raise TypeError("invalid entry in condlist: should be boolean ndarray")
-    y = lift(default)
+    kinds = [c if type(c) in (int, float, complex) else dtype_of(c) for c in (*choices, lift(default))]
+    y = astype(lift(default), np.result_type(*kinds)) if np.result_type(*kinds).kind in "fc" else lift(default)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         y = shapes.where(condition, choice, y)
     return y

@@ -51,13 +51,34 @@ def _full_shape(shape: Any, size: int) -> Shape:
     return tuple(wanted)
 
 
+def _memory_order(a: Value) -> Shape:
+    """The axes from the slowest to the quickest in memory, as NumPy would hold the array; a batch axis does not count."""
+    n = ndim_of(a)
+    while isinstance(a, Traced):
+        a = a.value
+    strides = np.asarray(a).strides
+    strides = strides[len(strides) - n :]
+    return tuple(sorted(range(n), key=lambda i: -abs(strides[i])))
+
+
+def _is_fortran(a: Value) -> bool:
+    """Whether NumPy would hold the array column by column; the examples of a batch are taken to be dense."""
+    n = ndim_of(a)
+    axes = _memory_order(a)
+    while isinstance(a, Traced):
+        a = a.value
+    return bool(np.isfortran(np.asarray(a))) if np.ndim(a) == n else n > 1 and axes == tuple(range(n))[::-1]
+
+
 @implements(np.reshape)
 def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Value:
     a = lift(a)
     new = _full_shape(shape, math.prod(shape_of(a)))
+    if order == "A":
+        order = "F" if _is_fortran(a) else "C"
     if order == "F":
         return transpose(_reshaped(transpose(a), new[::-1]))
-    if order not in ("C", "A"):
+    if order != "C":
         raise ValueError(f"order must be one of 'C', 'F' or 'A' (got {order!r})")
     return _reshaped(a, new)
 
@@ -66,7 +87,8 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 def ravel(a: Any, order: str = "C") -> Value:
     a = lift(a)
     if order == "K":
-        order = "C"
+        axes = _memory_order(a)
+        a, order = (a if axes == tuple(range(len(axes))) else _permuted(a, axes)), "C"
     return reshape(a, (math.prod(shape_of(a)),), order=order)
 
 

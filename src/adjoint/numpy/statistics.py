@@ -75,8 +75,7 @@ def cov(
     dtype: Any = None,
 ) -> Value:
     x = _variables(m, y, rowvar)
-    if dtype is not None:
-        x = astype(x, dtype)
+    x = astype(x, np.result_type(dtype_of(x), np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = _observation_weights(fweights, aweights)
     if w is None:
@@ -221,6 +220,10 @@ _CONTINUOUS = {
 }
 
 
+#: Methods that give an element of the sample, so in its dtype.
+_JUMPS = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
+
+
 def _position(q: Value, n: Value, method: str) -> tuple[Value, Value, Value]:
     """Two neighbours among n sorted values, and the weight of the second."""
     last = n - 1
@@ -257,10 +260,11 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     """Quantiles along the last axis, of which the first n sorted values count; the axes of q come first."""
     if not isinstance(q, Traced) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= 1)):
         raise ValueError("Quantiles must be in the range [0, 1]")
-    if ndim_of(q) > 1:
-        raise ValueError("q must be a scalar or 1d")
     rest = shape_of(x)[:-1]
     q_shape = shape_of(q)
+    if len(q_shape) > 1:
+        flat = interpolated(x, shapes.reshape(q, shape=(math.prod(q_shape),)), n, method)
+        return shapes.reshape(flat, shape=q_shape + rest)
     weak = type(q) in (int, float)  # a Python number does not widen the dtype
     if not weak:
         q = shapes.reshape(q, shape=q_shape + (1,) * len(rest))
@@ -270,7 +274,7 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     else:
         below, above = _many(x, low, high, q_shape)
     y = below + (above - below) * weight
-    wanted = dtype_of(below) if weak else np.result_type(dtype_of(below), dtype_of(q))
+    wanted = dtype_of(below) if weak or method in _JUMPS else np.result_type(dtype_of(below), dtype_of(q))
     return astype(y, wanted) if dtype_of(y) != wanted else y
 
 

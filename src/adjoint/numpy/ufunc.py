@@ -72,12 +72,13 @@ def _reduce(
     ufunc: np.ufunc, name: str, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
 ) -> Value:
     function = FUNCTIONS.get(_REDUCTIONS.get(ufunc))  # type: ignore[arg-type]
-    if function is None and ufunc in _ASSOCIATIVE and not options and dtype is None:
-        return deliver(_fold(ufunc, lift(a), axis, bool(keepdims)), out)
-    if function is None:
-        raise UnsupportedError(f"{name} is not supported on traced values")
     if dtype is not None:
         a = FUNCTIONS[np.astype](a, dtype)
+    if function is None:
+        run = find_ufunc(ufunc)
+        if run is None or ufunc.nin != 2 or ufunc.nout != 1:
+            raise UnsupportedError(f"{name} is not supported on traced values")
+        return deliver(_fold(ufunc, run, lift(a), axis, bool(keepdims), **options), out)
     return function(a, axis=axis, out=out, keepdims=keepdims, **options)
 
 
@@ -91,23 +92,44 @@ _REDUCTIONS: dict[np.ufunc, Any] = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
-_ASSOCIATIVE = (np.logaddexp, np.logaddexp2, np.hypot)
+#: Ufuncs that reduce by halves, each with the number that changes nothing.
+_ASSOCIATIVE: dict[np.ufunc, float] = {np.logaddexp: -np.inf, np.logaddexp2: -np.inf, np.hypot: 0.0}
 _SCANS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
-def _fold(ufunc: np.ufunc, a: Value, axis: Any, keepdims: bool) -> Value:
-    """Reduce by an associative ufunc: the two halves with each other, until one row is left."""
+def _fold(
+    ufunc: np.ufunc,
+    function: Callable[..., Any],
+    a: Value,
+    axis: Any,
+    keepdims: bool,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Value:
+    """Reduce by any ufunc. An associative one takes the two halves with each other, until one row is left."""
+    neutral = _ASSOCIATIVE.get(ufunc)
+    if where is not True:
+        if neutral is None:
+            raise UnsupportedError(f"np.{ufunc.__name__}.reduce: where= is not supported on traced values; use np.where")
+        a = shapes.where(where, a, np.array(neutral, dtype_of(a)))
     shape = shape_of(a)
     axes = canonical_axes(axis, len(shape))
     rest = tuple(n for d, n in enumerate(shape) if d not in axes)
     final = tuple(1 if d in axes else n for d, n in enumerate(shape)) if keepdims else rest
     rows = FUNCTIONS[np.moveaxis](a, axes, tuple(range(len(axes))))
     count = math.prod(shape[d] for d in axes)
-    if not count:
-        return np.full(final, ufunc.identity, dtype_of(a))
+    if not count and initial is np._NoValue and ufunc.identity is None:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     rows = FUNCTIONS[np.reshape](rows, (count, *rest))
-    function = find_ufunc(ufunc)
-    assert function is not None
+    if not count or (initial is not np._NoValue and initial is not None):
+        start = ufunc.identity if initial is np._NoValue or initial is None else lift(initial)
+        first = shapes.broadcast_to(shapes.cast(start, dtype=dtype_of(a)), shape=(1, *rest))
+        rows, count = FUNCTIONS[np.concatenate]([first, rows]), count + 1
+    if neutral is None:
+        total = read(rows, 0)
+        for i in range(1, count):
+            total = function(total, read(rows, i))
+        return FUNCTIONS[np.reshape](total, final)
     while count > 1:
         half = count // 2
         paired = function(rows[:half], rows[half : 2 * half])
@@ -124,7 +146,11 @@ def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = 
     function = find_ufunc(ufunc)
     if function is None or ufunc.nin != 2:
         raise UnsupportedError(f"{name} is not supported on traced values")
+    if dtype is not None:
+        a = FUNCTIONS[np.astype](a, dtype)
     a = FUNCTIONS[np.moveaxis](lift(a), axis, 0)
+    if not shape_of(a)[0]:
+        return deliver(FUNCTIONS[np.moveaxis](FUNCTIONS[np.copy](a), 0, axis), out)
     parts = [read(a, 0)]
     for i in range(1, shape_of(a)[0]):
         parts.append(function(parts[-1], read(a, i)))

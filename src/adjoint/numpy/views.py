@@ -147,6 +147,8 @@ def _is_mutable(x: Traced) -> bool:
     value = x
     while isinstance(value, Traced):
         value = value.value
+    if value is None:  # staged: only its type is known
+        return shape_of(x) != ()
     return isinstance(value, np.ndarray) and (value.ndim == 0 or shape_of(x) != ())
 
 

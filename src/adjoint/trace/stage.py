@@ -59,8 +59,8 @@ class Stage(Trace):
 
     def infer(self, op: Op, inputs: Sequence[Operand], types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
         """The types of an op's results. Python numbers stay numbers, so that they are weak in promotion."""
-        weak = [o.value if isinstance(o, Literal) and not isinstance(o.value, np.ndarray) else None for o in inputs]
-        result = type_rule(op, types, params, weak)
+        numbers = [o.value if isinstance(o, Literal) and o.is_weak else None for o in inputs]
+        result = type_rule(op, types, params, numbers)
         return tuple(result) if op.many else (result,)
 
     def shape(self, x: Traced) -> Shape:

@@ -1,0 +1,127 @@
+"""Functions as graphs: `ad.graph(f)(*args)` writes f down for the types of its arguments.
+
+>>> import numpy as np
+>>> print(graph(lambda x: np.sum(np.sin(x) * 2.0))(np.ones(3)))  # doctest: +ELLIPSIS
+graph lambda(x: float64[3]) {
+  v1: float64[3] = sin x  # ...
+  v2: float64[3] = mul v1, 2.0  # ...
+  v3: float64[] = sum v2 {axis=(0,), keepdims=False}  # ...
+  return v3
+}
+
+The graph of a derivative is the graph of the transformed function: `ad.graph(ad.grad(f))(x)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arguments import check_callable, name_of, output_leaf
+from .core.errors import ArgumentError, boundary
+from .core.tree import final, flatten, flatten_like, leaf_names
+from .core.types import Type
+from .derive import type_rule
+from .ir import check as checking
+from .ir import text
+from .ir.graph import Equation, Graph, Literal
+from .trace.stage import Stage
+from .transformed import Transformed
+
+Function = Callable[..., Any]
+_NUMBERS = (np.ndarray, np.generic, float, int, complex)
+
+
+def graph(f: Function) -> Transformed:
+    """The function that stages f: called with arguments like those of f, it returns the graph of f for their types."""
+    check_callable(f, "graph")
+    return Transformed("graph", _run_graph, f)
+
+
+def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str) -> Program:
+    leaves, structure = flatten((args, kwargs))
+    names = _names(f, args, leaf_names("", structure))
+    for x, name in zip(leaves, names, strict=True):
+        if not isinstance(x, _NUMBERS):
+            raise ArgumentError(f"{name} of graph is {type(x).__name__}; only arrays can be staged, close over the rest")
+    with Stage("graph") as stage:
+        inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
+        positional, named = structure.unflatten(inside)
+        result = final(f(*positional, **named))
+        parts, out_structure = flatten(result)
+        outputs = [output_leaf(y, f, transform) for y in parts]
+        staged = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
+    return Program(
+        staged.name, staged.input_names, staged.input_types, staged.equations, staged.outputs, structure, out_structure
+    )
+
+
+def _names(f: Function, args: Sequence[Any], paths: Sequence[str]) -> list[str]:
+    """Input names from the function's own parameter names and the paths of leaves in containers."""
+    try:
+        parameters = [p.name for p in inspect.signature(f).parameters.values()]
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for path in paths:
+        match = re.match(r"\[0\]\[(\d+)\](.*)", path)
+        if match:
+            index = int(match[1])
+            base = (parameters[index] if index < len(parameters) else f"x{index}") + match[2]
+        else:
+            base = path[3:]
+        name = re.sub(r"\W+", "_", base).strip("_") or "x"
+        while name in names or re.fullmatch(r"[vc]\d+", name) or name in ("nan", "inf"):
+            name += "_"
+        names.append(name)
+    return names
+
+
+class Program(Graph):
+    """A graph that runs: call it like the function it was made from."""
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate with arguments in the structure of the staged call."""
+        if self.in_structure is None:
+            return self.run(*args)
+        leaves = flatten_like(self.in_structure, (args, kwargs), f"the arguments of the graph {self.name!r}")
+        return self.out_structure.unflatten(self._evaluate(leaves))
+
+    def run(self, *inputs: Any) -> Any:
+        """Evaluate on the flat inputs; one result, or a tuple of several."""
+        results = self._evaluate(inputs)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _evaluate(self, leaves: Sequence[Any]) -> list[Any]:
+        with np.errstate(all="ignore"):  # a derivative may divide by zero where nobody looks
+            return self.run_flat(self.bind_inputs(leaves))
+
+    def check(self) -> None:
+        """Raise if the graph is wrong, naming the equation."""
+        checking.check(self, infer_types)
+
+    def __str__(self) -> str:
+        return text.show(self)
+
+    def __repr__(self) -> str:
+        return f"<graph {self.name}: {len(self.input_types)} inputs, {len(self)} equations, {len(self.outputs)} outputs>"
+
+
+def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:
+    """The types that an equation's op gives."""
+    numbers = [o.value if isinstance(o, Literal) and o.is_weak else None for o in equation.inputs]
+    result = type_rule(equation.op, operands, equation.params, numbers)
+    return tuple(result) if equation.op.many else (result,)
+
+
+def parse(source: str) -> Program:
+    """A graph from its text, checked."""
+    g = text.parse(source)
+    program = Program(g.name, g.input_names, g.input_types, g.equations, g.outputs)
+    program.check()
+    return program

@@ -1,0 +1,257 @@
+"""Graphs as text that a person reads, and back: `parse(str(g)) == g`.
+
+    graph f(x: float64[3], scale: float64[]) {
+      const c0 = float64[2]([1.0, -0.5])
+      v2: float64[3] = mul x, scale           # model.py:12
+      v3: float64[3] = mul v2, 2.0            # a Python number; float64(2.0) would be NumPy's
+      v4: float64[] = sum v3 {axis=(0,), keepdims=False}
+      return v4
+    }
+
+A Python number stands as it is; an array becomes a `const` line, in hexadecimal bytes if it is large. Parameters are
+Python literals, slices, dtypes and `...`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import AdjointError
+from ..core.op import OPS
+from ..core.types import Type
+from .graph import Equation, Graph, Literal, Operand
+
+READABLE = 64  # elements; a longer constant is written as bytes
+
+
+class GraphSyntaxError(AdjointError, ValueError):
+    """Text that is no graph: names line, column and reason."""
+
+
+# -- printing ---------------------------------------------------------------------------------------------------
+
+
+def show(graph: Graph) -> str:
+    """The text of a graph."""
+    names = dict(enumerate(graph.input_names))
+    constants: dict[Literal, str] = {}
+    lines: list[str] = []
+
+    def operand(o: Operand) -> str:
+        if isinstance(o, int):
+            return names.get(o, f"v{o}")
+        if o.is_weak:
+            return show_value(o.value)
+        if not o.value.ndim:
+            return f"{o.value.dtype.name}({show_value(o.value.item())})"
+        return constants.setdefault(o, f"c{len(constants)}")
+
+    for equation in graph.equations:
+        targets = ", ".join(f"v{n}: {t!r}" for n, t in zip(equation.outputs, equation.types, strict=True))
+        options = ", ".join(f"{key}={show_value(value)}" for key, value in equation.params.items())
+        line = f"  {targets} = {equation.op.name} {', '.join(map(operand, equation.inputs))}".rstrip()
+        line += f" {{{options}}}" if options else ""
+        lines.append(line + (f"  # {equation.line}" if equation.line else ""))
+    lines.append(f"  return {', '.join(map(operand, graph.outputs))}".rstrip())
+    inputs = ", ".join(f"{name}: {t!r}" for name, t in zip(graph.input_names, graph.input_types, strict=True))
+    head = [f"  const {name} = {show_array(literal.value)}" for literal, name in constants.items()]
+    return "\n".join([f"graph {graph.name}({inputs}) {{", *head, *lines, "}"])
+
+
+def show_value(value: Any) -> str:
+    """A parameter or a number."""
+    if isinstance(value, np.dtype):
+        return f"dtype({value.name!r})"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(show_value, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, slice):
+        return f"slice({value.start!r}, {value.stop!r}, {value.step!r})"
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, complex):
+        return f"complex({show_value(value.real)}, {show_value(value.imag)})"  # keeps the sign of a zero
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def show_array(array: Any) -> str:
+    type_ = Type.of(array)
+    if array.size > READABLE:
+        return f"{type_!r} hex {array.astype(array.dtype.newbyteorder('<')).tobytes().hex()}"
+    return f"{type_!r}([{', '.join(show_value(x.item()) for x in array.ravel())}])"
+
+
+# -- parsing ----------------------------------------------------------------------------------------------------
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
+_TYPE = re.compile(r"([a-z]+[0-9]*)\[([0-9,]*)\]")
+_HEAD = re.compile(rf"graph ({_NAME})\((.*)\) \{{")
+_CONST = re.compile(rf"const ({_NAME}) = ([a-z0-9]+\[[0-9,]*\])(?:\(\[(.*)\]\)| hex ([0-9a-f]*))")
+_EQUATION = re.compile(rf"(.+?) = ({_NAME})(?: ([^{{#]*?))?(?: \{{(.*)\}})?(?:  # (.*))?")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.lines = text.strip("\n").split("\n")
+        self.names: dict[str, Operand] = {}
+        self.types: dict[int, Type] = {}
+        self.at = 0
+
+    def fail(self, reason: str, column: int = 1) -> GraphSyntaxError:
+        return GraphSyntaxError(f"line {self.at + 1}, column {column}: {reason}")
+
+    def where(self, part: str) -> int:
+        """The column at which a part of the current line starts."""
+        return max(self.lines[self.at].find(part), 0) + 1
+
+    def graph(self) -> Graph:
+        head = _HEAD.fullmatch(self.lines[0].strip())
+        if head is None:
+            raise self.fail("expected 'graph name(input: type, ...) {'")
+        inputs = [self.declaration(part) for part in split_commas(head[2])]
+        for i, (name, type_) in enumerate(inputs):
+            self.define(name, i, type_)
+        equations: list[Equation] = []
+        for at in range(1, len(self.lines)):
+            self.at = at
+            line = self.lines[at].strip()
+            if line.startswith("const "):
+                self.constant(line)
+            elif line.startswith("return"):
+                outputs = tuple(self.operand(part) for part in split_commas(line[len("return") :]))
+                if [rest.strip() for rest in self.lines[self.at + 1 :]] != ["}"]:
+                    self.at += 1
+                    raise self.fail("expected '}' after the return line, and nothing behind it")
+                names, types = zip(*inputs, strict=True) if inputs else ((), ())
+                return Graph(head[1], tuple(names), tuple(types), tuple(equations), outputs)
+            else:
+                equations.append(self.equation(line))
+        raise self.fail("the graph has no return line")
+
+    def define(self, name: str, number: int, type_: Type) -> None:
+        if name in self.names:
+            raise self.fail(f"{name!r} is defined twice", self.where(name))
+        self.names[name] = number
+        self.types[number] = type_
+
+    def declaration(self, text: str) -> tuple[str, Type]:
+        name, colon, type_ = text.partition(": ")
+        if not colon or not re.fullmatch(_NAME, name):
+            raise self.fail(f"expected 'name: type', got {text!r}", self.where(text))
+        return name, self.type(type_)
+
+    def type(self, text: str) -> Type:
+        match = _TYPE.fullmatch(text)
+        if match is None:
+            raise self.fail(f"{text!r} is not a type such as float64[2,3]", self.where(text))
+        try:
+            dtype = np.dtype(match[1])
+        except TypeError:
+            raise self.fail(f"{match[1]!r} is not a dtype", self.where(text)) from None
+        return Type(tuple(int(n) for n in match[2].split(",") if n), dtype)
+
+    def constant(self, line: str) -> None:
+        match = _CONST.fullmatch(line)
+        if match is None:
+            raise self.fail("expected 'const name = type([numbers])'")
+        type_ = self.type(match[2])
+        if match[4] is not None:
+            array = np.frombuffer(bytes.fromhex(match[4]), type_.dtype.newbyteorder("<")).astype(type_.dtype)
+        else:
+            array = np.array([self.value(part) for part in split_commas(match[3])], type_.dtype)
+        if array.size != type_.size:
+            raise self.fail(f"{array.size} numbers for the type {type_!r}", self.where(match[2]))
+        self.names[match[1]] = Literal(array.reshape(type_.shape))
+
+    def equation(self, line: str) -> Equation:
+        match = _EQUATION.fullmatch(line)
+        if match is None:
+            raise self.fail("expected 'name: type = op operands {parameters}'")
+        targets, name, operands, options, source = match.groups()
+        if name not in OPS:
+            raise self.fail(f"there is no op named {name!r}", self.where(name))
+        inputs = tuple(self.operand(part) for part in split_commas(operands or ""))
+        params = dict(self.parameter(part) for part in split_commas(options or ""))
+        numbers, types = [], []
+        for declared, type_ in [self.declaration(part) for part in split_commas(targets)]:
+            if not re.fullmatch(r"v[0-9]+", declared):
+                raise self.fail(f"a result is named v and a number, not {declared!r}", self.where(declared))
+            self.define(declared, int(declared[1:]), type_)
+            numbers.append(int(declared[1:]))
+            types.append(type_)
+        return Equation(OPS[name], inputs, params, tuple(numbers), tuple(types), source or "")
+
+    def operand(self, text: str) -> Operand:
+        if text in self.names:
+            return self.names[text]
+        if re.fullmatch(_NAME, text) and text not in ("nan", "inf", "True", "False"):
+            raise self.fail(f"{text!r} is not defined here", self.where(text))
+        scalar = re.fullmatch(r"([a-z]+[0-9]+|bool)\((.*)\)", text)
+        if scalar is not None:
+            return Literal(np.array(self.value(scalar[2]), self.type(f"{scalar[1]}[]").dtype))
+        return Literal(self.value(text))
+
+    def parameter(self, text: str) -> tuple[str, Any]:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise self.fail(f"expected 'name=value', got {text!r}", self.where(text))
+        return key, self.value(value)
+
+    def value(self, text: str) -> Any:
+        try:
+            return _evaluate(ast.parse(text, mode="eval").body)
+        except (SyntaxError, ValueError) as error:
+            raise self.fail(f"{text!r} is not a number or a parameter ({error})", self.where(text)) from None
+
+
+def _evaluate(node: ast.expr) -> Any:
+    """Literals, tuples, slices, dtypes, nan and inf: nothing that runs code."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Tuple):
+        return tuple(map(_evaluate, node.elts))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        value = _evaluate(node.operand)
+        return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.Name) and node.id in ("nan", "inf"):
+        return math.nan if node.id == "nan" else math.inf
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        args = [_evaluate(a) for a in node.args]
+        if node.func.id == "slice" and len(args) == 3:
+            return slice(*args)
+        if node.func.id == "complex" and len(args) == 2:
+            return complex(*args)
+        if node.func.id == "dtype" and len(args) == 1:
+            return np.dtype(args[0])
+    raise ValueError("only literals, tuples, slice(...), complex(...), dtype(...), nan and inf are allowed")
+
+
+def split_commas(text: str) -> Iterator[str]:
+    """The parts between commas that stand outside brackets and quotes."""
+    depth, quote, start = 0, "", 0
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c == "," and depth == 0:
+            yield text[start:i].strip()
+            start = i + 1
+    if text[start:].strip():
+        yield text[start:].strip()
+
+
+def parse(text: str) -> Graph:
+    """The graph that a text describes."""
+    return _Parser(text).graph()
