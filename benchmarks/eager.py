@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -228,12 +229,15 @@ def memory():
 
 def imports():
     """Seconds that `import adjoint` adds to `import numpy`, best of several processes."""
-    script = "import time, numpy; t = time.perf_counter(); import adjoint; print(time.perf_counter() - t)"
-    added = min(
-        float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout) for _ in range(7)
-    )
-    check = "import sys, adjoint; print([m for m in ('scipy', 'llvmlite') if m in sys.modules])"
-    loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.strip()
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # installed packages have bytecode
+
+    def output(script):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+        return done.stdout.strip()
+
+    clock = "import time, numpy; t = time.perf_counter(); import adjoint; print(time.perf_counter() - t)"
+    added = min(float(output(clock)) for _ in range(7))
+    loaded = output("import sys, adjoint; print([m for m in ('scipy', 'llvmlite') if m in sys.modules])")
     print(f"  import adjoint adds {added * 1e3:.0f} ms to import numpy; heavy modules loaded: {loaded}")
     return {"seconds": added, "loaded": loaded}
 

@@ -1,5 +1,7 @@
 """Shape functions, joining, and the products."""
 
+import warnings
+
 import numpy as np
 import pytest
 from harness import check, draw
@@ -165,3 +167,9 @@ def test_mistakes_are_numpys():
             f(X)
         with pytest.raises(ValueError):
             ad.grad(lambda x, f=f: np.sum(f(x)))(X)
+
+
+def test_row_stack_is_vstack():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        check(lambda x: np.row_stack([x, 2 * x]), V)

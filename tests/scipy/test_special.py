@@ -184,6 +184,7 @@ def test_softmax(f, axis, rng):
         (lambda x: special.ivp(0, x, n=0), (np.array([0.5, 2.0]),)),
         (lambda x: special.yvp(1, x, 3), (np.array([0.5, 2.0]),)),
         (lambda x: special.h1vp(0.5, x), (np.array([0.5, 2.0]),)),
+        (lambda x: special.h2vp(0.5, x), (np.array([0.5, 2.0]),)),
         (lambda x: special.lambertw(x), (np.array([0.5, 2.0]),)),
         (lambda x: special.lambertw(x, k=-1), (np.array([-0.2, -0.1]),)),
         (lambda x: special.diric(x, 5), (np.array([0.5, 2.0]),)),
@@ -191,6 +192,8 @@ def test_softmax(f, axis, rng):
         (lambda x: special.assoc_laguerre(x, 3, 0.5), (np.array([0.5, 2.0]),)),
         (lambda x: list(special.kelvin(x)), (np.array([0.5, 2.0]),)),
         (lambda x: list(special.pbdv(1.5, x)), (np.array([0.5, 2.0]),)),
+        (lambda x: list(special.pbvv(1.5, x)), (np.array([0.5, 2.0]),)),
+        (lambda x: list(special.pbwa(0.5, x)), (np.array([0.5, 2.0]),)),
         (lambda x: special.legendre(3)(x), (np.array([0.5, -0.2]),)),
     ],
 )

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.bind import Traced, depth, fresh
 from ..core.errors import ConversionError
 from ..core.types import dtype_of, shape_of
+from ..ops import broadcast as shapes
 from .shape import astype
 from .table import FUNCTIONS, holds_traced, implements, lift
 
@@ -73,23 +74,25 @@ def full_like(
     return result
 
 
-def array(object: Any, dtype: Any = None, **options: Any) -> Any:
+def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
     try:
-        y = np.array(object, dtype, **options)
+        y = np.array(*args, **options)
     except ConversionError:  # a traced value somewhere inside
-        return _array_of_traced(object, dtype, **options)
+        return _array_of_traced(*args, **options)
     return fresh(y) if depth.get() else y
 
 
 def _array_of_traced(
-    object: Any, dtype: Any, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0, like: Any = None
+    object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0, like: Any = None
 ) -> Any:
     value = lift(object)
     if dtype is not None:
         value = astype(value, dtype)
     if ndmin > len(shape_of(value)):
         value = np.reshape(value, (1,) * (ndmin - len(shape_of(value))) + shape_of(value))
+    if not shape_of(value):
+        value = shapes.broadcast_to(value, shape=())  # an array, which can be written to, and not a scalar
     return Traced(value.by, value.value, value.aux)
 
 

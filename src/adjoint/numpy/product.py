@@ -10,11 +10,13 @@ import numpy as np
 
 from ..core.types import Value, canonical_axis, ndim_of, shape_of
 from ..ops import broadcast as shapes
+from ..ops import index as indexing
 from ..ops import linalg
 from .reduce import sum as sum_
 from .shape import moveaxis, ravel
 from .table import implements, lift
 from .ufunc import deliver
+from .views import view
 
 
 @implements(np.matmul)
@@ -123,7 +125,12 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         shapes.broadcast_to(v, shape=tuple(sizes[c] for c in s)) if tuple(sizes[c] for c in s) != shape_of(v) else v
         for s, v in zip(inputs, values, strict=True)
     ]
-    return deliver(linalg.einsum(*full, inputs=tuple(inputs), output=output), out)
+    y = linalg.einsum(*full, inputs=tuple(inputs), output=output)
+    if len(full) == 1 and set(output) == set(inputs[0]):  # a transpose or a diagonal, which NumPy gives as a view
+        place = tuple(np.arange(sizes[c]).reshape((-1,) + (1,) * (len(output) - 1 - output.index(c))) for c in inputs[0])
+        look = lambda base: linalg.einsum(base, inputs=tuple(inputs), output=output)
+        y = view(y, full[0], look, lambda base, part: indexing.write(base, place, part))
+    return deliver(y, out)
 
 
 def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[str, list[Value]]:

@@ -25,6 +25,7 @@ from ..trace.record import quicken, recorder
 from .concrete import primals
 from .elementwise import absolute, divmod_, power
 from .mutate import Flat, partition_in_place, sort_in_place
+from .shape import with_imag, with_real
 from .standard import VERSIONS
 from .table import FUNCTIONS, REFUSED, find_ufunc, is_scipy, lift
 from .ufunc import METHODS, call_with_options
@@ -301,8 +302,8 @@ def _is_fresh(x: Traced) -> bool:
 def _unsupported(function: Callable[..., Any], name: str) -> UnsupportedError:
     reason = REFUSED.get(function, "it has no derivative rule")
     return UnsupportedError(
-        f"{name} cannot be differentiated: {reason}. Declare a rule with ad.extend or ad.custom_vjp, or pass ad.stop_gradient(x) "
-        "if a constant is meant"
+        f"{name} cannot be differentiated: {reason}. Declare a rule with ad.extend or ad.custom_vjp, wrap the call in "
+        "ad.extend.numerical(f) for a numerical rule, or pass ad.stop_gradient(x) if a constant is meant"
     )
 
 
@@ -363,6 +364,20 @@ def _compress(self: Traced, condition: Any, axis: int | None = None, out: Any = 
     return FUNCTIONS[np.compress](condition, self, axis, out)
 
 
+def _set_real(self: Traced, value: Any) -> None:
+    write(self, ..., with_real(self, lift(value)) if self.dtype.kind == "c" else value)  # type: ignore[attr-defined]
+
+
+def _set_imag(self: Traced, value: Any) -> None:
+    if self.dtype.kind != "c":  # type: ignore[attr-defined]
+        raise TypeError("array does not have imaginary part to set")
+    write(self, ..., with_imag(self, lift(value)))
+
+
+def _set_flat(self: Traced, value: Any) -> None:
+    Flat(self)[:] = value
+
+
 def install() -> None:
     """Give `Traced` its operators, methods and protocols."""
     for op in OPS.values():
@@ -386,8 +401,9 @@ def install() -> None:
         "device": lambda self: "cpu",
         "flat": Flat,
     }
+    setters: dict[str, Callable[[Any, Any], None]] = {"real": _set_real, "imag": _set_imag, "flat": _set_flat}
     for name, getter in properties.items():
-        setattr(Traced, name, property(getter))
+        setattr(Traced, name, property(getter, setters.get(name)))
     everything: dict[str, Any] = {
         "__array_ufunc__": _array_ufunc,
         "__array_function__": _array_function,

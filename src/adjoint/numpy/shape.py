@@ -310,12 +310,26 @@ def clip(
 @implements(np.real)
 def real(val: Any) -> Value:
     val = lift(val)
-    return shapes.real(val) if dtype_of(val).kind == "c" else val
+    if dtype_of(val).kind != "c":
+        return val
+    return view(shapes.real(val), val, shapes.real, with_real)
 
 
 @implements(np.imag)
 def imag(val: Any) -> Value:
-    return shapes.imag(lift(val))
+    val = lift(val)
+    y = shapes.imag(val)
+    return view(y, val, shapes.imag, with_imag if dtype_of(val).kind == "c" else None)
+
+
+def with_real(base: Value, part: Value) -> Value:
+    """A complex array with another real part."""
+    return shapes.cast(part, dtype=dtype_of(base)) + 1j * shapes.imag(base)
+
+
+def with_imag(base: Value, part: Value) -> Value:
+    """A complex array with another imaginary part."""
+    return shapes.real(base) + 1j * shapes.cast(part, dtype=dtype_of(base))
 
 
 @implements(np.copy)

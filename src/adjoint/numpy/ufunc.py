@@ -65,7 +65,17 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
             raise UnsupportedError(f"{name}: where= needs out=, since the other elements would be left undefined")
         (target,) = out if isinstance(out, tuple) else (out,)
         y = shapes.where(where, y, target)
+    if out is not None:
+        y = _as_wide_as(y, out[0] if isinstance(out, tuple) else out)
     return deliver(y, out)
+
+
+def _as_wide_as(y: Value, target: Any) -> Value:
+    """The result spread over `out`, which takes part in the broadcasting of a ufunc."""
+    own, wide = shape_of(y), y if target is None else target
+    if shape_of(wide) == own or np.broadcast_shapes(own, shape_of(wide)) != shape_of(wide):
+        return y
+    return shapes.broadcast_to(y, shape=shape_of(wide))
 
 
 def _reduce(

@@ -17,7 +17,7 @@ from ..core.bind import FRESH, Traced, snapshot
 from ..core.errors import ReadOnlyError
 from ..core.types import Value, dtype_of, shape_of
 from ..ops import index as indexing
-from ..ops.broadcast import cast
+from ..ops.broadcast import broadcast_to, cast
 from .table import lift
 
 _slot_by, _slot_value, _slot_aux = (vars(Traced)[name] for name in ("by", "value", "aux"))
@@ -164,7 +164,7 @@ def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
                 f"non-broadcastable output operand with shape {shape_of(self)} doesn't match the broadcast shape "
                 f"{shape_of(result)}"
             )
-        become(self, _as_stored(self, result))
+        become(self, _as_stored(self, result if shape_of(self) else broadcast_to(result, shape=())))  # an array, of no axes too
         return self
 
     return method

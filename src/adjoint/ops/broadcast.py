@@ -6,10 +6,12 @@ result. Both are the identity when the types agree already, which is nearly alwa
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ..core.bind import Traced
 from ..core.op import case
 from ..core.types import Shape, Type, Value, canonical_axis, dtype_of, ndim_of, shape_of
 from .declare import linear, shift
@@ -37,6 +39,10 @@ def moveaxis(x: Value, source: int, destination: int) -> Value:
 
 def spread(g: Value, shape: Shape, axis: Shape, keepdims: bool) -> Value:
     """Undo a reduction over `axis`: repeat `g` along the axes that were reduced."""
+    if not isinstance(g, Traced) and math.prod(shape) <= 4096:  # a small copy is made sooner than a view
+        full = np.empty(shape, dtype_of(g))
+        full[...] = g if keepdims or not ndim_of(g) else expand_dims(g, axis)
+        return full
     return broadcast_to(g if keepdims else expand_dims(g, axis), shape=shape)
 
 

@@ -326,7 +326,7 @@ def _expand_entry(entry: Any) -> list[Any]:
         return [entry]
     if isinstance(entry, (bool, np.bool_)):
         raise UnsupportedError("a single True or False as an index is not supported on traced values; use slices or np.where")
-    if not isinstance(entry, (np.ndarray, list, tuple)):
+    if not isinstance(entry, (np.ndarray, list, tuple, range)):
         try:
             return [operator.index(entry)]
         except TypeError:

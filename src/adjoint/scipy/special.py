@@ -100,7 +100,7 @@ def _peak(x: Value, axes: tuple[int, ...]) -> Value:
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
     x = _floating(lift(a))
     if b is not None:
-        weights = lift(b)
+        weights = np.asarray(b, dtype_of(x)) if type(b) in (int, float) else lift(b)
         shape = np.broadcast_shapes(shape_of(x), shape_of(weights))
         x, weights = (shapes.broadcast_to(v, shape=shape) for v in (x, weights))
     if ndim_of(x) == 0:
@@ -141,8 +141,10 @@ def softmax(x: Any, axis: Any = None) -> Value:
 def log_softmax(x: Any, axis: Any = None) -> Value:
     x = _floating(lift(x))
     axes = _axes(x, axis)
+    if not axes:
+        return x - x  # the logarithm of one
     shifted = x - _peak(x, axes)
-    return shifted - (shapes.expand_dims(rules.logsumexp(shifted, axis=axes), axes) if axes else 0.0)
+    return shifted - shapes.expand_dims(rules.logsumexp(shifted, axis=axes), axes)
 
 
 def _floating(x: Value) -> Value:
