@@ -153,7 +153,7 @@ def _run_value_and_grad(
     if holomorphic and any(dtype_of(x).kind != "c" for x in recording.inputs):
         raise DtypeError(f"{transform} with holomorphic=True needs complex arguments; pass x.astype(complex)")
     y = _scalar_output(recording, holomorphic)
-    seed = np.ones((), dtype_of(y))[()]
+    seed = dtype_of(y).type(1)
     gradient = recording.hand_out(recording.pull_once([seed]), y)
     if only_grad:
         return (gradient, recording.aux) if has_aux else gradient

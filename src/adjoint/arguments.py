@@ -29,6 +29,8 @@ def check_callable(f: Any, transform: str) -> None:
 
 def positions(argnums: Any, count: int, transform: str) -> tuple[tuple[int, ...], bool]:
     """Which arguments to differentiate, as indices, and whether a single one was asked for."""
+    if type(argnums) is int and 0 <= argnums < count:
+        return (argnums,), True
     single = not isinstance(argnums, (tuple, list))
     try:
         indices = tuple(operator.index(i) for i in ([argnums] if single else argnums))

@@ -173,3 +173,11 @@ def test_row_stack_is_vstack():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         check(lambda x: np.row_stack([x, 2 * x]), V)
+
+
+def test_orders_of_memory():
+    x = np.arange(12.0).reshape(3, 4)
+    check(
+        lambda x: (np.ravel(x.T, "K"), np.ravel(x.T, "A"), np.reshape(x.T, (2, 6), "A"), np.ravel(x[::2].T, "A")), x, vmap=False
+    )
+    check(lambda x: np.ravel(np.moveaxis(x, 0, 1), "K"), np.sin(np.arange(24.0)).reshape(2, 3, 4))

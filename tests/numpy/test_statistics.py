@@ -113,3 +113,9 @@ def test_nan_and_float32():
         assert pull(np.ones_like(value))[0].dtype == np.float32
     with pytest.warns(RuntimeWarning):
         assert np.isnan(ad.vjp(np.median, np.zeros(0))[0])
+
+
+def test_quantiles_in_a_matrix():
+    q = np.array([[0.1, 0.5], [0.0, 0.9]])
+    check(lambda x: np.quantile(x, q, axis=1), np.sin(np.arange(12.0)).reshape(3, 4))
+    check(lambda x: np.nanquantile(x, q), np.sin(np.arange(12.0)).reshape(3, 4))

@@ -26,3 +26,25 @@ def test_far_apart_and_minus_infinity():
     x = np.array([-np.inf, 1000.0, 1000.0, -1000.0])
     np.testing.assert_allclose(ad.grad(np.logaddexp.reduce)(x), [0, 0.5, 0.5, 0])
     assert ad.vjp(np.logaddexp.reduce, np.zeros(0))[0] == -np.inf
+
+
+@pytest.mark.parametrize("ufunc", [np.logaddexp, np.logaddexp2, np.hypot], ids=lambda u: u.__name__)
+def test_initial_and_where(ufunc):
+    x = np.linspace(0.3, 1.9, 12).reshape(3, 4)
+    some = np.array([True, False, True, True])
+    check(lambda x: ufunc.reduce(x, initial=1.5), x)
+    check(lambda x: ufunc.reduce(x, axis=1, initial=0.5, where=some), x)
+    check(lambda x: ufunc.reduce(x, axis=(0, 1), where=some, keepdims=True), x)
+
+
+@pytest.mark.parametrize("ufunc", [np.subtract, np.divide, np.arctan2], ids=lambda u: u.__name__)
+def test_any_ufunc_reduces_from_the_left(ufunc):
+    x = np.linspace(0.3, 1.9, 12).reshape(3, 4)
+    check(lambda x: ufunc.reduce(x), x)
+    check(lambda x: ufunc.reduce(x, axis=0, initial=2.0, keepdims=True), x)
+    check(lambda x: ufunc.reduceat(x, [0, 2, 1]), x)
+
+
+@pytest.mark.parametrize("ufunc", [np.logaddexp, np.subtract, np.power], ids=lambda u: u.__name__)
+def test_accumulate_of_nothing(ufunc):
+    check(lambda x: ufunc.accumulate(x), np.zeros((0, 2)))

@@ -232,3 +232,73 @@ def test_writes_under_vmap():
 
     batch = draw(RNG, (4, 2))
     np.testing.assert_allclose(ad.vmap(f)(batch), np.stack([f(row) for row in batch]))
+
+
+# -- views that are seldom written to ---------------------------------------------------------------------------
+
+
+def parts(np, x):
+    z = np.zeros(3, dtype=complex)
+    z.real = x[:3]
+    z.imag = x[2:]
+    z.real[0] += x[4]
+    part = np.imag(z)
+    part[1:] *= 2
+    return z * z
+
+
+def real_part(np, x):
+    z = x + 1j * x[::-1]
+    r = z.real
+    r *= 2
+    return z * r
+
+
+def flat(np, x):
+    a = np.zeros((2, 5))
+    a.flat = x
+    a.flat[3] *= x[0]
+    return a
+
+
+def einsum_views(np, x):
+    a = np.zeros((3, 3))
+    np.einsum("ii->i", a)[:] = x[:3]
+    np.einsum("ij->ji", a)[0, 1] = x[4]
+    return a
+
+
+def no_axes(np, x):
+    a = np.array(x[0] * 1.0)
+    b = a
+    a += x[1]
+    a *= 2.0
+    return a + b
+
+
+def ranges(np, x):
+    a = np.zeros((3, 3))
+    a[range(3), range(3)] = x[:3]
+    return a[range(2)] * x[0]
+
+
+@pytest.mark.parametrize("f", [parts, real_part, flat, einsum_views, no_axes, ranges], ids=lambda f: f.__name__)
+def test_as_numpy_writes(f):
+    step = 1e-6
+    y, tangent = ad.jvp(lambda x: f(anp, x), (V,), (np.ones(5),))
+    np.testing.assert_allclose(y, f(np, V))
+    np.testing.assert_allclose(tangent, (f(np, V + step) - f(np, V - step)) / (2 * step), rtol=1e-7, atol=1e-7)
+    z, pull = ad.vjp(lambda x: f(anp, x), V)
+    np.testing.assert_allclose(z, f(np, V))
+    np.testing.assert_allclose(np.sum(pull(np.ones_like(z))[0]), np.sum(tangent).real)
+
+
+def test_out_takes_part_in_broadcasting():
+    def f(x):
+        a = anp.zeros((2, 5))
+        np.add(x[0], x[1], out=a)
+        np.multiply(a[0], x, out=a)
+        return a
+
+    assert np.array_equal(f(V), ad.vjp(f, V)[0])
+    np.testing.assert_allclose(ad.grad(lambda x: np.sum(f(x)))(V)[2], 2 * (V[0] + V[1]))

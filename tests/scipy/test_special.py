@@ -279,3 +279,12 @@ def test_every_function_has_a_status():
 def test_scipy_is_loaded_late():
     code = "import sys, adjoint, adjoint.numpy, adjoint.scipy; assert not any(m.split('.')[0] == 'scipy' for m in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_log_softmax_of_a_single_number():
+    assert ad.value_and_grad(special.log_softmax)(0.37) == (0.0, 0.0)
+
+
+def test_logsumexp_with_a_number_as_weight_keeps_the_dtype():
+    x = np.ones(3, np.float32)
+    assert ad.vjp(lambda x: special.logsumexp(x, b=2.0), x)[0].dtype == np.float32
