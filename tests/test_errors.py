@@ -435,8 +435,8 @@ def test_constants_convert_freely():
 def test_unsupported_functions():
     with complaint(NotImplementedError, "np.packbits", "cannot be differentiated", "ad.custom_vjp"):
         ad.grad(lambda x: np.sum(np.packbits(x)))(X)
-    with complaint(NotImplementedError, "np.subtract.reduceat"):
-        ad.grad(lambda x: np.sum(np.subtract.reduceat(x, [0, 1])))(X)
+    with complaint(NotImplementedError, "reduceat", "not supported"):
+        ad.grad(lambda x: np.sum(np.frompyfunc(lambda a, b: a - b, 2, 1).reduceat(x, [0, 1])))(X)
     with complaint(NotImplementedError, "where="):
         ad.grad(lambda x: np.sum(np.sin(x, where=[True, False, True])))(X)
     ufunc = np.frompyfunc(lambda a: a, 1, 1)

@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from . import dataflow
 from .arguments import check_callable, name_of, output_leaf
+from .core.bind import Traced
 from .core.errors import ArgumentError, boundary
 from .core.tree import final, flatten, flatten_like, leaf_names
 from .core.types import Type
@@ -29,6 +31,7 @@ from .derive import type_rule
 from .ir import check as checking
 from .ir import text
 from .ir.graph import Equation, Graph, Literal
+from .rewrite import simplify
 from .trace.stage import Stage
 from .transformed import Transformed
 
@@ -89,17 +92,53 @@ class Program(Graph):
         """Evaluate with arguments in the structure of the staged call."""
         if self.in_structure is None:
             return self.run(*args)
-        leaves = flatten_like(self.in_structure, (args, kwargs), f"the arguments of the graph {self.name!r}")
-        return self.out_structure.unflatten(self._evaluate(leaves))
+        return self.out_structure.unflatten(self._evaluate(self._leaves(args, kwargs)))
 
-    def run(self, *inputs: Any) -> Any:
-        """Evaluate on the flat inputs; one result, or a tuple of several."""
-        results = self._evaluate(inputs)
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+        """The flat inputs of a call."""
+        if self.in_structure is None:
+            return args
+        return flatten_like(self.in_structure, (args, kwargs), f"the arguments of the graph {self.name!r}")
+
+    @boundary
+    def run(self, *inputs: Any, workers: int | None = None) -> Any:
+        """Evaluate on the flat inputs; one result, or a tuple of several.
+
+        With `workers`, equations that do not need each other run at the same time, on that many threads.
+        """
+        results = self._evaluate(inputs, workers)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _evaluate(self, leaves: Sequence[Any]) -> list[Any]:
+    def _evaluate(self, leaves: Sequence[Any], workers: int | None = None) -> list[Any]:
+        count = dataflow.check_workers(workers)
+        values = self.bind_inputs(leaves)
         with np.errstate(all="ignore"):  # a derivative may divide by zero where nobody looks
-            return self.run_flat(self.bind_inputs(leaves))
+            if count == 1 or any(isinstance(x, Traced) for x in values):  # recording is done in order
+                return self.run_flat(values)
+            return dataflow.run(self, values, count)
+
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """The sets of equations that can fire together, as indices: each set needs only those before it."""
+        return dataflow.levels(self)
+
+    @boundary
+    def profile(self, *args: Any, **kwargs: Any) -> dataflow.Profile:
+        """Time each equation on arguments as for a call; print it to see the critical path."""
+        values = self.bind_inputs(self._leaves(args, kwargs))
+        with np.errstate(all="ignore"):
+            return dataflow.profile(self, values)
+
+    @boundary
+    def simplify(self, assume: str | None = None, counts: dict[str, int] | None = None) -> Program:
+        """A smaller graph of the same values; `counts` is filled with how often each rule was applied.
+
+        By default infinities, nan and signed zeros stay what they are. With `assume="finite"`, all values are taken to
+        be finite, and results may differ by rounding.
+        """
+        simpler, applied = simplify(self, assume)
+        if counts is not None:
+            counts.update(applied)
+        return simpler
 
     def check(self) -> None:
         """Raise if the graph is wrong, naming the equation."""

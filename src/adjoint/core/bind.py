@@ -33,6 +33,7 @@ class Trace:
     """An interpreter of ops: one per call of a transform."""
 
     __slots__ = ("closed", "level", "name", "token")
+    has_numbers = True  # behind its values; a trace that writes a program down has types only
 
     def __init__(self, name: str, level: float | None = None) -> None:
         self.name = name  # of the transform, for messages
@@ -51,6 +52,10 @@ class Trace:
     def concrete(self, x: Traced, what: str) -> Any:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
         return x.value
+
+    def show(self, x: Traced) -> str:
+        """How a value without numbers prints."""
+        return f"<value of {self.name}>"
 
     def adopt(self, x: Traced, new: Any) -> None:
         """Let the array x of this trace stand for a new value: an in-place write."""

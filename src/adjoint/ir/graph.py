@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import bind, settled
-from ..core.errors import DtypeError, ShapeError
+from ..core.bind import Traced, bind, settled
+from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.op import Op
 from ..core.tree import LEAF, Structure
 from ..core.types import Type, Value, dtype_of, shape_of
 
 _PYTHON_NUMBERS = frozenset({bool, int, float, complex})
+_VALUES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 
 
 class Literal:
@@ -118,12 +119,22 @@ class Graph:
             return environment[operand] if isinstance(operand, int) else operand.value
 
         for i, equation in enumerate(self.equations):
-            result = bind(equation.op, *[read(o) for o in equation.inputs], **equation.params)
+            try:
+                result = bind(equation.op, *[read(o) for o in equation.inputs], **equation.params)
+            except Exception as error:
+                self.explain(error, equation)
+                raise
             environment.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
             for operand in equation.inputs:  # what nobody reads any more is freed
                 if isinstance(operand, int) and last[operand] == i and operand not in kept:
                     environment.pop(operand, None)
         return [read(o) for o in self.outputs]
+
+    def explain(self, error: BaseException, equation: Equation) -> None:
+        """Add to an error which equation it comes from, and the user's line."""
+        targets = ", ".join(f"v{n}" for n in equation.outputs)
+        line = f" ({equation.line})" if equation.line else ""
+        error.add_note(f"in {targets} = {equation.op.name} of the graph {self.name!r}{line}")
 
     def bind_inputs(self, values: Sequence[Any]) -> list[Value]:
         """Inputs checked against their types."""
@@ -135,6 +146,8 @@ class Graph:
         for name, wanted, value in zip(self.input_names, self.input_types, values, strict=True):
             value = settled(value)
             what = f"input {name!r} of the graph {self.name!r}"
+            if not isinstance(value, _VALUES):
+                raise ArgumentError(f"{what} is {type(value).__name__}, expected an array of type {wanted!r}")
             if shape_of(value) != wanted.shape:
                 raise ShapeError(f"{what} has shape {shape_of(value)}, expected {wanted.shape}")
             if dtype_of(value) != wanted.dtype:

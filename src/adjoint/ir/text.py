@@ -37,9 +37,9 @@ class GraphSyntaxError(AdjointError, ValueError):
 # -- printing ---------------------------------------------------------------------------------------------------
 
 
-def show(graph: Graph) -> str:
-    """The text of a graph."""
-    names = dict(enumerate(graph.input_names))
+def show(graph: Graph, names: dict[int, str] | None = None) -> str:
+    """The text of a graph. `names` are those of the inputs, where these are not numbered from 0."""
+    names = dict(enumerate(graph.input_names)) if names is None else names
     constants: dict[Literal, str] = {}
     lines: list[str] = []
 

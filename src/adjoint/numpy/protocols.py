@@ -135,6 +135,8 @@ _UNARY = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
 
 def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
     def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
+        if not self.by.has_numbers:
+            self.by.concrete(self, f"{what} of")
         raise ConversionError(f"{what} of a value traced by {self.by.name} would lose its derivative; {instead}")
 
     return method
@@ -208,6 +210,8 @@ def _len(self: Traced) -> int:
 
 def _iter(self: Traced) -> Iterator[Any]:
     if not self.shape:  # type: ignore[attr-defined]
+        if not self.by.has_numbers:
+            raise ConversionError(f"iteration over {self!r}, which has no axes")
         raise TypeError("iteration over a 0-d array")
     return (read(self, i) for i in range(len(self)))  # type: ignore[arg-type]
 
@@ -221,15 +225,19 @@ def _repr(self: Traced) -> str:
         return repr(self.value)
     if isinstance(self.by, Batch):
         return f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={self.by.name})"  # type: ignore[attr-defined]
+    if not self.by.has_numbers:
+        return self.by.show(self)
     return f"Traced({self.value!r}, by={self.by.name})"
 
 
 def _str(self: Traced) -> str:
+    if not self.by.has_numbers:
+        return self.by.show(self)
     return repr(self) if isinstance(self.by, Batch) else str(self.value)
 
 
 def _format(self: Traced, spec: str) -> str:
-    return format(str(self), spec) if isinstance(self.by, Batch) else format(self.value, spec)
+    return format(str(self), spec) if isinstance(self.by, Batch) or not self.by.has_numbers else format(self.value, spec)
 
 
 def _reduce(self: Traced) -> NoReturn:

@@ -23,6 +23,7 @@ class Stage(Trace):
     """One recording. `value` is not used; `aux` is the number of the value and its type."""
 
     __slots__ = ("equations", "inputs", "names")
+    has_numbers = False
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -68,6 +69,10 @@ class Stage(Trace):
 
     def dtype(self, x: Traced) -> np.dtype[Any]:
         return x.aux[1].dtype  # type: ignore[no-any-return]
+
+    def show(self, x: Traced) -> str:
+        number, type_ = x.aux[:2]
+        return f"<staged {self.names[number] if number < len(self.names) else f'v{number}'}: {type_!r}>"
 
     def concrete(self, x: Traced, what: str) -> Any:
         raise UnsupportedError(

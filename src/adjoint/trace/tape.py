@@ -131,7 +131,7 @@ class Tape(Trace):
             for i, what in enumerate(step.keep[1:]):
                 if what == VALUE and not mask >> i & 1 and type(values[i]) is ndarray:
                     values[i] = self.secure(values[i])
-        saved = _save(step.keep, y, values)
+        saved = save(step.keep, y, values)
         if op.many:
             self.simple = False
             return self.outputs(y, Outputs(op, parents, step, saved, params, (), None))  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ class Tape(Trace):
         return x.aux if isinstance(x, Traced) and x.by is self else None
 
 
-def _save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
+def save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
     """What the plan says to keep of (y, *values)."""
     return tuple(
         [v if what == VALUE else Type.of(v) if what == TYPE else None for what, v in zip(keep, (y, *values), strict=True)]

@@ -1,0 +1,1 @@
+"""Scalar expressions as terms in canonical form: the algebra behind `adjoint.expression`."""

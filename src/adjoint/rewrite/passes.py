@@ -1,0 +1,50 @@
+"""The passes that need no algebra: each takes a graph and returns a graph of the same values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from ..ir.graph import Equation, Graph, Literal, Operand
+from .rewriter import Index, Rewriter
+
+G = TypeVar("G", bound=Graph)
+
+_NO_RULES = Index(())
+
+
+def dead_code(graph: G) -> G:
+    """Without the equations that no output depends on."""
+    needed = {o for o in graph.outputs if isinstance(o, int)}
+    kept: list[Equation] = []
+    for equation in reversed(graph.equations):
+        if not needed.isdisjoint(equation.outputs):
+            kept.append(equation)
+            needed.update([o for o in equation.inputs if isinstance(o, int)])
+    return replace(graph, equations=tuple(reversed(kept)))
+
+
+def renumber(graph: G) -> G:
+    """With the values numbered in order, without gaps; equal graphs become equal objects, and print alike."""
+    numbers = {i: i for i in range(len(graph.input_types))}
+
+    def read(o: Operand) -> Operand:
+        return o if isinstance(o, Literal) else numbers[o]
+
+    equations = []
+    for e in graph.equations:
+        inputs = tuple([read(o) for o in e.inputs])
+        for number in e.outputs:
+            numbers[number] = len(numbers)
+        equations.append(Equation(e.op, inputs, e.params, tuple([numbers[n] for n in e.outputs]), e.types, e.line))
+    return replace(graph, equations=tuple(equations), outputs=tuple(map(read, graph.outputs)))
+
+
+def common_subexpressions(graph: G) -> G:
+    """With one equation for each distinct op, operands and parameters."""
+    return renumber(Rewriter(graph, _NO_RULES, fold=False).run())  # type: ignore[return-value]
+
+
+def constant_folding(graph: G) -> G:
+    """With the results of ops on constants as constants; those that would be large are left to be computed."""
+    return renumber(Rewriter(graph, _NO_RULES, share=False).run())  # type: ignore[return-value]
