@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .comparison import compare
     from .custom import checkpoint, custom_jvp, custom_vjp
     from .differences import finite_difference
+    from .explicit import Graph, function, gradients, symbols
     from .graphs import graph
     from .imperative import array, dual, no_grad
     from .testing import check_grads
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 #: Names that are loaded when they are first asked for, so that importing the package stays quick.
 _LATE = {
+    "Graph": "explicit",
     "array": "imperative",
     "check_grads": "testing",
     "checkpoint": "custom",
@@ -36,9 +38,12 @@ _LATE = {
     "dual": "imperative",
     "extend": "",
     "finite_difference": "differences",
+    "function": "explicit",
+    "gradients": "explicit",
     "graph": "graphs",
     "no_grad": "imperative",
     "scipy": "",
+    "symbols": "explicit",
 }
 
 
@@ -57,6 +62,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AdjointError",
+    "Graph",
     "array",
     "check_grads",
     "checkpoint",
@@ -68,7 +74,9 @@ __all__ = [
     "elementwise_grad",
     "extend",
     "finite_difference",
+    "function",
     "grad",
+    "gradients",
     "graph",
     "hessian",
     "hvp",
@@ -82,6 +90,7 @@ __all__ = [
     "numpy",
     "scipy",
     "stop_gradient",
+    "symbols",
     "value_and_grad",
     "vjp",
     "vmap",

@@ -14,10 +14,12 @@ to what it was made from: a graph that nobody holds is freed. `gradients` adds n
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import keyword
 import operator
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -64,11 +66,11 @@ class Port(NamedTuple):
 
     node: Node
     type: Type
-    index: int = 0
+    place: int = 0  # among the results
 
     @property
     def number(self) -> int:
-        return self.node.first + self.index
+        return self.node.first + self.place
 
     @property
     def label(self) -> str:
@@ -148,6 +150,7 @@ class Graph:
         self.name = name
         self._trace = _Builder(self)
         self._next = 0
+        self._lock = threading.Lock()
         self._symbols: dict[str, Traced] = {}
         self._nodes: list[Node] | None = []  # None: not kept, they live as long as something points to them
         self._tokens: list[Any] = []
@@ -161,10 +164,10 @@ class Graph:
         single = isinstance(names, str) and not re.search(r"[\s,]", names.strip())
         words = re.split(r"[\s,]+", names.strip(" \t\n,")) if isinstance(names, str) else list(names)
         type_ = Type(_shape(shape), _dtype(dtype))
-        for i, word in enumerate(words):
+        for word in words:
             self._check_name(word)
-            if word in words[:i]:
-                raise ArgumentError(f"the symbol {word!r} is declared twice")
+        if len(set(words)) < len(words):
+            raise ArgumentError(f"the symbol {max(words, key=words.count)!r} is declared twice")
         made = tuple(self._symbol(word, type_) for word in words)
         return made[0] if single else made
 
@@ -183,8 +186,9 @@ class Graph:
         return symbol
 
     def _count(self, results: int) -> int:
-        first = self._next
-        self._next += results
+        with self._lock:
+            first = self._next
+            self._next += results
         return first
 
     def _add(self, node: Node) -> tuple[Traced, ...]:
@@ -222,7 +226,7 @@ class Graph:
         key = (tuple(port.number for port in wanted), tuple(fed))
         if key not in self._programs:
             ports = [port for port, _ in fed.values()]
-            self._programs[key] = _cut(self, ports, wanted, self.name, "feeds")
+            self._programs[key] = _cut(self, ports, wanted, self.name, "feeds", structure)
         results = self._programs[key]._evaluate([value for _, value in fed.values()], workers)
         return structure.unflatten(results)
 
@@ -245,9 +249,10 @@ class Graph:
             return self._port(x, what)
         if x in self._symbols:
             return self._symbols[x].aux
-        for node in self._nodes or ():
-            if node.first <= (int(x[1:]) if re.fullmatch("v[0-9]+", x) else -1) < node.first + len(node.types) and not node.name:
-                index = int(x[1:]) - node.first
+        if self._nodes and re.fullmatch("v[0-9]+", x) and int(x[1:]) < self._next:
+            node = self._nodes[bisect.bisect_right(self._nodes, int(x[1:]), key=lambda node: node.first) - 1]
+            index = int(x[1:]) - node.first
+            if node.op is not None:
                 return Port(node, node.types[index], index)
         raise ArgumentError(f"the graph has no symbol {x!r}{_known(self._symbols)}")
 
@@ -296,9 +301,9 @@ _DEFAULT._nodes = None
 _current: ContextVar[Graph] = ContextVar("adjoint_graph", default=_DEFAULT)
 
 
-def _known(names: Iterable[str]) -> str:
+def _known(names: Iterable[str], lead: str = "; it has") -> str:
     listed = ", ".join(names)
-    return f"; it has {listed}" if listed else ""
+    return f"{lead} {listed}" if listed else ""
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -360,21 +365,20 @@ def _listed(given: Any) -> list[Any]:
 
 def _inputs(graph: Graph, inputs: Any, what: str) -> list[Port]:
     """The ports of the inputs, distinct and with distinct names."""
-    ports: list[Port] = []
+    ports: dict[str, Port] = {}
     for i, x in enumerate(_listed(inputs)):
         port = graph._port(x, f"input {i} of {what}")
         if port.node.constant is not None:
             raise ArgumentError(f"input {i} of {what} is {port!r}, which cannot be fed")
-        for other in ports:
-            if other.number == port.number:
-                raise ArgumentError(f"{port.label!r} stands twice among the inputs of {what}")
-            if other.label == port.label:
-                raise ArgumentError(
-                    f"two different symbols named {port.label!r} stand among the inputs of {what}, declared in "
-                    f"{other.node.line} and {port.node.line}"
-                )
-        ports.append(port)
-    return ports
+        other = ports.setdefault(port.label, port)
+        if other.number != port.number:
+            raise ArgumentError(
+                f"two different symbols named {port.label!r} stand among the inputs of {what}, declared in "
+                f"{other.node.line} and {port.node.line}"
+            )
+        if len(ports) == i:
+            raise ArgumentError(f"{port.label!r} stands twice among the inputs of {what}")
+    return list(ports.values())
 
 
 def _outputs(graph: Graph, outputs: Any, what: str) -> tuple[list[Port], Structure]:
@@ -400,7 +404,7 @@ def _reached(ends: Iterable[Port], stop: Callable[[Port], bool]) -> tuple[list[N
 
 
 def _cut(
-    graph: Graph, inputs: list[Port] | None, outputs: Sequence[Port], name: str, where: str, structure: Structure | None = None
+    graph: Graph, inputs: list[Port] | None, outputs: Sequence[Port], name: str, where: str, structure: Structure
 ) -> Program:
     """The program that computes the outputs from the inputs, without what they do not need."""
     given = {port.number for port in inputs or ()}
@@ -411,7 +415,8 @@ def _cut(
     elif free:
         names = " and ".join(repr(node.name) for node in free)
         raise ArgumentError(
-            f"the value depends on {names} (declared in {free[0].line}), not among the {where}{_known(p.label for p in inputs)}"
+            f"an output depends on {names} (declared in {free[0].line}), which is not among the {where}"
+            f"{_known((p.label for p in inputs), ': these are')}"
         )
     numbers = {port.number: i for i, port in enumerate(inputs)}
     equations = []
@@ -434,7 +439,7 @@ def _cut(
         tuple(equations),
         tuple(map(operand, outputs)),
         flatten((arguments, {}))[1],
-        flatten(tuple(outputs))[1] if structure is None else structure,
+        structure,
     )
 
 
@@ -618,7 +623,13 @@ class Function(Program):
         missing = [name for name in names if name not in fed]
         if missing:
             raise ArgumentError(f"input {' and '.join(map(repr, missing))} of {self.name!r} is missing")
-        return [_feed(fed[n], t, f"input {n!r} of {self.name!r}") for n, t in zip(names, self.input_types, strict=True)]
+        return [fed[name] for name in names]
+
+    def bind_inputs(self, values: Sequence[Any]) -> list[Value]:
+        if len(values) != len(self.input_names):
+            return super().bind_inputs(values)
+        declared = zip(self.input_names, self.input_types, values, strict=True)
+        return [_feed(value, t, f"input {name!r} of {self.name!r}") for name, t, value in declared]
 
     def __repr__(self) -> str:
         return f"<function {self.name}({', '.join(self.input_names)}): {len(self)} equations>"

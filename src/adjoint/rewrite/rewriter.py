@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import Linear, Op
+from ..core.op import Elementwise, Linear, Op
 from ..core.types import Type
 from ..derive import type_rule
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..ops.broadcast import broadcast_to
+from ..ops.broadcast import broadcast_to, where
+from ..ops.elementwise import absorb_op, chain_op
 from .pattern import COMMUTATIVE, Call, Computed, Constant, Parameter, Result, Rule, UnsignedZero, orders
 from .pattern import Operand as Any_
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
 
 Bindings = dict[str, Any]
+
+_PER_ELEMENT = (chain_op, absorb_op, where)
 
 
 class Zero(Literal):
@@ -85,6 +88,8 @@ class Rewriter:
         self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...], line: str
     ) -> tuple[Operand, ...]:
         """The results of an equation: values there are already, constants, what a rule builds, or new values."""
+        if any(isinstance(o, Literal) for o in inputs):
+            inputs = self.shrunk(op, inputs, types)
         key = self.key(op, inputs, params) if self.share else None
         if key is not None and key in self.known:
             self.counts["common-subexpression"] += 1
@@ -129,6 +134,18 @@ class Rewriter:
         return known
 
     # -- constants ----------------------------------------------------------------------------------------------
+
+    def shrunk(self, op: Op, inputs: tuple[Operand, ...], types: tuple[Type, ...]) -> tuple[Operand, ...]:
+        """A constant array of one number as that number, where the other arguments give the result its shape."""
+        if not self.fold or not (isinstance(op, Elementwise) or op in _PER_ELEMENT):
+            return inputs
+        for i, o in enumerate(inputs):
+            if isinstance(o, Literal) and not o.is_weak and o.value.ndim and self.fact(o)[1] is not None:
+                others = [self.type_of(x).shape for j, x in enumerate(inputs) if j != i]
+                if np.broadcast_shapes(*others) == types[0].shape:
+                    self.counts["uniform-constant"] += 1
+                    inputs = (*inputs[:i], type(o)(np.asarray(o.value.flat[0], o.value.dtype)), *inputs[i + 1 :])
+        return inputs
 
     def folded(
         self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...]
@@ -291,4 +308,3 @@ def hashable(value: Any) -> Any:
     except TypeError:
         return "id", id(value)
     return type(value), value
-

@@ -4,8 +4,8 @@ What a rule needs in order to leave the values as they are:
 
 nothing          the same bits for every input: infinities, nan (of any sign and payload) and signed zeros
 rounding         the same, up to the last bits of the significand
-unsigned zeros   the same, up to the sign of a zero. Only for `chain` and `absorb`, the products of the chain rule: a zero
-                 ends them, whatever the other factor, and the zero that is left has no sign
+unsigned zeros   the same, up to the sign of a zero. Only for `chain` and `absorb`, the products of the chain rule: an exact
+                 zero ends them, whatever the other factor, and the sign of a zero result is not defined
 finite           that all values the program computes are finite and the sign of a zero is not looked at; the result may
                  differ by rounding. Used with assume="finite" only, and for integers, for which it is exact
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from ..core.types import Shape, Type
 from ..ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
-from .pattern import RESULT, ZERO, Call, Computed, Constant, Needs, Operand, Parameter, Rule, calls, computed
+from .pattern import COMMUTATIVE, RESULT, ZERO, Call, Computed, Constant, Needs, Operand, Parameter, Rule, calls, computed
 
 X, Y, Z = Operand("X"), Operand("Y"), Operand("Z")
 C, D = Constant("C"), Constant("D")
@@ -58,12 +58,12 @@ getitem, place = calls("getitem", "place")
 
 rule("chain-zero", chain(0, X), ZERO, needs="unsigned zeros")
 rule("chain-one", chain(1, X), X, real=True)
-rule("chain-by-one", chain(X, 1), X, real=True)
-rule("chain-by-minus-one", chain(X, -1), neg(X), real=True)
+rule("chain-by-one", chain(X, 1), X, needs="unsigned zeros", real=True)
+rule("chain-by-minus-one", chain(X, -1), neg(X), needs="unsigned zeros", real=True)
 rule("chain-product", chain(X, Y), mul(X, Y), needs="finite")
 rule("absorb-zero", absorb(X, 0), ZERO, needs="unsigned zeros")
-rule("absorb-one", absorb(X, 1), X, real=True)
-rule("absorb-minus-one", absorb(X, -1), neg(X), real=True)
+rule("absorb-one", absorb(X, 1), X, needs="unsigned zeros", real=True)
+rule("absorb-minus-one", absorb(X, -1), neg(X), needs="unsigned zeros", real=True)
 rule("absorb-product", absorb(X, Y), mul(X, Y), needs="finite")
 rule("add-no-sign", add(X, ZERO), X, needs="unsigned zeros")
 rule("sub-no-sign", sub(X, ZERO), X, needs="unsigned zeros")
@@ -194,8 +194,9 @@ def pads(x: Type, shape: Shape) -> bool:
 
 
 @computed
-def whole(spec: tuple[Any, ...]) -> bool:
-    return all(s == slice(None) for s in spec if s is not Ellipsis) and all(isinstance(s, slice) or s is ... for s in spec)
+def whole(x: Type, spec: tuple[Any, ...]) -> bool:
+    """Whether an index reads everything, in order."""
+    return all(isinstance(s, slice) and s.indices(n) == (0, n, 1) for s, n in zip(spec, x.shape, strict=False))
 
 
 rule("reshape-own", reshape(X, shape=S), X, has_shape(X, S), cases=({"X": (2, 3), "S": (2, 3)},))
@@ -221,7 +222,7 @@ rule(
     pads(X, S),
     cases=({"X": (3,), "S": (1, 3), "T": (2, 3)},),
 )
-rule("getitem-whole", getitem(X, spec=S), X, whole(S), cases=({"X": (2, 3), "S": (slice(None), slice(None))},))
+rule("getitem-whole", getitem(X, spec=S), X, whole(X, S), cases=({"X": (2, 3), "S": (slice(None), slice(0, 3))},))
 rule(
     "getitem-place",
     getitem(place(X, spec=S, shape=T), spec=S),
@@ -230,20 +231,21 @@ rule(
 )
 
 # What is computed on a broadcast value is computed before it is broadcast.
+_SPREAD: tuple[dict[str, Any], ...] = ({"X": (3,), "S": (2, 3), "Y": (2, 3)}, {"X": (1,), "S": (4, 3), "Y": (3,)})
 for _name in ("add", "sub", "mul", "div", "power", "chain", "absorb", "less", "greater", "equal", "maximum", "minimum"):
     (_op,) = calls(_name)
-    rule(f"{_name}-of-broadcast", _op(broadcast_to(X, shape=S), Y), _op(X, Y), cases=({"X": (3,), "S": (2, 3), "Y": (2, 3)},))
-    rule(f"{_name}-by-broadcast", _op(Y, broadcast_to(X, shape=S)), _op(Y, X), cases=({"X": (3,), "S": (2, 3), "Y": (2, 3)},))
-for _name in ("neg", "square", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "cast", "isnan", "logical_not"):
+    rule(f"{_name}-of-broadcast", _op(broadcast_to(X, shape=S), Y), _op(X, Y), cases=_SPREAD)
+    if _name not in COMMUTATIVE:
+        rule(f"{_name}-by-broadcast", _op(Y, broadcast_to(X, shape=S)), _op(Y, X), cases=_SPREAD)
+for _name in ("neg", "square", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "isnan", "logical_not"):
     (_op,) = calls(_name)
-    _params = {"dtype": A} if _name == "cast" else {}
-    rule(
-        f"{_name}-of-broadcast",
-        _op(broadcast_to(X, shape=S), **_params),
-        _op(X, **_params),
-        needs="rounding",
-        cases=({"X": (3,), "S": (2, 3), "A": _SINGLE},),
-    )
+    rule(f"{_name}-of-broadcast", _op(broadcast_to(X, shape=S)), _op(X), needs="rounding", cases=_SPREAD)
+rule(
+    "cast-of-broadcast",
+    cast(broadcast_to(X, shape=S), dtype=A),
+    cast(X, dtype=A),
+    cases=({"X": (3,), "S": (2, 3), "A": _SINGLE},),
+)
 
 # -- sums and products ------------------------------------------------------------------------------------------
 

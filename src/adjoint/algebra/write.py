@@ -1,0 +1,342 @@
+"""Terms as text: infix, Python source, LaTeX.
+
+Every part is written once; what is used several times and is not short gets a name of its own, so that the text grows
+with the number of different terms and not with the tree that they unfold to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import UnsupportedError
+from .convert import ratio
+from .terms import COMPARISONS, HALF, PI, Number, Term, post_order
+
+COMPARE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly text binds
+
+_SHORT = 72  # an expression of this length is written in one piece
+_WORTH_A_NAME = 10
+_TOO_LONG = 240
+_TOO_DEEP = 24
+
+
+class Text(NamedTuple):
+    """Written text, and how tightly it binds."""
+
+    text: str
+    level: int
+
+
+class Written(NamedTuple):
+    """The named sub-terms in order, and the result."""
+
+    names: list[tuple[str, str]]
+    result: str
+
+
+class Infix:
+    """Python's operators, plain function names."""
+
+    times = "*"
+    signs = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+
+    def write(self, root: Term, variables: Iterable[str]) -> Written:
+        prefix = _free_prefix(variables)
+        whole = self._write(root, set(), prefix)
+        if whole is not None:
+            return whole
+        return self._write(root, self._to_name(root), prefix) or Written([], "")
+
+    def _write(self, root: Term, named: set[Term], prefix: str) -> Written | None:
+        """The text; None when it gets long although nothing has a name."""
+        written: dict[Term, Text] = {}
+        names: list[tuple[str, str]] = []
+        for term in post_order(root):
+            text = self.term(term, written)
+            if not named and len(text.text) > _SHORT:
+                return None
+            if term in named:
+                names.append((self.symbol(f"{prefix}{len(names) + 1}"), text.text))
+                text = Text(names[-1][0], ATOM)
+            written[term] = text
+        return Written(names, written[root].text)
+
+    def _to_name(self, root: Term) -> set[Term]:
+        """The terms that get a name: shared and not short, or too long or too deep to stay inside others.
+
+        Lengths are counted on the infix text; those of named terms count as two.
+        """
+        order = post_order(root)
+        uses: dict[Term, int] = {}
+        for term in order:
+            for t in term.children():
+                uses[t] = uses.get(t, 0) + 1
+        named: set[Term] = {root} - {root}
+        length: dict[Term, int] = {}
+        depth: dict[Term, int] = {}
+        for term in order:
+            children = list(term.children())
+            own = len(str(term.head)) + 2 * len(term.parts) + (2 if term.kind == "call" else 0)
+            length[term] = own + sum(length[t] for t in children)
+            depth[term] = 1 + max((depth[t] for t in children), default=0)
+            if term is root or not children:
+                continue
+            is_shared = uses[term] > 1 and length[term] >= _WORTH_A_NAME
+            if is_shared or length[term] > _TOO_LONG or depth[term] > _TOO_DEEP:
+                named.add(term)
+                length[term], depth[term] = 2, 1
+        return named or {root}.difference(order[:-1]) - {root} or {Term("symbol", "")}
+
+    # -- one term, its parts written already --------------------------------------------------------------------
+
+    def term(self, term: Term, written: dict[Term, Text]) -> Text:
+        if term.kind == "number":
+            return self.number(term.head)
+        if term.kind == "symbol":
+            return Text(self.symbol(term.head), ATOM)
+        if term.kind == "sum":
+            return self.sum(term, written)
+        if term.kind == "product":
+            return self.product(term, written)
+        return self.call(term, [written[t] for t in term.parts])
+
+    def number(self, value: Number) -> Text:
+        above, below = ratio(abs(value))
+        text = _digits(above)
+        if below != 1:
+            text = self.fraction(Text(text, ATOM), [Text(_digits(below), ATOM)]).text
+        sign = "-" if value < 0 else ""
+        return Text(sign + text, PRODUCT if below != 1 or sign else ATOM)
+
+    def symbol(self, name: str) -> str:
+        return name
+
+    def call(self, term: Term, args: list[Text]) -> Text:
+        if term == PI:
+            return Text(self.function("pi"), ATOM)
+        if term.head in COMPARISONS:
+            left, right = (self.inside(a, SUM) for a in args)
+            return Text(f"{left} {self.signs[term.head]} {right}", COMPARE)
+        return Text(f"{self.function(term.head)}({', '.join(a.text for a in args)})", ATOM)
+
+    def function(self, name: str) -> str:
+        return name
+
+    def sum(self, term: Term, written: dict[Term, Text]) -> Text:
+        items: list[tuple[bool, str]] = []
+        for coefficient, t in term.parts:
+            body = self.scaled(abs(coefficient), t, written)
+            items.append((coefficient < 0, self.inside(body, SUM if coefficient > 0 else PRODUCT)))
+        if term.head != 0:
+            items.append((term.head < 0, self.number(abs(term.head)).text))
+        first = next((i for i, (is_negative, _) in enumerate(items) if not is_negative), 0)
+        items.insert(0, items.pop(first))  # 1 - x rather than -x + 1
+        text = ("-" if items[0][0] else "") + items[0][1]
+        return Text(text + "".join((" - " if minus else " + ") + body for minus, body in items[1:]), SUM)
+
+    def scaled(self, coefficient: Number, term: Term, written: dict[Term, Text]) -> Text:
+        """A positive coefficient times a term of a sum."""
+        text = written[term]
+        if coefficient == 1:
+            return text
+        if text.level == ATOM or term.kind != "product":  # a name stands for it, or it is one factor
+            return self.quotient(coefficient, [text], [])
+        return self.factors(coefficient, term, written)
+
+    def product(self, term: Term, written: dict[Term, Text]) -> Text:
+        body = self.factors(abs(term.head), term, written)
+        return Text("-" + body.text, PRODUCT) if term.head < 0 else body
+
+    def factors(self, coefficient: Number, term: Term, written: dict[Term, Text]) -> Text:
+        above: list[Text] = []
+        below: list[Text] = []
+        for base, exponent in term.parts:
+            if exponent.is_number and exponent.head < 0:
+                below.append(self.power(written[base], abs(exponent.head), None))
+            elif exponent.is_number:
+                above.append(self.power(written[base], exponent.head, None))
+            else:
+                above.append(self.power(written[base], None, written[exponent]))
+        return self.quotient(coefficient, above, below)
+
+    def power(self, base: Text, exponent: Number | None, text: Text | None) -> Text:
+        if exponent == 1:
+            return base
+        if exponent == HALF.head:
+            return self.root(base)
+        if text is None:
+            text = self.number(exponent)  # type: ignore[arg-type]
+        return Text(f"{self.inside(base, ATOM)}**{self.inside(text, POWER)}", POWER)
+
+    def root(self, base: Text) -> Text:
+        return Text(f"{self.function('sqrt')}({base.text})", ATOM)
+
+    def quotient(self, coefficient: Number, above: list[Text], below: list[Text]) -> Text:
+        numerator, denominator = ratio(coefficient)
+        if numerator != 1 or not above:
+            above = [Text(_digits(numerator), ATOM), *above]
+        if denominator != 1:
+            below = [Text(_digits(denominator), ATOM), *below]
+        if not below:
+            return self.joined(above)
+        return self.fraction(self.joined(above), below)
+
+    def joined(self, factors: list[Text]) -> Text:
+        if len(factors) == 1:
+            return factors[0]
+        return Text(self.times.join(self.inside(f, POWER) for f in factors), PRODUCT)
+
+    def fraction(self, above: Text, below: list[Text]) -> Text:
+        return Text(f"{self.inside(above, PRODUCT)}/{self.inside(self.joined(below), POWER)}", PRODUCT)
+
+    def inside(self, text: Text, level: int) -> str:
+        return text.text if text.level >= level else self.parentheses(text.text)
+
+    def parentheses(self, text: str) -> str:
+        return f"({text})"
+
+
+class Python(Infix):
+    """Source that runs with `import numpy as np` and `from scipy import special`."""
+
+    names = {"abs": "np.abs", "pi": "np.pi", "stop_gradient": ""}
+
+    def function(self, name: str) -> str:
+        if name in self.names:
+            return self.names[name]
+        if hasattr(np, name):
+            return f"np.{name}"
+        from scipy import special  # heavy, and needed for its functions only
+
+        if hasattr(special, name):
+            return f"special.{name}"
+        raise UnsupportedError(f"{name!r} has no name in NumPy or SciPy; call the expression instead of writing its source")
+
+    def number(self, value: Number) -> Text:
+        if isinstance(value, float) and not np.isfinite(value):
+            return Text(f"{'-' if value < 0 else ''}np.{abs(value)}", PRODUCT if value < 0 else ATOM)
+        return super().number(value)
+
+
+class Latex(Infix):
+    """LaTeX, for mathematics mode."""
+
+    times = " "
+    signs = {"equal": "=", "not_equal": r"\ne", "less": "<", "less_equal": r"\le", "greater": ">", "greater_equal": r"\ge"}
+
+    def symbol(self, name: str) -> str:
+        return latex_name(name)
+
+    def function(self, name: str) -> str:
+        return _LATEX_FUNCTIONS.get(name) or rf"\operatorname{{{name.replace('_', r'\_') if False else _escape(name)}}}"
+
+    def number(self, value: Number) -> Text:
+        if isinstance(value, float):
+            return Text(_latex_float(value), PRODUCT if value < 0 else ATOM)
+        text = super().number(value)
+        return Text(text.text, PRODUCT) if value < 0 else Text(text.text, ATOM if value.denominator == 1 else POWER)
+
+    def call(self, term: Term, args: list[Text]) -> Text:
+        special = _LATEX_CALLS.get(term.head)
+        if special is not None:
+            return Text(special(*[a.text for a in args]), POWER if term.head in ("exp", "exp2") else ATOM)
+        if term == PI or term.head in COMPARISONS:
+            return super().call(term, args)
+        return Text(f"{self.function(term.head)}{self.parentheses(', '.join(a.text for a in args))}", ATOM)
+
+    def power(self, base: Text, exponent: Number | None, text: Text | None) -> Text:
+        if exponent == 1:
+            return base
+        if exponent == HALF.head:
+            return self.root(base)
+        if text is None:
+            text = self.number(exponent)  # type: ignore[arg-type]
+        return Text(f"{self.inside(base, ATOM)}^{{{text.text}}}", POWER)
+
+    def root(self, base: Text) -> Text:
+        return Text(rf"\sqrt{{{base.text}}}", ATOM)
+
+    def joined(self, factors: list[Text]) -> Text:
+        if len(factors) == 1:
+            return factors[0]
+        text = self.inside(factors[0], POWER)
+        for factor in factors[1:]:
+            body = self.inside(factor, POWER)
+            text += (r" \cdot " if body[0].isdigit() else " ") + body
+        return Text(text, PRODUCT)
+
+    def fraction(self, above: Text, below: list[Text]) -> Text:
+        return Text(rf"\frac{{{above.text}}}{{{self.joined(below).text}}}", PRODUCT)
+
+    def parentheses(self, text: str) -> str:
+        return rf"\left({text}\right)"
+
+
+_LATEX_FUNCTIONS = {
+    "pi": r"\pi",
+    "arcsin": r"\arcsin",
+    "arccos": r"\arccos",
+    "arctan": r"\arctan",
+    "maximum": r"\max",
+    "minimum": r"\min",
+    "gamma": r"\Gamma",
+    "log2": r"\log_{2}",
+    "log10": r"\log_{10}",
+    **{name: rf"\{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "exp")},
+}
+_LATEX_CALLS: dict[str, Callable[..., str]] = {
+    "exp": lambda x: f"e^{{{x}}}",
+    "exp2": lambda x: f"2^{{{x}}}",
+    "abs": lambda x: rf"\left|{x}\right|",
+    "floor": lambda x: rf"\left\lfloor {x} \right\rfloor",
+    "ceil": lambda x: rf"\left\lceil {x} \right\rceil",
+    "cbrt": lambda x: rf"\sqrt[3]{{{x}}}",
+    "where": lambda c, a, b: rf"\begin{{cases}} {a} & \text{{if }} {c} \\ {b} & \text{{otherwise}} \end{{cases}}",
+    "logical_and": lambda a, b: rf"{a} \land {b}",
+    "logical_or": lambda a, b: rf"{a} \lor {b}",
+    "logical_not": lambda a: rf"\lnot \left({a}\right)",
+}
+_GREEK = frozenset(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
+)
+
+
+def _escape(name: str) -> str:
+    return name.replace("_", r"\_")
+
+
+def latex_name(name: str) -> str:
+    """w1 as w_{1}, alpha as \\alpha, x_max as x_{\\mathrm{max}}."""
+    match = re.fullmatch(r"([^\W\d_]+)_?(\w*)", name)
+    if match is None:
+        return rf"\mathrm{{{_escape(name)}}}"
+    return _word(match[1]) + (f"_{{{_word(match[2])}}}" if match[2] else "")
+
+
+def _word(word: str) -> str:
+    if word in _GREEK:
+        return rf"\{word}"
+    return word if len(word) == 1 or word.isdigit() else rf"\mathrm{{{_escape(word)}}}"
+
+
+def _latex_float(value: float) -> str:
+    mantissa, _, exponent = repr(value).partition("e")
+    if mantissa.strip("-") in ("inf", "nan"):
+        return mantissa.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
+    return mantissa if not exponent else rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
+
+
+def _digits(value: Number) -> str:
+    return str(value.numerator) if isinstance(value, Fraction) else repr(float(value))
+
+
+def _free_prefix(variables: Iterable[str]) -> str:
+    """A letter that no variable with a number begins with."""
+    taken: Any = {re.sub(r"\d+$", "", v) for v in variables if re.search(r"\d$", v)}
+    return next(p for p in ("t", "s", "u", "common_", *(f"common_{i}_" for i in range(10**6))) if p not in taken)
