@@ -36,6 +36,7 @@ lint: $(VENV)/.ready
 bench: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/eager.py
 	.venv-bench/bin/python benchmarks/surface.py
+	.venv-bench/bin/python benchmarks/graphs.py
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist

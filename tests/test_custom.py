@@ -221,3 +221,65 @@ class TestReversibleResidualNetwork:
             value, grads = step(params, network)
             params = [{k: p[k] - 0.1 * g[k] for k in p} for p, g in zip(params, grads, strict=True)]
         assert value < 0.3 * before
+
+
+# -- in graphs --------------------------------------------------------------------------------------------------
+
+
+@ad.custom_vjp
+def hundredfold(x):
+    return np.sin(x) * 2.0
+
+
+hundredfold.defvjp(lambda x: (hundredfold(x), x), lambda x, g: (g * 100.0 * np.cos(x),))
+
+
+@ad.custom_jvp
+def two_results(x, y):
+    return np.sin(x) * y, np.sum(x)
+
+
+two_results.defjvp(lambda p, t: (two_results(*p), (50.0 * t[0] * p[1], np.sum(t[0]) * 7.0 + t[1])))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: hundredfold(x) * 1.5,
+        lambda x: np.sum(two_results(np.stack([x, x]), 2.0 * x)[0]) + two_results(x, x)[1],
+        lambda x: two_results(x, 3.0)[0],
+    ],
+)
+def test_rules_survive_staging(f):
+    batch = np.array([0.1, 0.2])
+    staged = ad.graph(f)(0.5)
+    staged.check()
+    assert any(e.op.name.startswith("custom.") for e in staged.equations)
+    x = ad.symbols("x")
+    z = f(x)
+    first = ad.gradients(z, x)
+    compiled = ad.function(x, [z, first, ad.gradients(first, x, allow_unused=True)])
+    slope, curvature = ad.grad(f)(0.5), ad.grad(ad.grad(f))(0.5)
+    for got, expected in (
+        (staged(0.5), f(0.5)),
+        (ad.grad(staged)(0.5), slope),
+        (ad.grad(staged.simplify())(0.5), slope),
+        (ad.jvp(staged, (0.5,), (1.0,))[1], slope),
+        (ad.vmap(staged)(batch), ad.vmap(f)(batch)),
+        (ad.vmap(ad.grad(staged))(batch), ad.vmap(ad.grad(f))(batch)),
+        (ad.graph(ad.vmap(ad.grad(f)))(batch)(batch), ad.vmap(ad.grad(f))(batch)),
+        (ad.grad(ad.grad(staged))(0.5), curvature),
+        (ad.grad(ad.graph(ad.grad(f))(0.5))(0.5), curvature),
+        (np.array(compiled(0.5)), [f(0.5), slope, curvature]),
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_a_closed_over_value_is_refused_in_a_graph():
+    def outer(x):
+        inner = ad.custom_vjp(lambda y: y * x)
+        inner.defvjp(lambda y: (y * x, None), lambda res, g: (g,))
+        return inner(2.0 * x)
+
+    with pytest.raises(ad.AdjointError, match="freeze it as a constant"):
+        ad.graph(outer)(1.0)

@@ -14,6 +14,7 @@ SURFACE = [
     *("grad", "value_and_grad", "jvp", "vjp", "linearize", "jacobian", "jacfwd", "jacrev", "hessian", "hvp", "derivative"),
     *("elementwise_grad", "stop_gradient", "checkpoint", "vmap", "map", "custom_jvp", "custom_vjp", "extend", "array"),
     *("finite_difference", "check_grads", "compare", "no_grad", "dual", "numpy", "AdjointError"),
+    *("graph", "Graph", "symbols", "gradients", "function"),
 ]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .custom import checkpoint, custom_jvp, custom_vjp
     from .differences import finite_difference
     from .explicit import Graph, function, gradients, symbols
+    from .expression import symbolic
     from .graphs import graph
     from .imperative import array, dual, no_grad
     from .testing import check_grads
@@ -43,6 +44,7 @@ _LATE = {
     "graph": "graphs",
     "no_grad": "imperative",
     "scipy": "",
+    "symbolic": "expression",
     "symbols": "explicit",
 }
 
@@ -90,6 +92,7 @@ __all__ = [
     "numpy",
     "scipy",
     "stop_gradient",
+    "symbolic",
     "symbols",
     "value_and_grad",
     "vjp",

@@ -1,13 +1,14 @@
 """Functions with a derivative of the user's own: custom_jvp, custom_vjp, checkpoint.
 
 A call looks for the innermost trace among its arguments and handles it by itself: on a tape it becomes one node, in
-forward mode one rule, under vmap the function and its rule are batched and the call goes on below. A rule given for
-one mode serves the other: both are linear maps, and a tape transposes them.
+forward mode one rule, under vmap the function and its rule are batched and the call goes on below, in a graph it is
+one equation. A rule given for one mode serves the other: both are linear maps, and a tape transposes them.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from .derive import Plan
 from .ops.broadcast import fit, sum_, zeros_of
 from .trace.batch import Batch
 from .trace.dual import Dual
+from .trace.stage import Stage
 from .trace.tape import Outputs, Tape, backward
 
 Function = Callable[..., Any]
@@ -66,6 +68,8 @@ class Call:
             return self.on_dual(top, leaves)
         if isinstance(top, Batch):
             return self.on_batch(top, leaves)
+        if isinstance(top, Stage):
+            return self.on_stage(top, leaves)
         return self.f(leaves)
 
     # reverse: one node
@@ -179,6 +183,46 @@ class Call:
         results = lowered(values)
         self.check_closed(results, batch)
         return [Traced(batch, y, None) for y in results]
+
+    # staged: one equation, which keeps the rule for whoever differentiates the graph
+
+    def on_stage(self, stage: Stage, leaves: Sequence[Value]) -> list[Value]:
+        places = [i for i, x in enumerate(leaves) if isinstance(x, Traced)]  # the others are constants of the graph
+
+        def filled(xs: Sequence[Value]) -> list[Value]:
+            full = list(leaves)
+            for i, x in zip(places, xs, strict=True):
+                full[i] = x
+            return full
+
+        with Stage(self.name) as inner:
+            results = self.f(filled([inner.input(f"x{i}", Type.of(leaves[i])) for i in places]))
+            body = inner.graph(self.name, results)
+        on_body = Call(self.name, lambda full: body.run_flat([full[i] for i in places]), self.push, self.forward, self.pull)
+
+        def jvp(ts: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
+            with Dual(self.name) as dual:
+                inside = [x if t is None else Traced(dual, x, t) for x, t in zip(xs, ts, strict=True)]
+                return [dual.split(y)[1] for y in on_body.on_dual(dual, filled(inside))]
+
+        def vjp(gs: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
+            with Tape(self.name) as tape:
+                inside = [tape.leaf(x) if is_inexact(dtype_of(x)) else x for x in xs]
+                ends = [tape.node(y) for y in on_body.on_tape(tape, filled(inside))]
+            nodes = [node for x in inside if (node := tape.node(x)) is not None]
+            seeds = [(end, g) for end, g in zip(ends, gs, strict=True) if end is not None and g is not None]
+            pulled = iter(backward(seeds, nodes))
+            return [None if tape.node(x) is None else next(pulled) for x in inside]
+
+        def batch(flags: Sequence[bool], *xs: Any) -> tuple[Value, ...]:
+            size = next(shape_of(x)[0] for x, flag in zip(xs, flags, strict=True) if flag)
+            with Batch(size) as inner_batch:
+                inside = [Traced(inner_batch, x, None) if flag else x for x, flag in zip(xs, flags, strict=True)]
+                return tuple(inner_batch.leave(y, 0) for y in on_body.on_batch(inner_batch, filled(inside)))
+
+        name = f"custom.{re.sub(r'[^A-Za-z0-9_]', '', self.name)}"  # a name that no op of the table has
+        op = Opaque(name, lambda *xs: tuple(body.run_flat(xs)), jvp, vjp, many=True, batch=batch)
+        return list(stage.process(op, tuple(leaves[i] for i in places), {}))
 
     def check_closed(self, results: Sequence[Any], trace: Trace) -> None:
         """A result that is traced already shows a value which came in beside the arguments."""

@@ -179,7 +179,7 @@ class _Flow:
     def results(self) -> list[Value]:
         if self.errors:
             raise self.errors[min(self.errors)]
-        return [self.read(o) for o in self.graph.outputs]
+        return [self.data[o] if isinstance(o, int) else o.handed_out() for o in self.graph.outputs]
 
 
 # -- timing -----------------------------------------------------------------------------------------------------

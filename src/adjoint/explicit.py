@@ -15,7 +15,6 @@ to what it was made from: a graph that nobody holds is freed. `gradients` adds n
 from __future__ import annotations
 
 import bisect
-import itertools
 import keyword
 import operator
 import re
@@ -99,7 +98,7 @@ class _Builder(Stage):
     def operand(self, x: Value) -> Any:
         x = settled(x)
         if not isinstance(x, Traced):
-            return Literal(x)
+            return Literal(x.copy() if isinstance(x, np.ndarray) else x)  # later writes do not reach the graph
         if x.by is self:
             return x.aux if x.aux.node.constant is None else x.aux.node.constant
         if isinstance(x.by, _Builder):
@@ -162,7 +161,10 @@ class Graph:
     def symbols(self, names: str | Iterable[str], *, shape: Any = (), dtype: Any = float) -> Any:
         """Declare inputs: one for one name, else a tuple, as for `ad.symbols`."""
         single = isinstance(names, str) and not re.search(r"[\s,]", names.strip())
-        words = re.split(r"[\s,]+", names.strip(" \t\n,")) if isinstance(names, str) else list(names)
+        if isinstance(names, str):
+            words = re.split(r"[\s,]+", names.strip(" \t\n,"))
+        else:
+            words = list(names) if isinstance(names, Iterable) else [names]
         type_ = Type(_shape(shape), _dtype(dtype))
         for word in words:
             self._check_name(word)
@@ -226,7 +228,7 @@ class Graph:
         key = (tuple(port.number for port in wanted), tuple(fed))
         if key not in self._programs:
             ports = [port for port, _ in fed.values()]
-            self._programs[key] = _cut(self, ports, wanted, self.name, "feeds", structure)
+            self._programs[key] = _cut(ports, wanted, self.name, "feeds", structure)
         results = self._programs[key]._evaluate([value for _, value in fed.values()], workers)
         return structure.unflatten(results)
 
@@ -271,7 +273,7 @@ class Graph:
         """The part of the graph that computes the outputs from the inputs; `inputs=None`: all symbols that are needed."""
         ports = None if inputs is None else _inputs(self, inputs, "program")
         wanted, structure = _outputs(self, outputs, "program")
-        return _cut(self, ports, wanted, name or self.name, "inputs", structure)
+        return _cut(ports, wanted, name or self.name, "inputs", structure)
 
     def __str__(self) -> str:
         if self._nodes is None:
@@ -403,9 +405,7 @@ def _reached(ends: Iterable[Port], stop: Callable[[Port], bool]) -> tuple[list[N
     return [nodes[n] for n in sorted(nodes)], met
 
 
-def _cut(
-    graph: Graph, inputs: list[Port] | None, outputs: Sequence[Port], name: str, where: str, structure: Structure
-) -> Program:
+def _cut(inputs: list[Port] | None, outputs: Sequence[Port], name: str, where: str, structure: Structure) -> Program:
     """The program that computes the outputs from the inputs, without what they do not need."""
     given = {port.number for port in inputs or ()}
     nodes, _ = _reached(outputs, lambda port: port.number in given)
@@ -420,13 +420,13 @@ def _cut(
         )
     numbers = {port.number: i for i, port in enumerate(inputs)}
     equations = []
-    count = itertools.count(len(inputs))
+    count = len(inputs)
     for node in nodes:
         if node.op is not None:
-            new = {node.first + i: next(count) for i in range(len(node.types))}
-            equations.append(_equation(node, lambda port: numbers[port.number], next(iter(new.values()))))
-            for number, position in new.items():
-                numbers.setdefault(number, position)  # a node's result that is an input stays one
+            equations.append(_equation(node, lambda port: numbers[port.number], count))
+            for place in range(len(node.types)):
+                numbers.setdefault(node.first + place, count + place)  # a result that is an input stays one
+            count += len(node.types)
 
     def operand(port: Port) -> ir.Operand:
         return numbers[port.number] if port.node.constant is None else port.node.constant
@@ -639,16 +639,17 @@ class Function(Program):
 def function(inputs: Any, outputs: Any, *, name: str = "function") -> Function:
     """A callable of the inputs, in their order or by name, that computes the outputs: one, or a list, tuple or dict.
 
-    Only the nodes that are needed are run. An input that the outputs do not need must be fed all the same, since a
-    derivative often needs less than its function. An input may be any node: then what lies before it is cut off.
+    With `inputs=None` they are all symbols that the outputs need, in the order of their declaration. Only the nodes that
+    are needed are run. An input that the outputs do not need must be fed all the same, since a derivative often needs less
+    than its function. An input may be any node: then what lies before it is cut off.
     """
     leaves, structure = flatten(outputs)
     if not leaves:
         raise ArgumentError("function needs at least one output")
     graph = _graph_of(leaves[0], f"{leaf_names('outputs', structure)[0]} of function")
-    ports = _inputs(graph, inputs, "function")
+    ports = None if inputs is None else _inputs(graph, inputs, "function")
     wanted, structure = _outputs(graph, outputs, "function")
-    p = _cut(graph, ports, wanted, name, "inputs", structure)
+    p = _cut(ports, wanted, name, "inputs", structure)
     return Function(p.name, p.input_names, p.input_types, p.equations, p.outputs, p.in_structure, p.out_structure)
 
 

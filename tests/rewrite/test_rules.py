@@ -8,7 +8,7 @@ from adjoint.core.types import Type
 from adjoint.derive import type_rule
 from adjoint.graphs import Program
 from adjoint.ir.graph import Equation, Literal
-from adjoint.rewrite.pattern import ZERO, Call, Constant, Operand, Parameter
+from adjoint.rewrite.pattern import ZERO, Call, ConstantHole, Hole, Parameter
 from adjoint.rewrite.rewriter import Zero
 from adjoint.rewrite.rules import RULES
 
@@ -19,7 +19,7 @@ FLOAT, SINGLE, INTEGER, COMPLEX = map(np.dtype, (np.float64, np.float32, np.int6
 
 def variables(pattern):
     """The names of the operands in a pattern, in order."""
-    if isinstance(pattern, Operand):
+    if isinstance(pattern, Hole):
         return [pattern.name]
     if isinstance(pattern, Call):
         return list(dict.fromkeys(name for a in pattern.args for name in variables(a)))
@@ -40,7 +40,7 @@ def instance(rule, case, dtype=FLOAT, constant=lambda number, shape: number):
         return case[value.name] if isinstance(value, Parameter) else value
 
     def operand(pattern):
-        if isinstance(pattern, Operand):
+        if isinstance(pattern, Hole):
             return names.index(pattern.name)
         if isinstance(pattern, Call):
             inputs = tuple(map(operand, pattern.args))
@@ -52,7 +52,7 @@ def instance(rule, case, dtype=FLOAT, constant=lambda number, shape: number):
             return len(known) - 1
         if pattern is ZERO:
             return Zero(np.zeros((), dtype))
-        number = case[pattern.name] if isinstance(pattern, Constant) else pattern
+        number = case[pattern.name] if isinstance(pattern, ConstantHole) else pattern
         return Literal(constant(number, known[0].shape) if names else number)
 
     output = operand(rule.left)
@@ -67,7 +67,9 @@ def samples(program, values):
         if t.dtype.kind == "b":
             yield np.resize([True, False, False], t.shape)
         else:
-            x = values.astype(t.dtype)
+            with np.errstate(over="ignore"):
+                values = values if t.dtype.kind == "c" else values.real
+                x = values.astype(t.dtype)
             yield np.resize(np.repeat(x, len(x)) if i == 0 and t.size == N * N else x, t.shape)
 
 
@@ -131,13 +133,16 @@ def test_rule_keeps_derivatives(rule, case):
         y, pull = ad.vjp(f, *[inputs[i] for i in where])
         return pull(np.linspace(0.5, 1.5, np.size(y)).reshape(np.shape(y)).astype(y.dtype))
 
+    tolerance = 1e-6 if SINGLE in (t.dtype for t in program.types.values()) else 1e-12
     for a, b in zip(pulled(program), pulled(simpler), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6 if a.dtype == SINGLE else 1e-12, atol=1e-7 if a.dtype == SINGLE else 1e-12)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 @pytest.mark.parametrize("dtype", [SINGLE, INTEGER, COMPLEX], ids=str)
 def test_rule_of_other_dtypes(rule, dtype):
+    if dtype == INTEGER and rule.left.op.name == "power":
+        pytest.skip("an integer to a negative power is an error")
     for case in rule.cases:
         try:
             program = instance(rule, case, dtype)
@@ -148,13 +153,11 @@ def test_rule_of_other_dtypes(rule, dtype):
             assert simpler.output_types == program.output_types
             if dtype == INTEGER:
                 inputs = list(samples(program, np.array([1, 2, 3, 7, -2, -5])))
-                needs = "nothing" if program.output_types[0].dtype.kind in "iub" else "rounding"
+                needs = "nothing" if program.output_types[0].dtype.kind in "iub" else "finite"
             else:
                 values = SPECIAL if assume is None else finite()
                 inputs = list(samples(program, values * (1 + 0.5j) if dtype == COMPLEX else values))
                 needs = "finite" if assume or rule.needs == "rounding" else rule.needs
-            if (assume or rule.needs == "rounding") and dtype == INTEGER and any(e.op.name == "power" for e in program.equations):
-                continue  # an integer to a negative power is an error
             with np.errstate(all="ignore"):
                 same(program.run(*inputs), simpler.run(*inputs), needs)
 

@@ -21,7 +21,6 @@ CONTINUOUS = {
     "pareto": ((2.2,), 1 + HALF), "f": ((3.0, 5.5), HALF), "uniform": ((), UNIT), "beta": ((2.2, 1.6), UNIT),
 }  # fmt: skip
 COUNTS = {"poisson": (2.3,), "binom": (5, 0.3), "bernoulli": (0.3,), "nbinom": (2.5, 0.4), "geom": (0.35,)}
-WITHOUT_SHAPE_RULE = {"t", "f", "beta"}  # by shape, their distribution functions have no derivative
 
 
 def traced_value(f, x):
@@ -50,13 +49,7 @@ def test_derivatives(name, method):
     f = getattr(getattr(stats, name), method)
     loc, scale = np.array(0.1), np.array(1.2)
     x = 0.1 + 1.2 * x
-    if name in WITHOUT_SHAPE_RULE and method in TAILS:
-        check(lambda x, loc, scale: f(x, *shapes, loc, scale), x, loc, scale, rtol=1e-5)
-        for i in range(len(shapes)):
-            with pytest.raises(UnsupportedError, match="no derivative with respect to its argument"):
-                ad.grad(lambda s, i=i: f(x[0], *shapes[:i], s, *shapes[i + 1 :]))(shapes[i])
-    else:
-        check(lambda x, loc, scale, *shapes: f(x, *shapes, loc, scale), x, loc, scale, *map(np.array, shapes), rtol=1e-5)
+    check(lambda x, loc, scale, *shapes: f(x, *shapes, loc, scale), x, loc, scale, *map(np.array, shapes), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", [n for n, (_, x) in CONTINUOUS.items() if x is not WHOLE])
@@ -66,9 +59,8 @@ def test_nothing_flows_from_outside_the_support(name, method):
     f = getattr(getattr(stats, name), method)
     x = np.array([-5.0, -0.5, inside[1]])
     loc = scale = np.ones(3)
-    every = [np.full(3, s) for s in shapes] if name not in WITHOUT_SHAPE_RULE else []
-    fixed = () if every else shapes
-    run = lambda x, loc, scale, *more: f(x, *(more or fixed), loc - 1, scale)
+    every = [np.full(3, s) for s in shapes]
+    run = lambda x, loc, scale, *shapes: f(x, *shapes, loc - 1, scale)
     value, pull = ad.vjp(run, x, loc, scale, *every)
     np.testing.assert_array_equal(value[:2], f(x, *shapes)[:2])
     for g in pull(np.ones(3)):
@@ -76,7 +68,7 @@ def test_nothing_flows_from_outside_the_support(name, method):
         assert np.isfinite(g[2])
 
 
-@pytest.mark.parametrize("name", [n for n in CONTINUOUS if n not in ("f",)])
+@pytest.mark.parametrize("name", CONTINUOUS)
 @pytest.mark.parametrize("method", ["ppf", "isf"])
 def test_quantiles(name, method):
     shapes, _ = CONTINUOUS[name]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -78,76 +80,97 @@ def _unsupported(what: str, equation: Equation | None) -> UnsupportedError:
 # -- terms to values --------------------------------------------------------------------------------------------
 
 
-def evaluate(root: Term, values: Mapping[str, Any], *, elementary: bool = False) -> Any:
-    """The value of a term. With `elementary`, functions whose rules hide a formula near a point are written out."""
-    environment: dict[Term, Any] = {}
+def plain(value: Number) -> Any:
+    return np.float64(value)
+
+
+def evaluate(root: Term, values: Mapping[str, Any]) -> Any:
+    """The value of a term."""
     with np.errstate(all="ignore"):
+        return _Evaluation(values, plain, False).run(root)
+
+
+def evaluate_staged(root: Term, values: Mapping[str, Any], numbers: Mapping[Number, Any]) -> Any:
+    """As `evaluate`, for the derivative's sake: numbers are taken from `numbers`, where they are staged and stay exact, and
+    functions whose rules switch formulas near a point are written out."""
+    return _Evaluation(values, lambda n: numbers[n] if n in numbers else plain(n), True).run(root)
+
+
+def numbers_of(root: Term) -> list[Number]:
+    """The numbers in a term, but for 0, 1 and -1."""
+    found: dict[Number, None] = {math.pi: None}
+    for term in post_order(root):
+        numbers = [term.head] if term.kind in ("number", "sum", "product") else []
+        numbers += [c for c, _ in term.parts] if term.kind == "sum" else []
+        numbers += [-e.head for _, e in term.parts if e.is_number] if term.kind == "product" else []
+        found.update(dict.fromkeys(n for n in numbers if n not in (0, 1, -1) and n == n))  # a nan would not be found again
+    return list(found)
+
+
+class _Evaluation:
+    def __init__(self, values: Mapping[str, Any], number_: Callable[[Number], Any], is_staged: bool) -> None:
+        self.values, self.number, self.is_staged = values, number_, is_staged
+        self.done: dict[Term, Any] = {}
+
+    def run(self, root: Term) -> Any:
         for term in post_order(root):
-            environment[term] = _evaluate(term, environment, values, elementary)
-    return environment[root]
+            self.done[term] = getattr(self, term.kind)(term) if term.kind != "number" else self.number(term.head)
+        return self.done[root]
+
+    def symbol(self, term: Term) -> Any:
+        return self.values[term.head]
+
+    def call(self, term: Term) -> Any:
+        if term == PI:
+            return self.number(math.pi)
+        args = [self.done[t] for t in term.parts]
+        if term.head == "sinc" and self.is_staged:
+            angle = self.number(math.pi) * args[0]
+            return OPS["sin"](angle) / angle
+        return OPS[term.head](*args)
+
+    def sum(self, term: Term) -> Any:
+        total: Any = None
+        for coefficient, t in term.parts:
+            x = self.done[t]
+            if total is not None and coefficient == -1:
+                total = total - x
+                continue
+            x = x if coefficient == 1 else -x if coefficient == -1 else self.number(coefficient) * x
+            total = x if total is None else total + x
+        return total if term.head == 0 else total + self.number(term.head)
+
+    def product(self, term: Term) -> Any:
+        above, below = [], []
+        for base, exponent in term.parts:
+            x = self.done[base]
+            if not exponent.is_number:
+                above.append(x ** self.done[exponent])
+            elif exponent.head > 0:
+                above.append(self.power(x, exponent.head))
+            else:
+                below.append(self.power(x, -exponent.head))
+        coefficient, denominator = (term.head, Fraction(1)) if self.is_staged else _ratio(term.head)
+        if denominator != 1:
+            below.insert(0, self.number(denominator))
+        if abs(coefficient) != 1 or not above:
+            above.insert(0, self.number(coefficient))
+        elif coefficient == -1:
+            above[0] = -above[0]
+        result = functools.reduce(operator.mul, above)
+        return result / functools.reduce(operator.mul, below) if below else result
+
+    def power(self, x: Any, n: Number) -> Any:
+        if n == 1:
+            return x
+        if n == Fraction(1, 2):
+            return OPS["sqrt"](x)
+        if isinstance(n, Fraction) and n.denominator == 1:
+            return x ** int(n)
+        return x ** self.number(n)
 
 
-def _evaluate(term: Term, environment: Mapping[Term, Any], values: Mapping[str, Any], elementary: bool) -> Any:
-    if term.kind == "number":
-        return _plain(term.head)
-    if term.kind == "symbol":
-        return values[term.head]
-    if term.kind == "sum":
-        return _evaluate_sum(term, environment)
-    if term.kind == "product":
-        return _evaluate_product(term, environment)
-    if term == PI:
-        return math.pi
-    args = [environment[t] for t in term.parts]
-    if term.head == "sinc" and elementary:
-        return OPS["sin"](math.pi * args[0]) / (math.pi * args[0])
-    return OPS[term.head](*args)
-
-
-def _plain(value: Number) -> Any:
-    if isinstance(value, float):
-        return np.float64(value)
-    return np.float64(value.numerator / value.denominator)
-
-
-def _evaluate_sum(term: Term, environment: Mapping[Term, Any]) -> Any:
-    total: Any = None
-    for coefficient, t in term.parts:
-        x = environment[t]
-        if total is not None and coefficient == -1:
-            total = total - x
-            continue
-        x = x if coefficient == 1 else -x if coefficient == -1 else _plain(coefficient) * x
-        total = x if total is None else total + x
-    return total if term.head == 0 else total + _plain(term.head)
-
-
-def _evaluate_product(term: Term, environment: Mapping[Term, Any]) -> Any:
-    above: Any = None
-    below: Any = None
-    numerator, denominator = ratio(term.head)
-    for base, exponent in term.parts:
-        x = environment[base]
-        is_below = exponent.is_number and exponent.head < 0
-        if exponent.is_number:
-            n = abs(exponent.head)
-            factor = x if n == 1 else OPS["sqrt"](x) if n == Fraction(1, 2) else x ** (int(n) if n == int(n) else float(n))
-        else:
-            factor = x ** environment[exponent]
-        if is_below:
-            below = factor if below is None else below * factor
-        else:
-            above = factor if above is None else above * factor
-    if denominator != 1:
-        below = _plain(denominator) if below is None else _plain(denominator) * below
-    if above is None:
-        above = _plain(numerator)
-    elif numerator != 1:
-        above = -above if numerator == -1 else _plain(numerator) * above
-    return above if below is None else above / below
-
-
-def ratio(value: Number) -> tuple[Number, Number]:
+def _ratio(value: Number) -> tuple[Number, Number]:
     """Numerator and denominator; a float has the denominator 1."""
     if isinstance(value, float):
         return value, Fraction(1)

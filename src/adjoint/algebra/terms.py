@@ -36,7 +36,7 @@ class Term:
         children = list(self.children())
         body = ",".join(f"{c}:{t.digest}" for c, t in parts) if kind == "sum" else ",".join(t.digest for t in children)
         self.digest: str = hashlib.blake2b(f"{kind} {head!r} {body}".encode(), digest_size=16).hexdigest()
-        self.size: int = min(_HUGE, 1 + sum(t.size for t in children) + (len(parts) if kind == "sum" else 0))
+        self.size: int = min(_HUGE, 1 + self._length())
         self.depth: int = 1 + max((t.depth for t in children), default=0)
         # whether it jumps: at such a term "equal to a given value" is not a matter of chance
         self.steps: bool = (kind == "call" and head in STEPS) or any(t.steps for t in children)
@@ -53,6 +53,14 @@ class Term:
                 yield exponent
         else:
             yield from self.parts
+
+    def _length(self) -> int:
+        """About the number of names, numbers and functions in the text of the parts."""
+        if self.kind == "sum":
+            return sum(t.size + (abs(c) != 1) for c, t in self.parts) + (self.head != 0)
+        if self.kind == "product":
+            return sum(b.size + (e.size if e.head != 1 else 0) for b, e in self.parts) + (abs(self.head) != 1)
+        return sum(t.size for t in self.parts)
 
     def _label(self) -> str:
         """Short structural text to sort by; a digest where it would be long."""
@@ -110,16 +118,30 @@ def fold(value: Any) -> Number:
     """A number in lowest terms: a fraction while it is exact and small, else a float."""
     if isinstance(value, Fraction | int):
         value = Fraction(value)
-        if max(abs(value.numerator), value.denominator) < 2**53:
+        if max(abs(value.numerator), value.denominator) < 2**53 and (value.denominator % 5 or not is_decimal(value)):
             return value
         try:
-            return float(value)
+            value = float(value)
         except OverflowError:
             return math.inf if value > 0 else -math.inf
     value = float(value)
-    if math.isfinite(value) and abs(value) < 2**40 and (value * 1024).is_integer():
+    if not math.isfinite(value) or abs(value) >= 2**40:
+        return value
+    if (value * 1024).is_integer():
         return Fraction(value)
-    return value
+    digits = repr(value)
+    return (
+        Fraction(digits) if abs(value) >= 1e-6 and len(digits.strip("-0").replace(".", "")) <= 7 and "e" not in digits else value
+    )
+
+
+def is_decimal(value: Fraction) -> bool:
+    """Whether a fraction has a finite decimal expansion."""
+    rest = value.denominator
+    for p in (2, 5):
+        while rest % p == 0:
+            rest //= p
+    return rest == 1
 
 
 def number(value: Any) -> Term:
@@ -229,7 +251,7 @@ def sum_order(term: Term) -> tuple[Any, ...]:
     """Terms of a sum are sorted by falling degree, then by name."""
     factors = term.parts if term.kind == "product" else ((term, ONE),)
     known = [(b, float(e.head) if e.is_number else 1.0, e) for b, e in factors]
-    degree = sum(e for b, e, _ in known if b.kind == "symbol")
+    degree = sum(e if b.kind == "symbol" else 0.5 * (e > 0 and b.size > 1) for b, e, _ in known)
     return -degree, [(b.order, -e, exponent.order[3]) for b, e, exponent in known]
 
 
@@ -303,6 +325,10 @@ def _choose_product(coefficient: Number, factors: list[tuple[Term, Term]]) -> Te
             rest = _product(coefficient, factors[:i] + factors[i + 1 :])
             if rest != ONE and (rest.is_number or ZERO in (yes, no)):
                 return where(condition, multiply(yes, rest), multiply(no, rest))
+    if coefficient == -1 and len(factors) == 1 and factors[0][1] == ONE and factors[0][0].kind == "sum":
+        ((inner, _),) = factors
+        if len(inner.parts) <= _LONG:  # -(x - y) is y - x
+            return combine([(Fraction(-1), inner)])
     return _product(coefficient, factors)
 
 

@@ -35,7 +35,10 @@ def _rebuild(term: Term, done: dict[Term, Term]) -> Term:
 
 
 def shorten(term: Term) -> Term:
-    """The shortest of the forms of a sum."""
+    """The shortest of the forms of a sum, or of a product with a sum."""
+    if term.kind == "product" and len(term.parts) <= _FEW:
+        spread = _distributed(term)
+        return spread if spread.size < term.size else term
     while term.kind == "sum" and len(term.parts) <= _FEW:
         best = min((rule(term) for rule in RULES.values()), key=lambda t: t.size)
         if best.size >= term.size:
@@ -74,19 +77,22 @@ def common_factor(term: Term) -> Term:
         return term
     rows = [_factors(t) for _, t in term.parts]
     has_sums = any(b.kind == "sum" for row in rows for b in row)
-    shared: dict[Term, Number] = {}
-    for base in rows[0]:
+    shared: dict[Term, Term] = {}
+    for base, exponent in rows[0].items():
+        if not exponent.is_number and all(row.get(base) == exponent for row in rows):
+            shared[base] = exponent
+            continue
         exponents = [row[base].head for row in rows if base in row and row[base].is_number]
         if len(exponents) < len(rows) or (base.kind == "symbol" and not has_sums):
             continue
         if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
-            shared[base] = min(exponents, key=abs)
+            shared[base] = Term("number", min(exponents, key=abs))
     if not shared:
         return term
-    taken = multiply(*(power(b, Term("number", e)) for b, e in shared.items()))
+    taken = _from_factors(shared)
     rest = combine((c, multiply(t, power(taken, Term("number", Fraction(-1))))) for c, t in term.parts)
     content = _content(rest)
-    return multiply(Term("number", content), taken, _over(rest, content))
+    return multiply(Term("number", content), taken, shorten(_over(rest, content)))
 
 
 def _content(term: Term) -> Number:
@@ -130,20 +136,34 @@ def common_denominator(term: Term) -> Term:
 def expand(term: Term, divisor: Term, times: int) -> Term:
     """term·divisor**times, multiplied out."""
     for _ in range(times):
-        pieces = [(c, t) for c, t in term.parts] if term.kind == "sum" else [(Fraction(1), term)]
+        pieces: list[tuple[Number, Term]] = list(term.parts) if term.kind == "sum" else [(Fraction(1), term)]
         if term.kind == "sum" and term.head:
             pieces.append((term.head, ONE))
-        constant = [(fold_product(c, divisor.head), t) for c, t in pieces] if divisor.head else []
-        term = combine([*((fold_product(c, k), multiply(t, d)) for c, t in pieces for k, d in divisor.parts), *constant])
+        constant = [(_times(c, divisor.head), t) for c, t in pieces] if divisor.head else []
+        term = combine([*((_times(c, k), multiply(t, d)) for c, t in pieces for k, d in divisor.parts), *constant])
     return term
 
 
-def fold_product(a: Number, b: Number) -> Number:
+def _times(a: Number, b: Number) -> Number:
     return terms.fold(a * b)
+
+
+def multiply_out(term: Term) -> Term:
+    """r·(a + b) + s = r·a + r·b + s, where that lets terms meet."""
+    return combine([(Fraction(1), Term("number", term.head)), *((c, _distributed(t)) for c, t in term.parts)])
+
+
+def _distributed(term: Term) -> Term:
+    """r·(a + b) = r·a + r·b."""
+    for base, exponent in _factors(term).items():
+        if base.kind == "sum" and exponent == ONE and len(base.parts) <= 4:
+            return expand(multiply(term, power(base, Term("number", Fraction(-1)))), base, 1)
+    return term
 
 
 RULES: dict[str, Callable[[Term], Term]] = {
     "pythagoras": pythagoras,
+    "multiply out": multiply_out,
     "common factor": common_factor,
     "common denominator": common_denominator,
 }

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core.errors import UnsupportedError
-from .convert import ratio
-from .terms import COMPARISONS, HALF, PI, Number, Term, post_order
+from .terms import COMPARISONS, HALF, PI, Number, Term, is_decimal, post_order
 
 COMPARE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly text binds
 
@@ -43,54 +42,27 @@ class Infix:
     """Python's operators, plain function names."""
 
     times = "*"
-    signs = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+    signs: ClassVar[dict[str, str]] = {
+        "equal": "==",
+        "not_equal": "!=",
+        "less": "<",
+        "less_equal": "<=",
+        "greater": ">",
+        "greater_equal": ">=",
+    }
 
     def write(self, root: Term, variables: Iterable[str]) -> Written:
         prefix = _free_prefix(variables)
-        whole = self._write(root, set(), prefix)
-        if whole is not None:
-            return whole
-        return self._write(root, self._to_name(root), prefix) or Written([], "")
-
-    def _write(self, root: Term, named: set[Term], prefix: str) -> Written | None:
-        """The text; None when it gets long although nothing has a name."""
+        named = _choose(root)
         written: dict[Term, Text] = {}
         names: list[tuple[str, str]] = []
         for term in post_order(root):
             text = self.term(term, written)
-            if not named and len(text.text) > _SHORT:
-                return None
             if term in named:
                 names.append((self.symbol(f"{prefix}{len(names) + 1}"), text.text))
                 text = Text(names[-1][0], ATOM)
             written[term] = text
         return Written(names, written[root].text)
-
-    def _to_name(self, root: Term) -> set[Term]:
-        """The terms that get a name: shared and not short, or too long or too deep to stay inside others.
-
-        Lengths are counted on the infix text; those of named terms count as two.
-        """
-        order = post_order(root)
-        uses: dict[Term, int] = {}
-        for term in order:
-            for t in term.children():
-                uses[t] = uses.get(t, 0) + 1
-        named: set[Term] = {root} - {root}
-        length: dict[Term, int] = {}
-        depth: dict[Term, int] = {}
-        for term in order:
-            children = list(term.children())
-            own = len(str(term.head)) + 2 * len(term.parts) + (2 if term.kind == "call" else 0)
-            length[term] = own + sum(length[t] for t in children)
-            depth[term] = 1 + max((depth[t] for t in children), default=0)
-            if term is root or not children:
-                continue
-            is_shared = uses[term] > 1 and length[term] >= _WORTH_A_NAME
-            if is_shared or length[term] > _TOO_LONG or depth[term] > _TOO_DEEP:
-                named.add(term)
-                length[term], depth[term] = 2, 1
-        return named or {root}.difference(order[:-1]) - {root} or {Term("symbol", "")}
 
     # -- one term, its parts written already --------------------------------------------------------------------
 
@@ -106,7 +78,7 @@ class Infix:
         return self.call(term, [written[t] for t in term.parts])
 
     def number(self, value: Number) -> Text:
-        above, below = ratio(abs(value))
+        above, below = _ratio(_magnitude(value))
         text = _digits(above)
         if below != 1:
             text = self.fraction(Text(text, ATOM), [Text(_digits(below), ATOM)]).text
@@ -130,10 +102,10 @@ class Infix:
     def sum(self, term: Term, written: dict[Term, Text]) -> Text:
         items: list[tuple[bool, str]] = []
         for coefficient, t in term.parts:
-            body = self.scaled(abs(coefficient), t, written)
+            body = self.scaled(_magnitude(coefficient), t, written)
             items.append((coefficient < 0, self.inside(body, SUM if coefficient > 0 else PRODUCT)))
         if term.head != 0:
-            items.append((term.head < 0, self.number(abs(term.head)).text))
+            items.append((term.head < 0, self.number(_magnitude(term.head)).text))
         first = next((i for i, (is_negative, _) in enumerate(items) if not is_negative), 0)
         items.insert(0, items.pop(first))  # 1 - x rather than -x + 1
         text = ("-" if items[0][0] else "") + items[0][1]
@@ -149,15 +121,15 @@ class Infix:
         return self.factors(coefficient, term, written)
 
     def product(self, term: Term, written: dict[Term, Text]) -> Text:
-        body = self.factors(abs(term.head), term, written)
-        return Text("-" + body.text, PRODUCT) if term.head < 0 else body
+        body = self.factors(_magnitude(term.head), term, written)
+        return Text("-" + self.inside(body, PRODUCT), PRODUCT) if term.head < 0 else body
 
     def factors(self, coefficient: Number, term: Term, written: dict[Term, Text]) -> Text:
         above: list[Text] = []
         below: list[Text] = []
         for base, exponent in term.parts:
             if exponent.is_number and exponent.head < 0:
-                below.append(self.power(written[base], abs(exponent.head), None))
+                below.append(self.power(written[base], _magnitude(exponent.head), None))
             elif exponent.is_number:
                 above.append(self.power(written[base], exponent.head, None))
             else:
@@ -177,7 +149,7 @@ class Infix:
         return Text(f"{self.function('sqrt')}({base.text})", ATOM)
 
     def quotient(self, coefficient: Number, above: list[Text], below: list[Text]) -> Text:
-        numerator, denominator = ratio(coefficient)
+        numerator, denominator = _ratio(coefficient)
         if numerator != 1 or not above:
             above = [Text(_digits(numerator), ATOM), *above]
         if denominator != 1:
@@ -201,15 +173,47 @@ class Infix:
         return f"({text})"
 
 
+def _choose(root: Term) -> set[Term]:
+    """The terms that get a name: shared and not short, or too long or too deep to stay inside others.
+
+    The lengths are those of the infix text, so that all ways of writing name the same terms.
+    """
+    infix = Infix()
+    order = post_order(root)
+    if root.size <= _SHORT:
+        written: dict[Term, Text] = {}
+        for term in order:
+            written[term] = infix.term(term, written)
+        if len(written[root].text) <= _SHORT:
+            return set()
+    uses: dict[Term, int] = {}
+    for term in order:
+        for t in term.children():
+            uses[t] = uses.get(t, 0) + 1
+    named: set[Term] = set()
+    depth: dict[Term, int] = {}
+    written = {}
+    for term in order[:-1]:
+        children = list(term.children())
+        text = infix.term(term, written)
+        depth[term] = 1 + max((depth[t] for t in children), default=0)
+        is_shared = uses[term] > 1 and len(text.text) >= _WORTH_A_NAME
+        if children and (is_shared or len(text.text) > _TOO_LONG or depth[term] > _TOO_DEEP):
+            named.add(term)
+            text, depth[term] = Text("t1", ATOM), 1
+        written[term] = text
+    return named
+
+
 class Python(Infix):
     """Source that runs with `import numpy as np` and `from scipy import special`."""
 
-    names = {"abs": "np.abs", "pi": "np.pi", "stop_gradient": ""}
+    names: ClassVar[dict[str, str]] = {"abs": "np.abs", "pi": "np.pi", "stop_gradient": ""}
 
     def function(self, name: str) -> str:
         if name in self.names:
             return self.names[name]
-        if hasattr(np, name):
+        if isinstance(getattr(np, name, None), np.ufunc) or name in ("where", "sinc", "round"):
             return f"np.{name}"
         from scipy import special  # heavy, and needed for its functions only
 
@@ -227,13 +231,20 @@ class Latex(Infix):
     """LaTeX, for mathematics mode."""
 
     times = " "
-    signs = {"equal": "=", "not_equal": r"\ne", "less": "<", "less_equal": r"\le", "greater": ">", "greater_equal": r"\ge"}
+    signs: ClassVar[dict[str, str]] = {
+        "equal": "=",
+        "not_equal": r"\ne",
+        "less": "<",
+        "less_equal": r"\le",
+        "greater": ">",
+        "greater_equal": r"\ge",
+    }
 
     def symbol(self, name: str) -> str:
         return latex_name(name)
 
     def function(self, name: str) -> str:
-        return _LATEX_FUNCTIONS.get(name) or rf"\operatorname{{{name.replace('_', r'\_') if False else _escape(name)}}}"
+        return _LATEX_FUNCTIONS.get(name) or rf"\operatorname{{{_escape(name)}}}"
 
     def number(self, value: Number) -> Text:
         if isinstance(value, float):
@@ -301,9 +312,9 @@ _LATEX_CALLS: dict[str, Callable[..., str]] = {
     "logical_or": lambda a, b: rf"{a} \lor {b}",
     "logical_not": lambda a: rf"\lnot \left({a}\right)",
 }
-_GREEK = frozenset(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
+_GREEK = re.compile(
+    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi|omega|"
+    "Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega"
 )
 
 
@@ -320,7 +331,7 @@ def latex_name(name: str) -> str:
 
 
 def _word(word: str) -> str:
-    if word in _GREEK:
+    if _GREEK.fullmatch(word):
         return rf"\{word}"
     return word if len(word) == 1 or word.isdigit() else rf"\mathrm{{{_escape(word)}}}"
 
@@ -333,7 +344,18 @@ def _latex_float(value: float) -> str:
 
 
 def _digits(value: Number) -> str:
-    return str(value.numerator) if isinstance(value, Fraction) else repr(float(value))
+    return str(value.numerator) if isinstance(value, Fraction) and value.denominator == 1 else repr(float(value))
+
+
+def _magnitude(value: Number) -> Number:
+    return -value if value < 0 else value
+
+
+def _ratio(value: Number) -> tuple[Number, Number]:
+    """Numerator and denominator as they are written: 0.3 is a decimal, 1/3, 2/5 and 3/4 are fractions."""
+    if isinstance(value, float) or (value.denominator > 9 and value.denominator % 5 == 0 and is_decimal(value)):
+        return value, Fraction(1)
+    return Fraction(value.numerator), Fraction(value.denominator)
 
 
 def _free_prefix(variables: Iterable[str]) -> str:

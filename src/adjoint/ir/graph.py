@@ -45,6 +45,10 @@ class Literal:
     def type(self) -> Type:
         return Type.of(self.value)
 
+    def handed_out(self) -> Any:
+        """Its value as a result, which the caller may write to."""
+        return self.value if self.is_weak else self.value.copy()[()]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal) or type(self.value) is not type(other.value):
             return False
@@ -128,7 +132,7 @@ class Graph:
             for operand in equation.inputs:  # what nobody reads any more is freed
                 if isinstance(operand, int) and last[operand] == i and operand not in kept:
                     environment.pop(operand, None)
-        return [read(o) for o in self.outputs]
+        return [environment[o] if isinstance(o, int) else o.handed_out() for o in self.outputs]
 
     def explain(self, error: BaseException, equation: Equation) -> None:
         """Add to an error which equation it comes from, and the user's line."""

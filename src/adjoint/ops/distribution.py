@@ -1,7 +1,7 @@
 """Distribution functions of scipy.special: incomplete gamma and beta functions and what is made of them.
 
-The slope of a distribution function is its density, that of a quantile function one over the density. By the shape of
-the gamma distribution there is a rule too (`gamma_shape.py`); by other shapes and by counts there is none.
+The slope of a distribution function is its density, that of a quantile function one over the density. By the shapes of
+the gamma and the beta distribution there are rules too (`gamma_shape.py`, `beta_shape.py`); by counts there is none.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value
+from .beta_shape import beta_by_shapes, betainc_by, log_odds_density, student_by_df, student_log_density
 from .broadcast import where
-from .elementwise import equal, exp, floor, greater, greater_equal, less_equal, log, log1p, logical_and
+from .elementwise import equal, exp, floor, greater, greater_equal, less, less_equal, log, log1p, logical_and
 from .gamma import betaln, gammaln
 from .gamma_shape import gammainc_by_a
 from .lazy import special
@@ -44,8 +45,13 @@ def beta_density(a: Value, b: Value, x: Value) -> Value:
 def student_density(df: Value, t: Value) -> Value:
     normal = exp(-0.5 * t * t) / math.sqrt(2 * math.pi)
     finite = where(equal(df, np.inf), 1.0, df)
-    student = exp(-0.5 * (finite + 1) * log1p(t * t / finite) - betaln(0.5 * finite, 0.5) - 0.5 * log(finite))
-    return where(equal(df, np.inf), normal, student)
+    return where(equal(df, np.inf), normal, exp(student_log_density(finite, t)))
+
+
+def student_slope(df: Value, t: Value) -> Value:
+    """The slope of Student's distribution function by df, none at infinity."""
+    finite = where(equal(df, np.inf), 1.0, df)
+    return where(equal(df, np.inf), 0.0, student_by_df(finite, t, order=1))
 
 
 def fisher_density(dfn: Value, dfd: Value, x: Value) -> Value:
@@ -57,6 +63,19 @@ def fisher_density(dfn: Value, dfd: Value, x: Value) -> Value:
         exp(0.5 * dfn * log(r) + (0.5 * dfn - 1) * log(x) - 0.5 * (dfn + dfd) * log1p(r * x) - betaln(0.5 * dfn, 0.5 * dfd)),
         0.0,
     )
+
+
+def _fisher_shapes(dfn: Value, dfd: Value, x: Value) -> tuple[Value, Value]:
+    """The slopes of Fisher's distribution function by dfn and dfd: I(dfn/2, dfd/2) at u = log(dfn x / dfd).
+
+    Each is a sum that cancels where one parameter is large, or x small and dfn near 2: some digits are lost there.
+    """
+    inside = logical_and(greater(x, 0), less(x, np.inf))
+    a, b, u = 0.5 * dfn, 0.5 * dfd, log(dfn) - log(dfd) + log(where(inside, x, 1.0))
+    density = log_odds_density(a, b, u)
+    by_dfn = 0.5 * beta_by_shapes(a, b, u, i=1, j=0) + density / dfn
+    by_dfd = 0.5 * beta_by_shapes(a, b, u, i=0, j=1) - density / dfd
+    return where(inside, by_dfn, 0.0), where(inside, by_dfd, 0.0)
 
 
 # -- incomplete gamma and beta ----------------------------------------------------------------------------------
@@ -76,11 +95,30 @@ gammainccinv = special(
     domain=_PROBABILITY,
 )
 
-_BETA = [case(np.array([0.7, 1.5, 3.0]), np.array([2.0, 0.8, 1.0]), (3,)), case(1.5, 2.5, (2, 2))]
-betainc = special("betainc", lambda y, a, b, x: (None, None, beta_density(a, b, x)), domain=(0.1, 0.9), cases=_BETA)
-betaincc = special("betaincc", lambda y, a, b, x: (None, None, -beta_density(a, b, x)), domain=(0.1, 0.9), cases=_BETA)
-betaincinv = special("betaincinv", lambda x, a, b, y: (None, None, 1 / beta_density(a, b, x)), domain=(0.1, 0.9), cases=_BETA)
-betainccinv = special("betainccinv", lambda x, a, b, y: (None, None, -1 / beta_density(a, b, x)), domain=(0.1, 0.9), cases=_BETA)
+_BETA = [case((3,), (3,), (3,)), case((2, 1), (2,), ()), case(1.5, 2.5, (2, 2))]
+_BETA_SHAPES = ((0.5, 3), (0.5, 3), (0.1, 0.9))
+
+
+def beta_slopes(a: Value, b: Value, x: Value) -> tuple[Value, Value, Value]:
+    return betainc_by(1, 0, a, b, x), betainc_by(0, 1, a, b, x), beta_density(a, b, x)
+
+
+def solved(slopes: tuple[Value, ...], unknown: int, level: Value = 1) -> tuple[Value, ...]:
+    """The slopes of the argument that solves F(…) = y, with respect to y and to the other arguments of F."""
+    by_unknown = slopes[unknown]
+    return (level / by_unknown, *(-s / by_unknown for i, s in enumerate(slopes) if i != unknown))
+
+
+def _quantile(slopes: tuple[Value, ...], level: Value = 1) -> tuple[Value, ...]:
+    """The slopes of the last argument of F, which solves F = y, by the others and y."""
+    by_y, *others = solved(slopes, len(slopes) - 1, level)
+    return (*others, by_y)
+
+
+betainc = special("betainc", lambda y, a, b, x: beta_slopes(a, b, x), domain=_BETA_SHAPES, cases=_BETA)
+betaincc = special("betaincc", lambda y, a, b, x: tuple(-s for s in beta_slopes(a, b, x)), domain=_BETA_SHAPES, cases=_BETA)
+betaincinv = special("betaincinv", lambda x, a, b, y: _quantile(beta_slopes(a, b, x)), domain=_BETA_SHAPES, cases=_BETA)
+betainccinv = special("betainccinv", lambda x, a, b, y: _quantile(beta_slopes(a, b, x), -1), domain=_BETA_SHAPES, cases=_BETA)
 
 # -- continuous distributions -----------------------------------------------------------------------------------
 
@@ -129,16 +167,31 @@ gdtria = special(
     domain=((0.2, 0.8), (0.5, 2), (0.5, 2)),
     cases=_THREE,
 )
-stdtr = special(
-    "stdtr", lambda y, df, t: (None, student_density(df, t)), cases=[case(3.0, (3,)), case(np.array([0.7, 12.0]), (2, 2))]
+
+
+def student_slopes(df: Value, t: Value) -> tuple[Value, Value]:
+    return student_slope(df, t), student_density(df, t)
+
+
+def fisher_slopes(dfn: Value, dfd: Value, x: Value) -> tuple[Value, Value, Value]:
+    return (*_fisher_shapes(dfn, dfd, x), fisher_density(dfn, dfd, x))
+
+
+_STUDENT = [case((3,), (3,)), case((2, 1), (2,)), case(np.array([0.7, 12.0]), (2, 2))]
+stdtr = special("stdtr", lambda y, df, t: student_slopes(df, t), domain=((1, 6), (-2, 2)), cases=_STUDENT)
+stdtrit = special("stdtrit", lambda t, df, p: _quantile(student_slopes(df, t)), domain=((1, 6), (0.1, 0.9)), cases=_STUDENT)
+_FISHER = [*_THREE, case(np.array([1.5, 6.0]), 5.0, (2, 2))]
+_FISHER_SHAPES = ((1, 6), (1, 6), (0.3, 3))
+fdtr = special("fdtr", lambda y, dfn, dfd, x: fisher_slopes(dfn, dfd, x), domain=_FISHER_SHAPES, cases=_FISHER)
+fdtrc = special(
+    "fdtrc", lambda y, dfn, dfd, x: tuple(-s for s in fisher_slopes(dfn, dfd, x)), domain=_FISHER_SHAPES, cases=_FISHER
 )
-stdtrit = special(
-    "stdtrit", lambda t, df, p: (None, 1 / student_density(df, t)), domain=(0.1, 0.9), cases=[case(3.0, (3,)), case(5.0, (2, 2))]
+fdtri = special(
+    "fdtri",
+    lambda x, dfn, dfd, p: _quantile(fisher_slopes(dfn, dfd, x)),
+    domain=((1, 6), (1, 6), (0.1, 0.9)),
+    cases=_FISHER,
 )
-_FISHER = [case(3.0, 4.5, (3,)), case(np.array([1.5, 6.0]), 5.0, (2, 2))]
-fdtr = special("fdtr", lambda y, dfn, dfd, x: (None, None, fisher_density(dfn, dfd, x)), domain=(0.3, 3), cases=_FISHER)
-fdtrc = special("fdtrc", lambda y, dfn, dfd, x: (None, None, -fisher_density(dfn, dfd, x)), domain=(0.3, 3), cases=_FISHER)
-fdtri = special("fdtri", lambda x, dfn, dfd, p: (None, None, 1 / fisher_density(dfn, dfd, x)), domain=(0.1, 0.9), cases=_FISHER)
 
 # The mean and the deviation of a normal distribution from one quantile: x = mn + std ndtri(p).
 nrdtrimn = special(

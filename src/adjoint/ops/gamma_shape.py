@@ -36,7 +36,7 @@ def _rule() -> Any:
     return np.polynomial.legendre.leggauss(64)
 
 
-def _bell(slopes: list[Any]) -> Any:
+def bell(slopes: list[Any]) -> Any:
     """(e^f)⁽ᵏ⁾ / e^f from f', f'', …, f⁽ᵏ⁾."""
     results: list[Any] = [1.0]
     for k in range(1, len(slopes) + 1):
@@ -56,7 +56,7 @@ def _by_series(order: int, a: Any, x: Any) -> Any:
     for n in range(20):
         inverse = 1 / (a + n)
         each = [s + (-1) ** (j + 1) * math.factorial(j) * inverse ** (j + 1) for j, s in enumerate(slopes)]
-        total = total + term * inverse * _bell(each)
+        total = total + term * inverse * bell(each)
         term = term * (-x / (n + 1))
     return total * np.exp(a * log_x - _log_gamma(a))
 
@@ -75,7 +75,7 @@ def _by_quadrature(order: int, a: Any, x: Any) -> Any:
         end = end - (exponent(end) + 45) / slope
     nodes, weights = _rule()
     s = 0.5 * end * (nodes[:, None] + 1)
-    values = np.exp(exponent(s)) * _bell([log_x + side * s - _digamma(a), *(-_polygamma(j, a) for j in range(1, order))])
+    values = np.exp(exponent(s)) * bell([log_x + side * s - _digamma(a), *(-_polygamma(j, a) for j in range(1, order))])
     integral = 0.5 * end * (weights @ values)
     return -side * integral * np.exp(a * log_x - x - _log_gamma(a))
 
@@ -101,7 +101,7 @@ def _density_by_a(y: Value, a: Value, x: Value, *, order: int) -> Value:
     inside = greater(x, 0)
     log_x = log(where(inside, x, 1.0))
     slopes = [log_x - psi(a), *(-polygamma(j, a) for j in range(1, order))]
-    return where(inside, exp((a - 1) * log_x - x - gammaln(a)) * _bell(slopes), 0.0)
+    return where(inside, exp((a - 1) * log_x - x - gammaln(a)) * bell(slopes), 0.0)
 
 
 gammainc_by_a = elementwise(

@@ -25,13 +25,13 @@ from ..core.op import OPS, Op
 Needs = Literal["nothing", "rounding", "unsigned zeros", "finite"]
 
 
-class Operand(NamedTuple):
+class Hole(NamedTuple):
     """Stands for any operand."""
 
     name: str
 
 
-class Constant(NamedTuple):
+class ConstantHole(NamedTuple):
     """Stands for any constant."""
 
     name: str

@@ -19,8 +19,7 @@ from ..derive import type_rule
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops.broadcast import broadcast_to, where
 from ..ops.elementwise import absorb_op, chain_op
-from .pattern import COMMUTATIVE, Call, Computed, Constant, Parameter, Result, Rule, UnsignedZero, orders
-from .pattern import Operand as Any_
+from .pattern import COMMUTATIVE, Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
 
@@ -49,7 +48,7 @@ def _key(left: Call) -> tuple[Any, ...]:
     for i, a in enumerate(left.args):
         if isinstance(a, Call):
             return left.op, i, a.op
-        if not isinstance(a, Any_):
+        if not isinstance(a, Hole):
             return left.op, i, Literal
     return (left.op,)
 
@@ -227,11 +226,11 @@ class Rewriter:
                 and equation.op is pattern.op
                 and self.match_call(pattern, equation.inputs, equation.params, bindings)
             )
-        if isinstance(pattern, Any_):
+        if isinstance(pattern, Hole):
             return _same(bindings.setdefault(pattern.name, o), o)
         if not isinstance(o, Literal):
             return False
-        if isinstance(pattern, Constant):
+        if isinstance(pattern, ConstantHole):
             return _same(bindings.setdefault(pattern.name, o), o)
         if isinstance(pattern, UnsignedZero):
             return isinstance(o, Zero)
@@ -242,7 +241,7 @@ class Rewriter:
 
     def build(self, pattern: Any, bindings: Bindings, type_: Type, line: str) -> Operand:
         """The right side of a rule, as equations."""
-        if isinstance(pattern, (Any_, Constant)):
+        if isinstance(pattern, (Hole, ConstantHole)):
             return bindings[pattern.name]  # type: ignore[no-any-return]
         if isinstance(pattern, UnsignedZero):
             return Zero(np.zeros((), type_.dtype))
@@ -259,7 +258,7 @@ class Rewriter:
             return value.function(*[self.compute(a, bindings, type_) for a in value.args])
         if isinstance(value, Parameter):
             return bindings[value.name]
-        if isinstance(value, (Any_, Constant)):
+        if isinstance(value, (Hole, ConstantHole)):
             return self.type_of(bindings[value.name])
         return type_ if isinstance(value, Result) else value
 

@@ -4,8 +4,8 @@ What a rule needs in order to leave the values as they are:
 
 nothing          the same bits for every input: infinities, nan (of any sign and payload) and signed zeros
 rounding         the same, up to the last bits of the significand
-unsigned zeros   the same, up to the sign of a zero. Only for `chain` and `absorb`, the products of the chain rule: an exact
-                 zero ends them, whatever the other factor, and the sign of a zero result is not defined
+unsigned zeros   the same, up to the sign of a zero, where that sign is not defined: in `chain` and `absorb`, the products of
+                 the chain rule, which an exact zero ends whatever the other factor; and in sums of a single term
 finite           that all values the program computes are finite and the sign of a zero is not looked at; the result may
                  differ by rounding. Used with assume="finite" only, and for integers, for which it is exact
 
@@ -24,10 +24,10 @@ import numpy as np
 
 from ..core.types import Shape, Type
 from ..ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
-from .pattern import COMMUTATIVE, RESULT, ZERO, Call, Computed, Constant, Needs, Operand, Parameter, Rule, calls, computed
+from .pattern import COMMUTATIVE, RESULT, ZERO, Call, Computed, ConstantHole, Hole, Needs, Parameter, Rule, calls, computed
 
-X, Y, Z = Operand("X"), Operand("Y"), Operand("Z")
-C, D = Constant("C"), Constant("D")
+X, Y, Z = Hole("X"), Hole("Y"), Hole("Z")
+C, D = ConstantHole("C"), ConstantHole("D")
 A, B, K, S, T = Parameter("A"), Parameter("B"), Parameter("K"), Parameter("S"), Parameter("T")
 
 RULES: list[Rule] = []
@@ -77,12 +77,12 @@ rule("div-one", div(X, 1), X, real=True)
 rule("div-minus-one", div(X, -1), neg(X), real=True)
 rule("div-zero", div(0, X), ZERO, needs="finite")
 rule("div-self", div(X, X), 1, needs="finite")
-rule("add-minus-zero", add(X, -0.0), X)  # x + 0.0 is not x for x = -0.0
+rule("add-minus-zero", add(X, -0.0), X, real=True)  # x + 0.0 is not x for x = -0.0
 rule("add-zero", add(X, 0), X, needs="finite")
 rule("sub-plus-zero", sub(X, 0.0), X)
-rule("sub-zero", sub(X, 0), X, needs="finite")
+rule("sub-minus-zero", sub(X, -0.0), X, needs="finite")
 rule("zero-sub", sub(0, X), neg(X), needs="finite")
-rule("minus-zero-sub", sub(-0.0, X), neg(X))
+rule("minus-zero-sub", sub(-0.0, X), neg(X), real=True)
 rule("sub-self", sub(X, X), ZERO, needs="finite")
 rule("neg-neg", neg(neg(X)), X)
 rule("neg-sub", neg(sub(X, Y)), sub(Y, X), needs="finite")
@@ -90,7 +90,7 @@ rule("pos", pos(X), X)
 rule("add-neg", add(X, neg(Y)), sub(X, Y))
 rule("sub-neg", sub(X, neg(Y)), add(X, Y))
 rule("mul-neg-neg", mul(neg(X), neg(Y)), mul(X, Y))
-rule("div-neg-neg", div(neg(X), neg(Y)), div(X, Y))
+rule("div-neg-neg", div(neg(X), neg(Y)), div(X, Y), real=True)
 rule("mul-constants", mul(mul(X, C), D), mul(X, mul(C, D)), needs="finite", cases=({"C": 3.0, "D": 0.7},))
 rule("add-constants", add(add(X, C), D), add(X, add(C, D)), needs="finite", cases=({"C": 3.0, "D": 0.7},))
 rule("add-sub", sub(add(X, Y), Y), X, needs="finite")
@@ -118,7 +118,7 @@ rule("log1p-expm1", log1p(expm1(X)), X, computed(lambda x: x.dtype.kind == "f")(
 
 # -- choices and logic ------------------------------------------------------------------------------------------
 
-_BOOL = Type((3,), np.dtype(bool))
+_BOOL = Type((2, 1), np.dtype(bool))
 
 
 @computed
@@ -299,12 +299,14 @@ def swaps_matrix(axes: Shape, other: Shape) -> bool:
     return axes == other == (1, 0)
 
 
-rule("sum-no-axes", sum_(X, axis=(), keepdims=K), X, cases=({"X": (2, 3), "K": False},))
+# A sum may start at 0.0 or at its first term: NumPy decides by the layout what becomes of -0.0.
+rule("sum-no-axes", sum_(X, axis=(), keepdims=K), X, needs="unsigned zeros", cases=({"X": (2, 3), "K": False},))
 rule(
     "sum-single",
     sum_(X, axis=A, keepdims=K),
     reshape(X, shape=shape_of(RESULT)),
     single(X, A),
+    needs="unsigned zeros",
     cases=({"X": (3, 1), "A": (1,), "K": False}, {"X": (3, 1), "A": (1,), "K": True}),
 )
 rule(

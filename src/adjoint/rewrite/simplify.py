@@ -22,8 +22,8 @@ _INDEX = Index(RULES)
 def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
     """A smaller graph of the same values, and how often each rule was applied.
 
-    By default the values stay what they are, with infinities, nan and signed zeros. With `assume="finite"`, every value
-    that the program computes is taken to be finite; results may then differ by rounding.
+    By default the values stay what they are, with infinities, nan and signed zeros, up to the last bits in the rules that
+    `rules.py` marks "rounding". With `assume="finite"`, every value that the program computes is taken to be finite.
     """
     if assume not in (None, "finite"):
         raise ArgumentError(f'assume is None or "finite", not {assume!r}')

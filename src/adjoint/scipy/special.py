@@ -17,7 +17,7 @@ from ..core.op import Constant
 from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
 from ..numpy.dropin import drop_in
 from ..numpy.table import CONSTANT, FUNCTIONS, REFUSED, UFUNCS, implements, lift, piecewise_constant, refuse
-from ..ops import bessel, distribution, elliptic
+from ..ops import bessel, distribution, elliptic, parameter
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import gamma as gammas
@@ -28,7 +28,7 @@ from ..ops.hypergeometric import eval_genlaguerre
 from ..ops.lazy import SPECIAL
 from .guard import guarded
 
-_ = (distribution, elliptic)
+_ = (distribution, elliptic, parameter)
 
 
 class _Originals:
@@ -284,7 +284,6 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Value:
 
 _WHOLE = "it takes whole numbers only"
 _NO_RULE = "its derivative has no closed form in scipy.special"
-_BY_PARAMETER = "it solves for a parameter by which its distribution function has no derivative here"
 _NONCENTRAL = "the derivatives of noncentral distribution functions are infinite sums that SciPy does not have"
 _WAVE = "SciPy computes it by expansions whose derivatives it does not have"
 _SHAPES = "nodes, weights and coefficients have no derivative by the parameters of the polynomials here"
@@ -294,7 +293,6 @@ _REASONS: dict[str, str] = {
     name: reason
     for reason, names in {
         _NO_RULE: "zetac kolmogorov kolmogi smirnov smirnovi elliprj besselpoly ellip_harm ellip_harm_2 ellip_normal",
-        _BY_PARAMETER: "bdtrik bdtrin btdtria btdtrib chdtriv fdtridfd gdtrib nbdtrik nbdtrin pdtrik stdtridf",
         _NONCENTRAL: "chndtr chndtridf chndtrinc chndtrix ncfdtr ncfdtri ncfdtridfd ncfdtridfn ncfdtrinc "
         "nctdtr nctdtridf nctdtrinc nctdtrit",
         _WAVE: "mathieu_a mathieu_b mathieu_cem mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2 mathieu_sem "

@@ -16,8 +16,6 @@ import numpy as np
 from ..core.types import Value
 from ..ops.broadcast import where
 from ..ops.distribution import (
-    bdtr,
-    bdtrc,
     betainc,
     betaincc,
     betainccinv,
@@ -27,6 +25,7 @@ from ..ops.distribution import (
     chdtri,
     fdtr,
     fdtrc,
+    fdtri,
     gammainc,
     gammaincc,
     gammainccinv,
@@ -292,6 +291,7 @@ f = Family(
     valid=_positive,
     cdf=lambda x, dfn, dfd: fdtr(dfn, dfd, x),
     sf=lambda x, dfn, dfd: fdtrc(dfn, dfd, x),
+    ppf=lambda q, dfn, dfd: fdtri(dfn, dfd, q),
 )
 
 # -- on an interval -----------------------------------------------------------------------------------------------
@@ -342,8 +342,8 @@ binom = Counts(
     logpdf=lambda k, n, p: _log_choose(count(n), k) + xlogy(k, p) + xlog1py(n - k, -p),
     support=lambda n, p: (0.0, n),
     valid=lambda n, p: logical_and(_is_count(n), _is_probability(p)),
-    cdf=lambda k, n, p: bdtr(k, n, p),
-    sf=lambda k, n, p: bdtrc(k, n, p),
+    cdf=lambda k, n, p: betaincc(k + 1, count(n) - k, p),
+    sf=lambda k, n, p: betainc(k + 1, count(n) - k, p),
 )
 bernoulli = Counts(
     "bernoulli",

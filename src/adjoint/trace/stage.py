@@ -22,7 +22,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 class Stage(Trace):
     """One recording. `value` is not used; `aux` is the number of the value and its type."""
 
-    __slots__ = ("equations", "inputs", "names")
+    __slots__ = ("constants", "equations", "inputs", "names")
     has_numbers = False
 
     def __init__(self, name: str) -> None:
@@ -30,6 +30,7 @@ class Stage(Trace):
         self.inputs: list[Type] = []
         self.names: list[str] = []
         self.equations: list[Equation] = []
+        self.constants: dict[int, Literal] = {}  # by identity, so that an array that is used often is kept once
 
     def input(self, name: str, type_: Type) -> Traced:
         """A new input of the graph; all inputs come before the first op."""
@@ -46,7 +47,16 @@ class Stage(Trace):
                 f"a value traced by {x.by.name} is used inside {self.name}, which would freeze it as a constant; pass it as an "
                 "argument of the staged function"
             )
-        return Literal(x)
+        return self.constant(x)
+
+    def constant(self, x: Value) -> Literal:
+        """A number or array of the user's, as it is now: a later write to the array does not reach the graph."""
+        if not isinstance(x, np.ndarray):
+            return Literal(x)
+        known = self.constants.get(id(x))
+        if known is None or known != Literal(x):
+            known = self.constants[id(x)] = Literal(x.copy())
+        return known
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         inputs = tuple([self.operand(a) for a in args])

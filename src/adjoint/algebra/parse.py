@@ -1,0 +1,199 @@
+"""Terms from text: Python's expression syntax, read as a syntax tree. Nothing is evaluated.
+
+`a = ...; b = ...; result` names sub-terms; so does the list after `where` that expressions are printed with.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from ..core.errors import ArgumentError
+from ..core.op import OPS, Elementwise
+from ..ops import bessel, distribution, elliptic, gamma, hypergeometric, special  # noqa: F401 - they enter their functions
+from . import terms
+from .convert import apply
+from .terms import PI, Term, number
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.Pow: "power",
+    ast.Mod: "remainder",
+    ast.FloorDiv: "floor_divide",
+    ast.USub: "neg",
+    ast.UAdd: "pos",
+    ast.Not: "logical_not",
+    ast.And: "logical_and",
+    ast.Or: "logical_or",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+}
+_ALIASES = {
+    **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    "ln": "log",
+    "atan2": "arctan2",
+    "sigmoid": "expit",
+    "max": "maximum",
+    "min": "minimum",
+    "pow": "power",
+    "ceiling": "ceil",
+    "Abs": "abs",
+    "absolute": "abs",
+    "fabs": "abs",
+    "mod": "remainder",
+}
+_CONSTANTS = {"pi": PI, "inf": Term("number", math.inf), "nan": Term("number", math.nan)}
+_LEADING = ("np", "numpy", "math", "special", "scipy.special", "ad.numpy")  # np.sin is sin
+
+
+def parse(text: str, names: Mapping[str, Term]) -> Term:
+    """The term of a text over the given names."""
+    result, _, listed = text.partition("\n  where ")
+    source = "\n".join([*(line.strip() for line in listed.splitlines()), result.strip()]) if listed else text.strip()
+    try:
+        statements = ast.parse(source).body
+        return _Reader(source, names).read(statements)
+    except SyntaxError as error:
+        place = f"line {error.lineno}, column {error.offset}"
+        raise ArgumentError(f"the expression {_shown(source)} cannot be read: {error.msg} ({place})") from None
+    except (RecursionError, MemoryError):
+        raise ArgumentError("the expression is nested too deeply; name its parts: t1 = ...; t2 = ...; t1 + t2") from None
+
+
+def _shown(source: str) -> str:
+    return repr(source if len(source) <= 60 else source[:57] + "...")
+
+
+class _Reader:
+    def __init__(self, source: str, names: Mapping[str, Term]) -> None:
+        self.source = source
+        self.names: dict[str, Term] = {**_CONSTANTS, **names}
+
+    def read(self, statements: list[ast.stmt]) -> Term:
+        if not statements:
+            raise ArgumentError("the expression is empty")
+        *definitions, last = statements
+        for statement in definitions:
+            if not (isinstance(statement, ast.Assign) and [type(t) for t in statement.targets] == [ast.Name]):
+                self.refuse(statement, "only assignments to a name may come before the result")
+            self.names[statement.targets[0].id] = self.term(statement.value)  # type: ignore[attr-defined]
+        if not isinstance(last, ast.Expr):
+            self.refuse(last, "the last line must be an expression")
+        return terms.arithmetic(self.term(last.value))
+
+    def refuse(self, node: Any, why: str) -> NoReturn:
+        raise ArgumentError(
+            f"the expression {_shown(self.source)} cannot be read: {why} (line {node.lineno}, column {node.col_offset + 1})"
+        )
+
+    def term(self, root: ast.expr) -> Term:
+        """Reads without recursion: operands before their operators."""
+        stack: list[tuple[ast.expr, bool]] = [(root, False)]
+        results: list[Term] = []
+        while stack:
+            node, is_ready = stack.pop()
+            operands = self.operands(node)
+            if is_ready:
+                args = [results.pop() for _ in operands][::-1]
+                results.append(self.build(node, args))
+            elif operands:
+                stack.append((node, True))
+                stack.extend((operand, False) for operand in reversed(operands))
+            else:
+                results.append(self.leaf(node))
+        return results[0]
+
+    def operands(self, node: ast.expr) -> list[ast.expr]:
+        match node:
+            case ast.BinOp(left=left, right=right):
+                return [left, right]
+            case ast.UnaryOp(operand=operand):
+                return [operand]
+            case ast.BoolOp(values=values):
+                return values
+            case ast.Compare(left=left, comparators=comparators):
+                return [left, *comparators]
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return [test, body, orelse]
+            case ast.Call(args=args, keywords=keywords):
+                if keywords or any(isinstance(a, ast.Starred) for a in args) or not args:
+                    self.refuse(node, "functions take plain arguments")
+                return args
+            case _:
+                return []
+
+    def leaf(self, node: ast.expr) -> Term:
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
+            return number(node.value)
+        if isinstance(node, ast.Name):
+            if node.id in self.names:
+                return self.names[node.id]
+            known = ", ".join(n for n in self.names if n not in _CONSTANTS) or "none"
+            self.refuse(node, f"{node.id!r} is not one of the names given ({known})")
+        if isinstance(node, ast.Attribute) and node.attr in _CONSTANTS and ast.unparse(node.value) in _LEADING:
+            return _CONSTANTS[node.attr]
+        what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
+        self.refuse(node, f"{what} has no place in an expression of names, numbers, operators and functions")
+
+    def build(self, node: ast.expr, args: list[Term]) -> Term:
+        match node:
+            case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op):
+                name = _OPERATORS.get(type(op))
+                if name is None:
+                    self.refuse(node, f"the operator {type(op).__name__} is not known")
+                if name == "pos":
+                    return args[0]
+                return _fold_left(name, args)
+            case ast.Compare(ops=ops):
+                if any(type(op) not in _OPERATORS for op in ops):
+                    self.refuse(node, "only ==, !=, <, <=, > and >= compare numbers")
+                pairs = zip(ops, args, args[1:], strict=False)
+                return _fold_left("logical_and", [apply(_OPERATORS[type(op)], a, b) for op, a, b in pairs])
+            case ast.IfExp():
+                return terms.where(*args)
+            case ast.Call(func=func):
+                return self.function(func, args, node)
+        raise AssertionError(node)
+
+    def function(self, func: ast.expr, args: list[Term], node: ast.expr) -> Term:
+        path = ast.unparse(func)
+        leading, _, name = path.rpartition(".")
+        name = _ALIASES.get(name, name)
+        arity = known_functions().get(name)
+        if arity is None or (leading and leading not in _LEADING):
+            self.refuse(node, f"{path!r} is not a known function")
+        if name in ("maximum", "minimum", "logical_and", "logical_or") and len(args) > 2:
+            return _fold_left(name, args)
+        if len(args) != arity:
+            self.refuse(node, f"{path} takes {arity} argument{'s' * (arity != 1)}, got {len(args)}")
+        return apply(name, *args)
+
+
+def _fold_left(name: str, args: list[Term]) -> Term:
+    if len(args) == 1 and name in ("logical_and", "logical_or"):
+        return args[0]
+    result = args[0] if len(args) > 1 else apply(name, args[0])
+    for a in args[1:]:
+        result = apply(name, result, a)
+    return result
+
+
+def known_functions() -> dict[str, int]:
+    """The functions of real scalars by name, with the number of their arguments."""
+    found = {op.name: op.arity for op in OPS.values() if isinstance(op, Elementwise)}
+    one_argument = ("sign", "signbit", "floor", "ceil", "trunc", "rint", "round", "isnan", "isinf", "isfinite", "logical_not")
+    found.update(dict.fromkeys(one_argument, 1))
+    two = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
+    found.update(dict.fromkeys((*two, "floor_divide"), 2))
+    found.update({"where": 3, "stop_gradient": 1})
+    return found
