@@ -79,6 +79,11 @@ def main():
     print("how much the heat in the middle owes to each starting point (the ends are held fixed):")
     print("".join(bars[round(float(s / sensitivity.max()) * 8)] for s in sensitivity))
 
+    section("A derivative is a program: ∂g/∂x of g = 5 + xy, as built and pruned")
+    derivative = ad.graph(ad.grad(lambda x, y: 5 + x * y))(2.0, 3.0)
+    print(derivative)
+    print(derivative.simplify())
+
     section("A derivative is checked, not believed")
     ad.check_grads(lambda p: np.sum(np.tanh(p) * p**2), np.array([0.5, -1.0]), order=2)
     print("check_grads: forward and reverse agree with differences, to second order")

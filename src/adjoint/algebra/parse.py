@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from ..core.errors import ArgumentError
 from ..core.op import OPS, Elementwise
-from ..ops import bessel, distribution, elliptic, gamma, hypergeometric, special  # noqa: F401 - they enter their functions
+from ..ops import bessel, distribution, elliptic, gamma, hypergeometric, parameter, special  # noqa: F401 - they enter their functions
 from . import terms
 from .convert import apply
 from .terms import PI, Term, number

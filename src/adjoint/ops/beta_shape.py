@@ -8,7 +8,7 @@ rule is taken in v, u = m + w sinh v around the bend m of the integrand, up to w
 
 Student's distribution function has the same integrand with b = ½ and u = log(df / t²), and a factor of its own.
 
-Derivatives are good to 1e−11 or so for shapes from 0.001 to 10⁵, relative to the integral of the factor's magnitude. That
+Derivatives are good to 1e−11 or so for shapes from 0.05 to 500, relative to the integral of the factor's magnitude. That
 is their own size for first ones. A higher one that passes through zero has no better than this absolute error there; so it
 is in the far tail where its leading term vanishes, as for ∂²/∂b² at a = 1, x → 0.
 """
