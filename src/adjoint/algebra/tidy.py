@@ -38,7 +38,7 @@ def shorten(term: Term) -> Term:
     """The shortest of the forms of a sum, or of a product with a sum."""
     if term.kind == "product" and len(term.parts) <= _FEW:
         spread = _distributed(term)
-        return spread if spread.size < term.size else term
+        return spread if spread.size + 2 < term.size else term
     while term.kind == "sum" and len(term.parts) <= _FEW:
         best = min((rule(term) for rule in RULES.values()), key=lambda t: t.size)
         if best.size >= term.size:
