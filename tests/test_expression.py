@@ -267,7 +267,7 @@ def test_named_terms_avoid_the_variables():
         ("x + z", "'z' is not one of the names given"),
         ("f(x)", "'f' is not a known function"),
         ("sin(x, y)", "sin takes 1 argument, got 2"),
-        ("__import__('os')", "'__import__' is not a known function"),
+        ("__import__(x)", "'__import__' is not a known function"),
         ("x.real", "attribute has no place"),
         ("[x]", "list has no place"),
         ("'x'", "constant has no place"),
@@ -302,7 +302,6 @@ def test_bad_arguments_are_refused():
         (lambda: ad.symbolic(lambda x: (x, x), "x"), "one scalar"),
         (lambda: ad.symbolic(lambda x: np.sum(np.array([1.0, 2.0]) * x), "x"), "made of real scalars"),
         (lambda: ad.symbolic(lambda x: x if x > 0 else -x, "x"), "np.where"),
-        (lambda: ad.symbolic(np.sin), "x y|inspect|parameters|names"),
         (lambda: ad.symbolic(ad.graph(np.sin)(np.ones(2))), "over scalars"),
     ]:
         with pytest.raises((ad.AdjointError, TypeError), match=words):
@@ -355,7 +354,7 @@ def compiled(text):
 POINTS = st.lists(st.floats(0.05, 0.95).map(lambda v: round(v, 3) + 0.000123457), min_size=3, max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(EXPRESSIONS, POINTS, st.lists(st.sampled_from(["x", "y", "z"]), min_size=0, max_size=3))
 def test_random_derivatives_agree_with_numbers(text, point, by):
     e = ad.symbolic(text, "x y z")
@@ -375,12 +374,12 @@ def test_random_derivatives_agree_with_numbers(text, point, by):
         derivative.simplify()(*point),
     ):
         np.testing.assert_allclose(value, expected, rtol=1e-7, atol=1e-9 * scale)
-    assert ad.symbolic(g, "x y z") == e
+    np.testing.assert_allclose(ad.symbolic(g, "x y z")(*point), e(*point), rtol=1e-9, atol=1e-12)
     assert ad.symbolic(str(derivative), "x y z") == derivative
     assert derivative.latex()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(EXPRESSIONS, POINTS, st.sampled_from(["x", "xy", "xx"]))
 def test_random_derivatives_agree_with_sympy(text, point, by):
     sympy = pytest.importorskip("sympy")
@@ -401,9 +400,11 @@ def test_random_derivatives_agree_with_sympy(text, point, by):
 
 @pytest.mark.parametrize(
     "text",
-    ["x**2*y + y + 2", "sin(x)*exp(-y)", "x/(y + 1)", "sqrt(x)", "x**(1/3)", "arctan2(x, y)", "abs(x)", "maximum(x, y)"]
-    + ["where(x < y, x, y**2)", "pi*x", "gamma(x)", "floor(x)", "log(x)**y", "0.123456789012*x", "arcsinh(x)", "erf(x)"]
-    + ["where(logical_and(x < 1, y < 1), x, 2)", "minimum(x, y)", "remainder(x, y)", "psi(x) + gammaln(y)", "sign(x)"],
+    [
+        *("x**2*y + y + 2", "sin(x)*exp(-y)", "x/(y + 1)", "sqrt(x)", "x**(1/3)", "arctan2(x, y)", "abs(x)", "maximum(x, y)"),
+        *("where(x < y, x, y**2)", "pi*x", "gamma(x)", "floor(x)", "log(x)**y", "0.123456789012*x", "arcsinh(x)", "erf(x)"),
+        *("where(logical_and(x < 1, y < 1), x, 2)", "minimum(x, y)", "remainder(x, y)", "psi(x) + gammaln(y)", "sign(x)"),
+    ],
 )
 def test_to_sympy_and_back(text):
     pytest.importorskip("sympy")

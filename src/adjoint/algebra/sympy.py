@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from ..core.errors import AdjointError, UnsupportedError
 from . import terms
 from .convert import apply
-from .terms import PI, Number, Term, number, post_order
+from .terms import PI, Number, Term, is_integer, number, post_order
 
 
 class MissingError(AdjointError, ImportError):
@@ -190,6 +191,10 @@ def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term
         return terms.power(*args)
     if name in _REWRITTEN:
         return terms.divide(terms.ONE, terms.call(_REWRITTEN[name], *args))
+    if name == "polygamma" and is_integer(args[0]):
+        n = int(args[0].head)
+        scaled_zeta = terms.scale(Fraction(-math.factorial(n) * (-1) ** n), terms.call("zeta", number(n + 1), args[1]))
+        return scaled_zeta if n else terms.call("psi", args[1])
     if name == "sinc":
         return terms.divide(terms.call("sin", *args), args[0])
     if name in _BACK:

@@ -271,6 +271,8 @@ def multiply(*terms: Term) -> Term:
             for base, exponent in term.parts:
                 found.setdefault(base, []).append(exponent)
         else:
+            if _is_negative(term):  # (-x - 1)·y is -(x + 1)·y
+                coefficient, term = -coefficient, combine([(Fraction(-1), term)])
             found.setdefault(term, []).append(ONE)
     if coefficient == 0:
         return ZERO
@@ -342,6 +344,11 @@ def _product(coefficient: Number, factors: Iterable[tuple[Term, Term]]) -> Term:
     return Term("product", coefficient, tuple(parts))
 
 
+def _is_negative(term: Term) -> bool:
+    """Whether it is a (not long) sum of negative terms only."""
+    return term.kind == "sum" and len(term.parts) <= _LONG and term.head <= 0 and all(c < 0 for c, _ in term.parts)
+
+
 def divide(a: Term, b: Term) -> Term:
     return multiply(a, power(b, Term("number", Fraction(-1))))
 
@@ -359,6 +366,9 @@ def power(base: Term, exponent: Term) -> Term:
         return ZERO
     if base.is_call("exp") and exponent.is_number and exponent.head < 0:
         return power(call("exp", scale(Fraction(-1), base.parts[0])), Term("number", -exponent.head))
+    if _is_negative(base) and is_integer(exponent):
+        sign = Term("number", Fraction(-1 if exponent.head % 2 else 1))
+        return multiply(sign, power(combine([(Fraction(-1), base)]), exponent))
     if base.kind == "product":
         if is_integer(exponent):  # (a·b)² and (aᵇ)²: valid for any a and b
             inner = [power(b, multiply(e, exponent)) for b, e in base.parts]

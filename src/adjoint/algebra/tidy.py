@@ -14,12 +14,16 @@ from .convert import apply
 from .terms import ONE, Number, Term, combine, is_integer, multiply, post_order, power
 
 _FEW = 8  # sums of more parts are left alone
+_MANY = 3000
 
 
 def tidy(root: Term) -> Term:
-    """The term with every sum in it made as short as the rules here can."""
+    """The term with every sum in it made as short as the rules here can. What is too large to be read is left alone."""
+    order = post_order(root)
+    if len(order) > _MANY:
+        return root
     done: dict[Term, Term] = {}
-    for term in post_order(root):
+    for term in order:
         done[term] = shorten(_rebuild(term, done))
     return done[root]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -79,11 +79,14 @@ class Infix:
 
     def number(self, value: Number) -> Text:
         above, below = _ratio(_magnitude(value))
-        text = _digits(above)
+        text = self.digits(above)
         if below != 1:
-            text = self.fraction(Text(text, ATOM), [Text(_digits(below), ATOM)]).text
+            text = self.fraction(Text(text, ATOM), [Text(self.digits(below), ATOM)]).text
         sign = "-" if value < 0 else ""
         return Text(sign + text, PRODUCT if below != 1 or sign else ATOM)
+
+    def digits(self, value: Number) -> str:
+        return _digits(value)
 
     def symbol(self, name: str) -> str:
         return name
@@ -151,9 +154,9 @@ class Infix:
     def quotient(self, coefficient: Number, above: list[Text], below: list[Text]) -> Text:
         numerator, denominator = _ratio(coefficient)
         if numerator != 1 or not above:
-            above = [Text(_digits(numerator), ATOM), *above]
+            above = [self.number(numerator), *above]
         if denominator != 1:
-            below = [Text(_digits(denominator), ATOM), *below]
+            below = [self.number(denominator), *below]
         if not below:
             return self.joined(above)
         return self.fraction(self.joined(above), below)
@@ -247,10 +250,14 @@ class Latex(Infix):
         return _LATEX_FUNCTIONS.get(name) or rf"\operatorname{{{_escape(name)}}}"
 
     def number(self, value: Number) -> Text:
-        if isinstance(value, float):
-            return Text(_latex_float(value), PRODUCT if value < 0 else ATOM)
         text = super().number(value)
-        return Text(text.text, PRODUCT) if value < 0 else Text(text.text, ATOM if value.denominator == 1 else POWER)
+        return Text(text.text, PRODUCT if value < 0 else POWER if text.level == PRODUCT else ATOM)
+
+    def digits(self, value: Number) -> str:
+        mantissa, _, exponent = _digits(value).partition("e")
+        if not mantissa[0].isdigit():
+            return {"inf": r"\infty"}.get(mantissa, rf"\mathrm{{{mantissa}}}")
+        return mantissa if not exponent else rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
 
     def call(self, term: Term, args: list[Text]) -> Text:
         special = _LATEX_CALLS.get(term.head)
@@ -336,13 +343,6 @@ def _word(word: str) -> str:
     return word if len(word) == 1 or word.isdigit() else rf"\mathrm{{{_escape(word)}}}"
 
 
-def _latex_float(value: float) -> str:
-    mantissa, _, exponent = repr(value).partition("e")
-    if mantissa.strip("-") in ("inf", "nan"):
-        return mantissa.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
-    return mantissa if not exponent else rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
-
-
 def _digits(value: Number) -> str:
     return str(value.numerator) if isinstance(value, Fraction) and value.denominator == 1 else repr(float(value))
 
@@ -360,5 +360,8 @@ def _ratio(value: Number) -> tuple[Number, Number]:
 
 def _free_prefix(variables: Iterable[str]) -> str:
     """A letter that no variable with a number begins with."""
-    taken: Any = {re.sub(r"\d+$", "", v) for v in variables if re.search(r"\d$", v)}
-    return next(p for p in ("t", "s", "u", "common_", *(f"common_{i}_" for i in range(10**6))) if p not in taken)
+    taken = {re.sub(r"\d+$", "", v) for v in variables if re.search(r"\d$", v)}
+    prefix = next((p for p in "tsu" if p not in taken), "t_")
+    while prefix in taken:
+        prefix += "_"
+    return prefix
