@@ -5,7 +5,6 @@ import gc
 import math
 import pickle
 import threading
-import time
 import weakref
 
 import numpy as np
@@ -577,7 +576,6 @@ def test_symbols_of_several_threads():
 
 
 def test_deep_graphs():
-    start = time.perf_counter()
     x = ad.symbols("x")
     z = x
     for _ in range(20_000):
@@ -589,4 +587,3 @@ def test_deep_graphs():
     assert np.isfinite(slope)
     del z, f
     gc.collect()
-    assert time.perf_counter() - start < 40
