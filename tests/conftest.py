@@ -1,8 +1,16 @@
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("adjoint", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "adjoint",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,  # the same examples for everyone there; new ones on each run elsewhere
+)
 settings.load_profile("adjoint")
 
 
