@@ -692,3 +692,16 @@ def test_imperative_mistakes():
         ad.array("text")
     with complaint(TypeError, "float()", clean=False):
         float(ad.array(1.0, requires_grad=True))
+
+
+def test_an_integer_array_does_not_swallow_a_traced_value():
+    def f(x):
+        counts = np.zeros(3, dtype=int)
+        counts[0] = x
+        return x * counts[0]
+
+    with pytest.raises(ad.AdjointError, match=r"integer array would lose its derivative.*test_errors.py:\d+") as error:
+        ad.grad(f)(2.5)
+    assert isinstance(error.value, TypeError)
+    assert ad.grad(lambda x: x * int(x))(2.5) == 2
+    assert ad.grad(lambda x: sum([x] * int(x)))(2.5) == 2

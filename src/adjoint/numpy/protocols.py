@@ -5,6 +5,7 @@ Everything here is installed on `core.bind.Traced`, which knows nothing of NumPy
 
 from __future__ import annotations
 
+import dis
 import functools
 import operator
 import sys
@@ -191,6 +192,13 @@ def _bool(self: Traced) -> bool:
 
 
 def _int(self: Traced) -> int:
+    # `whole_numbers[i] = x` asks for an int as `int(x)` does, but means to keep the value: only the caller's code tells.
+    caller = sys._getframe(1)
+    if self.by is not FRESH and dis.opname[caller.f_code.co_code[caller.f_lasti]] == "STORE_SUBSCR":
+        raise ConversionError(
+            f"writing a value traced by {self.by.name} into an integer array would lose its derivative; make the array with "
+            "adjoint.numpy and a float dtype, or write ad.stop_gradient(x)"
+        )
     return int(self.by.concrete(self, "int() of"))
 
 
