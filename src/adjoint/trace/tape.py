@@ -2,7 +2,8 @@
 
 Running the function records, for each op, a `Node` with its parents and what the op's VJP needs. The backward
 pass visits nodes from the latest to the earliest and hands each cotangent on to the parents. There is no list of
-all nodes: what becomes unreachable is freed at once, and in a backward pass each node goes when it has been used.
+all nodes: what becomes unreachable is freed at once. In a backward pass over large arrays each node goes when it has been
+used; small ones stay until the pass has ended, since it may have to be repeated (see `backward`).
 
     y = sin(x) * x      x ──► sin ──► mul ──► y        ȳ = 1;  x̄ += ȳ·sin(x);  s̄ = ȳ·x;  x̄ += s̄·cos(x)
 """
