@@ -230,6 +230,47 @@ def test_exact_zero_wins_where_only_some_elements_are_masked(n):
         close(ad.jvp(f, (x,), (np.ones(n),))[1], expected.sum())
 
 
+HALF_INFINITE = np.array([[1.0, np.inf], [2.0, 3.0]])
+
+
+def finite_rows(product):
+    """The sum of what is finite in a product: an infinite row gets an exactly zero cotangent."""
+    return lambda x: np.sum(np.where(np.isfinite(product(x)), product(x), 0.0))
+
+
+@pytest.mark.parametrize(
+    "product, gradient",
+    [
+        (lambda x: HALF_INFINITE @ x, [2.0, 3.0]),
+        (lambda x: x @ HALF_INFINITE.T, [2.0, 3.0]),
+        (lambda x: np.einsum("ij,j->i", HALF_INFINITE, x), [2.0, 3.0]),
+        (lambda x: np.einsum("ij,j,k->ik", HALF_INFINITE, x, x), [14.0, 17.0]),
+        (lambda x: np.cross([[np.inf, 1.0, 1.0], [1.0, 2.0, 3.0]], np.array([1.0, 0.0, 0.0]) * x[0]), [3.0 - 2.0, 0.0]),
+    ],
+)
+def test_exact_zero_wins_in_products_of_arrays(product, gradient):
+    x = np.array([1.0, 2.0])
+    with np.errstate(all="ignore"):
+        f = finite_rows(product)
+        np.testing.assert_array_equal(ad.grad(f)(x), gradient)
+        np.testing.assert_array_equal(ad.vmap(ad.grad(f))(np.stack([x, x])), [gradient, gradient])
+
+
+@pytest.mark.parametrize("hessian", [ad.hessian, lambda f: ad.jacrev(ad.grad(f)), lambda f: ad.jacfwd(ad.jacfwd(f))])
+def test_exact_zero_wins_in_products_of_arrays_at_second_order(hessian):
+    f = finite_rows(lambda x: np.einsum("ij,j,k->ik", HALF_INFINITE, x, x))  # (2x₀ + 3x₁)(x₀ + x₁)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(hessian(f)(np.array([1.0, 2.0])), [[4.0, 5.0], [5.0, 6.0]])
+
+
+def test_a_zero_tangent_wins_in_a_matrix_product():
+    x = np.array([1.0, 2.0])
+    with np.errstate(all="ignore"):
+        _, tangent = ad.jvp(lambda x: HALF_INFINITE @ x, (x,), (np.array([1.0, 0.0]),))
+        np.testing.assert_array_equal(tangent, [1.0, 2.0])
+        np.testing.assert_array_equal(ad.grad(lambda x: np.sum(HALF_INFINITE @ x))(x), [3.0, np.inf])
+
+
 def test_a_zero_tangent_wins_over_an_infinite_partial():
     f = lambda x: np.sum(np.sqrt(x))
     with np.errstate(all="ignore"):

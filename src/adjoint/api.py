@@ -43,12 +43,19 @@ class Recording:
     """One run of a function on a tape: its result, and what is needed to go back."""
 
     def __init__(
-        self, f: Function, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, has_aux: bool, transform: str
+        self,
+        f: Function,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        argnums: Any,
+        has_aux: bool,
+        transform: str,
+        lasting: bool = False,
     ) -> None:
         self.f, self.transform = f, transform
         self.indices, self.single = positions(argnums, len(args), transform)
         self.inputs, self.structures = open_arguments(args, self.indices, transform)
-        with Tape(transform) as tape:
+        with Tape(transform, lasting=lasting) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
             inside = replace(args, self.indices, self.structures, leaves)
@@ -233,7 +240,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     check_callable(f, "vjp")
     if not primals:
         raise ArgumentError("vjp needs at least one argument to differentiate: vjp(f, x)")
-    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp")
+    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp", lasting=True)
     out = recording.structure.unflatten([_private(y) for y in recording.outputs])
     return (out, Pullback(recording), map_leaves(_private, recording.aux)) if has_aux else (out, Pullback(recording))
 
@@ -326,7 +333,7 @@ def linearize(f: Function, *primals: Any) -> Any:
     The pullback is linear; pulling back through it gives the pushforward: forward mode from two reverse passes.
     """
     check_callable(f, "linearize")
-    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize")
+    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize", lasting=True)
 
     def pull(*cotangents: Any) -> Any:
         pulled = recording.pull(cotangents)

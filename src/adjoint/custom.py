@@ -90,7 +90,7 @@ class Call:
         op = Opaque(self.name, self.f, None, None, many=True)
         plan = Plan(wanted, (), pull_wanted, pull_wanted)
         node = Outputs(op, [leaves[i].aux for i in wanted], plan, (), {}, (), None)  # type: ignore[arg-type]
-        tape.simple = False
+        tape.complicate()
         return list(tape.outputs(results, node))
 
     def vjp(self, values: Sequence[Value], types: Sequence[Any]) -> tuple[list[Value], Function]:
@@ -195,8 +195,8 @@ class Call:
                 full[i] = x
             return full
 
-        with Stage(self.name) as inner:
-            results = self.f(filled([inner.input(f"x{i}", Type.of(leaves[i])) for i in places]))
+        with stage.inner(self.name) as inner:
+            results = self.f(filled([inner.input_like(f"x{i}", leaves[i]) for i in places]))
             body = inner.graph(self.name, results)
         on_body = Call(self.name, lambda full: body.run_flat([full[i] for i in places]), self.push, self.forward, self.pull)
 

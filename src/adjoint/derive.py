@@ -21,10 +21,10 @@ import numpy as np
 
 from .core.bind import Trace, Traced, bind
 from .core.errors import AdjointError, UnsupportedError
-from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque
+from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from .core.types import Type, Value, ndim_of, shape_of
-from .ops.broadcast import align_all, fit, settle, zeros_of
-from .ops.elementwise import absorb, chain
+from .ops.broadcast import align_all, fit, settle, where, zeros_of
+from .ops.elementwise import absolute, absorb, chain, is_finite, isfinite, logical_not, not_equal
 
 DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value, its type only
 
@@ -194,7 +194,7 @@ def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], para
                 total = term if total is None else total + term
         return None if total is None else settle(total, y)
     if isinstance(op, Multilinear):
-        terms = [bind(op, *xs[:i], t, *xs[i + 1 :], **params) for i, t in enumerate(ts) if t is not None]
+        terms = [_term(op, i, t, xs, params) for i, t in enumerate(ts) if t is not None]
         return settle(_total(terms), y)
     if isinstance(op, Linear):
         rules = _transposes(op, len(xs))
@@ -206,7 +206,14 @@ def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], para
         if op.jvp is None:
             raise UnsupportedError(f"no forward rule for {op.name!r}; declare jvp=, or use reverse mode")
         return op.jvp(ts, y, *xs, **params)
+    if isinstance(op, Structured):
+        return op.jvp(xs, ts, params)[1]
     return None
+
+
+def _term(op: Multilinear, i: int, t: Value, xs: Sequence[Value], params: dict[str, Any]) -> Value:
+    others = [*xs[:i], *xs[i + 1 :]]
+    return zero_wins(lambda t, *others: bind(op, *others[:i], t, *others[i:], **params), t, others)
 
 
 def _no_partial(op: Elementwise, i: int) -> UnsupportedError:
@@ -277,6 +284,8 @@ def _plan(op: Op, count: int, wanted: list[int]) -> Plan:
         return _linear_plan(op, count, wanted)
     if isinstance(op, Opaque):
         return _opaque_plan(op, count, wanted)
+    if isinstance(op, Structured):
+        return _structured_plan(op, count, wanted)
     raise UnsupportedError(f"{op.name!r} has no derivative")
 
 
@@ -358,7 +367,7 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
         else:
             keep.append(DROP if wanted == [j] else TYPE)  # a lone argument's type comes with the call
 
-    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+    def quick(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         result = []
         for (i, rule), t in zip(chosen, types, strict=True):
             operands = list(saved[1:])
@@ -366,7 +375,45 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
             result.append(fit(rule(g, *operands, **params), t))  # type: ignore[misc]
         return result
 
-    return Plan(tuple(wanted), tuple(keep), pull, pull, op.into)
+    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        result = []
+        for (i, rule), t in zip(chosen, types, strict=True):
+            before, after = saved[1 : i + 1], saved[i + 2 :]
+            apply = _filled(rule, t, i, params)  # type: ignore[arg-type]
+            result.append(fit(zero_wins(apply, g, [*before, *after]), t))
+        return result
+
+    return Plan(tuple(wanted), tuple(keep), pull if by_itself else quick, quick, op.into)
+
+
+def _filled(rule: Callable[..., Any], t: Any, i: int, params: dict[str, Any]) -> Callable[..., Any]:
+    return lambda g, *others: rule(g, *others[:i], t, *others[i:], **params)
+
+
+def zero_wins(apply: Callable[..., Any], g: Value, others: Sequence[Value]) -> Value:
+    """apply(g, *others), linear in each, in which an exact zero in g contributes exactly zero, whatever it meets.
+
+    Where an entry of the others is infinite or nan, its terms count only if their part of g is not zero. Which results have
+    such a term is found by the same sum of products over marks; their weights keep marks of different sign from cancelling.
+    """
+    y = apply(g, *others)
+    if is_finite(y) or all(is_finite(_numbers(o)) for o in others):
+        return y
+    draw = np.random.default_rng(0)
+    finite = [where(isfinite(o), o, 0.0) for o in others]
+    weights = [draw.uniform(1.0, 2.0, shape_of(o)) for o in others]
+    seen = draw.uniform(1.0, 2.0, shape_of(g)) * not_equal(g, 0)
+    marks = 0.0
+    for i, (o, w) in enumerate(zip(others, weights, strict=True)):
+        marks = marks + absolute(apply(seen, *weights[:i], w * logical_not(isfinite(o)), *weights[i + 1 :]))
+    return where(not_equal(marks, 0), y, apply(g, *finite))
+
+
+def _numbers(x: Value) -> Value:
+    """The numbers behind a value; None where there are none, as in a program that is written down."""
+    while isinstance(x, Traced):
+        x = x.value if x.by.has_numbers else None
+    return x
 
 
 def _together_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
@@ -391,6 +438,17 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
     return Plan(tuple(wanted), keep, pull, pull)
 
 
+def _structured_plan(op: Structured, count: int, wanted: list[int]) -> Plan:
+    """For whoever has only the results: the op runs again with its residuals. A tape asks for both at once instead."""
+    flags = tuple(i in wanted for i in range(count))
+
+    def pull(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        _, residuals, back = op.vjp(saved[1:], flags, params)
+        return back(gs, residuals)
+
+    return Plan(tuple(wanted), (DROP, *(VALUE,) * count), pull, pull)
+
+
 # -- batched form and type rule ---------------------------------------------------------------------------------
 
 
@@ -407,10 +465,27 @@ def batched(op: Op, flags: tuple[bool, ...], args: Sequence[Value], params: dict
 
 
 def type_rule(op: Op, types: Sequence[Type], params: dict[str, Any], numbers: Sequence[Any] | None = None) -> Any:
-    """The type of the result, found by running the batched form on a batch of no examples: it costs nothing.
+    """The type of the result: a `Type`, or a tuple of them for an op with several results.
 
     `numbers` holds the Python numbers among the arguments, None elsewhere: they are weak in promotion.
     """
+    try:
+        key = tuple(types), tuple(map(_weight, numbers or ())), tuple(map(_frozen, params.items()))
+    except _NoKeyError:
+        return _infer(op, types, params, numbers)
+    known = op.derived.get("types")
+    if known is None or len(known) > _REMEMBERED:
+        known = op.derived["types"] = {}
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _infer(op, types, params, numbers)
+    return found
+
+
+def _infer(op: Op, types: Sequence[Type], params: dict[str, Any], numbers: Sequence[Any] | None) -> Any:
+    """Found by running the batched form on a batch of no examples: there is nothing to compute."""
+    if isinstance(op, Structured):
+        return op.types(types, params)
     numbers = numbers or [None] * len(types)
     flags = tuple(number is None for number in numbers)
     args = [np.empty((0, *t.shape), t.dtype) if n is None else n for t, n in zip(types, numbers, strict=True)]
@@ -420,6 +495,33 @@ def type_rule(op: Op, types: Sequence[Type], params: dict[str, Any], numbers: Se
     if op.many:
         return tuple(Type(shape_of(part)[1:], part.dtype) for part in result)
     return Type(shape_of(result)[1:], result.dtype)
+
+
+_REMEMBERED = 1 << 12  # types of results, for each op
+_PLAIN = frozenset({bool, int, float, complex, str, type(None), type(...)})
+
+
+class _NoKeyError(Exception):
+    """A parameter that is not a plain value."""
+
+
+def _weight(number: Any) -> Any:
+    """What promotion looks at: of a Python integer also its size."""
+    return (int, number) if type(number) is int else type(number)
+
+
+def _frozen(value: Any) -> Any:
+    """A parameter as part of a key. Functions, graphs and arrays are not kept alive for it."""
+    kind = type(value)
+    if kind is tuple:
+        return tuple(map(_frozen, value))
+    if kind in _PLAIN:
+        return kind, value
+    if isinstance(value, np.dtype):
+        return value
+    if kind is slice:
+        return slice, _frozen(value.start), _frozen(value.stop), _frozen(value.step)
+    raise _NoKeyError
 
 
 __all__ = ["DROP", "TYPE", "VALUE", "Partial", "Plan", "batched", "plan", "push", "split", "type_rule"]

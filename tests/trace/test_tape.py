@@ -9,7 +9,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.trace.tape import Node, Tape
+from adjoint.trace.tape import ROOM, Node, Tape
 
 
 def saved(f, *xs):
@@ -272,3 +272,48 @@ def test_shared_cotangents_are_not_added_to_in_place(n):
     # v = (4x + w)/2, so v² = (4x + w)²/4
     np.testing.assert_allclose(gx, 2 * (4 * x + w) + 2 * w + 1)
     np.testing.assert_allclose(gw, (4 * x + w) / 2 + 2 * x + 1)
+
+
+def test_the_arrays_a_pullback_keeps_are_its_own():
+    c = np.linspace(1.0, 2.0, 5000)
+    whole, rows = c.reshape(50, 100), np.ones((2, 5000))
+    expected = c.copy()
+    _, pull = ad.vjp(lambda x: np.sum(x * c + x * whole.T.T.ravel() + x * rows[0]), np.ones(5000))
+    c[:], rows[:] = 7.0, 7.0
+    np.testing.assert_allclose(pull(1.0)[0], 2 * expected + 1, rtol=1e-14)
+    assert c.flags.writeable
+    assert whole.flags.writeable
+
+
+def test_writing_to_a_part_of_a_captured_array_after_it_was_read():
+    rows = np.ones((2, 1000))
+
+    def f(x):
+        y = x * rows[0]
+        rows[0] = 5.0
+        return np.sum(y)
+
+    np.testing.assert_array_equal(ad.grad(f)(np.ones(1000)), np.ones(1000))
+
+
+def test_writing_to_the_owner_of_a_captured_view_is_refused_while_it_is_needed():
+    w = np.ones((300, 300))
+
+    def f(x):
+        y = w.T @ x
+        w[0] = 2.0
+        return np.sum(y)
+
+    with pytest.raises(ValueError, match="writes to a NumPy array"):
+        ad.grad(f)(np.ones(300))
+    w[0] = 2.0  # free again
+
+
+def test_a_recording_is_simple_while_it_is_little():
+    with Tape("test") as tape:
+        x = tape.leaf(np.ones(10_000))
+        y = np.sin(x)
+        assert tape.simple
+        for _ in range(ROOM // 10_000):
+            y = np.sin(y)
+        assert not tape.simple

@@ -26,7 +26,7 @@ import numpy as np
 from ..core.bind import Traced, bind
 from ..core.op import Elementwise
 from ..derive import define, plan, split
-from .tape import LARGE, Node, Tape
+from .tape import Node, Tape
 
 PLAIN = frozenset({np.ndarray, np.float64, np.float32, float})
 CONSTANT = PLAIN | {int}
@@ -35,7 +35,7 @@ CONSTANT = PLAIN | {int}
 def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle."""
     scope = {
-        "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT, "LARGE": LARGE,
+        "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
         "NONE": {}, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "otherwise": otherwise or functools.partial(bind, op),
     }  # fmt: skip
     return _unary(op, scope) if op.arity == 1 else _binary(op, scope)
@@ -65,8 +65,10 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any]) -> list[str]:
     return [
         f"y = impl({', '.join(values[1:])})",
         *(f"if {v}.__class__ is ndarray: {v} = tape.secure({v})" for v in constants),
-        f"if y.__class__ is float: return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, (), DOUBLE))",
-        "if y.size > LARGE: tape.simple = False",
+        "if y.__class__ is float:",
+        "    tape.room -= 1",
+        f"    return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, (), DOUBLE))",
+        "tape.room -= y.size",
         f"return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, y.shape, y.dtype))",
     ]
 

@@ -2,8 +2,8 @@
 
 Running the function records, for each op, a `Node` with its parents and what the op's VJP needs. The backward
 pass visits nodes from the latest to the earliest and hands each cotangent on to the parents. There is no list of
-all nodes: what becomes unreachable is freed at once. In a backward pass over large arrays each node goes when it has been
-used; small ones stay until the pass has ended, since it may have to be repeated (see `backward`).
+all nodes: what becomes unreachable is freed at once, and in a backward pass each node goes when it has been used. Only the
+nodes of a program small enough to be of no weight (`ROOM`) stay until the pass has ended, since it may have to be repeated.
 
     y = sin(x) * x      x ──► sin ──► mul ──► y        ȳ = 1;  x̄ += ȳ·sin(x);  s̄ = ȳ·x;  x̄ += s̄·cos(x)
 """
@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from ..core.bind import FRESH, Trace, Traced, bind, snapshot
 from ..core.errors import FreedError
-from ..core.op import Constant, Op
+from ..core.op import Constant, Op, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import is_finite
@@ -29,7 +29,7 @@ from ..ops.elementwise import is_finite
 _serials = itertools.count()
 _FREED: Any = ("freed",)
 SMALL = 1 << 8  # elements; up to here a copy costs no more than a call
-LARGE = 1 << 12  # elements; from here on memory counts for more than Python's time
+ROOM = 1 << 20  # elements, in all; a recording up to here weighs so little that it may stay until the pass has ended
 
 
 class Node:
@@ -83,17 +83,27 @@ class Pick(Node):
 class Tape(Trace):
     """One recording. `value` is the primal and `aux` the node.
 
-    A tape is simple while all that it holds is plain and not large. Then the backward pass may take the quick way.
+    A tape is simple while all that it holds is plain, and little. Then the backward pass may take the quick way.
     Arrays of the user's that it has saved are read-only while the function runs: a write to one would be a wrong
-    derivative later.
+    derivative later. Of a `lasting` tape, which is pulled when the user likes, they are copies.
     """
 
-    __slots__ = ("frozen", "simple")
+    __slots__ = ("copies", "frozen", "lasting", "room")
+    joint = True  # a loop's results are computed together with what its backward pass needs
 
-    def __init__(self, name: str, level: float | None = None) -> None:
+    def __init__(self, name: str, level: float | None = None, lasting: bool = False) -> None:
         super().__init__(name, level)
-        self.simple = True
-        self.frozen: list[ndarray] = []  # type: ignore[type-arg]
+        self.room = ROOM  # what may still be recorded before the tape counts as large; none if it is not plain
+        self.lasting = lasting
+        self.frozen: dict[int, ndarray[Any, Any]] = {}
+        self.copies: dict[Any, ndarray[Any, Any]] = {}
+
+    @property
+    def simple(self) -> bool:
+        return self.room > 0
+
+    def complicate(self) -> None:
+        self.room = 0
 
     def leaf(self, value: Value) -> Traced:
         return Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value)))
@@ -121,11 +131,13 @@ class Tape(Trace):
             bit += bit
         if isinstance(op, Constant):
             return op.impl(*values, **params) if plain else bind(op, *values, **params)
+        if isinstance(op, Structured) and self.joint:
+            return self.structured(op, values, parents, mask, params)
         if plain:
             y = op.impl(*values, **params)
         else:
             y = bind(op, *values, **params)
-            self.simple = False
+            self.complicate()
         key = (len(values), mask)
         step = op.derived.get(key) or plan(op, *key)
         if mask + 1 != bit:  # some argument is a constant
@@ -134,26 +146,46 @@ class Tape(Trace):
                     values[i] = self.secure(values[i])
         saved = save(step.keep, y, values)
         if op.many:
-            self.simple = False
+            self.complicate()
             return self.outputs(y, Outputs(op, parents, step, saved, params, (), None))  # type: ignore[arg-type]
         node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y), plain)
-        if self.simple and math.prod(node.shape) > LARGE:
-            self.simple = False
+        self.room -= math.prod(node.shape)
         return Traced(self, y, node)
 
+    def structured(
+        self, op: Structured, values: list[Any], parents: list[Node], mask: int, params: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """A loop or a branch: the same op runs with its residuals among the results."""
+        flags = tuple([bool(mask >> i & 1) for i in range(len(values))])
+        values = [self.secure(v) if type(v) is ndarray and not flag else v for v, flag in zip(values, flags, strict=True)]
+        ys, residuals, back = op.vjp(values, flags, params)
+        step = Plan(tuple(i for i, flag in enumerate(flags) if flag), (), _pull_structured, _pull_structured)
+        self.complicate()
+        return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None))  # type: ignore[arg-type]
+
     def secure(self, x: Any) -> Any:
-        """An array of the user's that is saved: a copy if it is small, else itself, protected from writes."""
-        if x.size <= SMALL:
-            return x.copy()
-        if x.flags.writeable:
-            x.flags.writeable = False
-            self.frozen.append(x)
-        return x
+        """An array of the user's, to be saved: protected from writes if it is large, whole and soon used, else a copy."""
+        owner = x if x.base is None else x.base
+        if x.size <= SMALL or not isinstance(owner, ndarray) or owner.size != x.size:
+            return x.copy(order="K")  # cheap, or part of an array that had to be protected as a whole
+        for a in (x, owner):
+            if a.flags.writeable:
+                a.flags.writeable = False
+                self.frozen[id(a)] = a
+        if not self.lasting:
+            return x
+        if id(owner) not in self.frozen:  # read-only already, but not by us: nobody knows for how long
+            return x.copy(order="K")
+        key = (id(owner), x.shape, x.strides, x.dtype)
+        if key not in self.copies:
+            self.copies[key] = x.copy(order="K")
+        return self.copies[key]
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)
-        while self.frozen:
-            self.frozen.pop().flags.writeable = True
+        for a in sorted(self.frozen.values(), key=lambda a: a.base is not None):  # a view follows its owner
+            a.flags.writeable = True
+        self.frozen.clear()
 
     def outputs(self, ys: Sequence[Value], node: Outputs) -> tuple[Any, ...]:
         """Wrap the several results of one node."""
@@ -170,6 +202,11 @@ class Tape(Trace):
 
     def node(self, x: Value) -> Node | None:
         return x.aux if isinstance(x, Traced) and x.by is self else None
+
+
+def _pull_structured(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+    back, residuals = saved
+    return back(gs, residuals)
 
 
 def save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
