@@ -1,0 +1,210 @@
+"""Scalar operations as lines of LLVM's language, for each dtype."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Dtype = np.dtype[Any]
+
+#: In a register, and in memory: a truth is a bit here and a byte there.
+REGISTER = {"float64": "double", "float32": "float", "int64": "i64", "int32": "i32", "bool": "i1"}
+MEMORY = {**REGISTER, "bool": "i8"}
+_SUFFIX = {"double": "f64", "float": "f32", "i64": "i64", "i32": "i32"}
+_COMPARE = {
+    "equal": ("oeq", "eq", "eq"),
+    "not_equal": ("une", "ne", "ne"),
+    "less": ("olt", "slt", "ult"),
+    "less_equal": ("ole", "sle", "ule"),
+    "greater": ("ogt", "sgt", "ugt"),
+    "greater_equal": ("oge", "sge", "uge"),
+}
+_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
+
+
+def literal(value: Any, dtype: Dtype) -> str:
+    """A number as LLVM writes it; floats by their bits."""
+    if dtype.kind == "f":
+        return "0x" + struct.pack(">d", float(value)).hex().upper()
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    return str(int(value))
+
+
+class Code:
+    """Lines of one function, with fresh names, the intrinsics it declares and the functions of `vecmath` it calls."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.count = 0
+        self.declared: set[str] = set()
+        self.functions: set[tuple[str, str, int]] = set()  # name, type, number of arguments
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%t{self.count}"
+
+    def let(self, text: str) -> str:
+        """A line that gives a value; its name."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+
+    def intrinsic(self, name: str, kind: str, *args: str, flags: str = "") -> str:
+        """A call of an intrinsic whose arguments and result are of one type."""
+        full = f"llvm.{name}.{_SUFFIX[kind]}"
+        self.declared.add(f"declare {kind} @{full}({', '.join([kind] * len(args))})")
+        return self.let(f"call {flags}{kind} @{full}({', '.join(f'{kind} {a}' for a in args)})")
+
+    def load(self, pointer: str, dtype: Dtype) -> str:
+        kind = MEMORY[dtype.name]
+        value = self.let(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
+        return self.let(f"icmp ne i8 {value}, 0") if dtype.kind == "b" else value
+
+    def store(self, value: str, pointer: str, dtype: Dtype) -> None:
+        kind = MEMORY[dtype.name]
+        if dtype.kind == "b":
+            value = self.let(f"zext i1 {value} to i8")
+        self.do(f"store {kind} {value}, ptr {pointer}, align {dtype.itemsize}")
+
+    def operation(self, name: str, args: list[str], source: Dtype, result: Dtype) -> str:
+        """One operation on values of the dtype `source`."""
+        rule = _RULES.get(name)
+        if rule is not None:
+            return rule(self, source, result, *args)
+        kind = REGISTER[source.name]
+        self.functions.add((name, kind, len(args)))
+        arguments = ", ".join(f"{kind} {a}" for a in args)
+        return self.let(f"call {kind} @adjoint.{name}.{_SUFFIX[kind]}({arguments})")
+
+    def compare(self, name: str, dtype: Dtype, a: str, b: str) -> str:
+        real, signed, unsigned = _COMPARE[name]
+        kind = REGISTER[dtype.name]
+        if dtype.kind == "f":
+            return self.let(f"fcmp {real} {kind} {a}, {b}")
+        return self.let(f"icmp {unsigned if dtype.kind == 'b' else signed} {kind} {a}, {b}")
+
+    def pick(self, condition: str, dtype: Dtype, a: str, b: str) -> str:
+        kind = REGISTER[dtype.name]
+        return self.let(f"select i1 {condition}, {kind} {a}, {kind} {b}")
+
+
+Rule = Callable[..., str]
+
+
+def _arithmetic(real: str, whole: str) -> Rule:
+    def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
+        return c.let(f"{real if source.kind == 'f' else whole} {REGISTER[source.name]} {a}, {b}")
+
+    return rule
+
+
+def _negate(c: Code, source: Dtype, result: Dtype, x: str) -> str:
+    kind = REGISTER[source.name]
+    return c.let(f"fneg {kind} {x}" if source.kind == "f" else f"sub {kind} 0, {x}")
+
+
+def _absolute(c: Code, source: Dtype, result: Dtype, x: str) -> str:
+    if source.kind == "f":
+        return c.intrinsic("fabs", REGISTER[source.name], x)
+    return c.pick(c.compare("less", source, x, "0"), source, _negate(c, source, result, x), x)
+
+
+def _extremum(comparison: str) -> Rule:
+    def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
+        first = c.compare(comparison, source, a, b)
+        if source.kind == "f":  # a nan wins
+            first = c.let(f"or i1 {first}, {_is_nan(c, source, result, a)}")
+        return c.pick(first, source, a, b)
+
+    return rule
+
+
+def _is_nan(c: Code, source: Dtype, result: Dtype, x: str) -> str:
+    return c.let(f"fcmp uno {REGISTER[source.name]} {x}, {x}")
+
+
+def _sign_bit(c: Code, source: Dtype, result: Dtype, x: str) -> str:
+    kind = REGISTER[source.name]
+    bits = c.let(f"bitcast {kind} {x} to i{source.itemsize * 8}")
+    return c.let(f"icmp slt i{source.itemsize * 8} {bits}, 0")
+
+
+def _cast(c: Code, source: Dtype, result: Dtype, x: str) -> str:
+    before, after = REGISTER[source.name], REGISTER[result.name]
+    if before == after:
+        return x
+    if source.kind == "b":
+        return c.let(f"{'uitofp' if result.kind == 'f' else 'zext'} i1 {x} to {after}")
+    if source.kind == "i":
+        how = "sitofp" if result.kind == "f" else "sext" if result.itemsize > source.itemsize else "trunc"
+        return c.let(f"{how} {before} {x} to {after}")
+    if result.kind == "f":
+        return c.let(f"{'fpext' if result.itemsize > source.itemsize else 'fptrunc'} {before} {x} to {after}")
+    # Out of range, and for nan, processors give the least integer; LLVM leaves it open.
+    bits = result.itemsize * 8
+    least = -(2 ** (bits - 1))
+    inside = c.let(f"fcmp oge {before} {x}, {literal(least, source)}")
+    below = c.let(f"fcmp olt {before} {x}, {literal(-least, source)}")
+    good = c.let(f"and i1 {inside}, {below}")
+    whole = c.let(f"fptosi {before} {c.pick(good, source, x, literal(0, source))} to {after}")
+    return c.pick(good, result, whole, str(least))
+
+
+def _select(c: Code, source: Dtype, result: Dtype, condition: str, a: str, b: str) -> str:
+    return c.pick(condition, result, a, b)
+
+
+_RULES: dict[str, Rule] = {
+    "add": _arithmetic("fadd", "add"),
+    "sub": _arithmetic("fsub", "sub"),
+    "mul": _arithmetic("fmul", "mul"),
+    "div": _arithmetic("fdiv", "sdiv"),
+    "and": _arithmetic("", "and"),
+    "or": _arithmetic("", "or"),
+    "xor": _arithmetic("", "xor"),
+    "not": lambda c, source, result, x: c.let(f"xor i1 {x}, true"),
+    "neg": _negate,
+    "abs": _absolute,
+    "maximum": _extremum("greater_equal"),
+    "minimum": _extremum("less_equal"),
+    "isnan": _is_nan,
+    "signbit": _sign_bit,
+    "cast": _cast,
+    "select": _select,
+    **{name: (lambda c, source, result, a, b, name=name: c.compare(name, source, a, b)) for name in _COMPARE},
+    **{
+        name: (lambda c, source, result, x, full=full: c.intrinsic(full, REGISTER[source.name], x))
+        for name, full in _INTRINSICS.items()
+    },
+}
+
+# -- reductions: where they start, and how two parts are combined ------------------------------------------------
+
+_START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
+
+
+def start_of(how: str, dtype: Dtype) -> str:
+    return literal(_START[how], dtype)
+
+
+def combine(c: Code, how: str, dtype: Dtype, a: str, b: str) -> str:
+    """Two parts of a reduction. Sums and products may be taken in any order, so that they use vectors."""
+    kind = REGISTER[dtype.name]
+    if how in ("max", "min"):
+        return c.intrinsic({"max": "maximum", "min": "minimum"}[how], kind, a, b)
+    if how in ("any", "all"):
+        return c.let(f"{'or' if how == 'any' else 'and'} i1 {a}, {b}")
+    if dtype.kind == "f":
+        return c.let(f"{'fadd' if how == 'sum' else 'fmul'} reassoc {kind} {a}, {b}")
+    return c.let(f"{'add' if how == 'sum' else 'mul'} {kind} {a}, {b}")

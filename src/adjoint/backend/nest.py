@@ -1,0 +1,215 @@
+"""A kernel as loops in LLVM's language.
+
+Code over whole arrays is a single loop that LLVM turns into vector instructions. A reduction whose innermost axes are summed keeps
+its partial result in a register; others add to memory.
+
+    for i in rows:                  kernel over (rows, columns), sum over the columns
+      total = 0
+      for j in columns:
+        total += f(x[i, j])
+      out[i] = total
+
+The body of a kernel is a function of its buffers, which do not overlap, and of the part of the outermost loop that it shall run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..lower.kernel import Buffer, Kernel, Reduce, View
+from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
+
+BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
+
+
+class Nest:
+    """Writes the body of one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.code = Code()
+        self.loops = kernel.loops
+        self.views = kernel.views
+        self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
+        self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}
+        self.depths = [self.suffix(r) for r in kernel.reductions]
+        self.indices: list[str] = []
+        self.totals: dict[int, str] = {}  # of the reductions that are in a register now
+        self.labels = 0
+
+    def define(self, name: str, attributes: str) -> str:
+        """The function `name(buffers…, start, length)`."""
+        for r, d in zip(self.kernel.reductions, self.depths, strict=True):
+            if self.adds_to_memory(r, d):
+                self.fill(r)
+        if all(self.kernel.domain):
+            self.level(0)
+        arguments = ", ".join([*(f"ptr noalias %b{i}" for i in range(len(self.buffers))), "i64 %start", "i64 %length"])
+        return "\n".join([f"define internal void {name}({arguments}) {attributes} {{", *self.code.lines, "  ret void", "}"])
+
+    def suffix(self, r: Reduce) -> int:
+        """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""
+        strides = self.strides[id(r.view)]
+        d = len(strides)
+        while d and not strides[d - 1]:
+            d -= 1
+        return d
+
+    def adds_to_memory(self, r: Reduce, d: int) -> bool:
+        """Whether the result is gathered in memory: it is met more than once, or not at all."""
+        return any(not s for s in self.strides[id(r.view)][:d]) or not all(self.kernel.domain)
+
+    # -- loops --
+
+    def label(self, what: str) -> str:
+        self.labels += 1
+        return f"{what}{self.labels}"
+
+    def level(self, level: int) -> None:
+        """The loop of a level and all inside, with the reductions that begin here."""
+        beginning = [i for i, d in enumerate(self.depths) if d == level]
+        for i in beginning:
+            r = self.kernel.reductions[i]
+            self.totals[i] = start_of(r.how, r.view.dtype)
+        if level == len(self.loops):
+            self.body()
+        else:
+            start, length = ("%start", "%length") if level == 0 else ("0", str(self.loops[level].length))
+            if level == len(self.loops) - 1 and self.totals and self.loops[level].length > 2 * BLOCK:
+                self.blocks(start, length, level)
+            else:
+                self.loop(start, length, level)
+        for i in beginning:
+            r = self.kernel.reductions[i]
+            pointer = self.address(r.view)
+            value = self.totals.pop(i)
+            if self.adds_to_memory(r, level):
+                value = combine(self.code, r.how, r.view.dtype, self.code.load(pointer, r.view.dtype), value)
+            self.code.store(value, pointer, r.view.dtype)
+
+    def loop(self, start: str, length: str, level: int) -> None:
+        """for index in start … start + length: the next level."""
+
+        def body(i: str) -> None:
+            self.indices.append(i if start == "0" else self.code.let(f"add nuw nsw i64 {start}, {i}"))
+            self.level(level + 1)
+            self.indices.pop()
+
+        self.turn(length, body)
+
+    def turn(self, length: str, body: Callable[[str], None]) -> None:
+        """A counted loop, of one turn at least, that carries the totals."""
+        code = self.code
+        before, head, last, end = (self.label(what) for what in ("before", "loop", "last", "end"))
+        code.do(f"br label %{before}")
+        code.label(before)
+        code.do(f"br label %{head}")
+        code.label(head)
+        index, following = code.fresh(), code.fresh()
+        at = len(code.lines)
+        initial = dict(self.totals)
+        carried = {i: code.fresh() for i in initial}
+        self.totals.update(carried)
+        body(index)
+        code.do(f"br label %{last}")
+        code.label(last)
+        code.do(f"{following} = add nuw nsw i64 {index}, 1")
+        test = code.let(f"icmp slt i64 {following}, {length}")
+        code.do(f"br i1 {test}, label %{head}, label %{end}")
+        code.label(end)
+        lines = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"]
+        for i, name in carried.items():
+            kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
+            lines.append(f"  {name} = phi {kind} [ {initial[i]}, %{before} ], [ {self.totals[i]}, %{last} ]")
+        code.lines[at:at] = lines
+
+    def blocks(self, start: str, length: str, level: int) -> None:
+        """A long innermost loop in blocks: each has totals of its own, which are added to those of all."""
+        code = self.code
+        more = code.let(f"add nuw nsw i64 {length}, {BLOCK - 1}")
+        count = code.let(f"udiv i64 {more}, {BLOCK}")
+
+        def block(j: str) -> None:
+            done = code.let(f"mul nuw nsw i64 {j}, {BLOCK}")
+            left = code.let(f"sub nsw i64 {length}, {done}")
+            short = code.let(f"icmp slt i64 {left}, {BLOCK}")
+            part = code.let(f"select i1 {short}, i64 {left}, i64 {BLOCK}")
+            outer = dict(self.totals)
+            for i in outer:
+                r = self.kernel.reductions[i]
+                self.totals[i] = start_of(r.how, r.view.dtype)
+            self.loop(done if start == "0" else code.let(f"add nuw nsw i64 {start}, {done}"), part, level)
+            for i, total in outer.items():
+                r = self.kernel.reductions[i]
+                self.totals[i] = combine(code, r.how, r.view.dtype, total, self.totals[i])
+
+        self.turn(count, block)
+
+    def fill(self, r: Reduce) -> None:
+        """Set what a reduction adds to, to its beginning."""
+        moving = [(k, loop.length, s) for k, (loop, s) in enumerate(zip(self.loops, self.strides[id(r.view)], strict=True)) if s]
+        if all(n for _, n, _ in moving):
+            self.fill_loops(r, moving, [])
+
+    def fill_loops(self, r: Reduce, moving: Sequence[tuple[int, int, int]], at: list[tuple[str, int]]) -> None:
+        if not moving:
+            self.code.store(start_of(r.how, r.view.dtype), self.pointer(r.view.buffer, r.view.offset, at), r.view.dtype)
+            return
+        (k, n, stride), rest = moving[0], moving[1:]
+
+        def body(i: str) -> None:
+            index = self.code.let(f"add nuw nsw i64 %start, {i}") if k == 0 else i
+            self.fill_loops(r, rest, [*at, (index, stride)])
+
+        self.turn("%length" if k == 0 else str(n), body)
+
+    # -- the body --
+
+    def body(self) -> None:
+        values: list[str] = []
+        code = self.code
+        for line in self.kernel.code:
+            if line.kind == "load":
+                values.append(code.load(self.address(line.data), line.dtype))
+            elif line.kind == "const":
+                values.append(literal(line.data, line.dtype))
+            elif line.kind == "window":
+                values.append(self.window(*line.data))
+            else:
+                source = self.kernel.code[line.args[0]].dtype
+                values.append(code.operation(line.data, [values[a] for a in line.args], source, line.dtype))
+        for store in self.kernel.stores:
+            code.store(values[store.scalar], self.address(store.view), store.view.dtype)
+        for i, r in enumerate(self.kernel.reductions):
+            self.totals[i] = combine(code, r.how, r.view.dtype, self.totals[i], values[r.scalar])
+
+    def window(self, view: View, window: Any) -> str:
+        """The element where the point lies inside; elsewhere a harmless one is read, and zero taken."""
+        if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
+            return literal(0, view.dtype)  # an axis of length one has no loop: nothing is inside
+        code, inside, at = self.code, "", []
+        for loop, stride, index in zip(self.loops, self.strides[id(view)], self.indices, strict=True):
+            lo, hi = window[loop.axes[0]] if len(loop.axes) == 1 else (0, loop.length)
+            if (lo, hi) != (0, loop.length):
+                low = code.let(f"icmp sge i64 {index}, {lo}")
+                high = code.let(f"icmp slt i64 {index}, {hi}")
+                here = code.let(f"and i1 {low}, {high}")
+                inside = code.let(f"and i1 {inside}, {here}") if inside else here
+                index = code.let(f"select i1 {here}, i64 {index}, i64 {lo}")
+            at.append((index, stride))
+        value = code.load(self.pointer(view.buffer, view.offset, at), view.dtype)
+        return code.pick(inside, view.dtype, value, literal(0, view.dtype)) if inside else value
+
+    def address(self, view: View) -> str:
+        return self.pointer(view.buffer, view.offset, list(zip(self.indices, self.strides[id(view)], strict=False)))
+
+    def pointer(self, buffer: Buffer, offset: int, at: Sequence[tuple[str, int]]) -> str:
+        """The address of an element."""
+        code, total = self.code, str(offset)
+        for index, stride in at:
+            if stride:
+                step = index if stride == 1 else code.let(f"mul nsw i64 {index}, {stride}")
+                total = step if total == "0" else code.let(f"add nsw i64 {total}, {step}")
+        base = f"%b{self.buffers.index(buffer)}"
+        return base if total == "0" else code.let(f"getelementptr inbounds {MEMORY[buffer.dtype.name]}, ptr {base}, i64 {total}")

@@ -1,0 +1,255 @@
+"""Threads for the pieces of a kernel: `adjoint_parallel(function, table, pieces)` calls function(table, i) for every i below pieces.
+
+The calling thread takes part. Workers wait for a job, look for it for a moment before they sleep, and take one piece after the
+other. One job runs at a time: a call from another thread meanwhile does its pieces by itself. After a fork the child starts anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import Any
+
+import llvmlite.binding as llvm
+
+_SPIN = 4000  # looks for a job, or for its end, before a thread goes to sleep
+MOST_THREADS = 256
+
+# The memory of a mutex and of a condition differs from system to system; 128 bytes are enough for all.
+_TEXT = f"""
+@threads = global i64 1
+@started = internal global i64 0
+@owner = internal global i32 0
+@busy = internal global i32 0
+@lock = internal global [128 x i8] zeroinitializer, align 64
+@wake = internal global [128 x i8] zeroinitializer, align 64
+@rest = internal global [128 x i8] zeroinitializer, align 64
+@generation = internal global i64 0, align 64
+@open = internal global i32 0
+@active = internal global i64 0, align 64
+@next = internal global i64 0, align 64
+@function = internal global ptr null
+@table = internal global ptr null
+@pieces = internal global i64 0
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(i64)
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @getpid()
+
+define internal void @work(ptr %function, ptr %table, i64 %pieces) {{
+  br label %look
+look:
+  %i = atomicrmw add ptr @next, i64 1 acq_rel
+  %mine = icmp slt i64 %i, %pieces
+  br i1 %mine, label %run, label %end
+run:
+  call void %function(ptr %table, i64 %i)
+  br label %look
+end:
+  ret void
+}}
+
+define internal ptr @worker(ptr %argument) {{
+  %number = ptrtoint ptr %argument to i64
+  br label %idle
+idle:
+  %seen = phi i64 [ 0, %0 ], [ %now, %finish ], [ %now, %skip ]
+  br label %spin
+spin:
+  %turn = phi i64 [ 0, %idle ], [ %turned, %spinning ]
+  %glance = load atomic i64, ptr @generation acquire, align 64
+  %new = icmp ne i64 %glance, %seen
+  br i1 %new, label %enter, label %spinning
+spinning:
+  %turned = add i64 %turn, 1
+  %patient = icmp slt i64 %turned, {_SPIN}
+  br i1 %patient, label %spin, label %enter
+enter:
+  call i32 @pthread_mutex_lock(ptr @lock)
+  br label %check
+check:
+  %now = load atomic i64, ptr @generation monotonic, align 64
+  %same = icmp eq i64 %now, %seen
+  br i1 %same, label %sleep, label %awake
+sleep:
+  call i32 @pthread_cond_wait(ptr @wake, ptr @lock)
+  br label %check
+awake:
+  %is_open = load i32, ptr @open
+  %threads = load i64, ptr @threads
+  %limit = sub i64 %threads, 1
+  %wanted = icmp slt i64 %number, %limit
+  %opened = icmp ne i32 %is_open, 0
+  %join = and i1 %wanted, %opened
+  br i1 %join, label %take, label %skip
+skip:
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %idle
+take:
+  %function = load ptr, ptr @function
+  %table = load ptr, ptr @table
+  %pieces = load i64, ptr @pieces
+  atomicrmw add ptr @active, i64 1 acq_rel
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  call void @work(ptr %function, ptr %table, i64 %pieces)
+  call i32 @pthread_mutex_lock(ptr @lock)
+  %before = atomicrmw sub ptr @active, i64 1 acq_rel
+  %last = icmp eq i64 %before, 1
+  br i1 %last, label %tell, label %finish_locked
+tell:
+  call i32 @pthread_cond_broadcast(ptr @rest)
+  br label %finish_locked
+finish_locked:
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %finish
+finish:
+  br label %idle
+}}
+
+define internal void @start() {{
+  %pid = call i32 @getpid()
+  %owner = load i32, ptr @owner
+  %same = icmp eq i32 %pid, %owner
+  br i1 %same, label %more, label %anew
+anew:
+  store i32 %pid, ptr @owner
+  store i64 0, ptr @started
+  store i64 0, ptr @active
+  store atomic i64 0, ptr @generation monotonic, align 64
+  call i32 @pthread_mutex_init(ptr @lock, ptr null)
+  call i32 @pthread_cond_init(ptr @wake, ptr null)
+  call i32 @pthread_cond_init(ptr @rest, ptr null)
+  br label %more
+more:
+  %started = load i64, ptr @started
+  %threads = load i64, ptr @threads
+  %wanted = sub i64 %threads, 1
+  %enough = icmp sge i64 %started, %wanted
+  br i1 %enough, label %end, label %create
+create:
+  %thread = alloca i64
+  %argument = inttoptr i64 %started to ptr
+  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %argument)
+  %bad = icmp ne i32 %failed, 0
+  br i1 %bad, label %end, label %created
+created:
+  %id = load i64, ptr %thread
+  call i32 @pthread_detach(i64 %id)
+  %count = add i64 %started, 1
+  store i64 %count, ptr @started
+  br label %more
+end:
+  ret void
+}}
+
+define void @parallel(ptr %function, ptr %table, i64 %pieces) {{
+  %threads = load i64, ptr @threads
+  %alone = icmp slt i64 %threads, 2
+  br i1 %alone, label %serial, label %try
+try:
+  %taken = cmpxchg ptr @busy, i32 0, i32 1 acq_rel monotonic
+  %free = extractvalue {{ i32, i1 }} %taken, 1
+  br i1 %free, label %share, label %serial
+serial:
+  br label %each
+each:
+  %i = phi i64 [ 0, %serial ], [ %j, %each ]
+  call void %function(ptr %table, i64 %i)
+  %j = add i64 %i, 1
+  %again = icmp slt i64 %j, %pieces
+  br i1 %again, label %each, label %end
+share:
+  call void @start()
+  call i32 @pthread_mutex_lock(ptr @lock)
+  store ptr %function, ptr @function
+  store ptr %table, ptr @table
+  store i64 %pieces, ptr @pieces
+  store atomic i64 0, ptr @next release, align 64
+  store i32 1, ptr @open
+  %g = load atomic i64, ptr @generation monotonic, align 64
+  %g1 = add i64 %g, 1
+  store atomic i64 %g1, ptr @generation release, align 64
+  call i32 @pthread_cond_broadcast(ptr @wake)
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  call void @work(ptr %function, ptr %table, i64 %pieces)
+  br label %spin
+spin:
+  %turn = phi i64 [ 0, %share ], [ %turned, %spinning ]
+  %busy_workers = load atomic i64, ptr @active acquire, align 64
+  %none = icmp eq i64 %busy_workers, 0
+  br i1 %none, label %close, label %spinning
+spinning:
+  %turned = add i64 %turn, 1
+  %patient = icmp slt i64 %turned, {_SPIN}
+  br i1 %patient, label %spin, label %close
+close:
+  call i32 @pthread_mutex_lock(ptr @lock)
+  store i32 0, ptr @open
+  br label %check
+check:
+  %a = load atomic i64, ptr @active acquire, align 64
+  %quiet = icmp eq i64 %a, 0
+  br i1 %quiet, label %leave, label %wait
+wait:
+  call i32 @pthread_cond_wait(ptr @rest, ptr @lock)
+  br label %check
+leave:
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  store atomic i32 0, ptr @busy release, align 4
+  br label %end
+end:
+  ret void
+}}
+"""
+
+_SERIAL = """
+@threads = global i64 1
+define void @parallel(ptr %function, ptr %table, i64 %pieces) {
+  br label %each
+each:
+  %i = phi i64 [ 0, %0 ], [ %j, %each ]
+  call void %function(ptr %table, i64 %i)
+  %j = add i64 %i, 1
+  %again = icmp slt i64 %j, %pieces
+  br i1 %again, label %each, label %end
+end:
+  ret void
+}
+"""
+
+
+class Pool:
+    """The machine code of the pool, and how many threads it may use."""
+
+    def __init__(self, machine: Any) -> None:
+        module = llvm.parse_assembly(_TEXT if os.name == "posix" else _SERIAL)
+        module.verify()
+        self.engine = llvm.create_mcjit_compiler(module, machine)
+        self.engine.finalize_object()
+        self.address = self.engine.get_function_address("parallel")
+        self._threads = ctypes.c_int64.from_address(self.engine.get_global_value_address("threads"))
+        self.threads = default_threads()
+
+    @property
+    def threads(self) -> int:
+        return self._threads.value
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._threads.value = count
+
+
+def default_threads() -> int:
+    """As many as there are cores for this process, or what OMP_NUM_THREADS says."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if asked.isdecimal() and int(asked) > 0:
+        return min(int(asked), MOST_THREADS)
+    cores = len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
+    return min(cores, MOST_THREADS)

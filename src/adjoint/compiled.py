@@ -1,0 +1,271 @@
+"""`jit`: a function compiled to machine code, for the types of its arguments and the path that they take.
+
+>>> import numpy as np
+>>> @jit
+... def f(x):
+...     return np.sum(np.sin(x)) if x[0] > 0 else np.sum(x)
+>>> f(np.array([0.0, 1.0])), f(np.array([1.0, 0.0]))
+(np.float64(1.0), np.float64(0.8414709848078965))
+
+The first call with arguments of new types runs the function once, writes it down as a graph, simplifies that and compiles it.
+What Python asked of the values on the way (the truth of an `if`) is kept as guards: a call that gives another answer is compiled
+in turn.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .arguments import check_callable, input_names, name_of, output_leaf
+from .core.bind import Traced, settled
+from .core.errors import AdjointError, ArgumentError, ShapeError, boundary
+from .core.tree import Structure, final, flatten, leaf_names
+from .core.types import Type
+from .ir.graph import Equation, Graph, Literal, Operand
+from .lower.fuse import lower
+from .lower.kernel import Foreign, Lowered
+from .ops.elementwise import equal, logical_and
+from .ops.reduce import all_
+from .rewrite import simplify
+from .trace.guard import Guard, Guarded
+
+Function = Callable[..., Any]
+MOST_PATHS = 16  # of one signature; a function that takes more runs eagerly from then on
+_WEAK = (bool, int, float, complex)
+
+
+class CompileWarning(UserWarning):
+    """A function, or some of its calls, runs without being compiled."""
+
+
+def jit(f: Function | None = None, *, static_argnums: Any = (), static_argnames: Any = ()) -> Any:
+    """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew."""
+    if f is None:
+        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames)
+    check_callable(f, "jit")
+    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return Jitted(f, numbers, names)
+
+
+def get_num_threads() -> int:
+    """How many threads a compiled program may use."""
+    from .backend import llvm  # heavy: loads LLVM
+
+    return llvm.pool().threads
+
+
+def set_num_threads(count: int) -> None:
+    """Let compiled programs use this many threads. At first it is the number of cores, or OMP_NUM_THREADS."""
+    from .backend import llvm  # heavy: loads LLVM
+
+    if not isinstance(count, int) or count < 1:
+        raise ShapeError(f"the number of threads is a whole number of at least 1, not {count!r}")
+    llvm.pool().threads = count
+
+
+class Signature(NamedTuple):
+    """What a compiled program depends on, besides the numbers."""
+
+    structure: Structure
+    types: tuple[Type, ...]
+    weak: tuple[Any, ...]  # the class of a Python number, None for an array
+    static: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]
+        return ", ".join([*shown, *(f"{value!r}" for _, value in self.static)])
+
+
+class Path:
+    """One compiled program: the graph of one path through the function, and its machine code."""
+
+    def __init__(self, graph: Graph, guards: Sequence[Guard], weak: Sequence[Any], began: float) -> None:
+        from .backend import llvm  # heavy: loads LLVM
+
+        self.graph = graph
+        self.guards = guards
+        self.lowered: Lowered = lower(graph, {i for i, w in enumerate(weak) if w is not None}, bool(guards))
+        self.native = llvm.Native(self.lowered)
+        self.seconds = time.perf_counter() - began
+        self._run = llvm.run_flat
+
+    def __call__(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """The flat results, or None if the path is not that of this call."""
+        return self._run(self.native, leaves)
+
+
+class Jitted:
+    """A compiled function: call it like the one it was made from."""
+
+    def __init__(self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...]) -> None:
+        self.f = f
+        self.static_argnums, self.static_argnames = static_argnums, static_argnames
+        self.paths: dict[Signature, list[Path]] = {}
+        self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, f, updated=())
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, signature = self._open(args, kwargs)
+        if signature is None or signature in self.eager:
+            return self.f(*args, **kwargs)
+        for path in self.paths.get(signature, ()):
+            results = path(leaves)
+            if results is not None:
+                return path.graph.out_structure.unflatten(results)
+        with self._lock:
+            compiled = self._compile(args, kwargs, leaves, signature)
+        if compiled is None:
+            return self.f(*args, **kwargs)
+        results = compiled(leaves)
+        assert results is not None
+        return compiled.graph.out_structure.unflatten(results)
+
+    # -- arguments --
+
+    def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature | None]:
+        """The arrays among the arguments, and their signature; none inside another transform, which sees the function itself."""
+        static: list[tuple[Any, Any]] = [(i, args[i]) for i in self.static_argnums if i < len(args)]
+        static += [(name, kwargs[name]) for name in self.static_argnames if name in kwargs]
+        free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
+        named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
+        leaves, structure = flatten((free, named))
+        leaves = [settled(x) for x in leaves]
+        types, weak = [], []
+        for i, x in enumerate(leaves):
+            if isinstance(x, Traced):
+                return leaves, None
+            if not isinstance(x, (np.ndarray, np.generic, *_WEAK)) or getattr(x, "dtype", np.dtype(float)).kind not in "biufc":
+                name = input_names(self.f, leaf_names("", structure))[i]
+                kind = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+                raise ArgumentError(
+                    f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames if the "
+                    "program shall be compiled for its value"
+                )
+            weak.append(type(x) if type(x) in _WEAK else None)
+            types.append(Type.of(x))
+        try:
+            signature = Signature(structure, tuple(types), tuple(weak), tuple(static))
+            hash(signature)
+        except TypeError as error:
+            raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
+        return leaves, signature
+
+    # -- compiling --
+
+    def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Path | None:
+        """A program for the path of this call; None if there can be none, or one too many."""
+        began = time.perf_counter()
+        known = self.paths.setdefault(signature, [])
+        if len(known) >= MOST_PATHS:
+            lines = sorted({g.line for path in known for g in path.guards})
+            self._give_up(signature, f"its calls take more than {MOST_PATHS} paths through the code at {', '.join(lines)}")
+            return None
+        try:
+            graph, guards = self._stage(args, kwargs, leaves, signature)
+        except AdjointError as error:
+            self._give_up(signature, str(error))
+            return None
+        path = Path(graph, guards, signature.weak, began)
+        known.insert(0, path)
+        return path
+
+    def _give_up(self, signature: Signature, why: str) -> None:
+        self.eager[signature] = why
+        warnings.warn(
+            f"{name_of(self.f)} is not compiled for ({signature}), and runs eagerly: {why}", CompileWarning, stacklevel=4
+        )
+
+    def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> tuple[Graph, Sequence[Guard]]:
+        """The graph of this call's path; its last output is the conjunction of the guards, if there are any."""
+        names = input_names(self.f, leaf_names("", signature.structure))
+        with np.errstate(all="ignore"), Guarded("jit") as stage:
+            inside = [stage.input_like(name, x) for name, x in zip(names, leaves, strict=True)]
+            free, named = signature.structure.unflatten(inside)
+            positional, rest = [], iter(free)
+            for i in range(len(args)):
+                positional.append(args[i] if i in self.static_argnums else next(rest))
+            named.update({k: kwargs[k] for k in self.static_argnames if k in kwargs})
+            parts, out_structure = flatten(final(self.f(*positional, **named)))
+            outputs = [output_leaf(y, self.f, "jit") for y in parts]
+            guards = list(stage.guards.values())
+            graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", outputs)
+        ordered = _with_guards(graph, guards)
+        whole = Graph(
+            ordered.name, ordered.input_names, ordered.input_types, ordered.equations, ordered.outputs, None, out_structure
+        )
+        return simplify(whole)[0], guards
+
+    def lower(self, *args: Any, **kwargs: Any) -> Path:
+        """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
+        leaves, signature = self._open(args, kwargs)
+        if signature is None:
+            raise ArgumentError("lower needs arrays, not values inside another transform")
+        for path in self.paths.get(signature, ()):
+            if path(leaves) is not None:
+                return path
+        with self._lock:
+            path_or_none = self._compile(args, kwargs, leaves, signature)
+        if path_or_none is None:
+            raise ArgumentError(f"{name_of(self.f)} is not compiled for ({signature}): {self.eager[signature]}")
+        return path_or_none
+
+    def report(self) -> str:
+        """What was compiled, for which types and paths, how long it took, and what calls back into NumPy."""
+        lines = [f"jit of {name_of(self.f)}"]
+        for signature, paths in self.paths.items():
+            for i, path in enumerate(paths):
+                foreign = [s for s in path.lowered.steps if isinstance(s, Foreign)]
+                steps = len(path.lowered.steps)
+                lines.append(
+                    f"  ({signature}) path {i + 1}: {len(path.graph)} equations, {steps} steps, {path.seconds * 1e3:.0f} ms"
+                )
+                lines += [f"    guard: {g.what} a value was {g.answer!r} ({g.line})" for g in path.guards]
+                lines += [f"    calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in foreign]
+        lines += [f"  ({signature}) runs eagerly: {why}" for signature, why in self.eager.items()]
+        return "\n".join(lines)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self.f)}>"
+
+    def __reduce__(self) -> Any:
+        return Jitted, (self.f, self.static_argnums, self.static_argnames)
+
+
+def _with_guards(graph: Graph, guards: Sequence[Guard]) -> Graph:
+    """The graph with one more output: whether all guarded values are what they were."""
+    if not guards:
+        return graph
+    types = graph.types
+    equations = list(graph.equations)
+    number = len(types)
+
+    def add(op: Any, inputs: tuple[Operand, ...], type_: Type, line: str, **params: Any) -> int:
+        nonlocal number
+        equations.append(Equation(op, inputs, params, (number,), (type_,), line))
+        number += 1
+        return number - 1
+
+    truth = Type((), np.dtype(bool))
+    holds: Operand | None = None
+    for guard in guards:
+        t = types[guard.number]
+        same = add(equal, (guard.number, Literal(np.asarray(guard.answer))), Type(t.shape, np.dtype(bool)), guard.line)
+        if t.shape:
+            same = add(all_, (same,), truth, guard.line, axis=tuple(range(t.ndim)), keepdims=False)
+        holds = same if holds is None else add(logical_and, (holds, same), truth, guard.line)
+    assert holds is not None
+    return Graph(graph.name, graph.input_names, graph.input_types, tuple(equations), (*graph.outputs, holds))

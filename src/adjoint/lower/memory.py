@@ -1,0 +1,58 @@
+"""Where the intermediate arrays live: one arena, in which a place is used again once its array is read no more."""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass
+
+from .kernel import Buffer, Lowered
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Offsets in bytes of the local buffers, and how much is needed in all."""
+
+    offsets: dict[Buffer, int]
+    size: int
+
+
+def plan(lowered: Lowered) -> Arena:
+    """Give each local buffer a place: the lowest gap that is free from its first to its last step."""
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for position, step in enumerate(lowered.steps):
+        for view in (*step.reads(), *step.writes()):
+            first.setdefault(view.buffer, position)
+            last[view.buffer] = position
+    ending: dict[int, list[Buffer]] = {}
+    offsets: dict[Buffer, int] = {}
+    taken: list[tuple[int, int]] = []  # pieces in use: where they begin and end
+    size = 0
+    starting: dict[int, list[Buffer]] = {}
+    for buffer, position in first.items():
+        if buffer.kind == "local":
+            starting.setdefault(position, []).append(buffer)
+            ending.setdefault(last[buffer], []).append(buffer)
+    for position in range(len(lowered.steps)):
+        for buffer in sorted(starting.get(position, ()), key=lambda b: -b.nbytes):
+            length = max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
+            offset = _gap(taken, length)
+            insort(taken, (offset, offset + length))
+            offsets[buffer] = offset
+            size = max(size, offset + length)
+        for buffer in ending.get(position, ()):
+            length = max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
+            taken.remove((offsets[buffer], offsets[buffer] + length))
+    return Arena(offsets, size)
+
+
+def _gap(taken: list[tuple[int, int]], length: int) -> int:
+    """The lowest place with room."""
+    end = 0
+    for begin, until in taken:
+        if begin - end >= length:
+            return end
+        end = max(end, until)
+    return end

@@ -1,0 +1,80 @@
+"""How a kernel is run: which loops, in which order, and in how many pieces that may run at the same time.
+
+Axes along which every view moves alike become one loop. A large kernel is cut along its outermost loop. The number of pieces depends on
+the shapes alone, never on the number of threads, and pieces of a sum are added in order: so the result is the same, to the last bit,
+on any number of threads.
+"""
+
+from __future__ import annotations
+
+from .kernel import Buffer, Kernel, Loop, Lowered, Reduce, size_of
+
+#: About how long a line takes, in units of an addition; what is not named costs one.
+_COST = {
+    **dict.fromkeys(("div", "sqrt", "floor", "ceil", "trunc", "rint"), 4),
+    **dict.fromkeys(("add", "sub", "mul", "neg", "abs", "select", "cast", "and", "or", "not", "equal", "less", "greater"), 1),
+}
+_FUNCTION = 20  # a function such as exp
+_PIECE = 100_000  # additions that are worth a piece of their own: about 30 µs
+_MOST_PIECES = 64
+_LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for itself
+
+
+def schedule(lowered: Lowered) -> None:
+    """Choose the loops and the pieces of every kernel."""
+    for step in lowered.steps:
+        if isinstance(step, Kernel):
+            arrange(step)
+            _cut(step, lowered.buffers)
+
+
+def arrange(kernel: Kernel) -> None:
+    """Choose the loops: leave out axes of length one, let the smallest strides be innermost, merge what moves alike."""
+    views = kernel.views
+    windows = [line.data[1] for line in kernel.code if line.kind == "window"]
+    framed = {k for window in windows for k, bounds in enumerate(window) if bounds != (0, kernel.domain[k])}
+    loops = [Loop(n, [v.strides[k] for v in views], (k,)) for k, n in enumerate(kernel.domain) if n != 1]
+    loops.sort(key=lambda loop: -sum(map(abs, loop.strides)))
+    merged: list[Loop] = []
+    for loop in loops:
+        outer = merged[-1] if merged else None
+        if (
+            outer is not None
+            and not framed & {*outer.axes, *loop.axes}
+            and all(a == b * loop.length for a, b in zip(outer.strides, loop.strides, strict=True))
+        ):
+            merged[-1] = Loop(outer.length * loop.length, loop.strides, outer.axes + loop.axes)
+        else:
+            merged.append(loop)
+    kernel.loops = merged
+
+
+def work(kernel: Kernel) -> int:
+    """About how long a kernel takes, in additions."""
+    lines = sum(_COST.get(line.data, _FUNCTION) if line.kind == "op" else line.kind != "const" for line in kernel.code)
+    return size_of(kernel.domain) * (lines + len(kernel.stores) + len(kernel.reductions))
+
+
+def _cut(kernel: Kernel, buffers: list[Buffer]) -> None:
+    """Cut the outermost loop, if the kernel is large enough and what each piece needs for itself is small."""
+    length = kernel.loops[0].length if kernel.loops else 1
+    pieces = min(work(kernel) // _PIECE, _MOST_PIECES, length)
+    if pieces < 2:
+        return
+    summed = [i for i, r in enumerate(kernel.reductions) if is_reduced(kernel, r, 0)]
+    if any(kernel.reductions[i].view.buffer.size > _LARGEST_PARTIAL for i in summed):
+        return
+    pieces = -(-length // -(-length // pieces))  # all of one size but for the last, and none empty
+    kernel.chunks = pieces
+    for i in summed:
+        out = kernel.reductions[i].view.buffer
+        buffer = Buffer(len(buffers), out.dtype, out.size * pieces, "local")
+        buffers.append(buffer)
+        kernel.partials[i] = buffer
+
+
+def is_reduced(kernel: Kernel, r: Reduce, loop: int) -> bool:
+    """Whether a reduction combines values along a loop."""
+    return not kernel.loops[loop].strides[kernel.views.index(r.view)]
+
+

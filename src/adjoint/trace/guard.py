@@ -1,0 +1,68 @@
+"""Staging for a compiler: the path that a call takes is written down, with what it depends on.
+
+Python code that asks for a number (an `if`, an index, a number of turns) gets that of this call, and the question is kept as a
+guard: the program is right for all calls that give the same answers.
+
+    if x > 0: …        a guard on the value of x > 0, which was True
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import Traced, bind
+from ..core.errors import user_line, written_on
+from ..core.op import Op
+from ..core.types import Type, Value
+from ..ir.graph import Equation
+from .stage import Stage
+
+
+class Guard(NamedTuple):
+    """A question that was asked of a value, and its answer."""
+
+    number: int  # of the value
+    answer: Any
+    what: str
+    line: str
+
+
+class Guarded(Stage):
+    """One recording. `value` is the number of this call, which nobody sees without asking; `aux` as in `Stage`."""
+
+    __slots__ = ("guards",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.guards: dict[int, Guard] = {}
+
+    def input_like(self, name: str, value: Value) -> Traced:
+        x = self.input(name, Type.of(value))
+        x.value = value
+        return x
+
+    def inner(self, name: str) -> Stage:
+        return Stage(name)  # the body of a loop is right for every turn: it may not ask
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        inputs = tuple([self.operand(a) for a in args])
+        numbers = [a.value if isinstance(a, Traced) else a for a in args]
+        result = bind(op, *numbers, **params)
+        parts = tuple(result) if op.many else (result,)
+        first = self.equations[-1].outputs[-1] + 1 if self.equations else len(self.inputs)
+        outputs = tuple(range(first, first + len(parts)))
+        types = tuple(map(Type.of, parts))
+        self.equations.append(Equation(op, inputs, params, outputs, types, written_on.get() or user_line()))
+        results = tuple(
+            Traced(self, part, (n, t, isinstance(part, np.ndarray))) for part, n, t in zip(parts, outputs, types, strict=True)
+        )
+        return results if op.many else results[0]
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        number = x.aux[0]
+        if number not in self.guards:
+            answer = x.value.copy() if isinstance(x.value, np.ndarray) else x.value
+            self.guards[number] = Guard(number, answer, what, user_line())
+        return x.value
