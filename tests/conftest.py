@@ -1,4 +1,5 @@
 import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ settings.register_profile(
     derandomize="CI" in os.environ,  # the same examples for everyone there; new ones on each run elsewhere
 )
 settings.load_profile("adjoint")
+
+# Compiled code is kept between the tests of one run, and not in the user's own folder.
+os.environ.setdefault("ADJOINT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"adjoint-tests-{os.getuid()}-{os.getppid()}"))
 
 
 @pytest.fixture

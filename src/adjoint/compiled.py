@@ -88,19 +88,34 @@ class Signature(NamedTuple):
 class Path:
     """One compiled program: the graph of one path through the function, and its machine code."""
 
-    def __init__(self, graph: Graph, guards: Sequence[Guard], weak: Sequence[Any], began: float) -> None:
-        from .backend import llvm  # heavy: loads LLVM
+    def __init__(self, graph: Graph, guards: Sequence[Guard], signature: Signature, began: float) -> None:
+        from .backend import entry, llvm  # heavy: loads LLVM
 
         self.graph = graph
         self.guards = guards
-        self.lowered: Lowered = lower(graph, {i for i, w in enumerate(weak) if w is not None}, bool(guards))
+        weak = {i for i, w in enumerate(signature.weak) if w is not None}
+        self.lowered: Lowered = lower(graph, weak, bool(guards))
         self.native = llvm.Native(self.lowered)
+        self.inputs = [entry.Input(t, w) for t, w in zip(signature.types, signature.weak, strict=True)]
+        self.flat = self.native.function(self.inputs)
         self.seconds = time.perf_counter() - began
-        self._run = llvm.run_flat
+        self.missed = entry.MISS
 
-    def __call__(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """The flat results, or None if the path is not that of this call."""
-        return self._run(self.native, leaves)
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """The result for flat inputs, or MISS if the path is not that of this call."""
+        results = self.flat(*leaves)
+        return results if results is self.missed else self.graph.out_structure.unflatten(results)
+
+    def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
+        """The program as a function of the positional arguments, which hands other calls on; None if they need Python to open."""
+        from .backend import entry  # heavy: loads LLVM
+
+        arguments = [child for _, child in signature.structure.children[0][1].children]
+        named = signature.structure.children[1][1]
+        result = self.graph.out_structure
+        if signature.static or named.children or not entry.opens_natively(arguments) or not entry.packs_natively(result):
+            return None
+        return self.native.function(self.inputs, arguments=arguments, result=result, otherwise=otherwise, name=name)
 
 
 class Jitted:
@@ -112,39 +127,43 @@ class Jitted:
         self.paths: dict[Signature, list[Path]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self._lock = threading.RLock()
+        self._entry: Function = self._find
         functools.update_wrapper(self, f, updated=())
 
-    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._entry(*args, **kwargs)  # native, for calls like earlier ones
+
+    @boundary
+    def _find(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that no native entry took: its arguments need to be opened in Python, or are new."""
         leaves, signature = self._open(args, kwargs)
         if signature is None or signature in self.eager:
             return self.f(*args, **kwargs)
-        for path in self.paths.get(signature, ()):
-            results = path(leaves)
-            if results is not None:
-                return path.graph.out_structure.unflatten(results)
+        for path in tuple(self.paths.get(signature, ())):
+            result = path.run(leaves)
+            if result is not path.missed:
+                return result
         with self._lock:
             compiled = self._compile(args, kwargs, leaves, signature)
-        if compiled is None:
-            return self.f(*args, **kwargs)
-        results = compiled(leaves)
-        assert results is not None
-        return compiled.graph.out_structure.unflatten(results)
+        return self.f(*args, **kwargs) if compiled is None else compiled.run(leaves)
 
     # -- arguments --
 
     def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature | None]:
-        """The arrays among the arguments, and their signature; none inside another transform, which sees the function itself."""
+        """The arrays among the arguments, contiguous, and their signature.
+
+        There is none inside another transform, which sees the function itself, and none for subclasses of arrays.
+        """
         static: list[tuple[Any, Any]] = [(i, args[i]) for i in self.static_argnums if i < len(args)]
         static += [(name, kwargs[name]) for name in self.static_argnames if name in kwargs]
         free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
         named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
-        leaves, structure = flatten((free, named))
-        leaves = [settled(x) for x in leaves]
-        types, weak = [], []
-        for i, x in enumerate(leaves):
-            if isinstance(x, Traced):
-                return leaves, None
+        given, structure = flatten((free, named))
+        leaves: list[Any] = []
+        weak = []
+        for i, x in enumerate(map(settled, given)):
+            if isinstance(x, Traced) or (isinstance(x, np.ndarray) and type(x) not in (np.ndarray, np.memmap)):
+                return given, None
             if not isinstance(x, (np.ndarray, np.generic, *_WEAK)) or getattr(x, "dtype", np.dtype(float)).kind not in "biufc":
                 name = input_names(self.f, leaf_names("", structure))[i]
                 kind = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
@@ -152,10 +171,12 @@ class Jitted:
                     f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames if the "
                     "program shall be compiled for its value"
                 )
+            if type(x) is int and not -(2**63) <= x < 2**63:
+                return given, None  # has no dtype
+            leaves.append(np.require(x, x.dtype.newbyteorder("="), ["C", "A"]) if isinstance(x, np.ndarray) else x)
             weak.append(type(x) if type(x) in _WEAK else None)
-            types.append(Type.of(x))
         try:
-            signature = Signature(structure, tuple(types), tuple(weak), tuple(static))
+            signature = Signature(structure, tuple(map(Type.of, leaves)), tuple(weak), tuple(static))
             hash(signature)
         except TypeError as error:
             raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
@@ -176,8 +197,9 @@ class Jitted:
         except AdjointError as error:
             self._give_up(signature, str(error))
             return None
-        path = Path(graph, guards, signature.weak, began)
+        path = Path(graph, guards, signature, began)
         known.insert(0, path)
+        self._entry = path.function(signature, name_of(self.f), self._entry) or self._entry
         return path
 
     def _give_up(self, signature: Signature, why: str) -> None:
@@ -212,7 +234,7 @@ class Jitted:
         if signature is None:
             raise ArgumentError("lower needs arrays, not values inside another transform")
         for path in self.paths.get(signature, ()):
-            if path(leaves) is not None:
+            if path.flat(*leaves) is not path.missed:
                 return path
         with self._lock:
             path_or_none = self._compile(args, kwargs, leaves, signature)

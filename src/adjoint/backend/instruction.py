@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,14 +35,39 @@ def literal(value: Any, dtype: Dtype) -> str:
     return str(int(value))
 
 
+class Function(NamedTuple):
+    """A function of `vecmath` that some code calls."""
+
+    name: str
+    kind: str
+    arity: int
+    apart: bool
+
+    @property
+    def inlined(self) -> str:
+        return f"@adjoint.{self.name}.{_SUFFIX[self.kind]}"
+
+    @property
+    def symbol(self) -> str:
+        return f"{self.inlined}.apart" if self.apart else self.inlined
+
+    def define(self) -> str:
+        """The function that stands apart: it calls the one that is inlined."""
+        arguments = ", ".join(f"{self.kind} %x{i}" for i in range(self.arity))
+        call = f"  %y = call {self.kind} {self.inlined}({arguments})"
+        head = f"define internal {self.kind} {self.symbol}({arguments}) nounwind noinline {{"
+        return "\n".join([head, call, f"  ret {self.kind} %y", "}"])
+
+
 class Code:
     """Lines of one function, with fresh names, the intrinsics it declares and the functions of `vecmath` it calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: bool = False) -> None:
+        self.apart = apart  # functions are called, not written into the code: it runs a few times only
         self.lines: list[str] = []
         self.count = 0
         self.declared: set[str] = set()
-        self.functions: set[tuple[str, str, int]] = set()  # name, type, number of arguments
+        self.functions: set[Function] = set()
 
     def fresh(self) -> str:
         self.count += 1
@@ -83,9 +108,9 @@ class Code:
         if rule is not None:
             return rule(self, source, result, *args)
         kind = REGISTER[source.name]
-        self.functions.add((name, kind, len(args)))
-        arguments = ", ".join(f"{kind} {a}" for a in args)
-        return self.let(f"call {kind} @adjoint.{name}.{_SUFFIX[kind]}({arguments})")
+        function = Function(name, kind, len(args), self.apart)
+        self.functions.add(function)
+        return self.let(f"call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in args)})")
 
     def compare(self, name: str, dtype: Dtype, a: str, b: str) -> str:
         real, signed, unsigned = _COMPARE[name]

@@ -12,27 +12,27 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from ..lower.kernel import Buffer, Foreign, Kernel, Lowered, Product, Reduce, View, size_of
+from ..lower.kernel import Buffer, Foreign, Kernel, Lowered, Product, Reduce, View
 from ..lower.memory import Arena, plan
-from ..lower.schedule import arrange
-from . import vecmath
-from .instruction import REGISTER, Code
+from ..lower.schedule import arrange, work
+from . import cache, entry, vecmath
+from .instruction import REGISTER, Code, Function
 from .nest import Nest
 from .pool import Pool
 
-OUT_OF_MEMORY = 3
-GUARD_MISSED = 4
+OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # what a program returns: see `entry.ERRORS`
 FAILED = -1  # a Python exception is set
+LONG_WORK = 150_000  # additions; from about 50 µs on, other Python threads may run meanwhile
 ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
-LONGEST_INLINED = 20_000  # lines times points
-INLINED = 64  # points of a kernel up to which its loops become part of the program
 
 
 _NAME = re.compile(r'@"?([\w.]+)"?\(')
@@ -47,7 +47,7 @@ class Module:
         self.constants = [b for b in lowered.buffers if b.kind == "constant"]
         self.foreign: list[Foreign] = [s for s in lowered.steps if isinstance(s, Foreign)]
         self.declared: set[str] = set()
-        self.functions: set[tuple[str, str, int]] = set()
+        self.functions: set[Function] = set()
         self.definitions: list[str] = []
         self.on_stack = self.arena.size <= ON_STACK
         # env: the arena's slot, the constants, then callables and the table they get
@@ -58,6 +58,7 @@ class Module:
         math = _math_text(frozenset(self.functions))
         declared = {_NAME.search(line)[1]: line for line in (*math, *sorted(self.declared)) if line.startswith("declare")}  # type: ignore[index]
         rest = [line for line in math if not line.startswith("declare")]
+        rest += [function.define() for function in sorted(self.functions) if function.apart]
         return "\n".join([*declared.values(), *rest, *self.definitions, body])
 
     def program(self) -> str:
@@ -83,12 +84,16 @@ class Module:
         return "\n".join(["define i32 @program(ptr noalias %table, ptr %env) nounwind {", *code.lines, "}"])
 
     def check_guard(self, code: Code, pointers: dict[Buffer, str]) -> str:
-        """What the program returns: 0 unless its guards do not hold."""
-        guard = self.lowered.guard
+        """What the program returns: 0 unless its guards do not hold, or an index was out of bounds."""
+        status = "0"
+        for view in self.lowered.outside:
+            wrong = code.load(pointers[view.buffer], view.dtype)
+            status = code.let(f"select i1 {wrong}, i32 {OUT_OF_BOUNDS}, i32 {status}")
+        guard = self.lowered.guard  # comes last: on the wrong path anything may be out of bounds
         if guard is None:
-            return "0"
+            return status
         pointer = code.let(f"getelementptr i8, ptr {pointers[guard.buffer]}, i64 {guard.offset}")
-        return code.let(f"select i1 {code.load(pointer, guard.dtype)}, i32 0, i32 {GUARD_MISSED}")
+        return code.let(f"select i1 {code.load(pointer, guard.dtype)}, i32 {status}, i32 {entry.GUARD_MISSED}")
 
     # -- memory --
 
@@ -131,9 +136,8 @@ class Module:
     def kernel(self, code: Code, kernel: Kernel, number: int, pointers: dict[Buffer, str]) -> None:
         """A function of its own, inlined if it is small; called for each piece, if it is in pieces."""
         nest = Nest(kernel)
-        small = size_of(kernel.domain) <= INLINED and len(kernel.code) * size_of(kernel.domain) < LONGEST_INLINED
         name = f"@kernel{number}"
-        self.definitions.append(nest.define(name, "nounwind alwaysinline" if small else "nounwind noinline"))
+        self.definitions.append(nest.define(name))
         self.declared |= nest.code.declared
         self.functions |= nest.code.functions
         length = kernel.loops[0].length if kernel.loops else 1
@@ -151,9 +155,7 @@ class Module:
         for i, partial in kernel.partials.items():
             self.gather(code, kernel, kernel.reductions[i], f"{name}.gather{i}", pointers[partial], pointers)
 
-    def gather(
-        self, code: Code, kernel: Kernel, r: Reduce, name: str, partial: str, pointers: dict[Buffer, str]
-    ) -> None:
+    def gather(self, code: Code, kernel: Kernel, r: Reduce, name: str, partial: str, pointers: dict[Buffer, str]) -> None:
         """Combine the results of the pieces, in order: itself a small kernel over pieces and elements."""
         out = r.view.buffer
         given = Buffer(-1, out.dtype, out.size * kernel.chunks, "local")
@@ -163,7 +165,7 @@ class Module:
         small.reductions.append(Reduce(r.how, line, (0,), View(out, domain, (0, 0 if out.size == 1 else 1))))
         arrange(small)
         nest = Nest(small)
-        self.definitions.append(nest.define(name, "nounwind noinline"))
+        self.definitions.append(nest.define(name))
         self.declared |= nest.code.declared
         known = {given: partial, out: pointers[out]}
         arguments = [*(f"ptr {known[b]}" for b in nest.buffers), "i64 0", f"i64 {small.loops[0].length}"]
@@ -275,16 +277,16 @@ def _stack_offsets(step: Product) -> list[tuple[int, int, int]]:
 
 
 @functools.cache
-def _math_text(functions: frozenset[tuple[str, str, int]]) -> list[str]:
+def _math_text(functions: frozenset[Function]) -> list[str]:
     """The definitions of the functions of `vecmath` that a program calls."""
     if not functions:
         return []
     module = ir.Module()
     void = ir.FunctionType(ir.VoidType(), [])
     builder = ir.IRBuilder(ir.Function(module, void, "uses").append_basic_block())
-    for name, kind, count in sorted(functions):
+    for name, kind, arity in sorted({function[:3] for function in functions}):
         float_type = ir.DoubleType() if kind == "double" else ir.FloatType()
-        vecmath.emit(builder, name, *[ir.Constant(float_type, 0.0)] * count)
+        vecmath.emit(builder, name, *[ir.Constant(float_type, 0.0)] * arity)
     builder.ret_void()
     lines = []
     skipping = False
@@ -314,11 +316,11 @@ def pool() -> Pool:
     return made
 
 
-def _machine() -> Any:
+def _machine(level: int = 3) -> Any:
     """This machine, for LLVM. An engine owns its own."""
     features = llvm.get_host_cpu_features().flatten()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=3, codemodel="jitdefault", jit=True
+        cpu=llvm.get_host_cpu_name(), features=features, opt=level, codemodel="jitdefault", jit=True
     )
 
 
@@ -326,49 +328,99 @@ def _add_symbols() -> None:
     """What generated code calls: BLAS, as SciPy publishes it."""
     from scipy.linalg import cython_blas
 
-    name_of = ctypes.pythonapi.PyCapsule_GetName
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer_of = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))
     for name in ("dgemm", "sgemm"):
         capsule = cython_blas.__pyx_capi__[name]
         llvm.add_symbol(f"adjoint_{name}", pointer_of(capsule, name_of(capsule)))
 
 
-def optimise(text: str) -> Any:
-    """A module, verified and optimised for this machine."""
-    pool()
-    machine = _machine()
-    module = llvm.parse_assembly(text)
-    module.verify()
+def optimise(module: Any, machine: Any) -> None:
+    """Vectorise and simplify a module for a machine."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+
+
+def parse(text: str) -> Any:
+    module = llvm.parse_assembly(text)
+    module.verify()
     return module
+
+
+def object_code(text: str, quickly: bool = False) -> tuple[bytes, bool]:
+    """The machine code of a module, and whether it was there already, from an earlier process.
+
+    `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
+    """
+    pool()
+    versions = f"{version('adjoint')} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
+    name = cache.key(text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), versions, str(quickly))
+    known = cache.read(name)
+    if known is not None:
+        return known, True
+    machine, module = _machine(1 if quickly else 3), parse(text)
+    if not quickly:
+        optimise(module, machine)
+    code = machine.emit_object(module)
+    cache.write(name, code)
+    return code, False
+
+
+def load(code: bytes) -> Any:
+    """An engine that holds machine code, ready to run."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+@functools.cache
+def _entry() -> tuple[int, Any]:
+    """The address of the entry point that all compiled functions share, and what keeps it alive."""
+    engine = load(object_code(entry.entry_text(), quickly=True)[0])
+    return engine.get_function_address("entry"), engine
 
 
 class Native:
     """Machine code of a program, and the memory it belongs with."""
 
-    def __init__(self, lowered: Lowered, entry: str = "") -> None:
+    def __init__(self, lowered: Lowered) -> None:
         written = Module(lowered)
         self.lowered = lowered
-        self.text = entry + "\n" + written.text()
-        module = optimise(self.text)
-        self.engine = llvm.create_mcjit_compiler(module, _machine())
-        self.engine.finalize_object()
+        self.text = written.text()
+        self.code, self.was_cached = object_code(self.text)
+        self.engine = load(self.code)
         self.calls = [_callable(step) for step in written.foreign]
         self.env = (ctypes.c_void_p * written.slots)()
         for i, buffer in enumerate(written.constants):
             self.env[1 + i] = buffer.data.ctypes.data
         for i, call in enumerate(self.calls):
             self.env[1 + len(written.constants) + i] = id(call)
-        self.needs_gil = bool(written.foreign)
+        self.needs_python = bool(written.foreign)
 
-    def address(self, name: str) -> int:
-        return int(self.engine.get_function_address(name))
+    def function(self, inputs: Sequence[entry.Input], **options: Any) -> Callable[..., Any]:
+        """The program as a Python function; see `entry.bind_entry`. The interpreter is set free during long work."""
+        long = sum(work(step) for step in self.lowered.steps) > LONG_WORK
+        outputs = [v.type for v in self.lowered.outputs]
+        address = self.engine.get_function_address("program")
+        options |= {"env": ctypes.addressof(self.env), "keep": self, "release_gil": long and not self.needs_python}
+        return entry.bind_entry(_entry()[0], address, inputs, outputs, **options)
+
+    def assembly(self) -> str:
+        """The machine code as text."""
+        machine, module = _machine(), parse(self.text)
+        optimise(module, machine)
+        return str(machine.emit_assembly(module))
+
+    def optimised(self) -> str:
+        """What LLVM made of the text."""
+        machine, module = _machine(), parse(self.text)
+        optimise(module, machine)
+        return str(module)
 
     def __del__(self) -> None:
         if getattr(self, "env", None) is not None and self.env[0]:
@@ -402,15 +454,3 @@ def _array(view: View, address: int | None) -> Any:
     memory: Any = (ctypes.c_char * max(1, view.buffer.nbytes)).from_address(address) if address else bytearray(1)
     strides = [s * size for s in view.strides]
     return np.ndarray(view.shape, view.dtype, memory, view.offset * size, strides)
-
-
-def run_flat(native: Native, values: Sequence[Any]) -> list[Any] | None:
-    """Run on flat inputs of exactly the right types, without the native entry point; None if a guard does not hold."""
-    inputs = [np.ascontiguousarray(v, dtype=b.dtype) for v, b in zip(values, native.lowered.inputs, strict=True)]
-    outputs = [np.empty(v.shape, v.dtype) for v in native.lowered.outputs]
-    table = (ctypes.c_void_p * (len(inputs) + len(outputs)))(*[a.ctypes.data for a in (*inputs, *outputs)])
-    function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(native.address("program"))
-    status = function(ctypes.addressof(table), ctypes.addressof(native.env))
-    if status == OUT_OF_MEMORY:
-        raise MemoryError("not enough memory for the intermediate arrays of a compiled program")
-    return None if status == GUARD_MISSED else [a[()] for a in outputs]

@@ -17,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..lower.kernel import Buffer, Kernel, Reduce, View
+from ..lower.kernel import Buffer, Kernel, Reduce, View, size_of
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
+SMALL = 16  # points of a kernel up to which it is written into the program that calls it
+LONGEST_INLINED = 20_000  # lines times points
 BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
 
 
@@ -28,7 +30,8 @@ class Nest:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.code = Code()
+        self.is_small = size_of(kernel.domain) <= SMALL
+        self.code = Code(apart=self.is_small)
         self.loops = kernel.loops
         self.views = kernel.views
         self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
@@ -38,15 +41,20 @@ class Nest:
         self.totals: dict[int, str] = {}  # of the reductions that are in a register now
         self.labels = 0
 
-    def define(self, name: str, attributes: str) -> str:
-        """The function `name(buffers…, start, length)`."""
+    def define(self, name: str) -> str:
+        """The function `name(buffers…, start, length)`; a small one becomes part of the program, in registers if it can."""
         for r, d in zip(self.kernel.reductions, self.depths, strict=True):
             if self.adds_to_memory(r, d):
                 self.fill(r)
         if all(self.kernel.domain):
             self.level(0)
         arguments = ", ".join([*(f"ptr noalias %b{i}" for i in range(len(self.buffers))), "i64 %start", "i64 %length"])
-        return "\n".join([f"define internal void {name}({arguments}) {attributes} {{", *self.code.lines, "  ret void", "}"])
+        how = (
+            "alwaysinline"
+            if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
+            else "noinline"
+        )
+        return "\n".join([f"define internal void {name}({arguments}) nounwind {how} {{", *self.code.lines, "  ret void", "}"])
 
     def suffix(self, r: Reduce) -> int:
         """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""
@@ -176,11 +184,21 @@ class Nest:
                 values.append(literal(line.data, line.dtype))
             elif line.kind == "window":
                 values.append(self.window(*line.data))
+            elif line.kind == "gather":
+                view, strides = line.data
+                values.append(
+                    code.load(self.address(view, [(values[a], s) for a, s in zip(line.args, strides, strict=True)]), line.dtype)
+                )
             else:
                 source = self.kernel.code[line.args[0]].dtype
                 values.append(code.operation(line.data, [values[a] for a in line.args], source, line.dtype))
         for store in self.kernel.stores:
             code.store(values[store.scalar], self.address(store.view), store.view.dtype)
+        for s in self.kernel.scatters:
+            pointer = self.address(s.view, [(values[a], stride) for a, stride in zip(s.at, s.strides, strict=True)])
+            code.store(
+                combine(code, "sum", s.view.dtype, code.load(pointer, s.view.dtype), values[s.scalar]), pointer, s.view.dtype
+            )
         for i, r in enumerate(self.kernel.reductions):
             self.totals[i] = combine(code, r.how, r.view.dtype, self.totals[i], values[r.scalar])
 
@@ -201,8 +219,8 @@ class Nest:
         value = code.load(self.pointer(view.buffer, view.offset, at), view.dtype)
         return code.pick(inside, view.dtype, value, literal(0, view.dtype)) if inside else value
 
-    def address(self, view: View) -> str:
-        return self.pointer(view.buffer, view.offset, list(zip(self.indices, self.strides[id(view)], strict=False)))
+    def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
+        return self.pointer(view.buffer, view.offset, [*zip(self.indices, self.strides[id(view)], strict=False), *moved])
 
     def pointer(self, buffer: Buffer, offset: int, at: Sequence[tuple[str, int]]) -> str:
         """The address of an element."""

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.types import Shape, Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from . import scalar
-from .kernel import Buffer, Foreign, Kernel, Lowered, Product, Reduce, Step, Store, View, Window, contiguous, size_of
+from .kernel import Buffer, Foreign, Kernel, Lowered, Product, Reduce, Scatter, Step, Store, View, Window, contiguous, size_of
 from .scalar import NATIVE, Writer
 from .schedule import schedule
 
@@ -40,6 +40,7 @@ class Frame:
 
 
 Held = Line | View | Frame
+_INDEX = np.dtype(np.int64)
 _REDUCTIONS = {"sum": "sum", "max": "max", "min": "min", "any": "any", "all": "all"}
 #: Up to this many multiplications a matrix product is written as loops, which LLVM unrolls, instead of calling BLAS.
 _INLINE_PRODUCT = 1000
@@ -64,6 +65,7 @@ class _Lowering:
         self.kernels: dict[Shape, list[int]] = {}  # positions of the kernels over a domain
         self.stored: dict[tuple[int, int], View] = {}  # lines that were put into memory
         self.constants: dict[int, View] = {}
+        self.outside: list[View] = []
         self.line = ""
 
     def run(self, guarded: bool) -> Lowered:
@@ -82,7 +84,7 @@ class _Lowering:
         results = self.graph.outputs[:-1] if guarded else self.graph.outputs
         outputs = [self.output(o, taken) for o in results]
         guard = self.view(self.graph.outputs[-1]) if guarded else None
-        lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard)
+        lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.outside)
         schedule(lowered)
         return lowered
 
@@ -325,6 +327,76 @@ class _Lowering:
             start += count
         return self.hold(equation, out)
 
+    def indices(self, position: int, arrays: Sequence[Operand], domain: Shape, start: int, sizes: Shape) -> tuple[int, ...]:
+        """Index arrays that vary along the axes of the domain from `start` on, counted from the front, inside the bounds.
+
+        Whether one was outside is gathered in a truth of its own; 0 is taken in its place.
+        """
+        kernel = self.kernel(position)
+        w = Writer(kernel)
+        found = []
+        ndim = len(np.broadcast_shapes(*(self.type_of(a).shape for a in arrays)))
+        behind = (1,) * (len(domain) - start - ndim)
+        for array, size in zip(arrays, sizes, strict=True):
+            if isinstance(array, Literal) and array.type.shape == ():
+                line = self.read(position, array)
+            else:
+                view = _as_numpy_does(self.view(array), lambda a: a.reshape(a.shape + behind, copy=False))
+                assert view is not None
+                line = self.read(position, view)
+            line = w.cast(line, _INDEX)
+            zero, length = w.const(0, _INDEX), w.const(size, _INDEX)
+            line = w("select", w.test("less", line, zero), w("add", line, length), line)
+            wrong = w.test("or", w.test("less", line, zero), w.test("greater_equal", line, length))
+            found.append(w("select", wrong, zero, line))
+            outside = self.local(Type((), scalar.BOOL))
+            kernel.reductions.append(Reduce("any", wrong, tuple(range(len(domain))), outside.over(domain)))
+            self.ready[outside.buffer] = position
+            self.outside.append(outside)
+        return tuple(found)
+
+    def index_types(self, arrays: Sequence[Operand]) -> bool:
+        return all(self.type_of(a).dtype in NATIVE and self.type_of(a).dtype.kind == "i" for a in arrays)
+
+    def gather(self, equation: Equation) -> bool:
+        """x[:, i, j]: reads at computed places."""
+        x, *arrays = equation.inputs
+        (result,), axis = equation.types, equation.params["axis"]
+        t = self.type_of(x)
+        if t.dtype not in NATIVE or not self.index_types(arrays) or 0 in (*t.shape, *result.shape):
+            return False
+        table, domain = self.view(x), result.shape
+        views = [self.view(a) for a in arrays if self.type_of(a).shape]
+        position = self.place(domain, [table, *views])
+        at = self.indices(position, arrays, domain, axis, t.shape[axis : axis + len(arrays)])
+        strides = table.strides[axis : axis + len(arrays)]
+        line = self.kernel(position).add("gather", at, (_without(table, axis, len(arrays), domain), strides), t.dtype)
+        return self.hold(equation, Line(position, line))
+
+    def scatter(self, equation: Equation) -> bool:
+        """Zeros, to which values are added at computed places."""
+        g, *arrays = equation.inputs
+        (result,), axis = equation.types, equation.params["axis"]
+        t = self.type_of(g)
+        if (
+            result.dtype not in NATIVE
+            or t.dtype != result.dtype
+            or not self.index_types(arrays)
+            or 0 in (*t.shape, *result.shape)
+        ):
+            return False
+        out, domain = self.local(result), t.shape
+        self.copy(Literal(0.0), out)
+        operand = self.operand(g, domain)
+        views = [self.view(a) for a in arrays if self.type_of(a).shape]
+        position = self.place(domain, [operand, *views], after=self.ready[out.buffer])
+        line = self.read(position, operand)
+        at = self.indices(position, arrays, domain, axis, result.shape[axis : axis + len(arrays)])
+        strides = out.strides[axis : axis + len(arrays)]
+        self.kernel(position).scatters.append(Scatter(line, at, strides, _without(out, axis, len(arrays), domain)))
+        self.ready[out.buffer] = position
+        return self.hold(equation, out)
+
     def product(self, equation: Equation) -> bool:
         a, b = equation.inputs
         (result,) = equation.types
@@ -441,6 +513,13 @@ def _as_numpy_does(view: View, change: Callable[[Any], Any]) -> View | None:
     return View(view.buffer, changed.shape, strides, view.offset + moved)
 
 
+def _without(view: View, axis: int, count: int, domain: Shape) -> View:
+    """A view over the domain of a gather: it stands still along the axes of the indices, which take the place of `count` of its own."""
+    ndim = len(domain) - len(view.shape) + count
+    strides = (*view.strides[:axis], *(0,) * ndim, *view.strides[axis + count :])
+    return View(view.buffer, domain, strides, view.offset)
+
+
 def _window(spec: tuple[Any, ...], shape: Shape, view: View) -> tuple[View, Window] | None:
     """Where a value lies in a frame of zeros, by the index it was placed at; None if the index has steps."""
     entries = list(spec)
@@ -490,4 +569,6 @@ _RULES: dict[str, Callable[[_Lowering, Equation], bool]] = {
     "concatenate": _Lowering.joined,
     "stack": _Lowering.joined,
     "matmul": _Lowering.product,
+    "gather": _Lowering.gather,
+    "scatter_add": _Lowering.scatter,
 }

@@ -104,6 +104,7 @@ class Scalar:
     kind    data                          value
     load    View                          the element of a view at the point of the domain
     window  (View, Window)                the element where the point lies inside, 0 elsewhere
+    gather  (View, strides)               the element of a view, moved by `args` (whole numbers) times the strides
     const   a number                      that number
     op      the name of an operation      its result, of the earlier lines `args`; all of the dtype the operation works in
     """
@@ -141,6 +142,19 @@ class Reduce:
         return f"{self.how} s{self.scalar} into {self.view!r}"
 
 
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Adds a line's value to an element of a view, moved by the lines `at` (whole numbers) times the strides."""
+
+    scalar: int
+    at: tuple[int, ...]
+    strides: tuple[int, ...]
+    view: View
+
+    def __repr__(self) -> str:
+        return f"add s{self.scalar} to {self.view!r} at {', '.join(f's{a}' for a in self.at)}"
+
+
 @dataclass(slots=True)
 class Loop:
     """One loop of a nest: how often it runs, and how far each view moves per turn."""
@@ -158,6 +172,7 @@ class Kernel:
     code: list[Scalar] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     reductions: list[Reduce] = field(default_factory=list)
+    scatters: list[Scatter] = field(default_factory=list)
     lines: dict[str, None] = field(default_factory=dict)  # the user's source lines, for reports
     known: dict[Any, int] = field(default_factory=dict)  # lines that stand in the code already
     loops: list[Loop] = field(default_factory=list)  # outermost first; see `schedule`
@@ -177,7 +192,7 @@ class Kernel:
         for line in self.code:
             if line.kind == "load":
                 yield line.data
-            elif line.kind == "window":
+            elif line.kind in ("window", "gather"):
                 yield line.data[0]
 
     def writes(self) -> Iterator[View]:
@@ -185,17 +200,20 @@ class Kernel:
             yield store.view
         for reduction in self.reductions:
             yield reduction.view
+        for scatter in self.scatters:
+            yield scatter.view
         for buffer in self.partials.values():
             yield View.whole(buffer, (buffer.size,))
 
     @property
     def views(self) -> list[View]:
         """What the code reads and writes, in the order of the strides of its loops."""
-        return [*self.reads(), *(s.view for s in self.stores), *(r.view for r in self.reductions)]
+        written: list[Store | Reduce | Scatter] = [*self.stores, *self.reductions, *self.scatters]
+        return [*self.reads(), *(w.view for w in written)]
 
     def __str__(self) -> str:
         body = [f"s{i} = {line!r}" for i, line in enumerate(self.code)]
-        return "\n  ".join([f"kernel over {self.domain}:", *body, *map(repr, self.stores), *map(repr, self.reductions)])
+        return "\n  ".join([f"kernel over {self.domain}:", *body, *map(repr, (*self.stores, *self.reductions, *self.scatters))])
 
 
 @dataclass(slots=True, eq=False)
@@ -249,6 +267,7 @@ class Lowered:
     inputs: list[Buffer]
     outputs: list[View]
     guard: View | None = None  # a truth: whether the program was right for these inputs
+    outside: list[View] = field(default_factory=list)  # truths: whether some index was out of bounds
 
     def __str__(self) -> str:
         heads = [f"buffer {b.number}: {b.dtype.name} x {b.size}   {b.kind}" for b in self.buffers]

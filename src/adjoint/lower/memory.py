@@ -26,6 +26,8 @@ def plan(lowered: Lowered) -> Arena:
         for view in (*step.reads(), *step.writes()):
             first.setdefault(view.buffer, position)
             last[view.buffer] = position
+    for view in (*lowered.outside, *([lowered.guard] if lowered.guard else [])):  # looked at when all is done
+        last[view.buffer] = len(lowered.steps)
     ending: dict[int, list[Buffer]] = {}
     offsets: dict[Buffer, int] = {}
     taken: list[tuple[int, int]] = []  # pieces in use: where they begin and end

@@ -7,7 +7,7 @@ on any number of threads.
 
 from __future__ import annotations
 
-from .kernel import Buffer, Kernel, Loop, Lowered, Reduce, size_of
+from .kernel import Buffer, Kernel, Loop, Lowered, Product, Reduce, Step, size_of
 
 #: About how long a line takes, in units of an addition; what is not named costs one.
 _COST = {
@@ -49,17 +49,21 @@ def arrange(kernel: Kernel) -> None:
     kernel.loops = merged
 
 
-def work(kernel: Kernel) -> int:
-    """About how long a kernel takes, in additions."""
-    lines = sum(_COST.get(line.data, _FUNCTION) if line.kind == "op" else line.kind != "const" for line in kernel.code)
-    return size_of(kernel.domain) * (lines + len(kernel.stores) + len(kernel.reductions))
+def work(step: Step) -> int:
+    """About how long a step takes, in additions."""
+    if isinstance(step, Product):
+        return size_of(step.out.shape) * step.left.shape[-1]
+    if not isinstance(step, Kernel):
+        return 0
+    lines = sum(_COST.get(line.data, _FUNCTION) if line.kind == "op" else line.kind != "const" for line in step.code)
+    return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
 
 def _cut(kernel: Kernel, buffers: list[Buffer]) -> None:
     """Cut the outermost loop, if the kernel is large enough and what each piece needs for itself is small."""
     length = kernel.loops[0].length if kernel.loops else 1
     pieces = min(work(kernel) // _PIECE, _MOST_PIECES, length)
-    if pieces < 2:
+    if pieces < 2 or kernel.scatters:  # two pieces may add to the same element
         return
     summed = [i for i, r in enumerate(kernel.reductions) if is_reduced(kernel, r, 0)]
     if any(kernel.reductions[i].view.buffer.size > _LARGEST_PARTIAL for i in summed):
@@ -76,5 +80,3 @@ def _cut(kernel: Kernel, buffers: list[Buffer]) -> None:
 def is_reduced(kernel: Kernel, r: Reduce, loop: int) -> bool:
     """Whether a reduction combines values along a loop."""
     return not kernel.loops[loop].strides[kernel.views.index(r.view)]
-
-

@@ -103,6 +103,7 @@ put = linear(
         case((2, 3), (2, 1), spec=(slice(None), slice(0, 2))),
     ],
     doc="A copy with a value written at a basic index.",
+    no_axes="array",
 )
 
 # -- integer arrays ---------------------------------------------------------------------------------------------
@@ -320,7 +321,9 @@ def _expand_entry(entry: Any) -> list[Any]:
         return [entry]
     if isinstance(entry, Traced):
         if dtype_of(entry).kind == "b":
-            raise UnsupportedError("a mask that differs across a batch selects a different number of elements each; use np.where")
+            while isinstance(entry, Traced):  # how many elements it chooses must be known
+                entry = entry.by.concrete(entry, "the elements chosen by")
+            return _expand_entry(np.asarray(entry))
         if dtype_of(entry).kind not in "iu":
             raise IndexError("arrays used as indices must be of integer (or boolean) type")
         return [entry]

@@ -1,0 +1,1 @@
+"""Native code through llvmlite. Loaded by the compiler only: `import adjoint` does not import llvmlite."""

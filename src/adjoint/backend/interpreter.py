@@ -1,0 +1,140 @@
+"""What native code uses of CPython and NumPy: functions by name, objects by their place in a table.
+
+Functions become symbols `adjoint_Py…` of the process, which the linker finds when code is loaded, be it fresh or from a file.
+Objects (types, dtypes, None) are never named in code: it reads them from a table, so that it holds no address of this process and
+works under every code model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+import sysconfig
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+
+def refusal(
+    implementation: str, byte_order: str, pointer_size: int, free_threaded: bool, counts_references: bool, numpy_abi: int
+) -> str | None:
+    """Why compiled functions cannot be called from this interpreter, or None. Object layouts are read by native code."""
+    if implementation != "cpython":
+        return f"it runs in CPython, not in {implementation}"
+    if byte_order != "little" or pointer_size != 8:
+        return f"it needs a 64-bit little-endian machine; this one has {8 * pointer_size} bits and is {byte_order}-endian"
+    if free_threaded:
+        return "it needs the ordinary build of CPython: in the free-threaded build, objects have another layout"
+    if counts_references:
+        return "it needs a release build of CPython: in debug builds, objects may have another layout"
+    if numpy_abi >> 24 != 2:
+        return f"it is written for the binary interface of NumPy 2, not for version {numpy_abi >> 24}"
+    return None
+
+
+# Places in NumPy's table of C functions, as in numpy/__multiarray_api.h. They are part of NumPy's binary interface.
+NUMPY_PLACES = {"PyArray_GetNDArrayCVersion": 0, "PyArray_Scalar": 60, "PyArray_NewFromDescr": 94}
+
+# The result and the parameters of each function that native code may call. Py_ssize_t is i64, int is i32.
+FUNCTIONS = {
+    "Py_IncRef": ("void", "ptr"),
+    "Py_DecRef": ("void", "ptr"),
+    "PyDict_GetItemWithError": ("ptr", "ptr, ptr"),
+    "PyDict_New": ("ptr", ""),
+    "PyDict_SetItem": ("i32", "ptr, ptr, ptr"),
+    "PyDict_Size": ("i64", "ptr"),
+    "PyErr_NoMemory": ("ptr", ""),
+    "PyErr_Occurred": ("ptr", ""),
+    "PyErr_SetObject": ("void", "ptr, ptr"),
+    "PyEval_RestoreThread": ("void", "ptr"),
+    "PyEval_SaveThread": ("ptr", ""),
+    "PyList_GetItem": ("ptr", "ptr, i64"),
+    "PyList_New": ("ptr", "i64"),
+    "PyList_SetItem": ("i32", "ptr, i64, ptr"),
+    "PyList_Size": ("i64", "ptr"),
+    "PyLong_AsLongLongAndOverflow": ("i64", "ptr, ptr"),
+    "PyMem_Free": ("void", "ptr"),
+    "PyMem_Malloc": ("ptr", "i64"),
+    "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr"),
+    "PyTuple_GetItem": ("ptr", "ptr, i64"),
+    "PyTuple_New": ("ptr", "i64"),
+    "PyTuple_SetItem": ("i32", "ptr, i64, ptr"),
+    "PyTuple_Size": ("i64", "ptr"),
+    "PyArray_Scalar": ("ptr", "ptr, ptr, ptr"),
+    "PyArray_NewFromDescr": ("ptr", "ptr, ptr, i32, ptr, ptr, ptr, i32, ptr"),
+}
+
+
+def declaration(name: str) -> str:
+    """The line of LLVM IR that declares one of FUNCTIONS."""
+    result, parameters = FUNCTIONS[name]
+    return f"declare {result} @adjoint_{name}({parameters})"
+
+
+def _numpy_functions() -> Any:
+    """NumPy's table of C functions, as an array of addresses."""
+    # A prototype of our own: the attributes of ctypes.pythonapi are shared with every other module.
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    address = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    return (ctypes.c_void_p * (max(NUMPY_PLACES.values()) + 1)).from_address(address)
+
+
+def _register() -> None:
+    """Check the interpreter, and make FUNCTIONS known to the linker."""
+    table = _numpy_functions()
+    version = ctypes.PYFUNCTYPE(ctypes.c_uint)(table[NUMPY_PLACES["PyArray_GetNDArrayCVersion"]])()
+    reason = refusal(
+        sys.implementation.name,
+        sys.byteorder,
+        struct.calcsize("P"),
+        bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        hasattr(sys, "gettotalrefcount"),
+        version,
+    )
+    if reason is not None:
+        raise ImportError(f"adjoint's compiler cannot be used here: {reason}. Everything but `jit` works without it.")
+    for name in FUNCTIONS:
+        if name in NUMPY_PLACES:
+            address = table[NUMPY_PLACES[name]]
+        else:
+            address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        llvm.add_symbol(f"adjoint_{name}", address)
+
+
+_register()
+
+
+# Offsets in bytes. PyObject_HEAD is the same in all release builds with the GIL; so is the value of a float, a complex number
+# or a NumPy scalar, which follows it. PyArrayObject_fields and the head of PyArray_Descr are NumPy's binary interface.
+TYPE = 8
+VALUE = 16
+ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
+DTYPE_BYTE_ORDER, DTYPE_NUMBER = 26, 28
+C_CONTIGUOUS, ALIGNED = 0x1, 0x100
+
+_NAMES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 longdouble complex64 complex128 clongdouble"
+)
+DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in _NAMES.split())
+
+
+@functools.cache
+def canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The one of DTYPES that is equal: `long` and `longlong` are two dtypes, but one thing."""
+    if dtype not in DTYPES:
+        raise ValueError(f"native code does not work on arrays of {dtype!r}")
+    return DTYPES[DTYPES.index(dtype)]
+
+
+@functools.cache
+def type_numbers(dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """NumPy's type numbers of all the dtypes that are equal to this one.
+
+    >>> type_numbers(np.dtype(bool))
+    (0,)
+    """
+    codes = "?" + np.typecodes["AllInteger"] + np.typecodes["AllFloat"]
+    return tuple(sorted({np.dtype(code).num for code in codes if np.dtype(code) == dtype}))
