@@ -1,8 +1,8 @@
 """Object code kept on disk, so that a second process compiles nothing.
 
-An entry is named by what its code depends on: the text of the program, the processor, the versions. It begins with a digest of its
-contents; one that is damaged, or not ours, is thrown away and made again. Entries are written under another name and renamed, so
-that many processes may start at once. The folder is the user's own; the oldest entries go when it grows too large.
+An entry is named by what its code depends on: the text of the program, the processor, the versions. It begins with a digest of
+its contents; one that is damaged, or not ours, is thrown away and made again. Entries are written under another name and
+renamed, so that many processes may start at once. The folder is the user's own; the oldest entries go when it grows too large.
 
     ADJOINT_CACHE_DIR     the folder; empty to keep nothing
 """

@@ -1,7 +1,7 @@
 """A kernel as loops in LLVM's language.
 
-Code over whole arrays is a single loop that LLVM turns into vector instructions. A reduction whose innermost axes are summed keeps
-its partial result in a register; others add to memory.
+Code over whole arrays is a single loop that LLVM turns into vector instructions. A reduction whose innermost axes are summed
+keeps its partial result in a register; others add to memory.
 
     for i in rows:                  kernel over (rows, columns), sum over the columns
       total = 0

@@ -1,4 +1,4 @@
-"""Threads for the pieces of a kernel: `adjoint_parallel(function, table, pieces)` calls function(table, i) for every i below pieces.
+"""Threads for the pieces of a kernel: `adjoint_parallel(function, table, pieces)` calls function(table, i) for each i < pieces.
 
 The calling thread takes part. Workers wait for a job, look for it for a moment before they sleep, and take one piece after the
 other. One job runs at a time: a call from another thread meanwhile does its pieces by itself. After a fork the child starts anew.

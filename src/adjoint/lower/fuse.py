@@ -514,7 +514,7 @@ def _as_numpy_does(view: View, change: Callable[[Any], Any]) -> View | None:
 
 
 def _without(view: View, axis: int, count: int, domain: Shape) -> View:
-    """A view over the domain of a gather: it stands still along the axes of the indices, which take the place of `count` of its own."""
+    """A view over the domain of a gather: it stands still along the axes of the indices, which replace `count` of its own."""
     ndim = len(domain) - len(view.shape) + count
     strides = (*view.strides[:axis], *(0,) * ndim, *view.strides[axis + count :])
     return View(view.buffer, domain, strides, view.offset)

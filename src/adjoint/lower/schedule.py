@@ -1,8 +1,8 @@
 """How a kernel is run: which loops, in which order, and in how many pieces that may run at the same time.
 
-Axes along which every view moves alike become one loop. A large kernel is cut along its outermost loop. The number of pieces depends on
-the shapes alone, never on the number of threads, and pieces of a sum are added in order: so the result is the same, to the last bit,
-on any number of threads.
+Axes along which every view moves alike become one loop. A large kernel is cut along its outermost loop. The number of pieces
+depends on the shapes alone, never on the number of threads, and pieces of a sum are added in order: so the result is the same,
+to the last bit, on any number of threads.
 """
 
 from __future__ import annotations
