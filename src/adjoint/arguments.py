@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +20,34 @@ _NUMBERS = (np.ndarray, np.generic, float, int, complex, Traced)
 
 def name_of(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
+
+
+def input_names(f: Callable[..., Any], paths: Sequence[str]) -> list[str]:
+    """Names of the leaves of (args, kwargs) from the function's own parameters and the paths of leaves in containers."""
+    try:
+        signature = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        signature = []
+    parameters = [p.name for p in signature if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    spread = next((p.name for p in signature if p.kind is p.VAR_POSITIONAL), None)
+
+    def positional(index: int) -> str:
+        if index < len(parameters):
+            return parameters[index]
+        return f"x{index}" if spread is None else f"{spread}{index - len(parameters)}"
+
+    names: list[str] = []
+    for path in paths:
+        match = re.match(r"\[0\]\[(\d+)\](.*)", path)
+        if match:
+            base = positional(int(match[1])) + match[2]
+        else:
+            base = path[3:]
+        name = re.sub(r"\W+", "_", base).strip("_") or "x"
+        while name in names or re.fullmatch(r"[vc]\d+", name) or name in ("nan", "inf"):
+            name += "_"
+        names.append(name)
+    return names
 
 
 def check_callable(f: Any, transform: str) -> None:
@@ -56,7 +86,7 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
         return x
     x = settled(x)
     if isinstance(x, Traced):
-        if x.by.closed:
+        if x.by.ended:
             raise x.by.leaked()
         x = snapshot(x)
     if isinstance(x, np.ma.MaskedArray):
@@ -110,7 +140,7 @@ def regroup(structures: Sequence[Structure], leaves: Sequence[Any]) -> list[Any]
 
 def check_alive(x: Any, trace: Trace | None = None) -> Any:
     """A result on its way out of `trace`, which has just ended; a value of any other trace that has ended is a leak."""
-    if isinstance(x, Traced) and x.by.closed and x.by is not trace:
+    if isinstance(x, Traced) and x.by.ended and x.by is not trace:
         raise x.by.leaked()
     return settled(x)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arguments import check_callable, name_of, output_leaf
+from .control import checkpointed
 from .core.bind import FRESH, Trace, Traced, settled
 from .core.errors import ArgumentError, ShapeError
 from .core.op import Opaque
@@ -60,8 +61,9 @@ class Call:
     def __call__(self, leaves: Sequence[Value]) -> list[Value]:
         leaves = [settled(x) for x in leaves]
         top = max((x.by for x in leaves if isinstance(x, Traced)), key=lambda trace: trace.level, default=FRESH)
-        if top.closed:
+        if top.ended:
             raise top.leaked()
+        top = top.taken or top  # inside a branch that is being written down
         if isinstance(top, Tape):
             return self.on_tape(top, leaves)
         if isinstance(top, Dual):
@@ -432,10 +434,19 @@ class _Static:
         self.value = value
 
 
+def _on_tapes_only(x: Value) -> bool:
+    """Whether nothing but tapes lies between a value and its number."""
+    while isinstance(x, Traced):
+        if not isinstance(x.by, Tape):
+            return False
+        x = x.value
+    return True
+
+
 def checkpoint(f: Function) -> Function:
     """The same function, which saves only its arguments for the backward pass and runs again when it comes.
 
-    Less memory for more time. Forward mode and plain calls are not affected.
+    Less memory for more time. Forward mode and plain calls are not affected. In a graph it is one equation.
     """
     check_callable(f, "checkpoint")
     return _Checkpoint(f)
@@ -470,8 +481,10 @@ class _Checkpoint(_Custom):
                 cotangents[i] = g
             return cotangents
 
-        top = max((x.by for x in map(settled, leaves) if isinstance(x, Traced)), key=lambda t: t.level, default=FRESH)
-        if not isinstance(top, Tape):
+        traced = [x for x in map(settled, leaves) if isinstance(x, Traced)]
+        if not traced:
             return self.f(*args, **kwargs)
+        if not all(map(_on_tapes_only, traced)):
+            return checkpointed(self.f, args, kwargs)
         results = Call(name_of(self.f), f, None, lambda values: (f(values), list(values)), pull)(leaves)
         return found["out"].unflatten(results)

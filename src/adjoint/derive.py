@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core.bind import Trace, Traced, bind
-from .core.errors import AdjointError, UnsupportedError
+from .core.errors import AdjointError, ShapeError, UnsupportedError
 from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from .core.types import Type, Value, ndim_of, shape_of
 from .ops.broadcast import align_all, fit, settle, where, zeros_of
@@ -491,7 +491,12 @@ def _infer(op: Op, types: Sequence[Type], params: dict[str, Any], numbers: Seque
     args = [np.empty((0, *t.shape), t.dtype) if n is None else n for t, n in zip(types, numbers, strict=True)]
     if not any(flags):
         flags, args = (True,) * len(types), [np.empty((0, *t.shape), t.dtype) for t in types]
-    result = batched(op, flags, args, params)
+    try:
+        result = batched(op, flags, args, params)
+    except ValueError as error:  # its words are about arrays with one axis more
+        shapes = ", ".join(str(t.shape) for t in types)
+        reason = "they do not broadcast" if isinstance(op, Elementwise) else str(error)
+        raise ShapeError(f"{op.name} does not take arguments of the shapes {shapes}: {reason}") from error
     if op.many:
         return tuple(Type(shape_of(part)[1:], part.dtype) for part in result)
     return Type(shape_of(result)[1:], result.dtype)

@@ -45,6 +45,7 @@ class Ambient(Tape):
     """The tape of the imperative style: never closed, and switched off inside `no_grad()`."""
 
     __slots__ = ()
+    joint = False  # a backward pass that is recorded itself must find the arguments among what was saved
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if _recording.get():

@@ -12,7 +12,7 @@ from .core.bind import Traced, fresh, settled, snapshot
 from .core.errors import ArgumentError, BatchError
 from .core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from .core.types import Value, canonical_axis, shape_of
-from .numpy.shape import concatenate, stack
+from .numpy.shape import concatenate
 from .trace.batch import Batch
 from .transformed import Transformed
 
@@ -167,25 +167,3 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0, *, chunk_size: int | 
     if not isinstance(in_axes, (int, np.integer, tuple, list, type(None), dict)):
         raise ArgumentError(f"in_axes is an integer, None or a container of them, not {in_axes!r}")
     return Transformed("vmap", _run_vmap, f, in_axes=in_axes, out_axes=out_axes, chunk_size=chunk_size)
-
-
-def map(f: Function, xs: Any) -> Any:
-    """Apply f to the examples of xs one by one, along the leading axes, and stack the results.
-
-    For functions that cannot be batched: a branch on a value, an op without a batching rule.
-
-    >>> map(lambda x: x if x > 0 else 0.1 * x, np.array([-1.0, 2.0]))
-    array([-0.1,  2. ])
-    """
-    check_callable(f, "map")
-    leaves, structure = flatten(xs)
-    sizes = {shape_of(x)[0] if shape_of(x) else None for x in leaves}
-    if len(sizes) != 1 or None in sizes:
-        raise BatchError(f"map needs arrays with one common leading length; got shapes {[shape_of(x) for x in leaves]}")
-    (size,) = sizes
-    if size == 0:
-        raise BatchError("map over no examples cannot tell the shape of the result")
-    rows = [flatten(f(structure.unflatten([x[i] for x in leaves]))) for i in range(size)]  # type: ignore[arg-type]
-    if any(row[1] != rows[0][1] for row in rows):
-        raise BatchError(f"{name_of(f)} returned different structures for different examples")
-    return rows[0][1].unflatten([stack(column) for column in zip(*(row[0] for row in rows), strict=True)])

@@ -494,7 +494,8 @@ def test_numpy_is_a_drop_in():
     scope = {}
     exec("from adjoint.compat.autograd.numpy import *", scope)
     assert scope["array"] is np.array
-    assert scope["sin"] is onp.sin
+    assert scope["sin"] == onp.sin
+    assert isinstance(scope["sin"], onp.ufunc)
 
 
 def test_scipy_modules():
@@ -648,3 +649,40 @@ def test_all_names_exist():
             found = importlib.import_module("adjoint.compat.autograd" + module)
             for name in found.__all__:
                 assert hasattr(found, name), (module, name)
+
+
+# -- spellings of autograd that are seldom seen ------------------------------------------------------------------------
+
+
+def test_rules_as_methods_of_a_primitive():
+    from adjoint.compat.autograd import core, tracer
+
+    @core.primitive
+    def product(x, y, z):
+        return onp.multiply(x, y)
+
+    product.defgrad(lambda ans, x, y, z: lambda g: y * g)
+    product.defvjp(lambda g, ans, vs, gvs, x, y, z: x * g, argnum=1)
+    product.defvjp_is_zero(argnums=(2,))
+    assert grad(product, (0, 1, 2))(2.0, 3.0, 4.0) == (3.0, 2.0, 0.0)
+    rule = core.primitive_vjps.pop(product)
+    with pytest.raises(NotImplementedError):
+        grad(product)(2.0, 3.0, 4.0)
+    core.primitive_vjps[product] = rule
+    assert grad(product)(2.0, 3.0, 4.0) == 3.0
+    assert tracer.primitive(onp.sin)(0.0) == 0.0
+
+
+def test_ones_are_the_sum_of_the_basis():
+    space = vspace(onp.zeros((2, 1), complex))
+    close(sum(space.standard_basis()), space.ones())
+
+
+def test_where_by_name_and_whole_number_types():
+    x = onp.array([1.0, 2.0])
+    close(np.where(condition=onp.array([True, False]), x=x, y=-x), [1.0, -2.0])
+    assert np.where(onp.array([False, True]))[0].tolist() == [1]
+    close(grad(lambda x: np.sum(x[np.int64(x)[:1]] * np.int64(3)))(x), [0.0, 3.0])
+    assert np.zeros(2, np.int32).dtype == onp.int32
+    assert np.int64(2.5) == 2
+    assert np.int64([1.5, 2.5]).tolist() == [1, 2]

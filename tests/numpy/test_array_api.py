@@ -1,11 +1,14 @@
 """adjoint.numpy meets the Array API standard 2024.12, on plain arrays and on traced values."""
 
 import importlib.util
+import inspect
 import os
 import re
 import subprocess
 import sys
 
+import array_api_extra as xpx
+import array_api_strict as strict
 import numpy as np
 import pytest
 from harness import check
@@ -14,6 +17,7 @@ import adjoint as ad
 import adjoint.numpy as xp
 from adjoint.core.tree import flatten
 
+ARRAY, DTYPE = type(strict.asarray(0)), type(strict.float64)
 rng = np.random.default_rng(0)
 FLOATS = {
     "x": rng.uniform(0.5, 2, (3, 4)),
@@ -275,11 +279,85 @@ def arrays(result):
     return [y for y in flatten(result)[0] if isinstance(getattr(y, "dtype", None), np.dtype) and not isinstance(y, np.dtype)]
 
 
+#: What array_api_strict has beside the standard, and what came with 2025.12.
+OTHER_NAMES = {
+    *(
+        "ArrayAPIStrictFlags",
+        "Device",
+        "get_array_api_strict_flags",
+        "reset_array_api_strict_flags",
+        "set_array_api_strict_flags",
+    ),
+    *("__array_namespace_info__", "from_dlpack", "broadcast_shapes", "isin"),
+}
+
+
+def member(namespace, name):
+    space, _, function = name.rpartition(".")
+    return getattr(getattr(namespace, space) if space else namespace, function)
+
+
 def test_the_list_is_the_standards():
-    assert len(CALLS) == 169
-    for name in CALLS:
-        space, _, function = name.rpartition(".")
-        assert callable(getattr(getattr(xp, space) if space else xp, function))
+    names = {name for name in strict.__all__ if callable(getattr(strict, name)) and not isinstance(getattr(strict, name), DTYPE)}
+    names |= {f"linalg.{name}" for name in strict.linalg.__all__} | {f"fft.{name}" for name in strict.fft.__all__}
+    assert names - OTHER_NAMES == set(CALLS)
+    for name in names - {n for n in OTHER_NAMES if "trict" in n or n == "Device"}:
+        assert callable(member(xp, name)), name
+    for name in set(strict.__all__) - names:
+        assert hasattr(xp, name), name
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_signature(name):
+    """Every argument that the standard lets be given by name is taken by name."""
+    parameters = list(inspect.signature(member(strict, name)).parameters.values())
+    function, calls = member(xp, name), []
+
+    def spy(*args, **kwargs):
+        calls.append((args, kwargs))
+        return function(*args, **kwargs)
+
+    eval(f"spy{CALLS[name][0].removeprefix(name)}", {"xp": xp, "spy": spy, **OTHERS, **FLOATS})
+    ((args, kwargs),) = calls
+    for p in parameters[len(args) :]:
+        if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is not p.empty and p.name not in kwargs:
+            default = "cpu" if p.name == "device" else p.default
+            function(*args, **kwargs, **{p.name: default})
+    named = [p.name for p in parameters[: len(args)] if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if named:
+        first = len(args) - len(named)
+        function(*args[:first], **dict(zip(named, args[first:], strict=True)), **kwargs)
+
+
+#: Ways to call that NumPy has beside the standard's.
+WIDER = ("result_type(i, 1.0)", "vecdot(x, x, axis=0)", "linalg.vecdot(x, x, axis=0)", "expand_dims(x)", "empty")
+
+
+def portable(expression):
+    """The expression without what strict arrays refuse: other names of devices, indices for some axes only."""
+    return re.sub(r"(, )?device='cpu'", "", expression).replace("A[0]", "A[0, :]").replace("x[None]", "x[None, :, :]")
+
+
+@pytest.mark.parametrize("expression", [e for e in EXPRESSIONS if not e.startswith(WIDER)])
+def test_value_of_the_standard(expression):
+    """The same numbers, shape and dtype as the reference implementation gives."""
+    inputs = {name: strict.asarray(value) for name, value in (FLOATS | OTHERS).items()}
+    expected = eval(f"xp.{portable(expression)}", {"xp": strict, **inputs})
+    found = evaluate(expression, FLOATS)
+    pairs = zip(parts(found), parts(expected), strict=True)
+    for ours, theirs in pairs:
+        if isinstance(theirs, ARRAY):
+            theirs = np.asarray(theirs)
+            assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12 if theirs.dtype.itemsize > 4 else 1e-6)
+        elif not isinstance(theirs, DTYPE):
+            assert ours == theirs
+        else:
+            assert ours == theirs._np_dtype
+
+
+def parts(result):
+    return [part for item in result for part in parts(item)] if isinstance(result, (tuple, list)) else [result]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -497,10 +575,40 @@ def test_array_api_compat():
     np.testing.assert_allclose(ad.grad(f)(np.array([1.0, 2.0, 3.0])), [2 / 3, 4 / 3, 2.0])
 
 
+EXTRA = {  # functions of array_api_extra, a library written to the standard
+    "atleast_nd": lambda x: xpx.atleast_nd(x, ndim=3) ** 2,
+    "cov": lambda x: xpx.cov(xp.reshape(x, (2, 3))),
+    "create_diagonal": lambda x: xpx.create_diagonal(x) @ x,
+    "isclose": lambda x: xp.where(xpx.isclose(x, x), x, 0.0),
+    "isin": lambda x: xp.where(xpx.isin(x, x[:2]), x, 0.0),
+    "kron": lambda x: xpx.kron(x, x),
+    "nan_to_num": lambda x: xpx.nan_to_num(x) ** 2,
+    "one_hot": lambda x: xpx.one_hot(xp.asarray([0, 2, 1]), 6) @ x,
+    "pad": lambda x: xpx.pad(x, (1, 2), constant_values=3.0) ** 2,
+    "partition": lambda x: xpx.partition(x, 2)[2],
+    "argpartition": lambda x: x[xpx.argpartition(x, 2)[2]] ** 2,
+    "setdiff1d": lambda x: xpx.setdiff1d(x, x[:2]) ** 2,
+    "sinc": xpx.sinc,
+    "at.set": lambda x: xpx.at(x * 2, 0).set(5.0) * x,
+    "at.add": lambda x: xpx.at(x * 2)[1:3].add(x[3]) * x,
+    "at.multiply": lambda x: xpx.at(x * 2)[[True, False, True, True, False, False]].multiply(x[0]) * x,
+    "at.divide": lambda x: xpx.at(x * 2)[:3].divide(x[4]),
+    "at.power": lambda x: xpx.at(x * 2)[:3].power(2),
+    "at.max": lambda x: xpx.at(x * 2)[:3].max(1.5),
+}
+
+
+@pytest.mark.parametrize("name", EXTRA)
+def test_array_api_extra(name):
+    unbatched = ("setdiff1d", "argpartition", "isclose", "isin", "nan_to_num")  # their shapes, or masks, depend on the numbers
+    check(EXTRA[name], np.array([0.5, 1.1, 2.0, 1.7, 0.3, 0.9]), order=1, vmap=name not in unbatched)
+
+
 SCIPY = """
 import numpy as np
-import scipy.cluster.vq, scipy.fft, scipy.integrate, scipy.optimize, scipy.signal, scipy.special, scipy.stats
-from scipy.spatial.transform import Rotation
+import scipy.cluster.vq, scipy.differentiate, scipy.fft, scipy.integrate, scipy.linalg, scipy.optimize, scipy.signal
+import scipy.special, scipy.stats
+from scipy.spatial.transform import RigidTransform, Rotation
 import adjoint as ad
 import adjoint.numpy as xp
 import adjoint.scipy.special
@@ -528,6 +636,33 @@ FUNCTIONS = {
     "whiten": lambda x: xp.sum(scipy.cluster.vq.whiten(xp.reshape(x, (3, 2))) ** 3),
     "Rotation": lambda x: xp.sum(Rotation.from_rotvec(x[:3]).as_matrix()[0]),
     "rosen": lambda x: scipy.optimize.rosen(x),
+    "rosen_der": lambda x: xp.sum(scipy.optimize.rosen_der(x)),
+    "Rotation's product": lambda x: xp.sum((Rotation.from_rotvec(x[:3]) * Rotation.from_rotvec(x[3:])).as_rotvec()),
+    "Rotation to angles": lambda x: xp.sum(Rotation.from_rotvec(x[:3] / 3).as_euler("xyz")),
+    "RigidTransform": lambda x: xp.sum(RigidTransform.from_components(x[:3], Rotation.from_rotvec(x[3:])).apply(x[:3])),
+    "ttest_1samp": lambda x: scipy.stats.ttest_1samp(x, 0.5).pvalue,
+    "ttest_ind": lambda x: scipy.stats.ttest_ind(x, x**2).statistic,
+    "f_oneway": lambda x: scipy.stats.f_oneway(x, x**2).statistic,
+    "bartlett": lambda x: scipy.stats.bartlett(x, x**2).statistic,
+    "describe": lambda x: scipy.stats.describe(x).variance,
+    "moment": lambda x: scipy.stats.moment(x, 3),
+    "pmean": lambda x: scipy.stats.pmean(x, 2.5),
+    "quantile": lambda x: scipy.stats.quantile(x, 0.3),
+    "iqr": lambda x: scipy.stats.iqr(x),
+    "trim_mean": lambda x: scipy.stats.trim_mean(x, 0.2),
+    "circvar": lambda x: scipy.stats.circvar(x),
+    "boxcox_llf": lambda x: scipy.stats.boxcox_llf(0.7, x),
+    "differential_entropy": lambda x: scipy.stats.differential_entropy(x),
+    "median_abs_deviation": lambda x: scipy.stats.median_abs_deviation(x),
+    "romb": lambda x: scipy.integrate.romb(x[:5] ** 2),
+    "fixed_quad": lambda x: scipy.integrate.fixed_quad(lambda t: xp.exp(t * x[0]), 0.0, 1.0)[0],
+    "cubature": lambda x: scipy.integrate.cubature(lambda t: t * x[0], xp.asarray([0.0]), xp.asarray([1.0])).estimate[0],
+    "oaconvolve": lambda x: xp.sum(scipy.signal.oaconvolve(x, x[:2]) ** 2),
+    "resample": lambda x: xp.sum(scipy.signal.resample(x, 9) ** 2),
+    "freqz": lambda x: xp.sum(xp.abs(scipy.signal.freqz(x, worN=4)[1])),
+    "hfft": lambda x: xp.sum(scipy.fft.hfft(x) ** 2),
+    "derivative": lambda x: scipy.differentiate.derivative(lambda t: xp.exp(t), x[0]).df,
+    "block_diag": lambda x: xp.sum(scipy.linalg.block_diag(x[:2], x[2:])),
 }
 x = np.array([0.5, 1.0, 2.0, 1.7, 0.3, 0.9])
 h = 1e-6

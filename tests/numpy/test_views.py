@@ -302,3 +302,107 @@ def test_out_takes_part_in_broadcasting():
 
     assert np.array_equal(f(V), ad.vjp(f, V)[0])
     np.testing.assert_allclose(ad.grad(lambda x: np.sum(f(x)))(V)[2], 2 * (V[0] + V[1]))
+
+
+# -- arrays without axes are arrays, and scalars are not --------------------------------------------------------
+
+NO_AXES = {  # each value is changed in place under another name; NumPy says whether the first name sees it
+    "zeros": lambda np, x: np.zeros(()) + 0 * x[0],
+    "array": lambda np, x: np.array(x[0]),
+    "asarray": lambda np, x: np.asarray(x[0]),
+    "full": lambda np, x: np.full((), x[0]),
+    "zeros_like": lambda np, x: np.zeros_like(np.array(x[0])),
+    "copy": lambda np, x: np.copy(x[0]),
+    "method copy": lambda np, x: np.array(x[0]).copy(),
+    "scalar copy": lambda np, x: x[0].copy(),
+    "astype": lambda np, x: np.array(x[0]).astype("f4"),
+    "scalar astype": lambda np, x: x[0].astype("f4"),
+    "item": lambda np, x: x[0],
+    "empty index": lambda np, x: np.array(x[0])[()],
+    "ellipsis": lambda np, x: x.copy()[0, ...],
+    "reshape": lambda np, x: x[:1].copy().reshape(()),
+    "scalar reshape": lambda np, x: np.reshape(x[0], ()),
+    "squeeze": lambda np, x: np.squeeze(x[:1].copy()),
+    "transpose": lambda np, x: np.array(x[0]).T,
+    "real": lambda np, x: np.array(x[0] + 1j * x[1]).real,
+    "where": lambda np, x: np.where(x[0] > 9, x[0], x[1]),
+    "select": lambda np, x: np.select([x[0] > 9], [x[0]], x[1]),
+    "choose": lambda np, x: np.choose(0, [x[0], x[1]]),
+    "tensordot": lambda np, x: np.tensordot(x, x, 1),
+    "inner": lambda np, x: np.inner(x, x),
+    "dot": lambda np, x: np.dot(x, x),
+    "einsum": lambda np, x: np.einsum("i->", x),
+    "sum": lambda np, x: np.sum(x),
+    "logaddexp": lambda np, x: np.logaddexp.reduce(x),
+    "sin": lambda np, x: np.sin(np.array(x[0])),
+    "clip": lambda np, x: np.clip(x[0], -9, 9),
+    "norm": lambda np, x: np.linalg.norm(x),
+    "take": lambda np, x: np.take(x, 1),
+    "nan_to_num": lambda np, x: np.nan_to_num(x[0]),
+    "out": lambda np, x: np.add(x[0], x[1], out=np.empty(())),
+}
+
+
+@pytest.mark.parametrize("name", NO_AXES)
+def test_no_axes(name):
+    def f(np, x):
+        first = NO_AXES[name](np, x)
+        second = first
+        second += x[1]
+        return first * 1.0, second * 1.0
+
+    check_writes(f)
+
+
+def view_without_axes(np, x):
+    a = np.array(x)
+    b = a[0, ...]
+    b += x[1]
+    c = np.squeeze(a[1:2])
+    c *= 2.0
+    d = a[2:3].reshape(())
+    d[...] = x[0]
+    return a, b * 1.0, c * 1.0, d * 1.0
+
+
+def accumulator(np, x):
+    s = np.zeros(())
+    s += x[0]
+    t = s
+    t -= 1
+    np.sum(x, out=t[...])
+    return s * x[1]
+
+
+def scalars_stay(np, x):
+    s = np.reshape(x[0], ())
+    t = s
+    t += 1
+    u = x[0]
+    v = u
+    v *= 2
+    return s, t, u, v
+
+
+@pytest.mark.parametrize("f", [view_without_axes, accumulator, scalars_stay], ids=lambda f: f.__name__)
+def test_views_without_axes(f):
+    check_writes(f)
+
+
+def check_writes(f):
+    """The same numbers as NumPy gives, in every mode."""
+    rows = np.array([[0.5, 1.5, -2.0], [2.0, 3.0, 1.0]])
+    g = lambda x: f(anp, x)
+    flat = lambda y: [np.asarray(part) for part in (y if isinstance(y, tuple) else (y,))]
+    one = flat(f(np, rows[0]))
+    both = [np.stack(parts) for parts in zip(one, flat(f(np, rows[1])), strict=True)]
+    for wanted, found in (
+        (one, ad.jvp(g, (rows[0],), (rows[1],))[0]),
+        (one, ad.vjp(g, rows[0])[0]),
+        (one, ad.graph(g)(rows[0])(rows[0])),
+        (both, ad.vmap(g)(rows)),
+        (both, ad.vmap(lambda x: ad.jvp(g, (x,), (x,))[0])(rows)),
+        (both, ad.vjp(ad.vmap(g), rows)[0]),
+    ):
+        for a, b in zip(wanted, flat(found), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-6)

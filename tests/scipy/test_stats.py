@@ -186,3 +186,25 @@ def test_dirichlet(x, method):
     check(lambda z: ours(np.exp(z) / np.sum(np.exp(z)), alpha), np.array([0.1, -0.3, 0.2]))
     with pytest.raises(ValueError, match="simplex"):
         ad.grad(lambda x: ours(x, alpha))(np.array([0.5, 0.5, 0.5]))
+
+
+def test_multivariate_normal_of_a_singular_covariance():
+    part = np.array([[1.0, 0.3], [0.3, 2.0]])
+    wide = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])
+    mean, inside = np.zeros(3), wide @ np.array([0.4, -0.2])
+    logpdf = lambda c, m: stats.multivariate_normal.logpdf(inside, m, wide @ c @ wide.T, allow_singular=True)
+    expected = scipy.stats.multivariate_normal.logpdf(inside, mean, wide @ part @ wide.T, allow_singular=True)
+    np.testing.assert_allclose(ad.value_and_grad(logpdf)(part, mean)[0], expected)
+    # On the plane the density is that of two dimensions, up to the area that the plane's own coordinates have.
+    flat = lambda c: stats.multivariate_normal.logpdf(np.array([0.4, -0.2]), np.zeros(2), c)
+    np.testing.assert_allclose(ad.grad(logpdf)(part, mean), ad.grad(flat)(part), rtol=1e-10)
+    beside = ad.jvp(lambda x: stats.multivariate_normal.logpdf(x, mean, wide @ part @ wide.T, True), (np.ones(3),), (mean,))[0]
+    assert beside == -np.inf
+
+
+def test_multivariate_normal_entropy():
+    cov = np.array([[1.0, 0.3], [0.3, 2.0]])
+    value, slope = ad.value_and_grad(lambda c: stats.multivariate_normal.entropy(np.zeros(2), c))(cov)
+    np.testing.assert_allclose(value, scipy.stats.multivariate_normal.entropy(np.zeros(2), cov))
+    np.testing.assert_allclose(slope, 0.5 * np.linalg.inv(cov))
+    assert stats.multivariate_normal(np.zeros(2), cov).entropy() == scipy.stats.multivariate_normal.entropy(np.zeros(2), cov)

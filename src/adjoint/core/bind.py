@@ -29,16 +29,30 @@ _levels = itertools.count(1)
 depth: ContextVar[int] = ContextVar("adjoint_depth", default=0)
 
 
-class Trace:
-    """An interpreter of ops: one per call of a transform."""
+#: The traces that are open around the running code, from the outermost on.
+around: ContextVar[tuple[Trace, ...]] = ContextVar("adjoint_around", default=())
 
-    __slots__ = ("closed", "level", "name", "token")
+
+class Trace:
+    """An interpreter of ops: one per call of a transform.
+
+    A trace is closed when its transform has returned. It is closed for a while, `taken` by another, while a branch is written
+    down inside it: what is done there to its values belongs to the branch.
+    """
+
+    __slots__ = ("closed", "level", "name", "taken", "token")
     has_numbers = True  # behind its values; a trace that writes a program down has types only
 
     def __init__(self, name: str, level: float | None = None) -> None:
         self.name = name  # of the transform, for messages
         self.level: float = next(_levels) if level is None else level
         self.closed = False
+        self.taken: Trace | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether its transform has returned, so that its values have lost their meaning."""
+        return self.closed and self.taken is None
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -48,6 +62,10 @@ class Trace:
 
     def dtype(self, x: Traced) -> np.dtype[Any]:
         return dtype_of(x.value)
+
+    def is_array(self, x: Traced) -> bool:
+        """Whether NumPy would hold an array here, of any rank, and not a scalar."""
+        return is_array(x.value)
 
     def concrete(self, x: Traced, what: str) -> Any:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
@@ -65,12 +83,13 @@ class Trace:
             x.by, x.value, x.aux = FRESH, np.asarray(new), None
 
     def __enter__(self) -> Any:
-        self.token = depth.set(depth.get() + 1)
+        self.token = depth.set(depth.get() + 1), around.set((*around.get(), self))
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.closed = True
-        depth.reset(self.token)
+        depth.reset(self.token[0])
+        around.reset(self.token[1])
 
     def leaked(self) -> LeakError:
         return LeakError(
@@ -123,6 +142,11 @@ class Traced:
         self.aux = aux
 
 
+def is_array(x: Any) -> bool:
+    """Whether x is an array, which can be written to, and not a scalar: both may be without axes."""
+    return x.by.is_array(x) if isinstance(x, Traced) else isinstance(x, np.ndarray)
+
+
 def snapshot(x: Any) -> Any:
     """A traced value as it is now, which later in-place writes to the user's array do not reach."""
     return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x
@@ -139,5 +163,7 @@ def bind(op: Op, /, *args: Any, **params: Any) -> Any:
     if top is None:
         return op.impl(*args, **params)
     if top.closed:
-        raise top.leaked()
+        if top.taken is None:
+            raise top.leaked()
+        top = top.taken
     return top.process(op, args, params)

@@ -7,24 +7,48 @@ Every error derives from `AdjointError` and from the built-in that fits, so that
 from __future__ import annotations
 
 import functools
+import linecache
 import os
 import sys
 import types
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_PLUMBING = frozenset({__name__.partition(".")[0], "numpy", "scipy", "functools", "contextlib", "random", "statistics"})
+_files: dict[str, tuple[bool, str]] = {}  # what is known of a file name: asked for at every op that is staged
+_modules: dict[str, bool] = {}  # whether a module is plumbing
+
+
+def _file(name: str) -> tuple[bool, str]:
+    """Whether a file is ours (or a function that derive.py wrote), and its name without the folders."""
+    known = _files.get(name)
+    if known is None:
+        if len(_files) > 1 << 12:  # a notebook makes a file name for each cell
+            _files.clear()
+        known = _files[name] = name.startswith((_PACKAGE, "<adjoint ")), os.path.basename(name)
+    return known
+
+
 def _is_ours(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith((_PACKAGE, "<adjoint "))  # files, and functions that derive.py wrote
+    return _file(frame.f_code.co_filename)[0]
 
 
 def _is_plumbing(frame: types.FrameType) -> bool:
-    """Ours, or a frame of NumPy and SciPy between the user's call and us."""
-    module = frame.f_globals.get("__name__", "").partition(".")[0]
-    return module in {"numpy", "scipy", "functools", "contextlib"} or _is_ours(frame)
+    """Ours, or a frame of NumPy, SciPy or Python's library between the user's call and us."""
+    name = frame.f_globals.get("__name__", "")  # asked first: reading f_code is an audit event, which may have a hook
+    known = _modules.get(name)
+    if known is None:
+        known = _modules[name] = name.partition(".")[0] in _PLUMBING
+    return known or _is_ours(frame)
+
+
+#: The line that an equation was written on, while it is run again to be transformed: what comes of it is of the same line.
+written_on: ContextVar[str] = ContextVar("adjoint_line", default="")
 
 
 def user_line() -> str:
@@ -32,9 +56,24 @@ def user_line() -> str:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and _is_plumbing(frame):
         frame = frame.f_back
-    if frame is None:
-        return ""
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return "" if frame is None else f"{_file(frame.f_code.co_filename)[1]}:{frame.f_lineno}"
+
+
+def user_frame() -> tuple[types.FrameType | None, str]:
+    """The innermost frame that is the user's, and the module of NumPy's or SciPy's that it has called ('' if there is none)."""
+    frame: types.FrameType | None = sys._getframe(1)
+    module = ""
+    while frame is not None and _is_plumbing(frame):
+        module = "" if _is_ours(frame) else frame.f_globals.get("__name__", "")
+        frame = frame.f_back
+    return frame, module
+
+
+def source_text(line: str) -> str:
+    """The text behind a `model.py:12` of this process, or '' where it is not known which file that is."""
+    name, _, number = line.rpartition(":")
+    paths = [path for path, (ours, short) in list(_files.items()) if short == name and not ours]
+    return linecache.getline(paths[0], int(number)).strip() if len(paths) == 1 and number.isdecimal() else ""
 
 
 def last_line(error: BaseException) -> str:
@@ -42,7 +81,7 @@ def last_line(error: BaseException) -> str:
     tb, line = error.__traceback__, ""
     while tb is not None:
         if not _is_plumbing(tb.tb_frame):
-            line = f"{os.path.basename(tb.tb_frame.f_code.co_filename)}:{tb.tb_lineno}"
+            line = f"{_file(tb.tb_frame.f_code.co_filename)[1]}:{tb.tb_lineno}"
         tb = tb.tb_next
     return line
 
@@ -50,8 +89,8 @@ def last_line(error: BaseException) -> str:
 class AdjointError(Exception):
     """Base of every error raised by adjoint."""
 
-    def __init__(self, message: str) -> None:
-        self.line = user_line()
+    def __init__(self, message: str, line: str | None = None) -> None:
+        self.line = user_line() if line is None else line
         super().__init__(f"{message} ({self.line})" if self.line else message)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -78,6 +117,10 @@ class DtypeError(AdjointError, TypeError):
 
 class ConversionError(AdjointError, TypeError):
     """A traced value asked to become a plain number or array, which would lose its derivative."""
+
+
+class AttributeMissingError(AdjointError, AttributeError):
+    """An attribute of NumPy's arrays that a traced value cannot have."""
 
 
 class UnsupportedError(AdjointError, TypeError, NotImplementedError):

@@ -11,6 +11,7 @@ Linear        `transpose(g, *xs, **params)`       f(ax + by) = a f(x) + b f(y)
 Multilinear   `transpose`, one per argument       linear in each argument by itself
 Opaque        `jvp` and `vjp`                     anything else; may return several arrays
 Constant      nothing                             piecewise constant: the derivative is zero
+Structured    nothing                             a loop or a branch: derived from the graphs it holds
 ============  ==================================  ==================================================
 
 A composite is a plain function written in other ops, so it needs no class.
@@ -21,10 +22,10 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from .bind import bind
+from .bind import bind, is_array
 
 Rule = Callable[..., Any]
 
@@ -58,6 +59,7 @@ class Op:
         complex_domain: bool = False,
         many: bool = False,
         into: Rule | None = None,
+        no_axes: str = "scalar",
     ) -> None:
         self.name = name
         self.impl = impl
@@ -66,6 +68,7 @@ class Op:
         self.cases = tuple(cases)
         self.many = many  # returns a tuple of arrays
         self.into = into  # adds the transpose to an array in place, touching only what it must
+        self.no_axes = no_axes  # what NumPy gives as a result without axes: "scalar", "array", or "same" as the first argument
         self.complex_domain = complex_domain  # the tests draw complex samples too
         self.doc = doc
         self.home = ""  # the module that declares it
@@ -73,6 +76,10 @@ class Op:
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         return bind(self, *args, **params)
+
+    def gives_array(self, args: Sequence[Any]) -> bool:
+        """Whether a result without axes is an array; `reshape` gives one, a ufunc gives a scalar."""
+        return self.no_axes == "array" or (self.no_axes == "same" and is_array(args[0]))
 
     def __repr__(self) -> str:
         return f"<{self.kind} op {self.name!r}>"
@@ -138,6 +145,34 @@ class Constant(Op):
     """Piecewise constant: comparisons, floor, sign, argmax. The result is a plain value."""
 
     kind = "constant"
+
+
+class Structured(Op):
+    """Holds graphs among its parameters: a loop, a branch. `transform/` derives its rules from those graphs.
+
+    types(types, params)     the types of the results
+    jvp(xs, ts, params)      (results, their tangents), found together; None for a tangent that is zero
+    vjp(xs, wanted, params)  (results, residuals, pull): pull(cotangents, residuals) gives those of the wanted arguments
+
+    `returning` names the graphs whose outputs are the results: one that nobody reads can be left out of both, unless it is
+    among the first `lasting(params)`, which the op itself reads.
+    """
+
+    kind = "structured"
+
+    def __init__(
+        self, name: str, impl: Callable[..., Any], types: Rule, returning: Sequence[str], lasting: Rule, **options: Any
+    ) -> None:
+        super().__init__(name, impl, many=True, **options)
+        self.types = types
+        self.returning = tuple(returning)
+        self.lasting = lasting
+        self.jvp: Rule = functools.partial(_no_rules, name)
+        self.vjp: Rule = functools.partial(_no_rules, name)
+
+
+def _no_rules(name: str, *args: Any) -> Any:
+    raise NotImplementedError(f"the rules of {name!r} are supplied by adjoint.transform, which is not loaded")
 
 
 OPS: dict[str, Op] = {}

@@ -15,6 +15,7 @@ from . import create as _create
 from . import elementwise as _elementwise
 from . import product as _product
 from . import protocols as _protocols
+from . import reaching as _reaching
 from . import reduce as _reduce
 from .create import array as array
 from .create import asarray as asarray
@@ -37,12 +38,12 @@ _REACHED = frozenset(
     [
         *("asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "fill_diagonal", "fromfunction"),
         *("fromiter", "full", "kaiser", "nan_to_num", "pad", "piecewise", "polyfit", "repeat", "require", "take", "unwrap"),
-        "vectorize",
+        *("c_", "ndenumerate", "r_", "vectorize"),
     ]
 )
 
 #: Functions that take more arguments in the Array API standard than in NumPy; in `standard.py`.
-_STANDARD = frozenset(["__array_api_version__", "argsort", "expand_dims", "finfo", "iinfo", "sort"])
+_STANDARD = frozenset(["__array_api_version__", "argsort", "diff", "expand_dims", "finfo", "iinfo", "sort"])
 
 
 def __getattr__(name: str) -> Any:
@@ -55,9 +56,7 @@ def __getattr__(name: str) -> Any:
     elif name in _STANDARD:
         value = getattr(importlib.import_module(f"{__name__}.standard"), name)
     else:
-        value = getattr(_numpy, name)
-        if hasattr(value, "_implementation"):  # a function with NumPy's protocol, which does not look into lists
-            value = _create.reaching(value)
+        value = _reaching.reach(getattr(_numpy, name))
     globals()[name] = value  # found at once from now on
     return value
 

@@ -18,7 +18,7 @@ from ..ops import shift as neighbours
 from .concrete import primal
 from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose
 from .table import implements, lift
-from .views import read
+from .views import as_stored, read
 
 
 def along(axis: int, part: Any) -> tuple[Any, ...]:
@@ -364,7 +364,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     room = list(shape_of(a))
     room[axis] = count
     v = shapes.broadcast_to(v, shape=tuple(room))
-    v = shapes.cast(v, dtype=dtype_of(a)) if dtype_of(v) != dtype_of(a) else v
+    v = as_stored(a, v)
     order = np.insert(np.arange(length), where, length + np.arange(count))
     return indexing.gather(joins.concatenate(a, v, axis=axis), order, axis=axis)
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
 from ..core.types import Value, dtype_of, ndim_of, shape_of
+from ..ops import elementwise as ops
 from ..ops import index as indexing
 from ..ops.sort import searchsorted
 from .calculus import diff, linspace
@@ -50,11 +51,13 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise ValueError("`bins` must be positive, when an integer")
     a = ravel(a)
     low, high = range if range is not None else (np.min(a), np.max(a)) if shape_of(a)[0] else (0.0, 1.0)
-    if primal(low) > primal(high):
+    reversed_ = ops.greater(low, high)
+    if not isinstance(reversed_, Traced) and reversed_:
         raise ValueError("max must be larger than min in range parameter.")
-    if primal(low) == primal(high):
-        low, high = low - 0.5, high + 0.5
-    return linspace(low, high, count + 1)
+    margin = 0.5 * ops.equal(low, high)  # edges that coincide are moved apart
+    kind = np.result_type(dtype_of(a), *[x if isinstance(x, (int, float)) else dtype_of(x) for x in (low, high)])
+    kind = kind if kind.kind in "fc" else np.result_type(kind, float)
+    return linspace(low - margin, high + margin, count + 1, dtype=kind)
 
 
 @implements(np.histogram)
@@ -64,7 +67,9 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     n = shape_of(edges)[0] - 1
     number = searchsorted(edges, a, side="right") - 1
     if isinstance(number, Traced):
-        raise UnsupportedError("np.histogram inside vmap; use ad.map to run the examples one by one")
+        raise UnsupportedError(
+            "np.histogram counts the numbers themselves, which vmap and graph do not have; run the examples one by one"
+        )
     plain = primal(a)
     number = np.where(plain == primal(edges)[-1], n - 1, number)  # the last bin holds its right edge too
     inside = (number >= 0) & (number < n)

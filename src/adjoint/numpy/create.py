@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, depth, fresh
-from ..core.errors import ConversionError
+from ..core.bind import Traced, depth, fresh, snapshot
+from ..core.errors import ConversionError, UnsupportedError
 from ..core.types import dtype_of, shape_of
-from ..ops import broadcast as shapes
 from .shape import astype
-from .table import FUNCTIONS, holds_traced, implements, lift
+from .table import holds_traced, implements, lift
+from .views import as_array
 
 
 def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,22 +26,6 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
         return fresh(function(*args, **kwargs)) if inside() else function(*args, **kwargs)
 
     return make
-
-
-def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
-    """NumPy's function; if it meets a traced value where its protocol does not look, as in `sum([x, y])`, ours."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except ConversionError:
-            ours = FUNCTIONS.get(function)
-            if ours is None:
-                raise
-            return ours(*args, **kwargs)
-
-    return call
 
 
 def _like(x: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
@@ -78,7 +62,7 @@ def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
     try:
         y = np.array(*args, **options)
-    except ConversionError:  # a traced value somewhere inside
+    except (ConversionError, UnsupportedError):  # a traced value somewhere inside
         return _array_of_traced(*args, **options)
     return fresh(y) if depth.get() else y
 
@@ -91,9 +75,7 @@ def _array_of_traced(
         value = astype(value, dtype)
     if ndmin > len(shape_of(value)):
         value = np.reshape(value, (1,) * (ndmin - len(shape_of(value))) + shape_of(value))
-    if not shape_of(value):
-        value = shapes.broadcast_to(value, shape=())  # an array, which can be written to, and not a scalar
-    return Traced(value.by, value.value, value.aux)
+    return snapshot(as_array(value))
 
 
 def asarray(
@@ -101,7 +83,7 @@ def asarray(
 ) -> Any:
     """`numpy.asarray`, also of traced values."""
     if isinstance(a, Traced) and (dtype is None or np.dtype(dtype) == dtype_of(a)) and not copy:
-        return a
+        return as_array(a)
     if holds_traced(a):
         return array(a, dtype)
     y = np.asarray(a, dtype=dtype, order=order, copy=copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -192,6 +193,8 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Value:
+    if not math.prod(shape_of(lift(a))):  # as NumPy has it, whatever q is
+        return nanmean(a, axis, None, out, keepdims)
     if weights is not None:
         return _nan_weighted(a, q, axis, out, method, keepdims, weights)
     a, q = lift(a), lift(q)

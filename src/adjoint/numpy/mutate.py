@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,6 +50,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     a = _target(a, "np.put")
     index = ravel(whole(ind))
+    if not math.prod(shape_of(lift(v))):
+        return
     _write_flat(a, within(index, int(np.prod(shape_of(a))), mode), v, shape_of(index)[0])
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import UnsupportedError
 from ..core.types import Shape, Value, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
@@ -38,7 +37,7 @@ _OPTIONS = {
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Value:
     a = lift(array)
     if callable(mode):
-        raise UnsupportedError("np.pad with a function as its mode writes into plain arrays; use np.concatenate")
+        return _by_function(a, pad_width, mode, kwargs)
     if mode not in _OPTIONS:
         raise ValueError(f"mode '{mode}' is not supported")
     if unknown := set(kwargs) - _OPTIONS[mode]:
@@ -60,6 +59,16 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Va
                 parts.append(piece(a, axis, high, 1))
             a = joins.concatenate(*parts, axis=axis)
     return np.copy(a)
+
+
+def _by_function(a: Value, pad_width: Any, function: Any, options: dict[str, Any]) -> Value:
+    """The array with zeros around it, on each line of which the function writes; it gets the widths and the axis."""
+    padded = np.copy(pad(a, pad_width))
+    for axis, width in enumerate(_widths(pad_width, ndim_of(a))):
+        lines = np.moveaxis(padded, axis, -1)
+        for i in np.ndindex(shape_of(lines)[:-1]):
+            function(lines[(*i, ...)], width, axis, options)
+    return padded
 
 
 def _is_zero(x: Any) -> bool:

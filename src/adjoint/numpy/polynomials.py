@@ -62,9 +62,11 @@ def polymul(a1: Any, a2: Any) -> Value:
 def _trimmed(p: Any) -> Value:
     """Without leading zeros, as poly1d has it."""
     p = _coefficients(p)
+    if not shape_of(p)[0]:
+        return np.zeros(1, dtype_of(p))
     try:
         nonzero = np.flatnonzero(primal(p))
-    except BatchError:  # a leading zero stays, since others in the batch may have none
+    except (BatchError, UnsupportedError):  # a leading zero stays, since others in the batch, or another run, may have none
         return p
     start = int(nonzero[0]) if nonzero.size else shape_of(p)[0] - 1
     return p[start:] if start else p
@@ -183,18 +185,20 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
         left = left * linalg.column(w)
         right = right * (linalg.column(w) if ndim_of(y) == 2 else w)
     scale = ops.sqrt(np.sum(left * left, axis=0))
-    q, r = np.linalg.qr(left / scale)
-    c = np.linalg.solve(r, linalg.matmul(linalg.swap(q), linalg.column(right) if ndim_of(y) == 1 else right))
+    scaled = left / scale
+    q, r = np.linalg.qr(scaled)
+    c = np.linalg.solve(r, linalg.matmul(np.conj(linalg.swap(q)), linalg.column(right) if ndim_of(y) == 1 else right))
     c = c / linalg.column(scale)
     solution = ravel(c) if ndim_of(y) == 1 else c
     if not cov:
         return solution
-    inverse = np.linalg.inv(linalg.matmul(linalg.swap(r), r)) / (linalg.column(scale) * linalg.row(scale))
+    normal = linalg.matmul(linalg.swap(scaled), scaled) if dtype_of(scaled).kind == "c" else linalg.matmul(linalg.swap(r), r)
+    inverse = np.linalg.inv(normal) / (linalg.column(scale) * linalg.row(scale))
     factor: Value = 1.0
     if cov != "unscaled":
         if shape_of(x)[0] <= order:
             raise ValueError("the number of data points must exceed order to scale the covariance matrix")
         misfit = linalg.matmul(left, c) - (linalg.column(right) if ndim_of(y) == 1 else right)
-        factor = np.sum(misfit * misfit, axis=0) / (shape_of(x)[0] - order)
+        factor = np.sum(np.real(misfit * np.conj(misfit)), axis=0) / (shape_of(x)[0] - order)
         factor = factor[0] if ndim_of(y) == 1 else factor
     return solution, inverse * factor if ndim_of(y) == 1 else shapes.expand_dims(inverse, (2,)) * factor

@@ -24,9 +24,14 @@ def matmul(a: Any, b: Any) -> Value:
     return linalg.matmul(lift(a), lift(b))
 
 
+def _full(x: Any) -> Value:
+    """An array_like as a value; here a Python number counts as float64, as in NumPy."""
+    return np.asarray(x) if type(x) in (int, float, complex) else lift(x)
+
+
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Value:
-    a, b = lift(a), lift(b)
+    a, b = _full(a), _full(b)
     na, nb = ndim_of(a), ndim_of(b)
     if na == 0 or nb == 0:
         y = a * b
@@ -39,9 +44,11 @@ def dot(a: Any, b: Any, out: Any = None) -> Value:
 
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Value:
-    a, b = lift(a), lift(b)
+    a, b = _full(a), _full(b)
     if ndim_of(a) == 0 or ndim_of(b) == 0:
         return a * b
+    if ndim_of(a) == ndim_of(b) == 1:
+        return linalg.matmul(a, b)
     return tensordot(a, b, ((ndim_of(a) - 1,), (ndim_of(b) - 1,)))
 
 
@@ -119,7 +126,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         for c, n in zip(letters, shape_of(v), strict=True):
             if sizes.setdefault(c, n) != n and 1 not in (sizes[c], n):
                 raise ValueError(f"operands could not be broadcast together: subscript {c!r} has lengths {sizes[c]} and {n}")
-            sizes[c] = max(sizes[c], n)
+            sizes[c] = n if sizes[c] == 1 else sizes[c]
     # NumPy lets an axis of length one stand for any length.
     full = [
         shapes.broadcast_to(v, shape=tuple(sizes[c] for c in s)) if tuple(sizes[c] for c in s) != shape_of(v) else v

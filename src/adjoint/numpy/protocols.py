@@ -5,7 +5,6 @@ Everything here is installed on `core.bind.Traced`, which knows nothing of NumPy
 
 from __future__ import annotations
 
-import dis
 import functools
 import operator
 import sys
@@ -15,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.bind import FRESH, Traced, bind
-from ..core.errors import ConversionError, UnsupportedError
+from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
 from ..ops import broadcast as shapes
@@ -23,12 +22,13 @@ from ..ops import elementwise as ops
 from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.record import quicken, recorder
-from .concrete import primals
+from .caller import advice, call_of, is_shown
+from .concrete import primal, primals
 from .elementwise import absolute, divmod_, power
 from .mutate import Flat, partition_in_place, sort_in_place
 from .shape import with_imag, with_real
 from .standard import VERSIONS
-from .table import FUNCTIONS, REFUSED, find_ufunc, is_scipy, lift
+from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_scipy, lift
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
 
@@ -138,26 +138,32 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
     def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
         if not self.by.has_numbers:
             self.by.concrete(self, f"{what} of")
-        raise ConversionError(f"{what} of a value traced by {self.by.name} would lose its derivative; {instead}")
+        name, better = advice()
+        short = name if name.startswith("np.") else name.rpartition(".")[2]
+        inside = f", in {name}," if name and f"{short}()" not in what else ""
+        raise ConversionError(
+            f"{what} of a value traced by {self.by.name}{inside} would lose its derivative; {better or instead}, or use "
+            "ad.stop_gradient(x) if it is meant to be a constant"
+        )
 
     return method
 
 
-_PLAIN = "use ad.stop_gradient(x) if it is meant to be a constant"
-_refuse_float = _refuse(
-    "float()",
-    f"use NumPy functions instead of math's, make an array that it is written to with `import adjoint.numpy as np`, or {_PLAIN}",
-)
-_refuse_complex = _refuse("complex()", f"use NumPy functions instead of cmath's, or {_PLAIN}")
-_refuse_array = _refuse(
-    "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, or np.stack for a list of values, or {_PLAIN}"
-)
-_refuse_item = _refuse("item() or tolist()", _PLAIN)
-_refuse_dlpack = _refuse("the memory", _PLAIN)
+_WRITTEN = "make an array that it is written to with `import adjoint.numpy as np`"
+_refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
+_refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
+_refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) where a whole number is meant")
+_refuse_array = _refuse("np.array() or np.asarray()", "write `import adjoint.numpy as np`, or np.stack for a list of values")
+_refuse_item = _refuse("item() or tolist()", "keep the value itself")
+_refuse_dlpack = _refuse("the memory", "keep the value itself")
 
 
 def _float(self: Traced) -> float:
-    return float(self.value) if self.by is FRESH else _refuse_float(self)
+    if self.by is FRESH:
+        return float(self.value)
+    if self.by.has_numbers and is_shown(sys._getframe(1)):
+        return float(primal(self))
+    return _refuse_float(self)
 
 
 def _complex(self: Traced) -> complex:
@@ -192,18 +198,47 @@ def _bool(self: Traced) -> bool:
 
 
 def _int(self: Traced) -> int:
-    # `whole_numbers[i] = x` asks for an int as `int(x)` does, but means to keep the value: only the caller's code tells.
-    caller = sys._getframe(1)
-    if self.by is not FRESH and dis.opname[caller.f_code.co_code[caller.f_lasti]] == "STORE_SUBSCR":
+    """`int(x)` is constant almost everywhere. But `whole_numbers.fill(x)` asks for an int too, and means to keep the value."""
+    number = int(self.by.concrete(self, "int() of"))
+    if self.by is FRESH or self.dtype.kind in "iub":  # type: ignore[attr-defined]
+        return number
+    frame = sys._getframe(1)
+    call = call_of(frame)
+    if call.function is int or is_shown(frame):
+        return number
+    if call.kind == "STORE_SUBSCR" or isinstance(getattr(call.function, "__self__", None), np.ndarray):
         raise ConversionError(
             f"writing a value traced by {self.by.name} into an integer array would lose its derivative; make the array with "
             "adjoint.numpy and a float dtype, or write ad.stop_gradient(x)"
         )
+    return _refuse_int(self)
+
+
+def _trunc(self: Traced) -> int:
     return int(self.by.concrete(self, "int() of"))
 
 
 def _index(self: Traced) -> int:
-    return operator.index(self.by.concrete(self, "an index from"))
+    number = self.by.concrete(self, "an index from")
+    if self.dtype.kind not in "iub":  # type: ignore[attr-defined]
+        raise ConversionError(
+            f"a value of dtype {self.dtype} traced by {self.by.name} is no whole number; write int(x) for a count or an index"  # type: ignore[attr-defined]
+        )
+    return operator.index(number)
+
+
+def _rounded(function: Callable[[Any], Any]) -> Callable[[Traced], Any]:
+    """What `math.floor` and its relatives ask for: a Python int, or a value for each example of a batch."""
+
+    def method(self: Traced) -> Any:
+        y = function(self)  # first: a compiled program then depends on the whole number only
+        return y if isinstance(self.by, Batch) else int(y.by.concrete(y, "int() of") if isinstance(y, Traced) else y)
+
+    return method
+
+
+def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
+    return _rounded(ops.rint)(self) if decimals is None else FUNCTIONS[np.round](self, decimals)
 
 
 # -- the rest of an array ---------------------------------------------------------------------------------------
@@ -252,6 +287,39 @@ def _reduce(self: Traced) -> NoReturn:
     raise ConversionError(f"a value traced by {self.by.name} cannot be pickled or copied out; return it from the function")
 
 
+#: What NumPy's arrays have and a traced value cannot: it has no memory of its own.
+_OF_MEMORY = frozenset(
+    [
+        *(
+            "base",
+            "byteswap",
+            "ctypes",
+            "data",
+            "dump",
+            "dumps",
+            "flags",
+            "getfield",
+            "resize",
+            "setfield",
+            "setflags",
+            "strides",
+        ),
+        *("tobytes", "tofile", "view"),
+    ]
+)
+
+
+def _getattr(self: Traced, name: str) -> NoReturn:
+    if name in _OF_MEMORY:
+        called, better = advice()
+        inside = f", which {called} asks for," if better else ""
+        raise AttributeMissingError(
+            f"a value traced by {self.by.name} has no .{name}{inside} since it has no memory of its own; "
+            f"{better or 'use NumPy functions that make a new array'}, or ad.stop_gradient(x) if a constant is meant"
+        )
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
 def _deepcopy(self: Traced, memo: Any = None) -> Traced:
     return Traced(self.by, self.value, self.aux)
 
@@ -264,7 +332,7 @@ def _array_ufunc(self: Traced, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         function = _QUICK.get(ufunc) or _quick(ufunc)
         if function is not None:
             return function(*inputs)
-    return _general_ufunc(ufunc, method, inputs, kwargs)
+    return general_ufunc(ufunc, method, inputs, kwargs)
 
 
 _QUICK: dict[np.ufunc, Callable[..., Any]] = {}
@@ -281,17 +349,21 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
     return quick
 
 
-def _general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    module = "scipy.special" if is_scipy(ufunc) else "np"
-    name = f"{module}.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name = f"scipy.special.{_PUBLIC.get(ufunc.__name__, ufunc.__name__)}" if is_scipy(ufunc) else f"np.{ufunc.__name__}"
+    name += "" if method == "__call__" else f".{method}"
     if method != "__call__":
         if method not in METHODS:
             raise UnsupportedError(f"{name} is not supported on traced values")
         return METHODS[method](ufunc, name, *inputs, **kwargs)
     function = find_ufunc(ufunc)
     if function is None:
-        raise _unsupported(ufunc, name)
+        raise unsupported(ufunc, name)
     return call_with_options(function, name, inputs, kwargs)
+
+
+#: The functions behind which SciPy calls ufuncs under names of its own.
+_PUBLIC = {"_riemann_zeta": "zeta", "_zeta": "zeta", "_ellip_harm": "ellip_harm", "_lambertw": "lambertw"}
 
 
 def _array_function(self: Traced, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -300,7 +372,7 @@ def _array_function(self: Traced, func: Callable[..., Any], types: Any, args: An
         if all(_is_fresh(kind) for kind in _traced_in((args, kwargs))):  # nothing is lost: they are numbers still
             return func(*primals(args), **primals(kwargs))
         module = (getattr(func, "__module__", None) or "numpy").replace("numpy", "np", 1)
-        raise _unsupported(func, f"{module}.{func.__name__}")
+        raise unsupported(func, f"{module}.{func.__name__}")
     return function(*args, **kwargs)
 
 
@@ -315,12 +387,10 @@ def _is_fresh(x: Traced) -> bool:
     return x.by is FRESH
 
 
-def _unsupported(function: Callable[..., Any], name: str) -> UnsupportedError:
-    reason = REFUSED.get(function, "it has no derivative rule")
-    return UnsupportedError(
-        f"{name} cannot be differentiated: {reason}. Declare a rule with ad.extend or ad.custom_vjp, wrap the call in "
-        "ad.extend.numerical(f) for a numerical rule, or pass ad.stop_gradient(x) if a constant is meant"
-    )
+def unsupported(function: Callable[..., Any], name: str) -> UnsupportedError:
+    made = np.frompyfunc if getattr(function, "__name__", "").endswith("(vectorized)") else function
+    reason = REFUSED.get(made, "it has no derivative rule")
+    return UnsupportedError(f"{name} cannot be differentiated: {reason}. {REMEDY}")
 
 
 # -- methods ----------------------------------------------------------------------------------------------------
@@ -442,14 +512,16 @@ def install() -> None:
         "__str__": _str,
         "__format__": _format,
         "__reduce__": _reduce,
+        "__getattr__": _getattr,
         "__deepcopy__": _deepcopy,
         "__copy__": _deepcopy,
         "__getitem__": read,
         "__setitem__": write,
-        "__round__": lambda self, decimals=0: FUNCTIONS[np.round](self, decimals or 0),
-        "__floor__": lambda self: ops.floor(self),
-        "__ceil__": lambda self: ops.ceil(self),
-        "__trunc__": _int,
+        "__round__": _round_builtin,
+        "__floor__": _rounded(ops.floor),
+        "__ceil__": _rounded(ops.ceil),
+        "__trunc__": _trunc,
+        "as_integer_ratio": _refuse("the exact ratio", "use NumPy functions"),
         "item": _item,
         "tolist": _tolist,
         "reshape": _reshape,

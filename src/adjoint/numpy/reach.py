@@ -16,9 +16,8 @@ from ..core.bind import Traced, depth, fresh
 from ..core.errors import UnsupportedError
 from ..core.types import dtype_of, shape_of
 from ..ops import broadcast as shapes
-from ..ops import elementwise as ops
 from .create import array, asarray
-from .shape import astype, atleast_1d, reshape, stack
+from .shape import astype, atleast_1d, concatenate, reshape, stack
 from .table import FUNCTIONS, holds_traced, implements, lift
 
 
@@ -103,7 +102,12 @@ require = widened(np.require)
 @implements(np.asarray_chkfinite)
 def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     y = asarray(a, dtype)
-    if not bool(np.all(ops.isfinite(y))):
+    plain = y
+    while isinstance(plain, Traced):  # inside vmap all examples are looked at
+        if not plain.by.has_numbers:
+            plain.by.concrete(plain, "the number behind")
+        plain = plain.value
+    if not np.all(np.isfinite(plain)):
         raise ValueError("array must not contain infs or NaNs")
     return y
 
@@ -151,3 +155,62 @@ class vectorize(np.vectorize):  # noqa: N801 - NumPy's name
         y = reshape(stack([lift(r) for r in results]), shape)
         wanted = np.dtype(self.otypes[i]) if self.otypes else dtype_of(y)
         return y if wanted == dtype_of(y) else astype(y, wanted)
+
+
+# -- joining by index, and looping --------------------------------------------------------------------------------
+
+
+class _Joined:
+    """`np.r_` and `np.c_`, also of traced values: what stands between the brackets is joined along an axis."""
+
+    def __init__(self, original: Any, directive: str) -> None:
+        self.original = original
+        self.directive = directive
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not any(map(holds_traced, parts)):
+            return self.original[key]
+        directive = self.directive
+        if isinstance(parts[0], str):
+            directive, parts = parts[0], parts[1:]
+        axis, depth, start = _join_directive(directive)
+        return concatenate([self._part(part, depth, start) for part in parts], axis)
+
+    def _part(self, part: Any, depth: int, start: int) -> Any:
+        """One part, with axes of length one put around its own until there are `depth`."""
+        value = np.r_[part] if isinstance(part, slice) else lift(part)
+        missing = depth - len(shape_of(value))
+        if missing <= 0:
+            return value
+        if not shape_of(value):
+            return reshape(value, (1,) * depth)
+        before = missing if start == -1 else start if start >= 0 else max(missing + start + 1, 0)
+        before = min(before, missing)
+        return reshape(value, (1,) * before + shape_of(value) + (1,) * (missing - before))
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _join_directive(text: str) -> tuple[int, int, int]:
+    """`"axis,ndim,start"` of np.r_; the parts left out are 0, 1 and -1."""
+    if text in ("r", "c"):
+        raise UnsupportedError("np.r_['r'] and np.r_['c'] make matrices of the old kind, which are not supported; use np.stack")
+    numbers = [int(word) for word in text.split(",")]
+    axis, depth, start = (*numbers, *(0, 1, -1)[len(numbers) :])
+    return axis, depth, start
+
+
+r_ = _Joined(np.r_, "0")
+c_ = _Joined(np.c_, "-1,2,0")
+
+
+class ndenumerate(np.ndenumerate):  # type: ignore[type-arg]  # noqa: N801 - NumPy's name
+    """`numpy.ndenumerate`, also of a traced array."""
+
+    def __new__(cls, arr: Any) -> Any:
+        if holds_traced(arr):
+            value = lift(arr)
+            return ((place, value[place]) for place in np.ndindex(shape_of(value)))
+        return np.ndenumerate(arr)

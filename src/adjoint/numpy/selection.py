@@ -20,13 +20,16 @@ from .concrete import primal
 from .shape import astype, concatenate, ravel, reshape
 from .table import implements, lift
 from .ufunc import deliver
+from .views import as_array, read
 
 
 def whole(index: Any) -> Value:
-    """Numbers of elements as an array of integers (a traced one inside vmap)."""
+    """Numbers of elements as an array of integers (a traced one inside vmap and graph)."""
     index = lift(index)
-    if isinstance(index, Traced):
-        return index if isinstance(index.by, Batch) else primal(index)
+    while isinstance(index, Traced):
+        if isinstance(index.by, Batch) or not index.by.has_numbers:
+            return index
+        index = index.value
     index = np.asarray(index)
     if index.dtype.kind not in "iub":
         if index.size:
@@ -95,7 +98,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Value:
     shape = np.broadcast_shapes(shape_of(index), *map(shape_of, options))
     options_first = joins.stack(*[shapes.broadcast_to(c, shape=shape) for c in options], axis=0)
     index = shapes.reshape(shapes.broadcast_to(index, shape=shape), shape=(1, *shape))
-    return deliver(shapes.reshape(sorts.take_along(options_first, index, axis=0), shape=shape), out)
+    return deliver(read(sorts.take_along(options_first, index, axis=0), 0), out)
 
 
 # -- by condition -----------------------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Value:
     y = astype(lift(default), np.result_type(*kinds)) if np.result_type(*kinds).kind in "fc" else lift(default)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         y = shapes.where(condition, choice, y)
-    return y
+    return as_array(y)
 
 
 @implements(np.piecewise)
@@ -191,7 +194,9 @@ def _unstructured(order: Any) -> None:
 @implements(np.sort_complex)
 def sort_complex(a: Any) -> Value:
     y = sort(a)
-    return y if dtype_of(y).kind == "c" else shapes.cast(y, dtype=np.result_type(dtype_of(y), np.complex64))
+    return (
+        y if dtype_of(y).kind == "c" else shapes.cast(y, dtype=np.result_type(dtype_of(y), complex))
+    )  # never single, as in NumPy
 
 
 @implements(np.partition)
@@ -206,6 +211,8 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 
 def _kth(kth: Any, n: int) -> tuple[int, ...]:
     numbers = [operator.index(k) for k in (kth if isinstance(kth, (tuple, list, np.ndarray)) else [kth])]
+    if not n:
+        return (0,)  # NumPy asks nothing of an empty array
     for k in numbers:
         if not -n <= k < n:
             raise ValueError(f"kth(={k}) out of bounds ({n})")
@@ -272,13 +279,17 @@ def unique(
     else:
         ends = np.cumsum(counts)
         values = indexing.gather(sorts.sort(ravel(a), 0), ends - counts, axis=0)
+        if not sorted and not (return_index or return_inverse or return_counts):
+            # NumPy may then leave them in the order of its table.
+            order = np.argsort(np.unique(primal(a), equal_nan=equal_nan, sorted=False), stable=True)
+            values = indexing.gather(values, np.argsort(order), axis=0)
     extra = [x for wanted, x in ((return_index, first), (return_inverse, inverse), (return_counts, counts)) if wanted]
     return (values, *extra) if extra else values
 
 
 @implements(np.unique_values)
 def unique_values(x: Any, /) -> Value:
-    return unique(x, equal_nan=False)
+    return unique(x, equal_nan=False, sorted=False)
 
 
 @implements(np.unique_counts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, snapshot
 from ..core.errors import DtypeError
 from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
@@ -17,7 +17,7 @@ from ..ops import shape as joins
 from .concrete import primal
 from .table import implements, lift
 from .ufunc import deliver
-from .views import view
+from .views import as_array, view
 
 
 def _reshaped(x: Value, shape: Shape) -> Value:
@@ -55,6 +55,8 @@ def _memory_order(a: Value) -> Shape:
     """The axes from the slowest to the quickest in memory, as NumPy would hold the array; a batch axis does not count."""
     n = ndim_of(a)
     while isinstance(a, Traced):
+        if not a.by.has_numbers:
+            a.by.concrete(a, "the order in memory of")
         a = a.value
     strides = np.asarray(a).strides
     strides = strides[len(strides) - n :]
@@ -284,7 +286,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Value:
         return nonzero(c)
     if dtype_of(c).kind in "fc":
         c = ops.not_equal(c, 0)
-    return shapes.where(c, lift(x), lift(y))
+    return as_array(shapes.where(c, lift(x), lift(y)))
 
 
 @implements(np.nonzero)
@@ -305,6 +307,12 @@ def clip(
     if low is None and high is None:
         y = ops.pos(y)
     return deliver(y, out)
+
+
+@implements(np._core.umath.clip)  # type: ignore[attr-defined]
+def _clip_method(a: Any, low: Any, high: Any) -> Value:
+    """`array.clip(low, high)` of a plain array, with a traced bound."""
+    return clip(a, low, high)
 
 
 @implements(np.real)
@@ -334,7 +342,7 @@ def with_imag(base: Value, part: Value) -> Value:
 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Value:
-    return Traced(a.by, a.value, a.aux) if isinstance(a, Traced) else np.array(a)
+    return snapshot(as_array(a)) if isinstance(a, Traced) else np.array(a)
 
 
 @implements(np.shape)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import dtype_of
+from .table import lift
 
 __array_api_version__ = "2024.12"
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -20,7 +21,7 @@ VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 def sort(
     a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False
 ) -> Any:
-    y = np.sort(a, axis, kind, order, stable=stable)
+    y = np.sort(_listed(a), axis, kind, order, stable=stable)
     return np.flip(y, 0 if axis is None else axis) if descending else y
 
 
@@ -30,6 +31,7 @@ def argsort(
 ) -> Any:
     if kind is None and order is None and stable is None:
         stable = True  # the standard's default
+    a = _listed(a)
     if not descending:
         return np.argsort(a, axis, kind, order, stable=stable)
     if axis is None:
@@ -41,7 +43,18 @@ def argsort(
 
 @functools.wraps(np.expand_dims)
 def expand_dims(a: Any, axis: Any = 0) -> Any:
-    return np.expand_dims(a, axis)
+    return np.expand_dims(_listed(a), axis)
+
+
+@functools.wraps(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    ends = {"prepend": prepend, "append": append}
+    return np.diff(_listed(a), n, axis, **{name: _listed(end) for name, end in ends.items() if end is not None})
+
+
+def _listed(a: Any) -> Any:
+    """A list, of traced values perhaps, as an array."""
+    return lift(a) if isinstance(a, (list, tuple)) else a
 
 
 def finfo(dtype: Any) -> Any:

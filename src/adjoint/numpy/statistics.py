@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ def cov(
     dtype: Any = None,
 ) -> Value:
     x = _variables(m, y, rowvar)
+    if not math.prod(shape_of(lift(m))[:1] if rowvar else shape_of(lift(m))[1:]) and ndim_of(lift(m)) == 2:
+        return np.zeros((0, 0))  # no variables
     x = astype(x, np.result_type(dtype_of(x), np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = _observation_weights(fweights, aweights)
@@ -88,6 +91,9 @@ def cov(
         deviation = x - sum(x * w, axis=1, keepdims=True) / total
         weighted = deviation * w
         factor = total - ddof * (1 if aweights is None else sum(w * lift(aweights)) / total)
+    if not isinstance(factor, Traced) and factor <= 0:
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
+        factor = 0.0
     turned = linalg.swap(weighted)
     c = linalg.matmul(deviation, shapes.conj(turned) if dtype_of(x).kind == "c" else turned) / factor
     return shapes.reshape(c, shape=tuple(n for n in shape_of(c) if n != 1))

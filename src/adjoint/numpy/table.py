@@ -100,6 +100,13 @@ REFUSED: dict[Callable[..., Any], str] = {}
 CONSTANT: set[Callable[..., Any]] = set()
 
 
+#: What remains to be done about a function without a derivative: the end of every refusal.
+REMEDY = (
+    "Declare a rule with ad.extend or ad.custom_vjp, wrap the call in ad.extend.numerical(f) for a numerical rule, or pass "
+    "ad.stop_gradient(x) if a constant is meant"
+)
+
+
 def refuse(reason: str, *functions: Callable[..., Any]) -> None:
     """Declare why NumPy functions cannot be differentiated: the message a user gets, and a line of the coverage table."""
     for function in functions:

@@ -145,19 +145,19 @@ def _fold(
         paired = function(rows[:half], rows[half : 2 * half])
         rows = FUNCTIONS[np.concatenate]([paired, rows[2 * half :]]) if count % 2 else paired
         count -= half
-    return FUNCTIONS[np.reshape](rows, final)
+    return FUNCTIONS[np.reshape](rows, final) if final else read(rows, 0)
 
 
 def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:
     if ufunc in _SCANS:
         return FUNCTIONS[_SCANS[ufunc]](a, axis=axis, dtype=dtype, out=out)
+    if dtype is not None:
+        a = FUNCTIONS[np.astype](a, dtype)
     if ufunc in (np.maximum, np.minimum):
         return deliver(running_extremum(ufunc, lift(a), axis), out)
     function = find_ufunc(ufunc)
     if function is None or ufunc.nin != 2:
         raise UnsupportedError(f"{name} is not supported on traced values")
-    if dtype is not None:
-        a = FUNCTIONS[np.astype](a, dtype)
     a = FUNCTIONS[np.moveaxis](lift(a), axis, 0)
     if not shape_of(a)[0]:
         return deliver(FUNCTIONS[np.moveaxis](FUNCTIONS[np.copy](a), 0, axis), out)
@@ -171,7 +171,7 @@ def _outer(ufunc: np.ufunc, name: str, a: Any, b: Any, **options: Any) -> Value:
     function = find_ufunc(ufunc)
     if function is None:
         raise UnsupportedError(f"{name} is not supported on traced values")
-    a, b = lift(a), lift(b)
+    a, b = (np.asarray(x) if type(x) in (int, float, complex) else lift(x) for x in (a, b))  # numbers are not weak here
     wide = shapes.reshape(a, shape=shape_of(a) + (1,) * ndim_of(b))
     return call_with_options(function, name, (wide, b), options) if options else function(wide, b)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, snapshot
-from ..core.errors import ReadOnlyError
+from ..core.bind import FRESH, Traced, is_array, snapshot
+from ..core.errors import ConversionError, ReadOnlyError
 from ..core.types import Value, dtype_of, shape_of
 from ..ops import index as indexing
 from ..ops.broadcast import broadcast_to, cast
@@ -78,7 +78,7 @@ for _name in ("by", "value", "aux"):
 
 def view(y: Value, base: Value, look: Callable[[Value], Value], store: Callable[[Value, Value], Value] | None) -> Value:
     """Make y, which was read from base by `look`, a view of it. Scalars are copies, as in NumPy."""
-    if isinstance(y, Traced) and isinstance(base, Traced) and type(y) is Traced and shape_of(y):
+    if type(y) is Traced and isinstance(base, Traced) and is_array(y) and is_array(base):
         return View(y, base, look, store)
     return y
 
@@ -91,8 +91,16 @@ def read(x: Value, index: Any) -> Value:
     if type(index) is int and not isinstance(x, View) and len(shape_of(x)) == 1:
         return y
     if _is_basic(index):
-        return view(y, x, lambda base: indexing.read(base, index), lambda base, part: indexing.write(base, index, part))
+        store = lambda base, part: indexing.write(base, index, part)
+        if not shape_of(y) and _has_ellipsis(index):
+            return view(as_array(y), x, lambda base: as_array(indexing.read(base, index)), store)
+        return view(y, x, lambda base: indexing.read(base, index), store)
     return y
+
+
+def _has_ellipsis(index: Any) -> bool:
+    """Whether an index of one element gives an array without axes, not a scalar."""
+    return index is Ellipsis or (isinstance(index, tuple) and any(i is Ellipsis for i in index))
 
 
 def _plain_index(index: Any) -> Any:
@@ -119,14 +127,19 @@ def write(x: Traced, index: Any, v: Any) -> None:
         if not index:
             return
         index = None
-    become(x, indexing.write(Traced(x.by, x.value, x.aux), _plain_index(index), _as_stored(x, v)))
+    become(x, indexing.write(Traced(x.by, x.value, x.aux), _plain_index(index), as_stored(x, v)))
 
 
-def _as_stored(x: Traced, v: Value) -> Value:
+def as_stored(x: Value, v: Value) -> Value:
     """A value in the dtype of the array it is written to, as NumPy converts it."""
     own, new = dtype_of(x), dtype_of(v)
     if new == own or new.kind not in "fc" or type(v) in (float, int, complex):
         return v
+    if own.kind not in "fc" and isinstance(v, Traced) and v.by is not FRESH:
+        raise ConversionError(
+            f"writing a value traced by {v.by.name} into an array of dtype {own} would lose its derivative; make the array with "
+            "a float dtype, or write ad.stop_gradient(x)"
+        )
     if new.kind == "c" and own.kind != "c":
         raise TypeError("a complex value cannot be written to a real array; make the array with dtype=complex")
     return cast(v, dtype=own)
@@ -139,17 +152,12 @@ def become(x: Traced, new: Value) -> None:
             raise ReadOnlyError("this view is read-only, as in NumPy; write to a copy")
         new = x.store(snapshot(x.base), new)
         x = x.base
-    x.by.adopt(x, new)
+    x.by.adopt(x, as_array(new))
 
 
-def _is_mutable(x: Traced) -> bool:
-    """Whether NumPy would hold an array here, of any rank, and not a scalar."""
-    value = x
-    while isinstance(value, Traced):
-        value = value.value
-    if value is None:  # staged: only its type is known
-        return shape_of(x) != ()
-    return isinstance(value, np.ndarray) and (value.ndim == 0 or shape_of(x) != ())
+def as_array(x: Value) -> Value:
+    """A scalar as an array without axes, as np.asarray gives; an array as it is."""
+    return x if is_array(x) else broadcast_to(x, shape=())
 
 
 def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -157,14 +165,14 @@ def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def method(self: Traced, other: Any) -> Any:
         result = operation(self, other)
-        if result is NotImplemented or not _is_mutable(self):
+        if result is NotImplemented or not is_array(self):
             return result
         if shape_of(result) != shape_of(self):
             raise ValueError(
                 f"non-broadcastable output operand with shape {shape_of(self)} doesn't match the broadcast shape "
                 f"{shape_of(result)}"
             )
-        become(self, _as_stored(self, result if shape_of(self) else broadcast_to(result, shape=())))  # an array, of no axes too
+        become(self, as_stored(self, result))
         return self
 
     return method

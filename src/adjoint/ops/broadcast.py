@@ -52,6 +52,7 @@ reshape = linear(
     transpose=lambda g, x, *, shape: reshape(g, shape=x.shape),
     batch=lambda flags, x, *, shape: reshape(x, shape=shape_of(x)[:1] + shape),
     cases=[case((2, 3), shape=(3, 2)), case((6,), shape=(1, 2, 3)), case((2, 0), shape=(0, 5)), case((), shape=(1, 1))],
+    no_axes="same",
 )
 
 transpose = linear(
@@ -60,6 +61,7 @@ transpose = linear(
     transpose=lambda g, x, *, axes: transpose(g, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__))),
     batch=lambda flags, x, *, axes: transpose(x, axes=(0, *shift(axes))),
     cases=[case((2, 3), axes=(1, 0)), case((2, 3, 4), axes=(2, 0, 1)), case((), axes=())],
+    no_axes="same",
 )
 
 
@@ -69,6 +71,7 @@ broadcast_to = linear(
     transpose=lambda g, x, *, shape: sum_to(g, x.shape),
     batch=lambda flags, x, *, shape: broadcast_to(align(x, len(shape)), shape=shape_of(x)[:1] + shape),
     cases=[case((3,), shape=(2, 3)), case((2, 1), shape=(4, 2, 3)), case((), shape=(2,)), case((1, 0), shape=(3, 0))],
+    no_axes="array",
 )
 
 sum_ = linear(
@@ -99,16 +102,25 @@ cast = linear(
     batch=lambda flags, x, *, dtype: cast(x, dtype=dtype),
     cases=[case((3,), dtype=np.dtype("float64")), case((2, 2), dtype=np.dtype("complex128"))],
     doc="Convert between inexact dtypes; from complex to real the real part is taken.",
+    no_axes="same",
 )
 
 # In the convention of ∂f/∂re − i ∂f/∂im, the cotangent of z is g for Re z and −i g for Im z.
-real = linear("real", np.real, transpose=lambda g, x: cast(g, dtype=x.dtype), batch=lambda flags, x: real(x), cases=[case((3,))])
+real = linear(
+    "real",
+    np.real,
+    transpose=lambda g, x: cast(g, dtype=x.dtype),
+    batch=lambda flags, x: real(x),
+    cases=[case((3,))],
+    no_axes="same",
+)
 imag = linear(
     "imag",
     np.imag,
     transpose=lambda g, x: cast(g * (-1j if x.dtype.kind == "c" else 0.0), dtype=x.dtype),
     batch=lambda flags, x: imag(x),
     cases=[case((3,))],
+    no_axes="same",
 )
 conj = linear("conj", np.conjugate, transpose=lambda g, x: conj(g), batch=lambda flags, x: conj(x), cases=[case((3,))])
 

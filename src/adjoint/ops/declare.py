@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core.op import Case, Constant, Elementwise, Linear, Multilinear, Opaque, register
+from ..core.op import Case, Constant, Elementwise, Linear, Multilinear, Opaque, Structured, register
 
 Rule = Callable[..., Any]
 
@@ -55,12 +55,16 @@ def linear(
     doc: str = "",
     into: Rule | None = None,
     together: bool = False,
+    no_axes: str = "scalar",
 ) -> Linear:
     """A linear op. `transpose(g, *xs, **params)`, one per linear argument, None for an argument that is data.
 
-    With `together`, a single function returns the cotangents of all arguments, however many.
+    With `together`, a single function returns the cotangents of all arguments, however many. `no_axes` says what NumPy
+    gives as a result without axes: a "scalar", an "array", or the "same" as the first argument.
     """
-    op = Linear(name, impl, transpose, together=together, batch=batch, domain=domain, cases=cases, doc=doc, into=into)
+    op = Linear(
+        name, impl, transpose, together=together, batch=batch, domain=domain, cases=cases, doc=doc, into=into, no_axes=no_axes
+    )
     register(op)
     return op
 
@@ -105,6 +109,21 @@ def constant(
 ) -> Constant:
     """An op whose derivative is zero wherever it has one. `batch=None` means it acts per element."""
     op = Constant(name, impl, batch=batch, domain=domain, cases=cases)
+    register(op)
+    return op
+
+
+def structured(
+    name: str,
+    impl: Callable[..., Any],
+    *,
+    types: Rule,
+    returning: Iterable[str] = (),
+    lasting: Rule = lambda params: 0,
+    doc: str = "",
+) -> Structured:
+    """An op that holds graphs as parameters; `transform/` supplies the rules that it derives from them, and the cases."""
+    op = Structured(name, impl, types, tuple(returning), lasting, doc=doc)
     register(op)
     return op
 

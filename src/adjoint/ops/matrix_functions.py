@@ -35,7 +35,7 @@ def _each(function: Callable[..., Any], *xs: Any, **options: Any) -> Any:
     lead = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
     if not lead:
         return function(*xs, **options)
-    flat = [np.broadcast_to(x, lead + x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in xs]
+    flat = [np.broadcast_to(x, lead + x.shape[-2:]).reshape(math.prod(lead), *x.shape[-2:]) for x in xs]
     if not len(flat[0]):
         # No matrices at all: those of ones tell the type of the result.
         sample = np.asarray(function(*(np.eye(*x.shape[-2:], dtype=x.dtype) for x in xs), **options))
@@ -191,6 +191,8 @@ def _lu(a: Any) -> Any:
 def _permutation(pivots: Any) -> Any:
     """The order of rows that LAPACK's interchanges lead to."""
     order = np.broadcast_to(np.arange(pivots.shape[-1]), pivots.shape).copy()
+    if not order.size:
+        return order
     flat, swaps = order.reshape(-1, pivots.shape[-1]), pivots.reshape(-1, pivots.shape[-1])
     for p, exchange in zip(flat, swaps, strict=True):
         for i, j in enumerate(exchange):

@@ -16,9 +16,10 @@ from .shape import stack
 
 def _roots(p: Any) -> Any:
     """All roots as complex numbers, along the last axis; leading axes are batches."""
+    kind = np.result_type(p, np.complex64)
     if p.ndim == 1:
-        return np.roots(p).astype(complex, copy=False)
-    out = np.empty((*p.shape[:-1], p.shape[-1] - 1), complex)
+        return np.roots(p).astype(kind, copy=False)
+    out = np.empty((*p.shape[:-1], p.shape[-1] - 1), kind)
     for i in np.ndindex(p.shape[:-1]):
         out[i] = np.roots(p[i])
     return out
@@ -40,7 +41,7 @@ def _weights(r: Value, p: Value) -> Value:
     """dr_i/dp_k = -r_i^(n-k) / p'(r_i)."""
     n = shape_of(p)[-1]
     powers = _powers(r, n)
-    slope = sum_(_row(p[..., :-1] * np.arange(n - 1, 0, -1)) * powers[..., 1:], axis=(ndim_of(r),), keepdims=True)
+    slope = sum_(_row(p[..., :-1] * np.arange(n - 1, 0, -1, dtype=p.dtype)) * powers[..., 1:], axis=(ndim_of(r),), keepdims=True)
     return -div(powers, slope)
 
 

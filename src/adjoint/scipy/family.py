@@ -80,9 +80,7 @@ class Family:
         return original
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if any(map(holds_traced, (*args, *kwargs.values()))):
-            return Frozen(self, args, kwargs)
-        return self.scipy(*args, **kwargs)
+        return Frozen(self, args, kwargs)
 
     freeze = __call__
 
@@ -184,14 +182,18 @@ class Counts(Family):
 
 
 class Frozen:
-    """A distribution with its parameters, some of them traced: `norm(loc, scale).logpdf(x)`."""
+    """A distribution with its parameters: `norm(loc, scale).logpdf(x)`. What it does not have is that of SciPy's."""
 
     def __init__(self, family: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.family, self.args, self.kwargs = family, args, kwargs
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         if name not in _METHODS:
-            raise UnsupportedError(f"scipy.stats.{self.family.name}(…).{name} is not available with traced parameters")
+            if any(map(holds_traced, (*self.args, *self.kwargs.values()))):
+                raise UnsupportedError(f"scipy.stats.{self.family.name}(…).{name} is not available with traced parameters")
+            return getattr(self.family.scipy(*self.args, **self.kwargs), name)
         method = getattr(self.family, name)
         return lambda x: method(x, *self.args, **self.kwargs)
 

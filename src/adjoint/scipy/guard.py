@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import UnsupportedError
-from ..numpy.table import holds_traced
+from ..numpy.table import REMEDY, holds_traced
 
 
 def guarded(function: Callable[..., Any], name: str, reason: str) -> Callable[..., Any]:
@@ -16,7 +16,7 @@ def guarded(function: Callable[..., Any], name: str, reason: str) -> Callable[..
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values())):
-            raise UnsupportedError(f"{name} cannot be differentiated: {reason}")
+            raise UnsupportedError(f"{name} cannot be differentiated: {reason}. {REMEDY}")
         return function(*args, **kwargs)
 
     return call

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg as _scipy
 
-from ..core.errors import UnsupportedError
+from ..core.bind import Traced
+from ..core.errors import BatchError, UnsupportedError
 from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..numpy import linalg as numpy_linalg
 from ..numpy.dropin import drop_in
@@ -20,6 +21,7 @@ from ..ops import broadcast as shapes
 from ..ops import decompose, determinant, matrix
 from ..ops import matrix_functions as functions
 from ..ops import solve as systems
+from ..ops.elementwise import stop_gradient
 from ..ops.linalg import column, row, swap
 from ..ops.shape import concatenate
 from .guard import guarded
@@ -40,6 +42,12 @@ def _square(a: Any) -> Value:
     if ndim_of(a) < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
         raise ValueError(f"expected a square matrix, got an array of shape {shape_of(a)}")
     return a
+
+
+def _double(a: Value) -> Value:
+    """In double precision, where SciPy computes so whatever it is given."""
+    wide = np.result_type(dtype_of(a), np.float64)
+    return a if dtype_of(a) == wide else shapes.cast(a, dtype=wide)
 
 
 def _as_columns(f: Any, b: Any) -> Value:
@@ -113,7 +121,7 @@ def inv(
 
 @drop_in(_scipy.det)
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
-    return determinant.det(_square(a))
+    return determinant.det(_double(_square(a)))
 
 
 @drop_in(_scipy.pinv)
@@ -136,9 +144,11 @@ def lstsq(
 ) -> Any:
     a = lift(a)
     x, residuals, rank, s = numpy_linalg.lstsq(a, b, float(np.finfo(dtype_of(a)).eps) if cond is None else cond)
-    if shape_of(residuals) == (1,) and ndim_of(lift(b)) == 1:
+    if shape_of(residuals) == (0,):
+        residuals = np.array([], dtype_of(x))
+    elif ndim_of(lift(b)) == 1:
         residuals = shapes.reshape(residuals, shape=())
-    return x, residuals, rank, s
+    return x, residuals, rank if isinstance(rank, Traced) else int(rank), s
 
 
 @drop_in(_scipy.solve_sylvester)
@@ -163,8 +173,11 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Value:
     if method not in (None, "direct", "bilinear"):
         raise ValueError(f"Unknown solver {method}")
     if method == "direct" or (method is None and n < 10):
-        left = np.eye(n * n) - np.kron(a, matrix.conjugate(a))
-        return shapes.reshape(systems.solve(left, shapes.reshape(q, shape=(n * n, 1))), shape=(n, n))
+        lead = shape_of(a)[:-2]
+        product = a[..., :, None, :, None] * matrix.conjugate(a)[..., None, :, None, :]
+        left = np.eye(n * n) - shapes.reshape(product, shape=(*lead, n * n, n * n))
+        x = systems.solve(left, shapes.reshape(q, shape=(*shape_of(q)[:-2], n * n, 1)))
+        return shapes.reshape(x, shape=(*shape_of(x)[:-2], n, n))
     eye = np.eye(n)
     b = matrix.dagger(a)
     inverse = systems.inv(b + eye, strict=True)
@@ -238,7 +251,9 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     inverse = functions.inverse_order(order)
     if permute_l:
         return functions.permute_rows(low, inverse), up
-    return (inverse if p_indices else 1.0 * np.equal(column(inverse), np.arange(n))), low, up
+    if p_indices:
+        return shapes.cast(inverse, dtype=np.dtype(np.int32)), low, up
+    return shapes.cast(np.equal(column(inverse), np.arange(n)), dtype=np.finfo(dtype_of(a)).dtype), low, up
 
 
 @drop_in(_scipy.qr)
@@ -332,8 +347,19 @@ def eig(
 ) -> Any:
     if b is not None or left or homogeneous_eigvals:
         raise UnsupportedError("scipy.linalg.eig with b=, left= or homogeneous_eigvals= is not supported on traced values")
-    w, v = decompose.eig(_square(a))
-    return (w, v) if right else w
+    a = _square(a)
+    w, v = decompose.eig(a)
+    if not right:
+        return w
+    return w, shapes.real(v) if not matrix.is_complex(a) and _all_real(w) else v
+
+
+def _all_real(w: Value) -> bool:
+    """Whether the eigenvalues are real, so that SciPy gives real vectors; where nobody can tell they stay complex."""
+    try:
+        return bool(np.all(np.imag(stop_gradient(w)) == 0))
+    except (BatchError, UnsupportedError):
+        return False
 
 
 @drop_in(_scipy.eigvals)
@@ -354,7 +380,11 @@ def polar(a: Any, side: str = "right") -> tuple[Value, Value]:
 
 @drop_in(_scipy.norm)
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Value:
-    return numpy_linalg.norm(lift(a), ord, axis, keepdims)
+    a = lift(a)
+    y = numpy_linalg.norm(a, ord, axis, keepdims)
+    # SciPy calls BLAS and LAPACK for these, which give a Python number.
+    by_blas = axis is None and not keepdims and (ndim_of(a), ord) in ((1, None), (1, 2), (2, 1), (2, np.inf))
+    return _double(y) if by_blas else y
 
 
 # -- functions of matrices ------------------------------------------------------------------------------------------
@@ -367,7 +397,7 @@ def expm(A: Any) -> Value:
 
 @drop_in(_scipy.expm_frechet)
 def expm_frechet(A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
-    A, E = _square(A), _square(E)
+    A, E = _double(_square(A)), _double(_square(E))
     slope = functions.expm_slope(A, E)
     return (functions.expm(A), slope) if compute_expm else slope
 
@@ -443,21 +473,31 @@ khatri_rao = drop_in(_scipy.khatri_rao)(_khatri_rao)
 def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Value:
     """Solved as a dense system."""
     matrix_ = _toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else _toeplitz(c_or_cr)
-    return solve(matrix_, b)
+    return solve(_double(matrix_), _double(lift(b)))
 
 
 @drop_in(_scipy.matmul_toeplitz)
 def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Value:
-    return (_toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else _toeplitz(c_or_cr)) @ lift(x)
+    return _double(_toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else _toeplitz(c_or_cr)) @ _double(lift(x))
 
 
 @drop_in(_scipy.solve_circulant)
 def solve_circulant(
     c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0
 ) -> Value:
-    if singular != "raise" or (caxis, baxis, outaxis) != (-1, 0, 0):
-        raise UnsupportedError("scipy.linalg.solve_circulant takes traced values with its default options only")
-    return solve(_circulant(c), b)
+    """By Fourier transforms, which make the matrix diagonal."""
+    if singular != "raise":
+        raise UnsupportedError("scipy.linalg.solve_circulant of traced values takes singular='raise' only")
+    c, b = (shapes.reshape(x, shape=(1,)) if ndim_of(x) == 0 else x for x in (lift(c), lift(b)))
+    if 0 in shape_of(b):
+        return 1.0 * b
+    by_c, by_b = np.fft.fft(np.moveaxis(c, caxis, -1)), np.fft.fft(np.moveaxis(b, baxis, -1))
+    size = stop_gradient(np.abs(by_c))
+    small = size <= (np.max(size, -1, keepdims=True) * shape_of(size)[-1] * np.finfo(float).eps if tol is None else tol)
+    if not isinstance(small, Traced) and np.any(small):
+        raise LinAlgError("near singular circulant matrix.")
+    x = np.fft.ifft(by_b / by_c)
+    return np.moveaxis(x if matrix.is_complex(c) or matrix.is_complex(b) else shapes.real(x), -1, outaxis)
 
 
 # -- where each function stands ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
 from ..core.types import Value, dtype_of, ndim_of, shape_of
+from ..numpy.concrete import primal
 from ..numpy.table import holds_traced, lift
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
@@ -49,9 +50,7 @@ class _Multivariate:
         return method
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if any(map(holds_traced, (*args, *kwargs.values()))):
-            return Frozen(self, args, kwargs)
-        return self.scipy(*args, **kwargs)
+        return Frozen(self, args, kwargs)
 
 
 class MultivariateNormal(_Multivariate):
@@ -62,32 +61,26 @@ class MultivariateNormal(_Multivariate):
             return self.scipy.logpdf(x, mean, cov, allow_singular)
         if not isinstance(cov, Traced | np.ndarray | list | tuple | float | int | np.generic):
             raise UnsupportedError("scipy.stats.multivariate_normal with a Covariance object is not supported on traced values")
-        x, cov = lift(x), _floating(lift(cov))
-        mean = None if mean is None else lift(mean)
-        d = _dimension(mean, cov)
-        if ndim_of(cov) == 0:
-            cov = cov * np.eye(d)
-        elif ndim_of(cov) == 1:
-            cov = as_diagonal(cov)
-        if shape_of(cov) != (d, d):
-            raise ValueError(
-                f"Array 'cov' must be square, of the dimension of 'mean', which is {d}; its shape is {shape_of(cov)}"
-            )
+        x = _double(lift(x))
+        mean = None if mean is None else _double(lift(mean))
+        d, cov = _covariance(mean, cov)
         if ndim_of(x) == 0:
             x = shapes.reshape(x, shape=(1, 1))
         elif ndim_of(x) == 1:
             x = shapes.reshape(x, shape=(*shape_of(x), 1) if d == 1 else (1, *shape_of(x)))
         deviation = x if mean is None else x - shapes.reshape(mean, shape=(d,))
-        # Both triangles take part, as they do for whoever wrote the matrix.
-        factor = cholesky(0.5 * (cov + swap(cov)))
         lead = shape_of(deviation)[:-1]
-        columns = swap(shapes.reshape(deviation, shape=(math.prod(lead), d)))
-        white = triangular_solve(factor, columns, lower=True, transposed=False)
-        distance = shapes.sum_(ops.square(white), axis=(0,), keepdims=False)
-        half_log_det = shapes.sum_(ops.log(diagonal_of(factor)), axis=(0,), keepdims=False)
-        y = -0.5 * (d * math.log(2 * math.pi) + distance) - half_log_det
+        rows = shapes.reshape(deviation, shape=(math.prod(lead), d))
+        y = (_singular_logpdf if allow_singular else _regular_logpdf)(rows, cov)
         # SciPy squeezes the result.
         return shapes.reshape(y, shape=tuple(n for n in lead if n != 1))
+
+    def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
+        if not any(map(holds_traced, (mean, cov))):
+            return self.scipy.entropy(mean, cov)
+        mean = None if mean is None else _double(lift(mean))
+        d, cov = _covariance(mean, cov)
+        return 0.5 * d * (math.log(2 * math.pi) + 1) + _half_log_det(cholesky(cov))
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         if not any(map(holds_traced, (x, mean, cov))):
@@ -95,8 +88,50 @@ class MultivariateNormal(_Multivariate):
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
 
 
-def _floating(x: Value) -> Value:
-    return x if dtype_of(x).kind == "f" else np.asarray(x, float)
+def _covariance(mean: Value | None, cov: Any) -> tuple[int, Value]:
+    """The dimension, and the whole matrix of a covariance. Both its triangles take part, as they do for whoever wrote it."""
+    cov = _double(lift(cov))
+    d = _dimension(mean, cov)
+    if ndim_of(cov) == 0:
+        cov = cov * np.eye(d)
+    elif ndim_of(cov) == 1:
+        cov = as_diagonal(cov)
+    if shape_of(cov) != (d, d):
+        raise ValueError(f"Array 'cov' must be square, of the dimension of 'mean', which is {d}; its shape is {shape_of(cov)}")
+    return d, 0.5 * (cov + swap(cov))
+
+
+def _half_log_det(factor: Value) -> Value:
+    return shapes.sum_(ops.log(diagonal_of(factor)), axis=(0,), keepdims=False)
+
+
+def _regular_logpdf(rows: Value, cov: Value) -> Value:
+    factor = cholesky(cov)
+    white = triangular_solve(factor, swap(rows), lower=True, transposed=False)
+    distance = shapes.sum_(ops.square(white), axis=(0,), keepdims=False)
+    return -0.5 * (shape_of(cov)[0] * math.log(2 * math.pi) + distance) - _half_log_det(factor)
+
+
+def _singular_logpdf(rows: Value, cov: Value) -> Value:
+    """The density on the subspace that the covariance spans, and none beside it. The rank is that of the numbers given."""
+    cut = 1e6 * np.finfo(float).eps  # SciPy's
+    values, vectors = np.linalg.eigh(primal(cov))
+    least = cut * np.max(np.abs(values))
+    kept = values > least
+    inverse = np.linalg.pinv(cov, cut, hermitian=True)
+    distance = np.sum((rows @ inverse) * rows, axis=-1)
+    spectrum = np.linalg.eigvalsh(cov)
+    log_det = np.sum(np.log(np.where(kept, spectrum, 1.0)))
+    y = -0.5 * (int(kept.sum()) * math.log(2 * math.pi) + distance + log_det)
+    beside = np.linalg.norm(primal(rows) @ vectors[:, ~kept], axis=-1) >= 1e3 * least  # the limit that SciPy has
+    return np.where(beside, -np.inf, y) if np.any(beside) else y
+
+
+def _double(x: Value) -> Value:
+    """In double precision, as SciPy computes."""
+    if dtype_of(x) == np.dtype(float):
+        return x
+    return shapes.cast(x, dtype=np.dtype(float)) if isinstance(x, Traced) else np.asarray(x, float)
 
 
 def _dimension(mean: Value | None, cov: Value) -> int:

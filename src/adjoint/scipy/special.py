@@ -92,6 +92,8 @@ def _axes(x: Value, axis: Any) -> tuple[int, ...]:
 
 def _peak(x: Value, axes: tuple[int, ...]) -> Value:
     """The largest element, as a constant to shift by; 0 where it is infinite."""
+    if not math.prod(shape_of(x)[i] for i in axes):
+        return np.zeros(tuple(1 if i in axes else n for i, n in enumerate(shape_of(x))), dtype_of(x))
     top = stop_gradient(reductions.max_(x, axis=axes, keepdims=True)) if axes else stop_gradient(x)
     return shapes.where(ops.isfinite(top), top, 0.0)
 
@@ -161,9 +163,14 @@ if hasattr(_scipy, "softplus"):
 # -- the gamma function's relatives -----------------------------------------------------------------------------
 
 
+def _strong(x: Any) -> Value:
+    """An array_like as a value; a Python number counts as an array, where SciPy makes one of it."""
+    return np.asarray(x) if type(x) in (int, float, complex) else lift(x)
+
+
 @drop_in(_scipy.polygamma)
 def polygamma(n: Any, x: Any) -> Value:
-    return gammas.polygamma(lift(n), lift(x))
+    return gammas.polygamma(_strong(n), lift(x))
 
 
 @drop_in(_scipy.zeta)
@@ -181,7 +188,7 @@ def multigammaln(a: Any, d: int) -> Value:
         raise ValueError("d should be a positive integer (dimension)")
     a, d = lift(a), int(d)  # type: ignore[arg-type]
     terms = [gammas.gammaln(a - (j - 1.0) / 2) for j in range(1, d + 1)]
-    return sum(terms[1:], terms[0]) + d * (d - 1) * 0.25 * math.log(math.pi)
+    return sum(terms[1:], terms[0]) + d * (d - 1) * np.float64(0.25 * math.log(math.pi))  # in double precision, as SciPy's
 
 
 def _real_numbers(name: str, exact: bool) -> None:
@@ -194,7 +201,7 @@ def _real_numbers(name: str, exact: bool) -> None:
 @drop_in(_scipy.comb)
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Value:
     _real_numbers("comb", exact)
-    N, k = lift(N), lift(k)
+    N, k = _strong(N), _strong(k)
     if repetition:
         return comb(N + k - 1, k)
     return shapes.where(_countable(N, k), gammas.binom(N, k), 0.0)
@@ -203,7 +210,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Va
 @drop_in(_scipy.perm)
 def perm(N: Any, k: Any, exact: bool = False) -> Value:
     _real_numbers("perm", exact)
-    N, k = lift(N), lift(k)
+    N, k = _strong(N), _strong(k)
     return shapes.where(_countable(N, k), gammas.poch(N - k + 1, k), 0.0)
 
 
@@ -215,8 +222,10 @@ def _countable(N: Value, k: Value) -> Value:
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Value:
     _real_numbers("factorial", exact)
     n = lift(n)
-    y = gammas.gamma(n + 1)
-    return y if extend == "complex" else shapes.where(ops.less(n, 0), 0.0, y)
+    if extend == "complex":
+        return gammas.gamma(n + 1)
+    n = shapes.cast(n, dtype=np.dtype(float)) if dtype_of(n) != np.dtype(float) else n  # as in SciPy
+    return shapes.where(ops.less(n, 0), 0.0, gammas.gamma(n + 1))
 
 
 # -- Bessel functions -------------------------------------------------------------------------------------------
@@ -242,7 +251,7 @@ def _nth_slope(name: str, op: Any, step: int, sign: int) -> Any:
     """The n-th derivative of a Bessel function: 2⁻ⁿ Σ binom(n, k) (±1)ᵏ f(v − n + 2k), times (−1)ⁿ for K."""
 
     def function(v: Any, z: Any, n: int = 1) -> Value:
-        v, z = lift(v), lift(z)
+        v, z = _strong(v) if n else lift(v), lift(z)
         terms = [math.comb(n, k) * step**k * op(v - n + 2 * k, z) for k in range(n + 1)]
         return sign**n * 0.5**n * sum(terms[1:], terms[0])
 
@@ -311,6 +320,15 @@ _REASONS: dict[str, str] = {
 for _name, _reason in _REASONS.items():
     if hasattr(_scipy, _name):
         refuse(_reason, getattr(_scipy, _name))
+
+# Ufuncs that SciPy's functions call under names of their own.
+for _name, _reason in {
+    "_riemann_zeta": "there is no derivative by the exponent; zeta(x, q) has one by q",
+    "_ellip_harm": _REASONS["ellip_harm"],
+}.items():
+    _function = getattr(_scipy._ufuncs, _name, None)
+    if isinstance(_function, np.ufunc):
+        refuse(_reason, _function)
 
 # What is left depends on whole numbers only (zeros, nodes, the orthogonal polynomials as objects) or is no function.
 for _name in _scipy.__all__:

@@ -16,7 +16,7 @@ from ..ops.broadcast import broadcast_to, moveaxis
 
 
 class Batch(Trace):
-    """One batch of `size` examples. `value` has the batch axis first; `aux` is not used."""
+    """One batch of `size` examples. `value` has the batch axis first; `aux` is true for an array, not a scalar, without axes."""
 
     __slots__ = ("size",)
 
@@ -30,7 +30,10 @@ class Batch(Trace):
         y = batched(op, flags, values, params)
         if op.many:
             return tuple(Traced(self, part, None) for part in y)
-        return Traced(self, y, None)
+        return Traced(self, y, True if len(shape_of(y)) == 1 and op.gives_array(args) else None)
+
+    def is_array(self, x: Traced) -> bool:
+        return x.aux is True or self.shape(x) != ()
 
     def shape(self, x: Traced) -> Shape:
         return shape_of(x.value)[1:]

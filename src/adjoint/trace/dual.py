@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Trace, Traced, bind, settled
-from ..core.op import Constant, Op
+from ..core.op import Constant, Op, Structured
 from ..core.types import Shape, Value, shape_of
 from ..derive import push
 
@@ -23,10 +23,14 @@ class Dual(Trace):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         primals = [a.value if isinstance(a, Traced) and a.by is self else settled(a) for a in args]
+        tangents = [a.aux if isinstance(a, Traced) and a.by is self else None for a in args]
+        if isinstance(op, Structured):
+            with np.errstate(all="ignore"):
+                ys, ts = op.jvp(primals, tangents, params)
+            return tuple(p if d is None else Traced(self, p, d) for p, d in zip(ys, ts, strict=True))
         y = bind(op, *primals, **params)
         if isinstance(op, Constant):
             return y
-        tangents = [a.aux if isinstance(a, Traced) and a.by is self else None for a in args]
         with np.errstate(all="ignore"):  # the primal has warned already
             t = push(op, y, primals, tangents, params)
         if t is None:

@@ -8,6 +8,7 @@ guard: the program is right for all calls that give the same answers.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,22 @@ from ..ir.graph import Equation
 from .stage import Stage
 
 
+class Asked(Enum):
+    """How much of a value an answer depends on."""
+
+    TRUTH = "whether it is zero"
+    WHOLE = "its whole part"
+    ALL = "every bit"
+
+
+_PARTS = {"the truth of": Asked.TRUTH, "int() of": Asked.WHOLE}
+
+
 class Guard(NamedTuple):
     """A question that was asked of a value, and its answer."""
 
     number: int  # of the value
+    of: Asked
     answer: Any
     what: str
     line: str
@@ -36,7 +49,7 @@ class Guarded(Stage):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.guards: dict[int, Guard] = {}
+        self.guards: dict[tuple[int, Asked], Guard] = {}
 
     def input_like(self, name: str, value: Value) -> Traced:
         x = self.input(name, Type.of(value))
@@ -61,8 +74,12 @@ class Guarded(Stage):
         return results if op.many else results[0]
 
     def concrete(self, x: Traced, what: str) -> Any:
-        number = x.aux[0]
-        if number not in self.guards:
+        number, of = x.aux[0], _PARTS.get(what, Asked.ALL)
+        if (number, of) not in self.guards:
             answer = x.value.copy() if isinstance(x.value, np.ndarray) else x.value
-            self.guards[number] = Guard(number, answer, what, user_line())
+            if of is Asked.TRUTH:
+                answer = bool(answer)
+            elif of is Asked.WHOLE and x.aux[1].dtype.kind == "f":
+                answer = np.trunc(answer)
+            self.guards[number, of] = Guard(number, of, answer, what, user_line())
         return x.value

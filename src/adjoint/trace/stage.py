@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, settled
-from ..core.errors import UnsupportedError, user_line
+from ..core.bind import Trace, Traced, is_array, settled
+from ..core.errors import UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
 from ..derive import type_rule
@@ -20,7 +20,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 
 
 class Stage(Trace):
-    """One recording. `value` is not used; `aux` is the number of the value and its type."""
+    """One recording. `value` is not used; `aux` is the number of the value, its type, and whether it is an array."""
 
     __slots__ = ("constants", "equations", "inputs", "names")
     has_numbers = False
@@ -36,13 +36,23 @@ class Stage(Trace):
         """A new input of the graph; all inputs come before the first op."""
         self.inputs.append(type_)
         self.names.append(name)
-        return Traced(self, None, (len(self.inputs) - 1, type_))
+        return Traced(self, None, (len(self.inputs) - 1, type_, type_.shape != ()))
+
+    def input_like(self, name: str, value: Value) -> Traced:
+        """A new input that stands for a value."""
+        return self.input(name, Type.of(value))
+
+    def inner(self, name: str) -> Stage:
+        """A recording of the same kind, for the body of a function that becomes one equation of this one."""
+        return Stage(name)
 
     def operand(self, x: Value) -> Operand:
         x = settled(x)
         if isinstance(x, Traced):
             if x.by is self:
                 return x.aux[0]  # type: ignore[no-any-return]
+            if x.by.ended:
+                raise x.by.leaked()
             raise UnsupportedError(
                 f"a value traced by {x.by.name} is used inside {self.name}, which would freeze it as a constant; pass it as an "
                 "argument of the staged function"
@@ -59,23 +69,39 @@ class Stage(Trace):
         return known
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        inputs = tuple([self.operand(a) for a in args])
-        types = [a.aux[1] if isinstance(a, Traced) and a.by is self else o.type for a, o in zip(args, inputs, strict=True)]  # type: ignore[union-attr]
+        inputs: list[Operand] = []
+        types: list[Type] = []
+        for a in args:
+            if isinstance(a, Traced) and a.by is self:
+                number, type_, _ = a.aux
+                inputs.append(number)
+                types.append(type_)
+            else:
+                literal = self.operand(a)
+                inputs.append(literal)
+                types.append(literal.type)  # type: ignore[union-attr]
         found = self.infer(op, inputs, types, params)
         first = self.equations[-1].outputs[-1] + 1 if self.equations else len(self.inputs)
         numbers = tuple(range(first, first + len(found)))
-        self.equations.append(Equation(op, inputs, params, numbers, found, user_line()))
-        results = tuple(Traced(self, None, pair) for pair in zip(numbers, found, strict=True))
-        return results if op.many else results[0]
+        self.equations.append(Equation(op, tuple(inputs), params, numbers, found, written_on.get() or user_line()))
+        if not op.many:
+            (t,) = found
+            return Traced(self, None, (first, t, t.shape != () or op.gives_array(args)))
+        return tuple(
+            [Traced(self, None, (n, t, t.shape != () or op.gives_array(args))) for n, t in zip(numbers, found, strict=True)]
+        )
 
     def infer(self, op: Op, inputs: Sequence[Operand], types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
         """The types of an op's results. Python numbers stay numbers, so that they are weak in promotion."""
         numbers = [o.value if isinstance(o, Literal) and o.is_weak else None for o in inputs]
         result = type_rule(op, types, params, numbers)
-        return tuple(result) if op.many else (result,)
+        return result if op.many else (result,)
 
     def shape(self, x: Traced) -> Shape:
         return x.aux[1].shape  # type: ignore[no-any-return]
+
+    def is_array(self, x: Traced) -> bool:
+        return is_array(x.value) if self.has_numbers else x.aux[2]  # type: ignore[no-any-return]
 
     def dtype(self, x: Traced) -> np.dtype[Any]:
         return x.aux[1].dtype  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from .tracer import stands_for
+from .box import stands_for
 
 dict = builtins.dict
 list = builtins.list

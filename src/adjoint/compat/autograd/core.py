@@ -12,8 +12,10 @@ from ... import vjp as _vjp
 from ...core.bind import Traced
 from ...core.tree import map_leaves
 from ...core.types import dtype_of, shape_of
+from .box import getval, isbox
 from .extend import (
     JVPNode,
+    Primitive,
     VJPNode,
     def_linear,
     defjvp,
@@ -22,9 +24,10 @@ from .extend import (
     defvjp,
     defvjp_argnum,
     defvjp_argnums,
-    primitive,
+    primitive_jvps,
+    primitive_vjps,
 )
-from .tracer import getval, isbox
+from .extend import primitive as _primitive
 from .vspace import VSpace, vspace
 
 Function = Callable[..., Any]
@@ -57,6 +60,30 @@ def make_jvp(fun: Function, x: Any) -> Function:
     return lambda g: _jvp(fun, (x,), (like(g, x),))
 
 
+# -- rules as methods of a primitive, an older spelling -----------------------------------------------------------------
+
+
+def primitive(f_raw: Function) -> Primitive:
+    """`extend.primitive`, whose result also takes its rules by the methods defvjp, defgrad and defvjp_is_zero."""
+    fun = _primitive(f_raw)
+    makers: dict[int, Function | None] = {}
+
+    def enter(new: dict[int, Function | None]) -> None:
+        makers.update(new)
+        defvjp(fun, *makers.values(), argnums=tuple(makers))
+
+    def unstaged(vjp: Function, argnum: int = 0) -> None:
+        def maker(ans: Any, *args: Any, **kwargs: Any) -> Function:
+            return lambda g: vjp(g, ans, vspace(args[argnum]), vspace(g), *args, **kwargs)
+
+        enter({argnum: maker})
+
+    fun.defvjp = unstaged  # type: ignore[attr-defined]
+    fun.defgrad = lambda gradfun, argnum=0: enter({argnum: gradfun})  # type: ignore[attr-defined]
+    fun.defvjp_is_zero = lambda argnums=(0,): enter(dict.fromkeys(argnums))  # type: ignore[attr-defined]
+    return fun
+
+
 __all__ = [
     "JVPNode",
     "VJPNode",
@@ -74,5 +101,7 @@ __all__ = [
     "make_jvp",
     "make_vjp",
     "primitive",
+    "primitive_jvps",
+    "primitive_vjps",
     "vspace",
 ]

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from ...numpy.table import holds_traced
 from ...ops.broadcast import settle
 from ...trace.batch import Batch
 from ...trace.tape import Tape
-from .tracer import Box
+from .box import Box
 from .util import subval
 from .vspace import VSpace, vspace
 
@@ -46,11 +47,17 @@ class Primitive:
         if not callable(fun):
             raise TypeError(f"primitive expects a function, got {type(fun).__name__}")
         self.fun = fun
-        self.vjp: Function | None = None  # (argnums, ans, args, kwargs) ↦ (g ↦ cotangents of those arguments)
-        self.jvp: Function | None = None  # (argnums, tangents, ans, args, kwargs) ↦ tangent of the result
         self.linear: frozenset[int] | None = frozenset()  # arguments whose forward rule is the function itself; None: all
         self.traced = True
         functools.update_wrapper(self, fun)
+
+    @property
+    def vjp(self) -> Function | None:
+        return primitive_vjps.get(self)
+
+    @property
+    def jvp(self) -> Function | None:
+        return primitive_jvps.get(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten(list(args))
@@ -87,6 +94,12 @@ class Primitive:
 
     def __reduce__(self) -> str:
         return self.fun.__qualname__  # found by name, as a function is
+
+
+#: The rules: (argnums, ans, args, kwargs) ↦ (g ↦ cotangents of those arguments).
+primitive_vjps: MutableMapping[Primitive, Function] = weakref.WeakKeyDictionary()
+#: The rules for forward mode: (argnums, tangents, ans, args, kwargs) ↦ tangent of the result.
+primitive_jvps: MutableMapping[Primitive, Function] = weakref.WeakKeyDictionary()
 
 
 class _Application:
@@ -202,7 +215,7 @@ def _checked(fun: Any) -> Primitive:
 
 def defvjp_argnums(fun: Primitive, vjpmaker: Function) -> None:
     """vjpmaker(argnums, ans, args, kwargs) returns g ↦ the cotangents of those arguments."""
-    _checked(fun).vjp = vjpmaker
+    primitive_vjps[_checked(fun)] = vjpmaker
 
 
 def defvjp_argnum(fun: Primitive, vjpmaker: Function) -> None:
@@ -233,7 +246,7 @@ def defvjp(fun: Primitive, *vjpmakers: Function | None, argnums: Any = None) -> 
 
 def defjvp_argnums(fun: Primitive, jvpmaker: Function) -> None:
     """jvpmaker(argnums, tangents, ans, args, kwargs) returns the tangent of the result."""
-    _checked(fun).jvp = jvpmaker
+    primitive_jvps[_checked(fun)] = jvpmaker
     fun.linear = frozenset()
 
 

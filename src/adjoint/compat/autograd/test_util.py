@@ -18,17 +18,17 @@ Function = Callable[..., Any]
 @unary_to_nary
 def check_grads(f: Function, x: Any, modes: Any = ("fwd", "rev"), order: int = 2) -> None:
     """`check_grads(f, argnum=0, modes=…, order=…)(*args)` compares the derivatives of f with differences."""
-    ad.check_grads(f, x, order=order, modes=tuple(modes))
+    ad.check_grads(f, x, order=order, modes=tuple(modes), eps=EPS)
 
 
 def check_vjp(f: Function, x: Any) -> None:
     """Compare reverse mode with differences."""
-    ad.check_grads(f, x, order=1, modes="rev")
+    ad.check_grads(f, x, order=1, modes="rev", eps=EPS)
 
 
 def check_jvp(f: Function, x: Any) -> None:
     """Compare forward mode with differences."""
-    ad.check_grads(f, x, order=1, modes="fwd")
+    ad.check_grads(f, x, order=1, modes="fwd", eps=EPS)
 
 
 def check_equivalent(x: Any, y: Any) -> None:

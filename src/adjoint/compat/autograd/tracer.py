@@ -1,32 +1,8 @@
-"""What is traced, and what lies below it."""
+"""autograd.tracer: what is traced, and functions that are not looked into."""
 
 from __future__ import annotations
 
-from typing import Any
+from .box import Box, getval, isbox
+from .extend import notrace_primitive, primitive, register_notrace
 
-from ...core.bind import Traced, settled
-
-Box = Traced
-
-
-def isbox(x: Any) -> bool:
-    """Whether x is traced."""
-    return isinstance(settled(x), Traced)
-
-
-def getval(x: Any) -> Any:
-    """The plain value of x, below all transforms. Its derivative is lost: for printing, checks and branches."""
-    while isinstance(x, Traced):
-        x = x.by.concrete(x, "the plain value of")
-    return x
-
-
-def stands_for(x: Any) -> Any:
-    """Some value of the type that x stands for."""
-    while isinstance(x, Traced):
-        x = x.value
-    return x
-
-
-# Programs read `x._value` to print, as they would in autograd. It is asked for by name, so nothing is lost silently.
-Traced._value = property(lambda self: self.value)  # type: ignore[attr-defined]
+__all__ = ["Box", "getval", "isbox", "notrace_primitive", "primitive", "register_notrace"]

@@ -35,7 +35,8 @@ class VSpace:
         return self._fill(lambda t: np.zeros(t.shape, t.dtype))
 
     def ones(self) -> Any:
-        return self._fill(lambda t: np.ones(t.shape, t.dtype))
+        """The sum of the standard basis."""
+        return self._fill(lambda t: np.full(t.shape, 1 + 1j if t.dtype.kind == "c" else 1, t.dtype))
 
     def randn(self) -> Any:
         def draw(t: Type) -> Any:

@@ -1,5 +1,5 @@
 """The type of traced arrays, for isinstance."""
 
-from ..tracer import Box
+from ..box import Box
 
 ArrayBox = Box

@@ -1,0 +1,208 @@
+"""What the user's code was calling when a traced value was asked for its number, and what to write instead.
+
+`scipy.linalg.expm(x)`, `rng.normal(x)` and `math.sin(x)` all ask x to become plain, somewhere inside compiled code. What
+was called stands in the instruction that the user's frame is at, so that the error can name it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import importlib
+import inspect
+import sys
+import types
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import user_frame
+from .table import REFUSED, load_all
+
+_LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+_UNKNOWN: Any = object()
+
+
+class Call(NamedTuple):
+    """What an instruction does: its kind (an operator as it is written), the words that name the function it calls, and that
+    function if it is known."""
+
+    kind: str
+    words: tuple[str, ...] = ()
+    function: Any = None
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.words)
+
+
+def call_of(frame: types.FrameType) -> Call:
+    """What a frame is doing right now."""
+    kind, words = _instruction(frame.f_code, frame.f_lasti)
+    if not words:
+        return Call(kind)
+    found = _value_of(words[0], frame)
+    for word in words[1:]:
+        found = getattr(found, word, _UNKNOWN)
+    return Call(kind, words, None if found is _UNKNOWN else found)
+
+
+def _value_of(name: str, frame: types.FrameType) -> Any:
+    """The value of a name in a frame. To ask a frame for its local variables takes time, so only where the name is one."""
+    code = frame.f_code
+    is_function = code.co_flags & inspect.CO_OPTIMIZED
+    scopes = [frame.f_globals, vars(builtins)]
+    if not is_function or name in code.co_varnames or name in code.co_freevars or name in code.co_cellvars:
+        scopes.insert(0, frame.f_locals)
+    return next((scope[name] for scope in scopes if name in scope), _UNKNOWN)
+
+
+def is_shown(frame: types.FrameType) -> bool:
+    """Whether a frame is at `text % x`, which only shows the number."""
+    return call_of(frame).kind in ("%", "%=")
+
+
+@functools.lru_cache(1 << 10)
+def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
+    """The kind of the instruction at an offset and, of a call, the dotted name that is called.
+
+    In `np.random.normal(x)` the call and the loads of `np`, `.random`, `.normal` start at the same place of the source.
+    """
+    words: list[str] = []
+    before = []
+    for instruction in dis.get_instructions(code):
+        if instruction.offset > at:
+            break
+        before.append(instruction)
+    if not before:
+        return "", ()
+    instruction = before.pop()
+    kind = instruction.argrepr if instruction.opname == "BINARY_OP" else instruction.opname
+    if not kind.startswith("CALL") or instruction.positions is None:
+        return kind, ()
+    start = instruction.positions[0], instruction.positions[2]
+    for earlier in before:
+        if earlier.positions is None or (earlier.positions[0], earlier.positions[2]) != start:
+            continue
+        if earlier.opname.startswith(_LOADS):
+            words = [earlier.argval]
+        elif earlier.opname in _ATTRIBUTES and words:
+            words.append(earlier.argval)
+        elif earlier.opname in ("BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"):
+            words = []  # a part of what is called was computed
+    return kind, tuple(words)
+
+
+# -- what to write instead --------------------------------------------------------------------------------------
+
+_MATH = {
+    "acos": "np.arccos", "acosh": "np.arccosh", "asin": "np.arcsin", "asinh": "np.arcsinh", "atan": "np.arctan",
+    "atan2": "np.arctan2", "atanh": "np.arctanh", "dist": "np.linalg.norm(p - q)", "fsum": "np.sum", "pow": "np.power",
+    "phase": "np.angle", "lgamma": "adjoint.scipy.special.gammaln", "gamma": "adjoint.scipy.special.gamma",
+    "erf": "adjoint.scipy.special.erf", "erfc": "adjoint.scipy.special.erfc", "sumprod": "np.dot",
+}  # fmt: skip
+
+
+def advice() -> tuple[str, str]:
+    """The name of what the user called, if it is known, and what to write instead ('' if that is not known)."""
+    frame, module = user_frame()
+    call = Call("") if frame is None else call_of(frame)
+    return _public_name(call), _instead(call.function, call.words or ("",), module)
+
+
+def _public_name(call: Call) -> str:
+    """The name of a function of SciPy's in full, since users import it in many ways; any other as it is written."""
+    home, own = _home(call.function), getattr(call.function, "__name__", "")
+    if not own or not home.startswith("scipy.") or not hasattr(sys.modules.get(_module(home)), own):
+        return call.name
+    return f"{_module(home)}.{own}"
+
+
+def _module(home: str) -> str:
+    """The public module of SciPy's that a private one belongs to."""
+    return ".".join(home.split(".")[:2])
+
+
+def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
+    """What to write instead of a call; `module` is where it went, which is known of an operator too."""
+    name = words[-1]
+    if isinstance(getattr(function, "__self__", None), np.ndarray):
+        here = f", or write np.{name} of that module" if hasattr(np, name) else ""
+        return f"make the array with `import adjoint.numpy as np` inside the function{here}"
+    home = _home(function) or module
+    root = home.partition(".")[0]
+    if root in ("math", "cmath", "statistics"):
+        better = _MATH.get(name, f"np.{name}" if hasattr(np, name) else "")
+        return f"use NumPy functions instead of {root}'s" + (f": {better}" if better else "")
+    if root == "scipy":
+        return _of_scipy(function, home, words)
+    for start, reason in _OF_NUMPY.items():
+        if home.startswith(start):
+            return reason
+    if isinstance(function, type) and issubclass(function, np.generic):
+        return f"write x.astype(np.{function.__name__})"
+    if root == "numpy" and _reason(function):
+        return _reason(function)
+    if root == "numpy" or isinstance(function, np.ufunc):
+        return "write `import adjoint.numpy as np`, or np.stack for a list of values"
+    return ""
+
+
+_OF_NUMPY = {
+    "numpy.random": "draw standard numbers and scale them, as in mean + scale * rng.standard_normal(n)",
+    "numpy.ma": "masked arrays are not supported: use np.where with a mask",
+    "numpy.polynomial": "evaluate polynomials with np.polyval (highest power first)",
+    "numpy.testing": "compare the results outside of the function",
+}
+
+
+def _reason(function: Any) -> str:
+    """Why a function is refused, if it is."""
+    load_all()
+    known: dict[Any, str] = REFUSED
+    return known.get(function, "") if callable(function) and isinstance(function, Hashable) else ""
+
+
+def _home(function: Any) -> str:
+    """The module that a function, or the object whose method it is, comes from."""
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        return type(owner).__module__
+    return getattr(function, "__module__", None) or ""
+
+
+def _of_scipy(function: Any, home: str, words: tuple[str, ...]) -> str:
+    module = _module(home)
+    if module == "scipy.sparse":
+        return "make the matrix dense with A.toarray(), or declare the product with ad.extend.linear"
+    ours = _ours(module)
+    for names in (words, (getattr(function, "__name__", ""),)):  # as it is written, and as it is called at home
+        for i, word in enumerate(names):
+            if ours is not None and word in vars(ours):
+                return f"use adjoint.{module}.{'.'.join(names[i:])}"
+    if ours is not None and words == ("",):
+        return f"use adjoint.{module} where it has the function"
+    plain = {"scipy.fft": "fft.", "scipy.signal": "", "scipy.integrate": ""}.get(module)
+    if plain is not None and hasattr(np.fft if plain else np, words[-1]):
+        return f"use np.{plain}{words[-1]}"
+    reason = _reason(function) or "SciPy computes it on plain numbers"
+    standard = ", set SCIPY_ARRAY_API=1 if the function follows the Array API standard" if module in _STANDARD else ""
+    return f"{reason}. Wrap the call in ad.extend.numerical(f) for a numerical rule, declare one with ad.custom_vjp{standard}"
+
+
+#: Modules of SciPy with functions that are written for any array library, once this is switched on.
+_STANDARD = frozenset(
+    f"scipy.{name}"
+    for name in ("cluster", "differentiate", "fft", "integrate", "ndimage", "optimize", "signal", "spatial", "stats")
+)
+
+
+def _ours(module: str) -> types.ModuleType | None:
+    """Our module for one of SciPy's."""
+    try:
+        return importlib.import_module(f"adjoint.{module}")
+    except ModuleNotFoundError:
+        return None

@@ -1,0 +1,115 @@
+"""NumPy's functions and ufuncs as `adjoint.numpy` gives them: they also find traced values where NumPy's protocols do not look.
+
+`np.sum([x, y])`, `np.sin([x, y])` and `np.maximum.reduce([x, y])` hand NumPy a list, which it makes an array of. What has
+been refused then is done again by our function.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ConversionError, UnsupportedError
+from .protocols import general_ufunc, unsupported
+from .table import FUNCTIONS, REFUSED, holds_traced, load_all
+
+_REFUSALS = (ConversionError, UnsupportedError)
+
+
+def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with NumPy's protocol."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except _REFUSALS:
+            ours = FUNCTIONS.get(function)
+            if ours is None:
+                raise
+            return ours(*args, **kwargs)
+
+    return call
+
+
+def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function without a protocol: if it takes no traced values it says so, instead of giving something wrong."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            load_all()
+            if function in REFUSED:
+                raise unsupported(function, f"np.{function.__name__}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def reach(value: Any) -> Any:
+    """A member of NumPy as `adjoint.numpy` has it."""
+    if isinstance(value, np.ufunc):
+        return Ufunc(value)
+    if hasattr(value, "_implementation"):
+        return reaching(value)
+    return refusing(value) if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) else value
+
+
+class Ufunc:
+    """A ufunc that takes lists of traced values, also in its methods. It passes for the ufunc that it stands for."""
+
+    def __init__(self, original: np.ufunc) -> None:
+        self.original = original
+        self.__name__ = original.__name__
+        self.__doc__ = original.__doc__
+        self.reduce, self.accumulate, self.outer = (self._method(name) for name in ("reduce", "accumulate", "outer"))
+        self.reduceat, self.at = (self._method(name) for name in ("reduceat", "at"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.original(*args, **kwargs)
+        except _REFUSALS:
+            if any(map(_is_list_of_traced, args)):
+                return general_ufunc(self.original, "__call__", args, kwargs)
+            raise
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.original, name)
+
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(*args, **kwargs)
+            except _REFUSALS:
+                if any(map(holds_traced, (*args, *kwargs.values()))):
+                    return general_ufunc(self.original, name, args, kwargs)
+                raise
+
+        return call
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return np.ufunc
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+    def __repr__(self) -> str:
+        return repr(self.original)
+
+    def __eq__(self, other: object) -> bool:
+        return self.original is (other.original if type(other) is Ufunc else other)
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __reduce__(self) -> Any:
+        return Ufunc, (self.original,)
+
+
+def _is_list_of_traced(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) and holds_traced(x)

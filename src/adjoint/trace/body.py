@@ -1,0 +1,114 @@
+"""Staging the body of a loop or a branch: what it closes over becomes an input of its graph.
+
+    w = traced                      graph step(w: float64[], c: float64[]) {
+    def step(c):                      v2: float64[] = mul c, w
+        return c * w                  return v2
+                                    }
+
+A traced value from outside is not frozen: it is handed to the loop as one more argument, so that every transform sees it.
+Plain arrays are constants of the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.bind import Traced, around, is_array, settled, snapshot
+from ..core.errors import UnsupportedError
+from ..core.op import Op
+from ..core.types import Type, Value
+from ..ir.graph import Equation, Graph, Operand
+from .stage import Stage
+
+
+class NumbersNeededError(UnsupportedError):
+    """A body that asks for a number while it is staged: it can only be run step by step."""
+
+    body: Body
+
+
+class Body(Stage):
+    """The recording of a body. Values from outside are numbered -1, -2, … until the graph is put together.
+
+    Two bodies may share what they capture: the branches of a cond take the same operands. A body that stands `alone` takes in
+    all that is done inside it, also to values from outside: a branch must not do it when it is not chosen. In a loop such
+    work is better done once, outside.
+    """
+
+    __slots__ = ("alone", "captured", "places", "restored")
+
+    def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
+        super().__init__(name)
+        self.alone = alone
+        self.captured: list[Traced] = sibling.captured if sibling else []
+        self.places: dict[Any, int] = sibling.places if sibling else {}
+
+    def __enter__(self) -> Body:
+        outside = around.get() if self.alone else ()
+        self.restored = [(trace, trace.closed, trace.taken) for trace in outside]
+        super().__enter__()
+        for trace in outside:
+            if not trace.ended:
+                trace.closed, trace.taken = True, self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for trace, closed, taken in self.restored:
+            trace.closed, trace.taken = closed, taken
+        super().__exit__(*exc)
+
+    def lift(self, x: Value) -> Value:
+        """A value of another trace as an input of this body; any other as it is."""
+        x = settled(x)
+        if not isinstance(x, Traced) or x.by is self:
+            return x
+        if x.by.ended:
+            raise x.by.leaked()
+        x = snapshot(x)
+        key = (id(x.by), id(x.value), id(x.aux))  # what x stands for now; it may be written to later
+        if key not in self.places:
+            self.captured.append(x)
+            self.places[key] = -len(self.captured)
+        return Traced(self, None, (self.places[key], Type.of(x), is_array(x)))
+
+    def operand(self, x: Value) -> Operand:
+        return super().operand(self.lift(x))
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return super().process(op, tuple([self.lift(a) for a in args]), params)
+
+    def inner(self, name: str) -> Stage:
+        return Body(name)
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        error = NumbersNeededError(
+            f"{what} a value inside {self.name} is not known while its body is written down; use np.where or ad.cond to choose "
+            "between values"
+        )
+        error.body = self
+        raise error
+
+    def show(self, x: Traced) -> str:
+        return f"<staged from outside: {x.aux[1]!r}>" if x.aux[0] < 0 else super().show(x)
+
+    def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
+        """The graph, with the captured values as its first inputs."""
+        results = [self.operand(y) for y in outputs]
+        shift = len(self.captured)
+        names: list[str] = []
+        for i in range(shift):
+            name_ = f"w{i}"
+            while name_ in self.names:
+                name_ += "_"
+            names.append(name_)
+
+        def moved(o: Operand) -> Operand:
+            return o if not isinstance(o, int) else o + shift if o >= 0 else -1 - o
+
+        equations = [
+            Equation(e.op, tuple([moved(o) for o in e.inputs]), e.params, tuple([n + shift for n in e.outputs]), e.types, e.line)
+            for e in self.equations
+        ]
+        types = [Type.of(x) for x in self.captured]
+        return Graph(name, (*names, *self.names), (*types, *self.inputs), tuple(equations), tuple([moved(o) for o in results]))

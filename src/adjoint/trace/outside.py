@@ -1,0 +1,214 @@
+"""What a staged function must not take from outside: a file, the network, a random draw, the clock.
+
+A graph would hold what was read or drawn while it was written down, as a constant, for ever. Three watches see it:
+
+- a file that is opened for reading, a connection, a process or a question to the user is refused on the spot, by Python's
+  audit events, with the line that asked;
+- a generator of random numbers has another state after staging than before: those of `random` and `np.random`, and those that
+  the function holds (in its closure, its globals, its object);
+- a constant with many digits, which may be anything, makes the function be staged a second time; if it differs then, it was
+  not the function's own. This finds the clock and generators made inside.
+
+Imports, source lines for messages, and files opened for writing only (a log) are let through.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import random
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.errors import UnsupportedError
+from ..ir.graph import Equation, Graph, Literal
+
+G = TypeVar("G", bound=Graph)
+
+# -- files, connections, processes ------------------------------------------------------------------------------
+
+_EVENTS = {
+    "open": "reads the file {!r}",
+    "os.listdir": "lists the folder {!r}",
+    "os.scandir": "lists the folder {!r}",
+    "socket.connect": "opens a connection",
+    "subprocess.Popen": "runs the program {!r}",
+    "os.system": "runs the program {!r}",
+    "builtins.input": "asks the user",
+}
+#: Python's own reading: of modules, and of source lines that stand in a warning or a traceback.
+_READERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport", "linecache", "warnings"})
+_LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
+
+_staging: ContextVar[bool] = ContextVar("adjoint_staging", default=False)
+_hooks: list[Any] = []
+_lock = threading.Lock()
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    if event in _EVENTS and _staging.get() and not (event == "open" and _is_harmless(*args)):
+        line = _line(sys._getframe(1))
+        if line is not None:
+            what = _EVENTS[event].format(*args[:1])
+            raise UnsupportedError(
+                f"the function that is staged {what}: the graph would hold what is found there now, for ever; do it before, and "
+                "pass the result as an argument or close over it",
+                line,
+            )
+
+
+def _is_harmless(path: Any, mode: str | None, flags: int) -> bool:
+    if isinstance(path, int):  # a descriptor that is open already
+        return True
+    if isinstance(mode, str):
+        return "r" not in mode and "+" not in mode
+    return isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR) == os.O_WRONLY
+
+
+def _line(frame: types.FrameType | None) -> str | None:
+    """The user's line behind an event, rather than one of a library it calls; None if it is Python's own doing, or ours."""
+    own = library = None
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] != __name__.partition(".")[0]:
+        if frame.f_globals.get("__name__") in _READERS:
+            return None
+        name = frame.f_code.co_filename
+        line = f"{os.path.basename(name)}:{frame.f_lineno}"
+        if name.startswith((*_LIBRARIES, "<frozen ")):
+            library = library or line
+        else:
+            own = own or line
+        frame = frame.f_back
+    return own or library
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """While this is open, what the running code reads from outside is refused, as far as Python tells."""
+    with _lock:
+        if not _hooks:
+            _hooks.append(_hook)
+            sys.addaudithook(_hook)  # it stays, for Python cannot take one away, and is idle unless something is staged
+    token = _staging.set(True)
+    try:
+        yield
+    finally:
+        _staging.reset(token)
+
+
+# -- random numbers ---------------------------------------------------------------------------------------------
+
+
+def random_states(f: Any) -> list[Any]:
+    """The states of the generators of random numbers that f may draw from: the global ones and those it holds."""
+    states = [random.getstate(), pickle.dumps(np.random.get_state(legacy=False))]
+    for x in _held(inspect.unwrap(f)):
+        if isinstance(x, np.random.Generator):
+            states.append(pickle.dumps(x.bit_generator.state))
+        elif isinstance(x, np.random.RandomState):
+            states.append(pickle.dumps(x.get_state(legacy=False)))
+        elif isinstance(x, random.Random) and not isinstance(x, random.SystemRandom):
+            states.append(x.getstate())
+    return states
+
+
+def _held(f: Any) -> Iterator[Any]:
+    """What a function can reach by name: its closure, its defaults, its globals, the attributes of its object."""
+    owner, function = getattr(f, "__self__", f), getattr(f, "__func__", f)
+    if not inspect.ismodule(owner):
+        yield from getattr(owner, "__dict__", {}).values()
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        yield from [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        yield from [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+        yield from [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]  # not an empty one
+
+
+# -- constants --------------------------------------------------------------------------------------------------
+
+_DIGITS = 8  # a number drawn at random has more
+
+
+def literals(graph: Graph) -> Iterator[tuple[Literal, Equation | None]]:
+    """Every constant, with the equation that reads it."""
+    for equation in graph.equations:
+        for operand in equation.inputs:
+            if isinstance(operand, Literal):
+                yield operand, equation
+    for operand in graph.outputs:
+        if isinstance(operand, Literal):
+            yield operand, None
+
+
+def is_suspect(graph: Graph) -> bool:
+    """Whether a constant has so many digits that it may come from a generator or the clock."""
+    seen: set[int] = set()
+    for literal, _ in literals(graph):
+        if id(literal.value) not in seen:
+            seen.add(id(literal.value))
+            if not _is_short(literal.value):
+                return True
+    return False
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "fc":
+            return True
+        return all(_is_short(x) for x in value.flat[:: 1 + value.size // 64].tolist())
+    if isinstance(value, complex):
+        return _is_short(value.real) and _is_short(value.imag)
+    return not isinstance(value, float) or len(repr(value).lstrip("-0.").partition("e")[0]) <= _DIGITS
+
+
+def difference(first: Graph, second: Graph) -> str | None:
+    """The user's line at which two stagings of one function differ; '' if it has none, None if they are the same."""
+    for a, b in zip(first.equations, second.equations, strict=False):
+        if a.op is not b.op or a.inputs != b.inputs or a.types != b.types or _plain(a.params) != _plain(b.params):
+            return a.line
+    if len(first) != len(second) or first.outputs != second.outputs:
+        return ""
+    return None
+
+
+def _plain(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that are compared: a function, say, may be another object each time and do the same."""
+    return {name: value for name, value in params.items() if isinstance(value, (int, float, str, tuple, slice))}
+
+
+# -- all of it --------------------------------------------------------------------------------------------------
+
+
+def pure(f: Any, stage: Callable[[], G]) -> G:
+    """The graph that `stage` makes of f, refused if f takes something from outside."""
+    before = random_states(f)
+    with watched():
+        graph = stage()
+    drew = random_states(f) != before
+    if not drew and not is_suspect(graph):
+        return graph
+    with watched():
+        again = stage()
+    line = difference(graph, again)
+    if drew or line is not None:
+        what = "draws random numbers" if drew else "brings in other numbers each time it is run"
+        raise UnsupportedError(
+            f"the function {getattr(f, '__name__', '')!r} that is staged {what}: the graph would hold those of now, for ever; "
+            "make them before, and pass them as an argument",
+            line or _definition(inspect.unwrap(f)),
+        )
+    return graph
+
+
+def _definition(f: Any) -> str | None:
+    """Where a function begins."""
+    code = getattr(f, "__code__", None)
+    return None if code is None else f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"

@@ -1,0 +1,52 @@
+"""Staging with a witness: the function is written down as a graph while it runs on numbers.
+
+Python code that asks for a number gets the one of this call, so the graph holds the path that the call took: the branch
+of each `if`, as many turns of each loop as were made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.bind import Traced, bind
+from ..core.errors import user_line
+from ..core.op import Op
+from ..core.types import Type, Value
+from ..ir.graph import Equation
+from .stage import Stage
+
+
+class Witness(Stage):
+    """One recording with numbers. `value` is the number, `aux` as in `Stage`; `values` keeps all of them."""
+
+    __slots__ = ("values",)
+    has_numbers = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.values: list[Value] = []
+
+    def input_like(self, name: str, value: Value) -> Traced:
+        if isinstance(value, Traced) and isinstance(value.by, Witness):
+            value = value.value
+        number = super().input(name, Type.of(value)).aux
+        self.values.append(value)
+        return Traced(self, value, number)
+
+    def inner(self, name: str) -> Witness:
+        return Witness(name)
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        inputs = tuple([self.operand(a) for a in args])
+        numbers = [self.values[o] if isinstance(o, int) else o.value for o in inputs]
+        result = bind(op, *numbers, **params)
+        parts = tuple(result) if op.many else (result,)
+        types = tuple(map(Type.of, parts))
+        outputs = tuple(range(len(self.values), len(self.values) + len(parts)))
+        self.values.extend(parts)
+        self.equations.append(Equation(op, inputs, params, outputs, types, user_line()))
+        results = tuple(Traced(self, part, pair) for part, pair in zip(parts, zip(outputs, types, strict=True), strict=True))
+        return results if op.many else results[0]
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        return x.value
