@@ -33,11 +33,13 @@ def diamond(x):
 
 
 def random_program(rng, length):
+    steps = [(*rng.integers(i + 1, size=2), rng.integers(6)) for i in range(length)]
+
     def f(x):
         values = [x]
-        for _ in range(length):
-            a, b = (values[rng.integers(len(values))] for _ in range(2))
-            values.append([np.sin(a), a + b, a * b, a - 0.5, np.tanh(a @ b), np.exp(-a * a)][rng.integers(6)])
+        for i, j, which in steps:
+            a, b = values[i], values[j]
+            values.append([np.sin(a), a + b, a * b, a - 0.5, np.tanh(a @ b), np.exp(-a * a)][which])
         return values[-1], values[length // 2], np.sum(values[-2])
 
     return f

@@ -461,3 +461,39 @@ def test_output_is_the_same_in_every_process():
         for seed in ("1", "2")
     }
     assert len(runs) == 1
+
+
+# -- from symbols -------------------------------------------------------------------------------------------------
+
+
+def test_expression_of_symbols():
+    x, y = ad.symbols("x y")
+    e = ad.symbolic(x * y + np.sin(x))
+    assert (str(e), e.names) == ("x*y + sin(x)", ("x", "y"))
+    assert str(e.diff(x)) == str(e.diff("x")) == "y + cos(x)"
+    assert e.diff(y, 2)(1.0, 2.0) == 0.0
+    assert ad.symbolic(x * y, "y x z").names == ("y", "x", "z")
+    assert ad.symbolic(x - y, [y, x])(2.0, 5.0) == 3.0
+    assert str(ad.symbolic(ad.gradients(x**3 * y, x))) == "3*x**2*y"
+    assert str(ad.symbolic(x)) == "x"
+
+
+def test_derivative_of_symbols_prints_compactly():
+    w1, w2, b1, b2, x = ad.symbols("w1 w2 b1 b2 x")
+    z = np.log(1 + np.exp(w2 * np.log(1 + np.exp(w1 * x + b1)) + b2))
+    expected = "w2*x*t1*t2/((t1 + 1)*(t2 + 1))\n  where t1 = exp(w1*x + b1)\n        t2 = exp(w2*log(t1 + 1) + b2)"
+    assert str(ad.symbolic(z).diff("w1")) == str(ad.symbolic(ad.gradients(z, w1))) == expected
+
+
+def test_bad_symbols_are_refused():
+    x, y = ad.symbols("x y")
+    v = ad.symbols("v", shape=3)
+    for call, message in (
+        (lambda: ad.symbolic(np.sum(v)), r"input 'v' of f has shape \(3,\)"),
+        (lambda: ad.symbolic(x * y, "x"), "symbols that are not among its names: y"),
+        (lambda: ad.symbolic(x * y).diff(v), "'v' is not a variable"),
+        (lambda: ad.symbolic(x * y).diff(3), "3 is not a variable"),
+        (lambda: ad.grad(ad.symbolic)(1.0), "traced by grad, not a symbol"),
+    ):
+        with pytest.raises(ad.AdjointError, match=message):
+            call()

@@ -30,6 +30,7 @@ from .algebra.terms import ZERO, Term, number, post_order, symbol
 from .algebra.tidy import tidy
 from .algebra.write import Infix, Latex, Python
 from .api import grad
+from .building import graph_of
 from .core.bind import Traced, settled
 from .core.errors import ArgumentError, ShapeError, boundary
 from .graphs import Program, graph
@@ -40,8 +41,9 @@ from .ir.graph import Graph
 def symbolic(f: Any, names: str | Iterable[str] | None = None) -> Expression:
     """The expression that f computes, over scalars of the given names: "x y" or ["x", "y"].
 
-    f is a function of scalars, text such as "x**2*y + sin(x)", a graph of scalars, or a SymPy expression. Without names, a
-    function's parameters, a graph's inputs and a SymPy expression's symbols in alphabetical order are taken.
+    f is a function of scalars, text such as "x**2*y + sin(x)", a node built from `ad.symbols`, a graph of scalars, or a SymPy
+    expression. Without names, a function's parameters, a node's symbols in the order of their declaration, a graph's inputs
+    and a SymPy expression's symbols in alphabetical order are taken.
     """
     if isinstance(f, Expression):
         return f if names is None else Expression(f.term, _names(names), f.name)
@@ -50,14 +52,24 @@ def symbolic(f: Any, names: str | Iterable[str] | None = None) -> Expression:
             raise ArgumentError('symbolic(text) needs the names of its variables: symbolic("x*y", "x y")')
         chosen = _names(names)
         return Expression(parsing.parse(f, {n: symbol(n) for n in chosen}), chosen)
+    if isinstance(f, Traced):
+        return _from_node(f, names)
     if isinstance(f, Graph):
         return _from_graph(f, _names(f.input_names if names is None else names))
     if type(f).__module__.partition(".")[0] == "sympy":
         return Expression.from_sympy(f, names)
     if not callable(f):
-        raise ArgumentError(f"symbolic expects a function, text, a graph or a SymPy expression, got {type(f).__name__}")
+        raise ArgumentError(f"symbolic expects a function, text, a symbol, a graph or a SymPy expression, got {type(f).__name__}")
     chosen = _names(_parameters(f) if names is None else names)
     return _from_graph(graph(f)(*[1.0] * len(chosen)), chosen)
+
+
+def _from_node(node: Traced, names: str | Iterable[Any] | None) -> Expression:
+    """What a node of an explicit graph computes from its symbols; `names` gives their order, and may hold more."""
+    owner = graph_of(node, "the argument of symbolic")
+    program = owner.program(None, node, name="f")
+    found = _from_graph(program, program.input_names)
+    return found if names is None else Expression(found.term, _names(names), found.name)
 
 
 def _parameters(f: Callable[..., Any]) -> list[str]:
@@ -70,13 +82,20 @@ def _parameters(f: Callable[..., Any]) -> list[str]:
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:
-    chosen = tuple(re.split(r"[\s,]+", names.strip())) if isinstance(names, str) else tuple(names)
+    chosen = tuple(re.split(r"[\s,]+", names.strip())) if isinstance(names, str) else tuple(map(_name, names))
     for name in chosen:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             raise ArgumentError(f'{name!r} is not a name for a variable; names are written as in Python, "x y"')
     if len(set(chosen)) < len(chosen):
         raise ArgumentError(f"the names of an expression must differ: {' '.join(chosen)}")
     return chosen
+
+
+def _name(given: Any) -> Any:
+    """The name of a variable, which may be given by its symbol."""
+    if isinstance(given, Traced):
+        return graph_of(given, "a variable of an expression").label(given)
+    return given
 
 
 def _from_graph(program: Graph, names: tuple[str, ...]) -> Expression:
@@ -113,8 +132,9 @@ class Expression:
         return {t.head for t in post_order(self.term) if t.kind == "symbol"}
 
     @boundary
-    def diff(self, name: str, order: int = 1) -> Expression:
-        """The derivative by the variable of that name, `order` times."""
+    def diff(self, name: Any, order: int = 1) -> Expression:
+        """The derivative by the variable of that name, or by that symbol, `order` times."""
+        name = _name(name)
         if name not in self.names:
             raise ArgumentError(f"{name!r} is not a variable of the expression ({', '.join(self.names)})")
         try:

@@ -7,6 +7,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.core.types import Type
+from adjoint.graphs import parse
 from adjoint.ir.check import GraphError
 from adjoint.ir.graph import Equation, Literal
 
@@ -106,7 +107,7 @@ def test_wrong_inputs_are_refused_by_name():
         staged(X.astype(np.float32), np.ones(2))
     with pytest.raises(ad.AdjointError, match="takes 2 inputs"):
         staged.run(X)
-    with pytest.raises(ad.AdjointError, match="structure"):
+    with pytest.raises(ad.AdjointError, match=r"\(x, w\) takes 2 arguments by position, got 1"):
         staged(X)
 
 
@@ -114,7 +115,7 @@ def test_check_names_the_equation():
     staged = ad.graph(lambda x: np.sin(np.cos(x)))(X)
     first, second = staged.equations
     for equations, message in (
-        ((second, first), r"equation 1 \(v2 = sin\) uses v1, which is not defined"),
+        ((second, first), r"equation 1 \(v2 = sin, test_graph.py:[0-9]+\) uses v1, which is not defined"),
         ((first, dataclasses.replace(second, outputs=(1,))), "defines v1 a second time"),
         ((dataclasses.replace(first, types=(Type((3, 3), X.dtype),)), second), r"declares float64\[3,3\]"),
     ):
@@ -136,3 +137,46 @@ def test_memory_is_freed_along_the_way():
     assert staged.last_uses() == {0: 0, 1: 1, 2: 2, 3: 3}
     assert isinstance(staged.equations[0], Equation)
     assert next(staged.sources()).startswith("test_graph.py:")
+
+
+def test_arguments_of_a_call_are_refused_by_name():
+    program = ad.graph(lambda a, b, *, c: a * b["w"] + c)(X, {"w": 2.0}, c=1.0)
+    good = (X, {"w": 2.0})
+    for args, kwargs, message in (
+        ((), {}, r"\(a, b_w, c\) takes 2 arguments by position and c by name, got 0"),
+        ((X,), {"c": 1.0}, "takes 2 arguments by position and c by name, got 1 and c by name"),
+        (good, {"d": 1.0}, "got 2 and d by name"),
+        ((X, {"v": 2.0}), {"c": 1.0}, r"argument 1 of the graph 'lambda' has the structure dict\(\['v'\]: \*\), expected"),
+        (([1.0, 2.0], {"w": 2.0}), {"c": 1.0}, "argument 0 of the graph 'lambda' has the structure list"),
+        ((X, {"w": 2}), {"c": 1.0}, "input 'b_w' of the graph 'lambda' has dtype int64, expected float64"),
+        ((X[:1], {"w": 2.0}), {"c": 1.0}, "input 'a' of the graph 'lambda' has shape"),
+        (good, {"c": "one"}, "input 'c' of the graph 'lambda' is str"),
+    ):
+        with pytest.raises(ad.AdjointError, match=message):
+            program(*args, **kwargs)
+
+
+def test_what_cannot_be_staged_is_refused_with_the_line():
+    for f, message in (
+        (lambda x: None, "returned None, but graph needs a value; is a return statement missing"),
+        (lambda x: (), r"returned \(\), but graph needs a value"),
+        (lambda x: x + np.ones(7), r"add does not take arguments of the shapes \(.*\), \(7,\): they do not broadcast"),
+        (lambda x: x @ np.ones(7), "matmul does not take arguments of the shapes"),
+    ):
+        with pytest.raises(ad.AdjointError, match=message) as caught:
+            ad.graph(f)(X)
+        assert "test_graph.py:" in str(caught.value)
+
+
+def test_check_names_what_an_op_refuses():
+    head = "graph f(x: float64[2], y: float64[3]) {\n  "
+    for equation, message in (
+        ("v2: float64[2] = mul x, y", r"equation 1 \(v2 = mul\) cannot take float64\[2\], float64\[3\]: .* do not broadcast"),
+        ("v2: float64[2] = sin x, x", r"equation 1 \(v2 = sin\) has 2 operands, the op takes 1"),
+        ("v2: float64[2] = sin", "has 0 operands, the op takes 1"),
+        ("v2: bool[2] = isnan x, x", "has 2 operands, the op takes 1"),
+        ("v2: float64[] = sum x", "cannot take .* 'axis'"),
+        ("v2: float64[] = getitem x {spec=(5,)}", "cannot take .* out of bounds"),
+    ):
+        with pytest.raises(GraphError, match=message):
+            parse(head + equation + "\n  return v2\n}")

@@ -72,3 +72,68 @@ def test_malformed_text_is_refused_with_its_place(text, message):
     with pytest.raises(ad.AdjointError, match=message) as error:
         parse(text)
     assert isinstance(error.value, ValueError)
+
+
+LOOP = """graph f(w: float64[], xs: float64[3]) {
+  v2: float64[], v3: float64[3] = scan w, float64(1.0), xs {length=3, reverse=False, carries=1, consts=1}
+    body = graph step(w: float64[], c: float64[], x: float64[]) {
+      const c0 = float64[2]([1.0, 2.0])
+      v3: float64[] = mul c, w
+      v4: float64[2] = mul c0, x
+      v5: float64[] = sum v4 {axis=(0,), keepdims=False}
+      return v3, v5
+    }
+  v4: float64[] = add v2, w
+  return v4, v3
+}"""
+
+
+def test_graphs_that_an_equation_holds_stand_below_it():
+    loop = parse(LOOP)
+    assert str(loop) == LOOP
+    np.testing.assert_array_equal(loop.run(2.0, np.arange(3.0))[1], [0.0, 3.0, 6.0])
+
+
+def test_nested_bodies_and_branches_round_trip():
+    def f(x, xs):
+        def turn(c, v):
+            c = ad.cond(v > 0, lambda c: ad.fori_loop(0, 2, lambda i, u: u * x + i, c), lambda c: c, c)
+            return c, ad.while_loop(lambda u: u < 3.0, lambda u: u * 2.0 + 1.0, v)
+
+        return ad.scan(turn, x, xs, checkpoint=2)
+
+    for g in (f, ad.grad(lambda x, xs: np.sum(f(x, xs)[1]) + f(x, xs)[0], (0, 1))):
+        staged = ad.graph(g)(0.5, np.ones(4))
+        again = parse(str(staged))
+        assert again == staged
+        assert str(again) == str(staged)
+        again.check()
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("mul c, w", "mul c, y", "line 5, column 30: 'y' is not defined here"),
+        ("      return v3, v5\n    }", "      return v3, v5", "line 9, column 1: expected '}' after the return line"),
+        ("    body = graph step", "    body = graf step", "line 3, column 1: expected 'name: type = op"),
+        ("    body = graph step(", "    body = graph step[", "line 3, column 1: expected 'graph name"),
+        ("v3: float64[] = mul c, w", "v3: float64[4] = mul c, w", r"in the graph 'body' of equation 1 .* declares float64\[4\]"),
+        ("return v3, v5", "return v3", r"declares 2 results, the op gives 1"),
+        ("return v3, v5", "return v4, v5", r"carries back, got float64\[2\]"),
+        ("{length=3", "{length=4", r"scan takes float64\[4\] as number 2 of its arguments, got float64\[3\]"),
+        ("scan w, float64(1.0), xs", "scan w, xs", "scan takes 3 arguments, got 2"),
+        (", consts=1", "", "consts"),
+        ("\n  v4: float64[] = add v2, w\n  return v4, v3\n}", "", "line 9, column 1: the graph has no return line"),
+    ],
+)
+def test_malformed_bodies_are_refused_with_their_place(old, new, message):
+    assert old in LOOP
+    with pytest.raises(ad.AdjointError, match=message):
+        parse(LOOP.replace(old, new, 1))
+
+
+def test_a_rule_written_in_python_cannot_be_read_back():
+    f = ad.custom_jvp(np.sin)
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+    with pytest.raises(ad.AdjointError, match=r"line 2, column 19: 'custom.sin' stands for a function with a rule of its own"):
+        parse(str(ad.graph(lambda x: f(x))(1.0)))

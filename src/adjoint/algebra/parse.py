@@ -38,7 +38,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.Gt: "greater",
     ast.GtE: "greater_equal",
 }
-_ALIASES = {
+ALIASES = {
     **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "ln": "log",
     "atan2": "arctan2",
@@ -53,7 +53,15 @@ _ALIASES = {
     "mod": "remainder",
 }
 _CONSTANTS = {"pi": PI, "inf": Term("number", math.inf), "nan": Term("number", math.nan)}
-_LEADING = ("np", "numpy", "math", "special", "scipy.special", "ad.numpy")  # np.sin is sin
+LEADING = ("np", "numpy", "math", "special", "scipy.special", "ad.numpy")  # np.sin is sin
+
+
+class ExpressionError(ArgumentError):
+    """A text that is no expression: why, and the column (from 1) of its line."""
+
+    def __init__(self, reason: str, source: str, line: int, column: int) -> None:
+        super().__init__(f"the expression {_shown(source)} cannot be read: {reason} (line {line}, column {column})")
+        self.reason, self.source, self.column = reason, source, column
 
 
 def parse(text: str, names: Mapping[str, Term]) -> Term:
@@ -64,8 +72,7 @@ def parse(text: str, names: Mapping[str, Term]) -> Term:
         statements = ast.parse(source).body
         return _Reader(source, names).read(statements)
     except SyntaxError as error:
-        place = f"line {error.lineno}, column {error.offset}"
-        raise ArgumentError(f"the expression {_shown(source)} cannot be read: {error.msg} ({place})") from None
+        raise ExpressionError(error.msg, source, error.lineno or 1, error.offset or 1) from None
     except (RecursionError, MemoryError):
         raise ArgumentError("the expression is nested too deeply; name its parts: t1 = ...; t2 = ...; t1 + t2") from None
 
@@ -92,9 +99,7 @@ class _Reader:
         return terms.arithmetic(self.term(last.value))
 
     def refuse(self, node: Any, why: str) -> NoReturn:
-        raise ArgumentError(
-            f"the expression {_shown(self.source)} cannot be read: {why} (line {node.lineno}, column {node.col_offset + 1})"
-        )
+        raise ExpressionError(why, self.source, node.lineno, node.col_offset + 1)
 
     def term(self, root: ast.expr) -> Term:
         """Reads without recursion: operands before their operators."""
@@ -140,7 +145,7 @@ class _Reader:
                 return self.names[node.id]
             known = ", ".join(n for n in self.names if n not in _CONSTANTS) or "none"
             self.refuse(node, f"{node.id!r} is not one of the names given ({known})")
-        if isinstance(node, ast.Attribute) and node.attr in _CONSTANTS and ast.unparse(node.value) in _LEADING:
+        if isinstance(node, ast.Attribute) and node.attr in _CONSTANTS and ast.unparse(node.value) in LEADING:
             return _CONSTANTS[node.attr]
         what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
         self.refuse(node, f"{what} has no place in an expression of names, numbers, operators and functions")
@@ -168,9 +173,9 @@ class _Reader:
     def function(self, func: ast.expr, args: list[Term], node: ast.expr) -> Term:
         path = ast.unparse(func)
         leading, _, name = path.rpartition(".")
-        name = _ALIASES.get(name, name)
+        name = ALIASES.get(name, name)
         arity = known_functions().get(name)
-        if arity is None or (leading and leading not in _LEADING):
+        if arity is None or (leading and leading not in LEADING):
             self.refuse(node, f"{path!r} is not a known function")
         if name in ("maximum", "minimum", "logical_and", "logical_or") and len(args) > 2:
             return _fold_left(name, args)

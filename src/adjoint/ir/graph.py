@@ -7,22 +7,25 @@
     }
 
 Values are numbered: the inputs first, then the results of the equations in order. An operand is the number of a value
-or a `Literal`. There is one kind of node, `Equation`; whatever changes a graph makes a new one.
+or a `Literal`. There is one kind of node, `Equation`; whatever changes a graph makes a new one. A parameter of an equation may
+be a graph: the body of a loop, a branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import Traced, bind, settled
-from ..core.errors import ArgumentError, DtypeError, ShapeError
+from ..core.errors import ArgumentError, DtypeError, ShapeError, written_on
 from ..core.op import Op
 from ..core.tree import LEAF, Structure
 from ..core.types import Type, Value, dtype_of, shape_of
+from .straight import straight
 
 _PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 _VALUES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
@@ -44,6 +47,10 @@ class Literal:
     @property
     def type(self) -> Type:
         return Type.of(self.value)
+
+    def strong(self) -> Literal:
+        """The same value with a dtype that promotion keeps."""
+        return Literal(np.asarray(self.value))
 
     def handed_out(self) -> Any:
         """Its value as a result, which the caller may write to."""
@@ -100,10 +107,26 @@ class Graph:
             found.update(zip(equation.outputs, equation.types, strict=True))
         return found
 
-    @property
+    @functools.cached_property
     def output_types(self) -> tuple[Type, ...]:
         types = self.types
         return tuple(o.type if isinstance(o, Literal) else types[o] for o in self.outputs)
+
+    @functools.cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What transforms have made of this graph, kept per question: the body of a loop is asked the same ones again."""
+        return {}
+
+    @functools.cached_property
+    def straight(self) -> Callable[..., tuple[Value, ...]]:
+        """The graph as a Python function of plain arrays, to be called often."""
+        return straight(self)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.input_types, len(self.equations), self.outputs))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is worked out on demand
 
     def last_uses(self) -> dict[int, int]:
         """For each value, the index of the last equation that reads it."""
@@ -122,12 +145,16 @@ class Graph:
         def read(operand: Operand) -> Value:
             return environment[operand] if isinstance(operand, int) else operand.value
 
+        line = written_on.get()
         for i, equation in enumerate(self.equations):
+            written_on.set(equation.line or line)
             try:
                 result = bind(equation.op, *[read(o) for o in equation.inputs], **equation.params)
             except Exception as error:
                 self.explain(error, equation)
                 raise
+            finally:
+                written_on.set(line)
             environment.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
             for operand in equation.inputs:  # what nobody reads any more is freed
                 if isinstance(operand, int) and last[operand] == i and operand not in kept:

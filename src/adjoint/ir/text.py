@@ -9,7 +9,13 @@
     }
 
 A Python number stands as it is; an array becomes a `const` line, in hexadecimal bytes if it is large. Parameters are
-Python literals, slices, dtypes and `...`.
+Python literals, slices, dtypes and `...`. Graphs that an equation holds stand below it, further in:
+
+      v3: float64[], v4: float64[5] = scan w, c, xs {length=5, reverse=False, carries=1, consts=1}
+        body = graph step(w: float64[], c: float64[], x: float64[]) {
+          v3: float64[] = mul c, w
+          return v3, v3
+        }
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import AdjointError
+from ..core.errors import AdjointError, ArgumentError
 from ..core.op import OPS
 from ..core.types import Type
 from .graph import Equation, Graph, Literal, Operand
@@ -54,10 +60,14 @@ def show(graph: Graph, names: dict[int, str] | None = None) -> str:
 
     for equation in graph.equations:
         targets = ", ".join(f"v{n}: {t!r}" for n, t in zip(equation.outputs, equation.types, strict=True))
-        options = ", ".join(f"{key}={show_value(value)}" for key, value in equation.params.items())
+        held = {key: value for key, value in equation.params.items() if isinstance(value, Graph)}
+        options = ", ".join(f"{key}={show_value(value)}" for key, value in equation.params.items() if key not in held)
         line = f"  {targets} = {equation.op.name} {', '.join(map(operand, equation.inputs))}".rstrip()
         line += f" {{{options}}}" if options else ""
         lines.append(line + (f"  # {equation.line}" if equation.line else ""))
+        for key, part in held.items():
+            first, *rest = show(part).split("\n")
+            lines += [f"    {key} = {first}", *(f"    {line}" for line in rest)]
     lines.append(f"  return {', '.join(map(operand, graph.outputs))}".rstrip())
     inputs = ", ".join(f"{name}: {t!r}" for name, t in zip(graph.input_names, graph.input_types, strict=True))
     head = [f"  const {name} = {show_array(literal.value)}" for literal, name in constants.items()]
@@ -91,18 +101,27 @@ def show_array(array: Any) -> str:
 # -- parsing ----------------------------------------------------------------------------------------------------
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
+_WORD = re.compile(_NAME)
+_BRACKETED = re.compile(r"[(\[{'\"]")
+_RESULT = re.compile(r"v[0-9]+")
+_SCALAR = re.compile(r"([a-z]+[0-9]+|bool)\((.*)\)")
 _TYPE = re.compile(r"([a-z]+[0-9]*)\[([0-9,]*)\]")
 _HEAD = re.compile(rf"graph ({_NAME})\((.*)\) \{{")
 _CONST = re.compile(rf"const ({_NAME}) = ([a-z0-9]+\[[0-9,]*\])(?:\(\[(.*)\]\)| hex ([0-9a-f]*))")
+_HELD = re.compile(rf"({_NAME}) = (graph .*)")
 _EQUATION = re.compile(rf"(.+?) = ({_NAME})(?: ([^{{#]*?))?(?: \{{(.*)\}})?(?:  # (.*))?")
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.lines = text.strip("\n").split("\n")
+    """Reads one graph, from line `at` on; it ends at the line with its closing brace."""
+
+    def __init__(self, lines: list[str], at: int = 0) -> None:
+        self.lines = lines
         self.names: dict[str, Operand] = {}
         self.types: dict[int, Type] = {}
-        self.at = 0
+        self.known_types: dict[str, Type] = {}
+        self.known_numbers: dict[str, Literal] = {}
+        self.at = at
 
     def fail(self, reason: str, column: int = 1) -> GraphSyntaxError:
         return GraphSyntaxError(f"line {self.at + 1}, column {column}: {reason}")
@@ -111,29 +130,46 @@ class _Parser:
         """The column at which a part of the current line starts."""
         return max(self.lines[self.at].find(part), 0) + 1
 
-    def graph(self) -> Graph:
-        head = _HEAD.fullmatch(self.lines[0].strip())
+    def next(self, otherwise: str) -> str:
+        """The next line."""
+        self.at += 1
+        if self.at == len(self.lines):
+            self.at -= 1
+            raise self.fail(otherwise)
+        return self.lines[self.at].strip()
+
+    def graph(self, first: str) -> Graph:
+        head = _HEAD.fullmatch(first)
         if head is None:
             raise self.fail("expected 'graph name(input: type, ...) {'")
         inputs = [self.declaration(part) for part in split_commas(head[2])]
         for i, (name, type_) in enumerate(inputs):
             self.define(name, i, type_)
         equations: list[Equation] = []
-        for at in range(1, len(self.lines)):
-            self.at = at
-            line = self.lines[at].strip()
+        while True:
+            line = self.next("the graph has no return line")
             if line.startswith("const "):
                 self.constant(line)
-            elif line.startswith("return"):
-                outputs = tuple(self.operand(part) for part in split_commas(line[len("return") :]))
-                if [rest.strip() for rest in self.lines[self.at + 1 :]] != ["}"]:
-                    self.at += 1
-                    raise self.fail("expected '}' after the return line, and nothing behind it")
-                names, types = zip(*inputs, strict=True) if inputs else ((), ())
-                return Graph(head[1], tuple(names), tuple(types), tuple(equations), outputs)
+            elif line == "return" or line.startswith("return "):
+                break
             else:
                 equations.append(self.equation(line))
-        raise self.fail("the graph has no return line")
+        outputs = tuple(self.operand(part) for part in split_commas(line[len("return") :]))
+        if self.next("expected '}' after the return line") != "}":
+            raise self.fail("expected '}' after the return line")
+        names, types = zip(*inputs, strict=True) if inputs else ((), ())
+        return Graph(head[1], tuple(names), tuple(types), tuple(equations), outputs)
+
+    def held(self) -> dict[str, Graph]:
+        """The graphs that stand below an equation."""
+        found: dict[str, Graph] = {}
+        while self.at + 1 < len(self.lines) and (match := _HELD.fullmatch(self.lines[self.at + 1].strip())):
+            inner = _Parser(self.lines, self.at + 1)
+            if match[1] in found:
+                raise inner.fail(f"{match[1]!r} is given twice", inner.where(match[1]))
+            found[match[1]] = inner.graph(match[2])
+            self.at = inner.at
+        return found
 
     def define(self, name: str, number: int, type_: Type) -> None:
         if name in self.names:
@@ -143,11 +179,14 @@ class _Parser:
 
     def declaration(self, text: str) -> tuple[str, Type]:
         name, colon, type_ = text.partition(": ")
-        if not colon or not re.fullmatch(_NAME, name):
+        if not colon or not _WORD.fullmatch(name):
             raise self.fail(f"expected 'name: type', got {text!r}", self.where(text))
         return name, self.type(type_)
 
     def type(self, text: str) -> Type:
+        known = self.known_types.get(text)  # a long graph has few of them
+        if known is not None:
+            return known
         match = _TYPE.fullmatch(text)
         if match is None:
             raise self.fail(f"{text!r} is not a type such as float64[2,3]", self.where(text))
@@ -155,17 +194,25 @@ class _Parser:
             dtype = np.dtype(match[1])
         except TypeError:
             raise self.fail(f"{match[1]!r} is not a dtype", self.where(text)) from None
-        return Type(tuple(int(n) for n in match[2].split(",") if n), dtype)
+        found = self.known_types[text] = Type(tuple(int(n) for n in match[2].split(",") if n), dtype)
+        return found
 
     def constant(self, line: str) -> None:
         match = _CONST.fullmatch(line)
         if match is None:
             raise self.fail("expected 'const name = type([numbers])'")
         type_ = self.type(match[2])
-        if match[4] is not None:
-            array = np.frombuffer(bytes.fromhex(match[4]), type_.dtype.newbyteorder("<")).astype(type_.dtype)
-        else:
-            array = np.array([self.value(part) for part in split_commas(match[3])], type_.dtype)
+        if match[1] in self.names:
+            raise self.fail(f"{match[1]!r} is defined twice", self.where(match[1]))
+        try:
+            if match[4] is not None:
+                array = np.frombuffer(bytes.fromhex(match[4]), type_.dtype.newbyteorder("<")).astype(type_.dtype)
+            else:
+                array = np.array([self.number(part) for part in split_commas(match[3])], type_.dtype)
+        except (ValueError, TypeError, OverflowError) as error:
+            if isinstance(error, GraphSyntaxError):
+                raise
+            raise self.fail(f"these are not {type_.dtype} ({error})", self.where(match[2])) from None
         if array.size != type_.size:
             raise self.fail(f"{array.size} numbers for the type {type_!r}", self.where(match[2]))
         self.names[match[1]] = Literal(array.reshape(type_.shape))
@@ -175,28 +222,55 @@ class _Parser:
         if match is None:
             raise self.fail("expected 'name: type = op operands {parameters}'")
         targets, name, operands, options, source = match.groups()
+        if name.startswith("custom."):
+            raise self.fail(
+                f"{name!r} stands for a function with a rule of its own, written in Python, which text does not hold; stage the "
+                "function again",
+                self.where(name),
+            )
         if name not in OPS:
             raise self.fail(f"there is no op named {name!r}", self.where(name))
         inputs = tuple(self.operand(part) for part in split_commas(operands or ""))
-        params = dict(self.parameter(part) for part in split_commas(options or ""))
+        params: dict[str, Any] = {}
+        for part in split_commas(options) if options else ():
+            key, value = self.parameter(part)
+            if key in params:
+                raise self.fail(f"{key!r} is given twice", self.where(part))
+            params[key] = value
         numbers, types = [], []
         for declared, type_ in [self.declaration(part) for part in split_commas(targets)]:
-            if not re.fullmatch(r"v[0-9]+", declared):
+            if not _RESULT.fullmatch(declared):
                 raise self.fail(f"a result is named v and a number, not {declared!r}", self.where(declared))
             self.define(declared, int(declared[1:]), type_)
             numbers.append(int(declared[1:]))
             types.append(type_)
+        params.update(self.held())
         return Equation(OPS[name], inputs, params, tuple(numbers), tuple(types), source or "")
 
     def operand(self, text: str) -> Operand:
         if text in self.names:
             return self.names[text]
-        if re.fullmatch(_NAME, text) and text not in ("nan", "inf", "True", "False"):
+        known = self.known_numbers.get(text)
+        if known is not None:
+            return known
+        if _WORD.fullmatch(text) and text not in ("nan", "inf", "True", "False"):
             raise self.fail(f"{text!r} is not defined here", self.where(text))
-        scalar = re.fullmatch(r"([a-z]+[0-9]+|bool)\((.*)\)", text)
-        if scalar is not None:
-            return Literal(np.array(self.value(scalar[2]), self.type(f"{scalar[1]}[]").dtype))
-        return Literal(self.value(text))
+        scalar = _SCALAR.fullmatch(text)
+        if scalar is None:
+            found = Literal(self.number(text))
+        else:
+            try:
+                found = Literal(np.array(self.number(scalar[2]), self.type(f"{scalar[1]}[]").dtype))
+            except OverflowError as error:
+                raise self.fail(f"{text!r} is no number of that dtype ({error})", self.where(text)) from None
+        self.known_numbers[text] = found
+        return found
+
+    def number(self, text: str) -> Any:
+        value = self.value(text)
+        if type(value) not in (bool, int, float, complex):
+            raise self.fail(f"{text!r} is not a number", self.where(text))
+        return value
 
     def parameter(self, text: str) -> tuple[str, Any]:
         key, equals, value = text.partition("=")
@@ -207,7 +281,7 @@ class _Parser:
     def value(self, text: str) -> Any:
         try:
             return _evaluate(ast.parse(text, mode="eval").body)
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
             raise self.fail(f"{text!r} is not a number or a parameter ({error})", self.where(text)) from None
 
 
@@ -235,6 +309,10 @@ def _evaluate(node: ast.expr) -> Any:
 
 def split_commas(text: str) -> Iterator[str]:
     """The parts between commas that stand outside brackets and quotes."""
+    if not _BRACKETED.search(text):  # as nearly always
+        parts = [part.strip() for part in text.split(",")]
+        yield from parts if parts[-1] else parts[:-1]
+        return
     depth, quote, start = 0, "", 0
     for i, c in enumerate(text):
         if quote:
@@ -254,4 +332,12 @@ def split_commas(text: str) -> Iterator[str]:
 
 def parse(text: str) -> Graph:
     """The graph that a text describes."""
-    return _Parser(text).graph()
+    if not isinstance(text, str):
+        raise ArgumentError(f"a graph is parsed from text, not {type(text).__name__}")
+    lines = text.strip("\n").split("\n")
+    parser = _Parser(lines)
+    graph = parser.graph(lines[0].strip())
+    if parser.at + 1 < len(lines):
+        parser.at += 1
+        raise parser.fail("expected nothing behind the closing '}'")
+    return graph

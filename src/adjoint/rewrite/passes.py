@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from ..core.op import Structured
 from ..ir.graph import Equation, Graph, Literal, Operand
 from .rewriter import Index, Rewriter
 
@@ -14,14 +15,29 @@ _NO_RULES = Index(())
 
 
 def dead_code(graph: G) -> G:
-    """Without the equations that no output depends on."""
+    """Without the equations that no output depends on, and without the results of loops and branches that nothing reads."""
     needed = {o for o in graph.outputs if isinstance(o, int)}
     kept: list[Equation] = []
     for equation in reversed(graph.equations):
         if not needed.isdisjoint(equation.outputs):
+            if isinstance(equation.op, Structured):
+                equation = _without_unread(equation, equation.op, needed)
             kept.append(equation)
             needed.update([o for o in equation.inputs if isinstance(o, int)])
     return replace(graph, equations=tuple(reversed(kept)))
+
+
+def _without_unread(equation: Equation, op: Structured, needed: set[int]) -> Equation:
+    first = op.lasting(equation.params)
+    read = [i for i, n in enumerate(equation.outputs) if i < first or n in needed]
+    if not op.returning or len(read) == len(equation.outputs):
+        return equation
+    params = dict(equation.params)
+    for name in op.returning:
+        body = params[name]
+        params[name] = dead_code(replace(body, outputs=tuple([body.outputs[i] for i in read])))
+    outputs, types = tuple([equation.outputs[i] for i in read]), tuple([equation.types[i] for i in read])
+    return replace(equation, params=params, outputs=outputs, types=types)
 
 
 def renumber(graph: G) -> G:

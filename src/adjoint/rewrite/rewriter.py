@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import Elementwise, Linear, Op
+from ..core.op import Elementwise, Linear, Op, Structured
 from ..core.types import Type
 from ..derive import type_rule
 from ..ir.graph import Equation, Graph, Literal, Operand
@@ -123,11 +123,7 @@ class Rewriter:
         place = id(literal.value), type(literal)
         known = self.facts.get(place)
         if known is None:
-            array = np.asarray(literal.value)
-            number = array.flat[0] if array.size else None
-            if array.size > 1 and not ((array == number).all() and _one_sign(array)):
-                number = None
-            bits = type(literal), literal.is_weak, array.dtype, array.shape, array.tobytes()
+            number, bits = _number(literal.value), (type(literal), hashable(literal.value))
             mark = self.constants.setdefault(bits, -1 - len(self.constants))
             known = self.facts[place] = literal, number, mark  # holds the array, so that its id stays its own
         return known
@@ -150,8 +146,8 @@ class Rewriter:
         self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...]
     ) -> tuple[Literal, ...] | None:
         """The results of an op on constants."""
-        if not self.fold or not all(isinstance(o, Literal) for o in inputs):
-            return None
+        if not self.fold or not all(isinstance(o, Literal) for o in inputs) or isinstance(op, Structured):
+            return None  # nobody knows how long a loop takes
         limit = max([FOLDED, *(o.type.size for o in inputs)])  # type: ignore[union-attr]
         if any(t.size > limit for t in types):
             return None
@@ -282,6 +278,16 @@ def _sign(number: Any) -> bool:
     return bool(np.signbit(np.float64(number)))
 
 
+def _number(value: Any) -> Any:
+    """The number that all elements of a constant are, of one sign throughout; None if there is none."""
+    if not isinstance(value, np.ndarray):
+        return value
+    number = value.flat[0] if value.size else None
+    if value.size > 1 and not ((value == number).all() and _one_sign(value)):
+        return None
+    return number
+
+
 def _one_sign(array: Any) -> bool:
     return array.dtype.kind != "f" or bool(np.signbit(array).all() or not np.signbit(array).any())
 
@@ -302,6 +308,8 @@ def hashable(value: Any) -> Any:
         return "array", value.dtype, value.shape, value.tobytes()
     if isinstance(value, float):
         return "float", value.hex()  # tells -0.0 from 0.0
+    if isinstance(value, complex):
+        return "complex", value.real.hex(), value.imag.hex()
     try:
         hash(value)
     except TypeError:

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.types import Shape, Type
 from ..ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
+from .indices import joined
 from .pattern import COMMUTATIVE, RESULT, ZERO, Call, Computed, ConstantHole, Hole, Needs, Parameter, Rule, calls, computed
 
 X, Y, Z = Hole("X"), Hole("Y"), Hole("Z")
@@ -199,9 +200,41 @@ def whole(x: Type, spec: tuple[Any, ...]) -> bool:
     return all(isinstance(s, slice) and s.indices(n) == (0, n, 1) for s, n in zip(spec, x.shape, strict=False))
 
 
+@computed
+def joined_spec(x: Type, first: tuple[Any, ...], second: tuple[Any, ...]) -> Any:
+    return joined(x.shape, first, second)
+
+
+@computed
+def is_joined(x: Type, first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    return joined(x.shape, first, second) is not None
+
+
+joined_place = computed(joined)
+
+
+@computed
+def is_joined_place(shape: Shape, first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    return joined(shape, first, second) is not None
+
+
+@computed
+def moves_ones(x: Type, axes: Shape) -> bool:
+    """Whether a transpose moves nothing but axes of length one."""
+    moved = [a for a in axes if x.shape[a] != 1]
+    return moved == sorted(moved)
+
+
 rule("reshape-own", reshape(X, shape=S), X, has_shape(X, S), cases=({"X": (2, 3), "S": (2, 3)},))
 rule("reshape-twice", reshape(reshape(X, shape=S), shape=T), reshape(X, shape=T), cases=({"X": (2, 3), "S": (6,), "T": (3, 2)},))
 rule("transpose-in-order", transpose(X, axes=A), X, in_order(A), cases=({"X": (2, 3), "A": (0, 1)},))
+rule(
+    "reshape-of-transpose",
+    reshape(transpose(X, axes=A), shape=S),
+    reshape(X, shape=S),
+    moves_ones(X, A),
+    cases=({"X": (2, 1, 3), "A": (1, 0, 2), "S": (6,)},),
+)
 rule(
     "transpose-twice",
     transpose(transpose(X, axes=A), axes=B),
@@ -228,6 +261,26 @@ rule(
     getitem(place(X, spec=S, shape=T), spec=S),
     X,
     cases=({"X": (2,), "S": (slice(1, 3),), "T": (4,)},),
+)
+
+rule(
+    "getitem-twice",
+    getitem(getitem(X, spec=S), spec=T),
+    getitem(X, spec=joined_spec(X, S, T)),
+    is_joined(X, S, T),
+    cases=(
+        {"X": (5, 4), "S": (slice(1, None),), "T": (slice(None, None, -2), 0)},
+        {"X": (4, 3), "S": (slice(None, None, -1), None, 1), "T": (-1, slice(0, 1))},
+        {"X": (6,), "S": (slice(None, None, -1),), "T": (slice(None, None, -1),)},
+        {"X": (4,), "S": (slice(1, 3),), "T": (slice(2, 2),)},
+    ),
+)
+rule(
+    "place-twice",
+    place(place(X, spec=S, shape=A), spec=T, shape=B),
+    place(X, spec=joined_place(B, T, S), shape=B),
+    is_joined_place(B, T, S),
+    cases=({"X": (2,), "S": (slice(1, 3),), "A": (4,), "T": (0,), "B": (3, 4)},),
 )
 
 # What is computed on a broadcast value is computed before it is broadcast.
@@ -294,9 +347,43 @@ def summed_shape(x: Type, shape: Shape, axis: Shape, keepdims: bool) -> Shape:
     return tuple(1 if a in axis else n for a, n in enumerate(padded) if keepdims or a not in axis)
 
 
+def _swaps(axes: Shape) -> bool:
+    n = len(axes)
+    return n >= 2 and axes == (*range(n - 2), n - 1, n - 2)
+
+
 @computed
-def swaps_matrix(axes: Shape, other: Shape) -> bool:
-    return axes == other == (1, 0)
+def swaps_matrices(*axes: Shape) -> bool:
+    """Whether transposes swap the last two axes and no others, of arrays of one rank."""
+    return all(map(_swaps, axes)) and len(set(map(len, axes))) == 1
+
+
+@computed
+def swaps_like(axes: Shape, outer: Shape, other: Type) -> bool:
+    return axes == outer and _swaps(axes) and other.ndim == len(axes)
+
+
+@computed
+def mapped(axes: Shape, chosen: Shape) -> Shape:
+    """The axes of an array that are chosen after its transpose."""
+    return tuple(sorted(axes[a] for a in chosen))
+
+
+@computed
+def leaves_order(axes: Shape, chosen: Shape) -> bool:
+    """Whether the axes that are left have the order they had before the transpose."""
+    left = [a for i, a in enumerate(axes) if i not in chosen]
+    return left == sorted(left)
+
+
+@computed
+def is_all_of(shape: Shape, axis: Shape) -> bool:
+    return len(axis) == len(shape)
+
+
+@computed
+def all_axes(x: Type) -> Shape:
+    return tuple(range(x.ndim))
 
 
 # A sum may start at 0.0 or at its first term: NumPy decides by the layout what becomes of -0.0.
@@ -332,10 +419,45 @@ rule(
     ),
 )
 rule(
+    "sum-of-transpose",
+    sum_(transpose(X, axes=A), axis=B, keepdims=False),
+    sum_(X, axis=mapped(A, B), keepdims=False),
+    leaves_order(A, B),
+    needs="finite",
+    cases=({"X": (2, 3, 4), "A": (2, 0, 1), "B": (0,)}, {"X": (2, 3), "A": (1, 0), "B": (0, 1)}),
+)
+rule(
+    "sum-of-reshape",
+    sum_(reshape(X, shape=S), axis=A, keepdims=False),
+    sum_(X, axis=all_axes(X), keepdims=False),
+    is_all_of(S, A),
+    needs="finite",
+    cases=({"X": (2, 3), "S": (6,), "A": (0,)},),
+)
+rule(
     "matmul-transposes",
     matmul(transpose(X, axes=A), transpose(Y, axes=B)),
     transpose(matmul(Y, X), axes=A),
-    swaps_matrix(A, B),
+    swaps_matrices(A, B),
     needs="finite",
-    cases=({"X": (3, 2), "Y": (4, 3), "A": (1, 0), "B": (1, 0)},),
+    cases=(
+        {"X": (3, 2), "Y": (4, 3), "A": (1, 0), "B": (1, 0)},
+        {"X": (2, 3, 2), "Y": (1, 4, 3), "A": (0, 2, 1), "B": (0, 2, 1)},
+    ),
+)
+rule(
+    "transpose-matmul-left",
+    transpose(matmul(transpose(X, axes=A), Y), axes=B),
+    matmul(transpose(Y, axes=A), X),
+    swaps_like(A, B, Y),
+    needs="finite",
+    cases=({"X": (3, 2), "Y": (3, 4), "A": (1, 0), "B": (1, 0)},),
+)
+rule(
+    "transpose-matmul-right",
+    transpose(matmul(X, transpose(Y, axes=A)), axes=B),
+    matmul(Y, transpose(X, axes=A)),
+    swaps_like(A, B, X),
+    needs="finite",
+    cases=({"X": (2, 3), "Y": (4, 3), "A": (1, 0), "B": (1, 0)},),
 )

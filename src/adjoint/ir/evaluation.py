@@ -1,0 +1,86 @@
+"""What one run of a graph computed: the value of every node, its adjoint, its tangent, and how they came about.
+
+The record is data. `adjoint.evaluation.evaluate` fills it; the views read it and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.types import Value, is_inexact
+from .graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A derivative rule written in ops. Its graph reads x0, x1, … (the operands of the equation) and y0, y1, … (its results).
+
+    For an elementwise op the graph is the partial ∂y/∂xᵢ (`is_partial`). For any other it is the whole pullback, and reads the
+    adjoints g0, g1, … of the results as well.
+    """
+
+    graph: Graph
+    is_partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the reverse sweep: an equation hands its adjoint on to one of the values it has read.
+
+    equation      index of the equation
+    target        number of the value that receives
+    places        the operands of the equation that are the target: one, or two as in v·v
+    contribution  what is added to its adjoint
+    total         its adjoint after the step
+    is_first      nothing had arrived there before
+    """
+
+    equation: int
+    target: int
+    places: tuple[int, ...]
+    contribution: Value
+    total: Value
+    is_first: bool
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A graph with the numbers of one run. Keys are the numbers of values, as in the graph.
+
+    values     every value: inputs and results of equations
+    adjoints   ∂(Σ seed·output)/∂value for each value that the outputs depend on; an absent one is zero
+    tangents   the directional derivative of each value; an absent one is zero
+    seeds      the cotangent of each output, None for one that has no derivative
+    steps      the reverse sweep, in the order in which it runs: from the last equation to the first
+    rules      for each equation: its derivative rule by the place of the operand, None where it cannot be written as a graph
+    partials   for each equation: texts such as "∂v3/∂x = cos(x)", in the names that the printed graph uses
+    refusals   "adjoint" or "tangent": why that sweep could not be made, where an op has no rule for it
+    """
+
+    graph: Graph
+    values: dict[int, Value]
+    adjoints: dict[int, Value]
+    tangents: dict[int, Value]
+    seeds: tuple[Value | None, ...]
+    steps: tuple[Step, ...]
+    rules: tuple[dict[int, Rule | None], ...]
+    partials: tuple[tuple[str, ...], ...]
+    refusals: dict[str, str]
+
+    def output_values(self) -> list[Value]:
+        """The values of the outputs, constants included."""
+        return [self.values[o] if isinstance(o, int) else o.value for o in self.graph.outputs]
+
+    def has_adjoint(self, number: int) -> bool:
+        """Whether a value can have a derivative: it is a float or complex."""
+        return number in self.adjoints or is_inexact(self.graph.types[number].dtype)
+
+    def steps_of(self, equation: int) -> Sequence[Step]:
+        """The steps of the reverse sweep that belong to one equation."""
+        return [step for step in self.steps if step.equation == equation]
+
+    def result(self) -> Any:
+        """The function's result, in its own containers."""
+        return self.graph.out_structure.unflatten(self.output_values())

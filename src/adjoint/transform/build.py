@@ -1,0 +1,101 @@
+"""Writing graphs: a function on flat lists of values becomes the graph that does the same."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ..core.op import Constant
+from ..core.types import Type, Value, is_inexact
+from ..ir.graph import Graph
+from ..rewrite import simplify
+from ..trace.stage import Stage
+
+T = TypeVar("T")
+Flags = tuple[bool, ...]
+Named = list[tuple[str, Type]]
+
+
+def build(name: str, inputs: Iterable[tuple[str, Type]], f: Callable[[list[Value]], Sequence[Value]]) -> Graph:
+    """The simplified graph of f; inputs of one name are told apart."""
+    with Stage(name) as stage:
+        inside: list[Value] = []
+        for wanted, type_ in inputs:
+            inside.append(stage.input(distinct(wanted, stage.names), type_))
+        graph = stage.graph(name, f(inside))
+    return simplify(graph)[0]
+
+
+def distinct(name: str, taken: Container[str]) -> str:
+    """A name that is not taken yet, nor one that graphs give to their values."""
+    while name in taken or re.fullmatch(r"[vc][0-9]+|nan|inf", name):
+        name += "_"
+    return name
+
+
+def once(graph: Graph, key: Any, make: Callable[[], T]) -> T:
+    """What is derived from a graph, made when it is first asked for."""
+    if key not in graph.derived:
+        graph.derived[key] = make()
+    return graph.derived[key]  # type: ignore[no-any-return]
+
+
+def named(graph: Graph, places: Iterable[int], prefix: str = "") -> Named:
+    """Names and types of inputs of a graph; of their tangents or cotangents with a prefix."""
+    return [(prefix + graph.input_names[i], graph.input_types[i]) for i in places]
+
+
+def places(flags: Iterable[bool], first: int = 0) -> list[int]:
+    """Where the flags are set."""
+    return [i for i, flag in enumerate(flags, first) if flag]
+
+
+def chosen(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
+    return [v for v, flag in zip(values, flags, strict=True) if flag]
+
+
+def spread(values: Iterable[T], flags: Sequence[bool]) -> list[T | None]:
+    """The inverse of `chosen`: None where no flag is set."""
+    rest = iter(values)
+    return [next(rest) if flag else None for flag in flags]
+
+
+def parts(values: Sequence[T], *sizes: int) -> list[list[T]]:
+    """A list cut into pieces of given sizes, and what is left."""
+    ends = list(itertools.accumulate(sizes))
+    return [list(values[a:b]) for a, b in zip([0, *ends], [*ends, len(values)], strict=True)]
+
+
+def reach(graph: Graph, flags: Sequence[bool]) -> Flags:
+    """Which outputs may have a derivative by the inputs that are flagged."""
+    active = set(places(flags))
+    for equation in graph.equations:
+        if not isinstance(equation.op, Constant) and any(o in active for o in equation.inputs if isinstance(o, int)):
+            active.update(n for n, t in zip(equation.outputs, equation.types, strict=True) if is_inexact(t.dtype))
+    return tuple(isinstance(o, int) and o in active for o in graph.outputs)
+
+
+def depends(graph: Graph, flags: Sequence[bool]) -> Flags:
+    """Which outputs are computed from the inputs that are flagged."""
+    known = set(places(flags))
+    for equation in graph.equations:
+        if any(o in known for o in equation.inputs if isinstance(o, int)):
+            known.update(equation.outputs)
+    return tuple(isinstance(o, int) and o in known for o in graph.outputs)
+
+
+def closed(flags: Sequence[bool], first: int, count: int, outputs: Callable[[Flags], Flags]) -> tuple[Flags, Flags]:
+    """Flags of a body's inputs and outputs where `count` carries, from input `first` on, come back as the first outputs.
+
+    A carry that a turn flags is flagged in the next: repeated until nothing is added.
+    """
+    current = tuple(flags)
+    while True:
+        found = outputs(current)
+        carries = tuple(a or b for a, b in zip(current[first : first + count], found[:count], strict=True))
+        grown = (*current[:first], *carries, *current[first + count :])
+        if grown == current:
+            return current, (*carries, *found[count:])
+        current = grown

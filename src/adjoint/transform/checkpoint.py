@@ -1,0 +1,94 @@
+"""The rules of `checkpoint`: reverse, it keeps its operands, and the backward pass runs the body again.
+
+The pullback is a `checkpoint` too, which keeps it apart: no simplification can see that it computes what was computed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.op import case
+from ..core.types import Type, Value, shape_of
+from ..ir.graph import Graph
+from ..ir.text import parse
+from ..ops.broadcast import reshape
+from ..ops.control import Checkpoint, checkpoint, scan, segment_length
+from ..ops.shape import concatenate
+from .build import Flags, build, chosen, named, once, parts, reach, spread
+from .jvp import jvp
+from .vjp import pullback
+from .vmap import batch_size, vmap
+
+Params = dict[str, Any]
+
+
+def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], Sequence[Value | None]]:
+    body = params["body"]
+    flags = tuple(t is not None for t in ts)
+    outputs = reach(body, flags)
+    results = checkpoint(*xs, *chosen(ts, flags), body=jvp(body, flags, outputs))
+    return results[: len(outputs)], spread(results[len(outputs) :], outputs)
+
+
+def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
+    body = params["body"]
+
+    def pull(gs: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
+        given = tuple(g is not None for g in gs)
+        return list(checkpoint(*residuals, *chosen(gs, given), body=pullback(body, wanted, given)))
+
+    return checkpoint(*xs, body=body), list(xs), pull
+
+
+def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
+    body = params["body"]
+    everything = (True,) * len(body.outputs)
+    return tuple(checkpoint(*args, body=vmap(body, batch_size(flags, args), flags, everything)))
+
+
+def scan_in_segments(
+    consts: Sequence[Value], carries: Sequence[Value], rows: Sequence[Value], policy: Checkpoint, params: Params
+) -> Sequence[Value]:
+    """A scan cut into segments, each of which keeps only the carries it starts with: a scan of checkpointed scans.
+
+    The segments are of one length; what is left over is one more, of its own length, at the end of the way.
+    """
+    body, length, backwards = params["body"], params["length"], params["reverse"]
+    size = segment_length(length, policy)
+    count, rest = divmod(length, size)
+    first = slice(rest, None) if backwards else slice(0, length - rest)
+    cut = [reshape(x[first], shape=(count, size, *shape_of(x)[1:])) for x in rows]
+    turn = once(body, ("segment", size, backwards), lambda: _segment(params, size))
+    results = scan(*consts, *carries, *cut, **dict(params, body=turn, length=count))
+    carries, stacks = parts(results, len(carries))
+    ys = [reshape(y, shape=(count * size, *shape_of(y)[2:])) for y in stacks]
+    if not rest:
+        return [*carries, *ys]
+    last = slice(0, rest) if backwards else slice(length - rest, None)
+    turn = once(body, ("segment", rest, backwards), lambda: _segment(params, rest))
+    results = checkpoint(*consts, *carries, *(x[last] for x in rows), body=turn.equations[0].params["body"])
+    carries, late = parts(results, len(carries))
+    return [*carries, *(concatenate(*((b, a) if backwards else (a, b)), axis=0) for a, b in zip(ys, late, strict=True))]
+
+
+def _segment(params: Params, size: int) -> Graph:
+    """The graph of one checkpointed segment, as the body of a scan over segments."""
+    body, fixed = params["body"], params["consts"] + params["carries"]
+    inputs = [
+        (name, t if i < fixed else Type((size, *t.shape), t.dtype))
+        for i, (name, t) in enumerate(named(body, range(len(body.input_types))))
+    ]
+    inner = build(f"{body.name}_segment", inputs, lambda values: scan(*values, **dict(params, length=size)))
+    return build(f"{body.name}_segments", inputs, lambda values: checkpoint(*values, body=inner))
+
+
+_BODY = parse("""graph part(x: float64[2], w: float64[]) {
+  v2: float64[2] = mul x, w
+  v3: float64[2] = sin v2
+  v4: float64[] = sum v3 {axis=(0,), keepdims=False}
+  return v3, v4
+}""")
+
+checkpoint.jvp, checkpoint.vjp, checkpoint.batch = _jvp, _vjp, _batch
+checkpoint.cases = (case((2,), (), body=_BODY),)

@@ -1,0 +1,149 @@
+"""The rules of `cond`: a cond of the derivatives of its branches.
+
+Reverse, both branches return the same residuals, as types go: each fills its own and leaves zeros in the other's; residuals
+of one type share a place. A predicate that differs from example to example makes a choice between the results of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.op import case
+from ..core.types import Type, Value
+from ..ir.graph import Graph
+from ..ir.text import parse
+from ..ops.broadcast import zeros_of
+from ..ops.control import cond
+from .build import Flags, build, chosen, named, once, parts, places, reach, spread
+from .jvp import jvp
+from .vjp import Halves, narrowed, vjp
+from .vmap import batch_size, repeated, run, vmap
+from .while_loop import select
+
+Params = dict[str, Any]
+
+
+def _branches(params: Params) -> tuple[Graph, Graph]:
+    return params["true"], params["false"]
+
+
+def _either(params: Params, flags: Flags) -> Flags:
+    """The outputs that the flagged operands reach in one of the branches."""
+    return tuple(a or b for a, b in zip(*(reach(branch, flags) for branch in _branches(params)), strict=True))
+
+
+def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], Sequence[Value | None]]:
+    flags = tuple(t is not None for t in ts[1:])
+    outputs = _either(params, flags)
+    true, false = (jvp(branch, flags, outputs) for branch in _branches(params))
+    results = cond(*xs, *chosen(ts[1:], flags), true=true, false=false)
+    return results[: len(outputs)], spread(results[len(outputs) :], outputs)
+
+
+class _Branch(NamedTuple):
+    """One branch in reverse: its halves, and the place of each of its residuals among those of both."""
+
+    graph: Graph
+    halves: Halves
+    places: tuple[int, ...]
+
+
+def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
+    flags = wanted[1:]
+    outputs = _either(params, flags)
+    halves = [vjp(branch, flags, outputs) for branch in _branches(params)]
+    slots, owners = _slots([half.residuals() for half in halves])
+    branches = [_Branch(*both) for both in zip(_branches(params), halves, owners, strict=True)]
+    needed = sorted({i for half in halves for i in half.needed})
+    true, false = (_forward(branch, slots) for branch in branches)
+    results = cond(*xs, true=true, false=false)
+
+    def pull(gs: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
+        have = tuple(g is not None and flag for g, flag in zip(gs, outputs, strict=True))
+        true, false = (_backward(branch, flags, have, needed, slots) for branch in branches)
+        return list(cond(*residuals, *chosen(gs, have), true=true, false=false))
+
+    return results[: len(outputs)], [xs[0], *(xs[1 + i] for i in needed), *results[len(outputs) :]], pull
+
+
+def _slots(residuals: Sequence[Sequence[Type]]) -> tuple[tuple[Type, ...], list[tuple[int, ...]]]:
+    """Places for the residuals of both branches, and the place of each residual of each."""
+    slots: list[Type] = []
+    owners = []
+    for types in residuals:
+        free = list(range(len(slots)))
+        mine = []
+        for t in types:
+            place = next((i for i in free if slots[i] == t), len(slots))
+            if place == len(slots):
+                slots.append(t)
+            else:
+                free.remove(place)
+            mine.append(place)
+        owners.append(tuple(mine))
+    return tuple(slots), owners
+
+
+def _forward(branch: _Branch, slots: tuple[Type, ...]) -> Graph:
+    """The forward half, which fills its places among the residuals and leaves zeros in the others."""
+    graph, half, mine = branch
+    count = len(graph.outputs)
+
+    def run(values: list[Value]) -> list[Value]:
+        results = half.forward.run_flat(values)
+        own = dict(zip(mine, results[count:], strict=True))
+        return [*results[:count], *(own[i] if i in own else zeros_of(t) for i, t in enumerate(slots))]
+
+    inputs = named(graph, range(len(graph.input_types)))
+    return once(half.forward, ("slots", slots, mine), lambda: build(half.forward.name, inputs, run))
+
+
+def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int], slots: tuple[Type, ...]) -> Graph:
+    """The backward half as a function of the operands and residuals of both branches, and of the cotangents that came."""
+    graph, half, mine = branch
+    types = graph.output_types
+    fewer = narrowed(graph, half, wanted, have)
+
+    def run(values: list[Value]) -> list[Value]:
+        operands, kept, late = parts(values, len(needed), len(slots))
+        reads = dict(zip(needed, operands, strict=True))
+        own = {n: kept[i] for n, i in zip(half.crossing, mine, strict=True)}
+        found = spread(late, have)
+        cotangents = [zeros_of(types[i]) if found[i] is None else found[i] for i in places(fewer.given)]
+        return fewer.backward.run_flat([*(reads[i] for i in fewer.needed), *(own[n] for n in fewer.crossing), *cotangents])
+
+    residuals = [(f"r{i}", t) for i, t in enumerate(slots)]
+    inputs = [*named(graph, needed), *residuals, *((f"g{i}", types[i]) for i in places(have))]
+    return once(half.backward, ("cond", tuple(needed), slots, mine, have), lambda: build(half.backward.name, inputs, run))
+
+
+def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
+    size = batch_size(flags, args)
+    true, false = _branches(params)
+    if not flags[0]:
+        everything = (True,) * len(true.outputs)
+        batched = [vmap(branch, size, flags[1:], everything) for branch in (true, false)]
+        return tuple(cond(*args, true=batched[0], false=batched[1]))
+    whole = []
+    for branch in (true, false):
+        ys, batched_ys = run(branch, size, args[1:], flags[1:])
+        whole.append([y if flag else repeated(y, size) for y, flag in zip(ys, batched_ys, strict=True)])
+    return tuple(select(args[0], a, b) for a, b in zip(*whole, strict=True))
+
+
+_TRUE = parse("""graph true(a: float64[], x: float64[2]) {
+  v2: float64[2] = sin x
+  v3: float64[2] = mul v2, a
+  v4: float64[2] = mul v3, v2
+  return v4, a
+}""")
+_FALSE = parse("""graph false(a: float64[], x: float64[2]) {
+  v2: float64[2] = exp x
+  return v2, 1.5
+}""")
+
+cond.jvp, cond.vjp, cond.batch = _jvp, _vjp, _batch
+cond.cases = tuple(case(np.bool_(pred), (), (2,), true=_TRUE, false=_FALSE) for pred in (True, False))

@@ -1,0 +1,332 @@
+"""The rules of `while`, and of `unwind`, its backward pass.
+
+Forward, a while carries tangents beside the carries. Reverse, the number of turns is counted, and `unwind` goes back as many:
+J(x)ᵀ g of the loop x ↦ f(x), where J is the Jacobian of all turns together. Its own derivatives need nothing new. With
+
+    F(x, t) = (f(x), J(x) t)     the loop on dual numbers, whose pullback of (a, b) by x is   J(x)ᵀ a + ∂ₓ⟨b, J(x) t⟩
+
+    forward   d(J(x)ᵀ g) in the direction (t, h)       is the pullback of (h, g) through F at (x, t): an unwind
+    reverse   ⟨u, J(x)ᵀ g⟩ by g is J(x) u: a loop on dual numbers; by x, the pullback of (0, g) through F at (x, u): an unwind
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.op import case
+from ..core.types import Type, Value, shape_of
+from ..ir.graph import Graph
+from ..ir.text import parse
+from ..ops.broadcast import reshape, where, zeros_of
+from ..ops.control import Checkpoint, unwind, while_
+from ..ops.elementwise import less
+from ..ops.reduce import any_, max_
+from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
+from .jvp import jvp
+from .vjp import pullback
+from .vmap import batch_size, repeated, run, vmap, with_axis
+
+Params = dict[str, Any]
+COUNT = Type((), np.dtype(np.int64))
+
+
+# -- loops on dual numbers --------------------------------------------------------------------------------------
+
+
+class _Dual:
+    """A loop on dual numbers: its body takes consts, their tangents, carries, their tangents."""
+
+    def __init__(self, body: Graph, consts: int, flags: Sequence[bool]) -> None:
+        self.consts, self.count = consts, len(body.input_types) - consts
+        self.flags, outputs = closed(tuple(flags), consts, self.count, lambda f: reach(body, f))
+        self.active = outputs
+        self.body = once(body, ("while jvp", consts, self.flags), lambda: self.make(body))
+
+    def make(self, body: Graph) -> Graph:
+        pushed = jvp(body, self.flags, self.active)
+        groups = parts(range(len(self.flags)), self.consts)
+
+        def turn(values: list[Value]) -> list[Value]:
+            c, dc, x, dx = self.parts(values)
+            return pushed.run_flat([*c, *x, *dc, *dx])
+
+        inputs = []
+        for group in groups:
+            inputs += [*named(body, group), *named(body, [i for i in group if self.flags[i]], "d_")]
+        return build(f"jvp_{body.name}", inputs, turn)
+
+    @property
+    def all_consts(self) -> int:
+        return self.consts + sum(self.flags[: self.consts])
+
+    def parts(self, values: Sequence[Any]) -> list[list[Any]]:
+        """Consts, their tangents, carries, their tangents."""
+        return parts(values, self.consts, sum(self.flags[: self.consts]), self.count)
+
+    def joined(self, xs: Sequence[Value], ts: Sequence[Value | None]) -> tuple[list[Value], list[Value]]:
+        """Consts and carries of this loop from those of the plain one and their tangents."""
+        full = [zeros_of(Type.of(x)) if t is None else t for x, t in zip(xs, ts, strict=True)]
+        consts = [*xs[: self.consts], *chosen(full[: self.consts], self.flags[: self.consts])]
+        carries = [*xs[self.consts :], *chosen(full[self.consts :], self.flags[self.consts :])]
+        return consts, carries
+
+
+# -- while ------------------------------------------------------------------------------------------------------
+
+
+def _with_extra(cond: Graph, cond_consts: int, extra: Sequence[tuple[str, Type]]) -> Graph:
+    """A condition that is handed more carries than it looks at."""
+    count = len(cond.input_types)
+    inputs = [*named(cond, range(count)), *extra]
+    return build(cond.name, inputs, lambda values: cond.run_flat(values[:count]))
+
+
+def _while_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[list[Value], list[Value | None]]:
+    cond, body, asked = params["cond"], params["body"], params["cond_consts"]
+    dual = _Dual(body, params["body_consts"], [t is not None for t in ts[asked:]])
+    extra = named(body, places(dual.active, dual.consts), "d_")
+    test = once(cond, ("extra", tuple(extra)), lambda: _with_extra(cond, asked, extra))
+    consts, carries = dual.joined(xs[asked:], ts[asked:])
+    more = dict(params, cond=test, body=dual.body, body_consts=dual.all_consts)
+    results = while_(*xs[:asked], *consts, *carries, **more)
+    return list(results[: dual.count]), spread(results[dual.count :], dual.active)
+
+
+def _counted(body: Graph) -> Graph:
+    """A body that also counts its turns."""
+
+    def turn(values: list[Value]) -> list[Value]:
+        return [*body.run_flat(values[:-1]), values[-1] + np.int64(1)]
+
+    return build(body.name, [*named(body, range(len(body.input_types))), ("turns", COUNT)], turn)
+
+
+def _while_vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
+    cond, body, asked, fixed = (params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
+    test = once(cond, "counted", lambda: _with_extra(cond, asked, [("turns", COUNT)]))
+    counted = once(body, "counted", lambda: _counted(body))
+    *results, count = while_(*xs, np.int64(0), **dict(params, cond=test, body=counted))
+
+    def pull(gs: Sequence[Value | None], residuals: tuple[Value, Sequence[Value]]) -> list[Value]:
+        turns, values = residuals
+        pulled = _unwound(body, fixed, turns, values, wanted[asked:], gs, params["checkpoint"])
+        return [*map(zeros_of, chosen(cond.input_types[:asked], wanted[:asked])), *pulled]  # a condition has no derivative
+
+    return results, (count, list(xs[asked:])), pull
+
+
+def _unwound(
+    body: Graph,
+    consts: int,
+    count: Value,
+    xs: Sequence[Value],
+    wanted: Sequence[bool],
+    gs: Sequence[Value | None],
+    checkpoint: Checkpoint,
+) -> list[Value]:
+    """The cotangents of the wanted consts and carries of a loop that made `count` turns."""
+    carries = len(body.input_types) - consts
+    flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
+    back = pullback(body, flags, active)
+    start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in places(active)]
+    results = unwind(count, *xs, *start, step=body, pull=back, consts=consts, wanted=flags, checkpoint=checkpoint)
+    return chosen(spread(results, flags), wanted)
+
+
+def _while_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
+    cond, body, asked, fixed = (params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
+    size = batch_size(flags, args)
+    inside, carries = closed(flags[asked:], fixed, len(args) - asked - fixed, lambda f: depends(body, f))
+    by_cond = (*flags[:asked], *carries)
+    if any(depends(cond, by_cond)):  # goes on until all are done; who is done keeps what it has
+        return _masked(flags, args, size, params)
+    test, batched = vmap(cond, size, by_cond), vmap(body, size, inside, carries)
+    operands = [*args[:asked], *_repeated(args[asked:], flags[asked:], inside, size)]
+    results = while_(*operands, **dict(params, cond=test, body=batched))
+    return tuple(y if flag else repeated(y, size) for y, flag in zip(results, carries, strict=True))
+
+
+def _repeated(args: Sequence[Value], had: Sequence[bool], has: Sequence[bool], size: int) -> list[Value]:
+    return [repeated(x, size) if b and not a else x for x, a, b in zip(args, had, has, strict=True)]
+
+
+def _masked(flags: Flags, args: Sequence[Value], size: int, params: Params) -> tuple[Value, ...]:
+    """A loop whose examples end at different turns. The carry begins with the condition, one for each example."""
+    cond, body, asked, fixed = (params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
+    consts, count = asked + fixed, len(args) - asked - fixed
+    full = (*flags[:consts], *(True,) * count)
+    state = _repeated(args[consts:], flags[consts:], full[consts:], size)
+    mask = with_axis(Type((), np.dtype(bool)), size)
+
+    def first(values: Sequence[Value]) -> Value:
+        ys, (batched,) = run(cond, size, values, (*flags[:asked], *(True,) * count))
+        return ys[0] if batched else repeated(ys[0], size)
+
+    def make() -> tuple[Graph, Graph]:
+        kinds = [
+            (name, with_axis(t, size) if flag else t)
+            for (name, t), flag in zip([*named(cond, range(asked)), *named(body, range(fixed + count))], full, strict=True)
+        ]
+
+        def turn(values: list[Value]) -> list[Value]:
+            by_cond, by_body, (going,), now = parts(values, asked, fixed, 1)
+            ys, batched = run(body, size, [*by_body, *now], full[asked:])
+            after = [y if flag else repeated(y, size) for y, flag in zip(ys, batched, strict=True)]
+            kept = [select(going, a, b) for a, b in zip(after, now, strict=True)]
+            return [first([*by_cond, *kept]), *kept]
+
+        inputs = [*kinds[:consts], ("going", mask), *kinds[consts:]]
+        goes_on = build("any", [("going", mask), *kinds[consts:]], lambda values: [any_(values[0], axis=(0,), keepdims=False)])
+        return goes_on, build(f"masked_{body.name}", inputs, turn)
+
+    goes_on, turn = once(body, ("masked", cond, size, flags), make)
+    start = first([*args[:asked], *state])
+    more = dict(params, cond=goes_on, body=turn, cond_consts=0, body_consts=consts)
+    return tuple(while_(*args[:consts], start, *state, **more)[1:])
+
+
+def select(mask: Value, a: Value, b: Value) -> Value:
+    """a for the examples in the mask, b for the others."""
+    ndim = len(shape_of(a))
+    return where(reshape(mask, shape=(*shape_of(mask), *(1,) * (ndim - 1))) if ndim > 1 else mask, a, b)
+
+
+# -- unwind -----------------------------------------------------------------------------------------------------
+
+
+def _opened(xs: Sequence[Any], params: Params) -> tuple[Any, list[Any], list[Any]]:
+    """Count, consts and carries, cotangents of those carries that have one."""
+    (count,), values, gs = parts(xs, 1, len(params["wanted"]))
+    return count, values, gs
+
+
+def _unwind_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], list[Value]]:
+    step, wanted, consts = params["step"], params["wanted"], params["consts"]
+    count, values, gs = _opened(xs, params)
+    _, tangents, hs = _opened(ts, params)
+    results = unwind(*xs, **params)
+    if all(t is None for t in tangents):  # linear in the cotangents
+        moved = [zeros_of(Type.of(g)) if h is None else h for g, h in zip(gs, hs, strict=True)]
+        return results, unwind(count, *values, *moved, **params)
+    dual = _Dual(step, consts, [t is not None for t in tangents])
+    return results, _unwound_dual(dual, count, values, tangents, wanted, spread(hs, wanted[consts:]), gs, params)
+
+
+def _unwound_dual(
+    dual: _Dual,
+    count: Value,
+    values: Sequence[Value],
+    tangents: Sequence[Value | None],
+    wanted: Sequence[bool],
+    by_values: Sequence[Value | None],
+    gs: Sequence[Value],
+    params: Params,
+) -> list[Value]:
+    """The pullback through the loop on dual numbers by its values, from cotangents of its values and of its tangents."""
+    consts, carries = dual.joined(values, tangents)
+    by_tangents = chosen(spread(gs, params["wanted"][dual.consts :]), dual.active)
+    none = [False] * len(dual.flags)
+    flags = [
+        *wanted[: dual.consts],
+        *chosen(none[: dual.consts], dual.flags[: dual.consts]),
+        *wanted[dual.consts :],
+        *chosen(none[dual.consts :], dual.active),
+    ]
+    cotangents = [*by_values, *by_tangents]
+    return _unwound(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"])
+
+
+def _unwind_vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
+    step, consts, active = params["step"], params["consts"], params["wanted"][params["consts"] :]
+    _, by_value, by_cotangent = _opened(wanted, params)
+    results = unwind(*xs, **params)
+
+    def pull(us: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
+        count, values, gs = _opened(residuals, params)
+        tangents = spread(us, params["wanted"])
+        dual = _Dual(step, consts, [t is not None for t in tangents])
+        found: list[Value] = []
+        if any(by_value):
+            nothing: list[Value | None] = [None] * dual.count
+            found += _unwound_dual(dual, count, values, tangents, by_value, nothing, gs, params)
+        if any(by_cotangent):
+            ends = _repeat(dual.body, dual.all_consts, count, *dual.joined(values, tangents))
+            pushed = spread(ends[dual.count :], dual.active)
+            filled = [zeros_of(t) if p is None else p for p, t in zip(pushed, step.output_types, strict=True)]
+            found += chosen(chosen(filled, active), by_cotangent)
+        return found
+
+    return results, list(xs), pull
+
+
+def _repeat(body: Graph, consts: int, count: Value, fixed: Sequence[Value], carries: Sequence[Value]) -> Sequence[Value]:
+    """The carries after `count` turns."""
+    counted = once(body, "counted", lambda: _counted(body))
+    state = named(body, range(consts, len(body.input_types)))
+
+    def make() -> Graph:
+        return build("turns_left", [("all", COUNT), *state, ("turns", COUNT)], lambda values: [less(values[-1], values[0])])
+
+    left = once(body, ("turns left", consts), make)
+    options = {"cond_consts": 1, "body_consts": consts, "checkpoint": None}
+    return while_(count, *fixed, *carries, np.int64(0), cond=left, body=counted, **options)[:-1]
+
+
+def _unwind_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
+    """Each example has cotangents of its own, also where the examples share a const."""
+    step, wanted, consts = params["step"], params["wanted"], params["consts"]
+    size = batch_size(flags, args)
+    count, values, gs = _opened(args, params)
+    differs, had, had_gs = _opened(flags, params)
+    has = [*(a or b for a, b in zip(had[:consts], wanted[:consts], strict=True)), *(True,) * (len(wanted) - consts)]
+    values, outputs = _repeated(values, had, has, size), [True] * (len(wanted) - consts)
+    gs = spread(_repeated(gs, had_gs, [True] * len(gs), size), wanted[consts:])
+    if differs:  # as many turns as the longest takes; who has made its own keeps its carries
+        step = once(step, ("limited", consts), lambda: _limited(step, consts))
+        values = [count, *values[:consts], np.int64(0), *values[consts:]]
+        wanted = (False, *wanted[:consts], False, *wanted[consts:])
+        has = [True, *has[:consts], False, *has[consts:]]
+        count = max_(count, axis=(0,), keepdims=False) if size else np.int64(0)
+        consts, gs, outputs = consts + 1, [None, *gs], [False, *outputs]
+    batched = vmap(step, size, tuple(has), tuple(outputs))
+    return tuple(_unwound(batched, consts, count, values, wanted, gs, params["checkpoint"]))
+
+
+def _limited(step: Graph, consts: int) -> Graph:
+    """A step that keeps its carries once it has made `all` turns."""
+    inputs = named(step, range(len(step.input_types)))
+
+    def turn(values: list[Value]) -> list[Value]:
+        (limit,), fixed, (turns,), state = parts(values, 1, consts, 1)
+        after = step.run_flat([*fixed, *state])
+        going = less(turns, limit)
+        return [turns + np.int64(1), *(where(going, a, b) for a, b in zip(after, state, strict=True))]
+
+    return build(f"limited_{step.name}", [("all", COUNT), *inputs[:consts], ("turns", COUNT), *inputs[consts:]], turn)
+
+
+_GOING = parse("""graph going(limit: float64[], a: float64[], k: float64[2]) {
+  v3: bool[] = less a, limit
+  return v3
+}""")
+_TURN = parse("""graph turn(w: float64[], a: float64[], k: float64[2]) {
+  v3: float64[2] = sin k
+  v4: float64[2] = mul v3, w
+  v5: float64[] = add a, 1.0
+  return v5, v4
+}""")
+_BACK = pullback(_TURN, (True, True, True), (True, True))
+
+while_.jvp, while_.vjp, while_.batch = _while_jvp, _while_vjp, _while_batch
+while_.cases = tuple(
+    case(np.array(limit), (), (), (2,), cond=_GOING, body=_TURN, cond_consts=1, body_consts=1, checkpoint=checkpoint)
+    for limit, checkpoint in ((4.5, None), (4.5, "sqrt"), (-9.0, None))
+)
+unwind.jvp, unwind.vjp, unwind.batch = _unwind_jvp, _unwind_vjp, _unwind_batch
+unwind.cases = tuple(
+    case(np.int64(turns), (), (), (2,), (), (2,), step=_TURN, pull=_BACK, consts=1, wanted=(True,) * 3, checkpoint=checkpoint)
+    for turns, checkpoint in ((5, None), (5, 2), (0, None))
+)
