@@ -3,6 +3,8 @@
 make demo
 """
 
+import pathlib
+
 import numpy as np
 
 import adjoint as ad
@@ -17,10 +19,9 @@ def main():
     f = lambda x, y: x**2 * y + y + 2
     print(ad.compare(f, 3.0, 4.0, manual=lambda x, y: (2 * x * y, x**2 + 1)))
 
-    section("y = ln x₁ + x₁x₂ − sin x₂ at (2, 5)")
+    section("y = ln x₁ + x₁x₂ − sin x₂ at (2, 5): the evaluation trace")
     g = lambda x1, x2: np.log(x1) + x1 * x2 - np.sin(x2)
-    value, (d1, d2) = ad.value_and_grad(g, argnums=(0, 1))(2.0, 5.0)
-    print(f"value {value:.3f}, gradient ({d1:.3f}, {d2:.3f})")
+    print(ad.trace(g)(2.0, 5.0))
 
     section("Dual numbers and the tape, by hand")
     print("forward: f(3 + 1ε, 4) =", f(ad.dual(3.0, 1.0), ad.dual(4.0, 0.0)))
@@ -83,6 +84,13 @@ def main():
     derivative = ad.graph(ad.grad(lambda x, y: 5 + x * y))(2.0, 3.0)
     print(derivative)
     print(derivative.simplify())
+    print("as a formula: ∂g/∂x =", ad.symbolic("5 + x*y", "x y").diff("x"))
+
+    section("The explorer: step through the values and the adjoints with the arrow keys")
+    page = pathlib.Path(__file__).parent.parent / "build" / "explorer.html"
+    page.parent.mkdir(exist_ok=True)
+    ad.graph(g)(2.0, 5.0).html(page, 2.0, 5.0)
+    print(f"open it in a browser: {page}")
 
     section("A derivative is checked, not believed")
     ad.check_grads(lambda p: np.sum(np.tanh(p) * p**2), np.array([0.5, -1.0]), order=2)

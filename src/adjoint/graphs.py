@@ -14,28 +14,37 @@ The graph of a derivative is the graph of the transformed function: `ad.graph(ad
 
 from __future__ import annotations
 
-import inspect
+import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import dataflow
-from .arguments import check_callable, name_of, output_leaf
+from . import transform as structured  # noqa: F401 - the rules of loops and branches
+from .arguments import check_callable, input_names, name_of, output_leaf
 from .core.bind import Traced
-from .core.errors import ArgumentError, boundary
+from .core.errors import ArgumentError, ShapeError, boundary
 from .core.tree import final, flatten, flatten_like, leaf_names
 from .core.types import Type
 from .derive import type_rule
+from .evaluation import evaluate_graph
+from .export import python
 from .ir import check as checking
 from .ir import text
 from .ir.graph import Equation, Graph, Literal
 from .rewrite import simplify
+from .trace.outside import pure
 from .trace.stage import Stage
 from .transformed import Transformed
+from .view import explorer
+from .view.latex import latex
+from .view.svg import picture
 
 Function = Callable[..., Any]
+LARGEST_PICTURE = 1000  # equations that a notebook draws by itself
 _NUMBERS = (np.ndarray, np.generic, float, int, complex)
 
 
@@ -47,41 +56,24 @@ def graph(f: Function) -> Transformed:
 
 def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str) -> Program:
     leaves, structure = flatten((args, kwargs))
-    names = _names(f, args, leaf_names("", structure))
+    names = input_names(f, leaf_names("", structure))
     for x, name in zip(leaves, names, strict=True):
         if not isinstance(x, _NUMBERS):
             raise ArgumentError(f"{name} of graph is {type(x).__name__}; only arrays can be staged, close over the rest")
-    with Stage("graph") as stage:
-        inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
-        positional, named = structure.unflatten(inside)
-        result = final(f(*positional, **named))
-        parts, out_structure = flatten(result)
-        outputs = [output_leaf(y, f, transform) for y in parts]
-        staged = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
-    return Program(
-        staged.name, staged.input_names, staged.input_types, staged.equations, staged.outputs, structure, out_structure
-    )
 
+    def stage_once() -> Program:
+        with Stage("graph") as stage:
+            inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
+            positional, named = structure.unflatten(inside)
+            result = final(f(*positional, **named))
+            parts, out_structure = flatten(result)
+            if not parts:
+                raise ArgumentError(f"{name_of(f)} returned {result!r}, but graph needs a value; is a return statement missing?")
+            outputs = [output_leaf(y, f, transform) for y in parts]
+            g = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
+        return Program(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)
 
-def _names(f: Function, args: Sequence[Any], paths: Sequence[str]) -> list[str]:
-    """Input names from the function's own parameter names and the paths of leaves in containers."""
-    try:
-        parameters = [p.name for p in inspect.signature(f).parameters.values()]
-    except (TypeError, ValueError):
-        parameters = []
-    names: list[str] = []
-    for path in paths:
-        match = re.match(r"\[0\]\[(\d+)\](.*)", path)
-        if match:
-            index = int(match[1])
-            base = (parameters[index] if index < len(parameters) else f"x{index}") + match[2]
-        else:
-            base = path[3:]
-        name = re.sub(r"\W+", "_", base).strip("_") or "x"
-        while name in names or re.fullmatch(r"[vc]\d+", name) or name in ("nan", "inf"):
-            name += "_"
-        names.append(name)
-    return names
+    return pure(f, stage_once)
 
 
 class Program(Graph):
@@ -98,7 +90,18 @@ class Program(Graph):
         """The flat inputs of a call."""
         if self.in_structure is None:
             return args
-        return flatten_like(self.in_structure, (args, kwargs), f"the arguments of the graph {self.name!r}")
+        (_, positional), (_, named) = self.in_structure.children
+        names = [key[2:-2] for key, _ in named.children]
+        if len(args) != len(positional.children) or set(kwargs) != set(names):
+            wanted = f"{len(positional.children)} arguments by position" + f" and {', '.join(names)} by name" * bool(names)
+            got = f"{len(args)}" + f" and {', '.join(kwargs)} by name" * bool(kwargs)
+            raise ShapeError(f"the graph {self.name!r} ({', '.join(self.input_names)}) takes {wanted}, got {got}")
+        leaves: list[Any] = []
+        for i, (_, child) in enumerate(positional.children):
+            leaves += flatten_like(child, args[i], f"argument {i} of the graph {self.name!r}")
+        for name, (_, child) in zip(names, named.children, strict=True):
+            leaves += flatten_like(child, kwargs[name], f"argument {name!r} of the graph {self.name!r}")
+        return leaves
 
     @boundary
     def run(self, *inputs: Any, workers: int | None = None) -> Any:
@@ -143,6 +146,39 @@ class Program(Graph):
     def check(self) -> None:
         """Raise if the graph is wrong, naming the equation."""
         checking.check(self, infer_types)
+
+    def latex(self) -> str:
+        """The equations as aligned lines of LaTeX, for mathematics mode."""
+        return latex(self)
+
+    @boundary
+    def python(self) -> str:
+        """The source of a function of the flat inputs that needs NumPy only. What cannot be written is refused by name."""
+        return python.source(self)
+
+    def svg(self) -> str:
+        """A picture of the graph, as the text of an SVG file: boxes coloured by the kind of op, edges with types."""
+        return picture(self)
+
+    @boundary
+    def html(self, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Path:
+        """Write a page in which to explore this graph and its simplified form; it is one file and loads nothing.
+
+        With arguments as for a call, the page shows the values and the adjoints of that call too.
+        """
+        simpler = self.simplify()
+        if args or kwargs or not self.input_types:
+            inputs = self._leaves(args, kwargs)
+            page = explorer.page(evaluate_graph(self, inputs), evaluate_graph(simpler, inputs))
+        else:
+            page = explorer.page(self, simpler)
+        file = Path(path)
+        file.write_text(page, encoding="utf-8")
+        return file
+
+    def _repr_html_(self) -> str | None:
+        """The picture, for notebooks; a graph too large to be read as one is shown as text."""
+        return f'<div style="overflow:auto;max-height:80vh">{picture(self)}</div>' if len(self) <= LARGEST_PICTURE else None
 
     def __str__(self) -> str:
         return text.show(self)

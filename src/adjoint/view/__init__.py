@@ -1,0 +1,1 @@
+"""Looking at programs: the evaluation trace as a table, graphs as pictures. Views read and change nothing."""

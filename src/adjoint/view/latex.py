@@ -1,0 +1,27 @@
+"""A graph as lines of mathematics in LaTeX: v_1 = ln x, v_2 = v_1 · y, …"""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph
+from .notation import LATEX
+from .writer import Writer
+
+
+def latex(graph: Graph) -> str:
+    """One aligned line for each equation, for mathematics mode (amsmath). Inputs have their own names."""
+    writer = _Named(LATEX, graph)
+    lines = [
+        f"{', '.join(writer.name(n) for n in equation.outputs)} &= {writer.expression(equation)}" for equation in graph.equations
+    ]
+    results = ", ".join(writer.operand(o).text for o in graph.outputs)
+    inputs = ", ".join(map(writer.notation.variable, graph.input_names))
+    lines.append(rf"{writer.notation.variable(graph.name)}({inputs}) &= {results}")
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+
+class _Named(Writer):
+    """Writes inputs by their names, and the rest by the numbers that the printed graph has."""
+
+    def name(self, number: int) -> str:
+        names = self.graph.input_names
+        return self.notation.variable(names[number]) if number < len(names) else self.notation.value(number)

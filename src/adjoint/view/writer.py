@@ -1,0 +1,237 @@
+"""Equations and their derivatives, written in a notation: v₂ = v₋₁·v₀, v̄₀ = v̄₂·v₋₁, ∂v₁/∂x = cos(x)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.op import Linear, Multilinear, Op
+from ..core.types import Type
+from ..ir.evaluation import Rule
+from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ir.text import show_value
+from .notation import ATOM, COMPARE, PRODUCT, SUM, Latex, Plain, Text, Unicode, escape_latex, inside
+
+_COMPARISONS = {
+    "equal": ("=", "==", "="),
+    "not_equal": ("≠", "!=", r"\ne"),
+    "less": ("<", "<", "<"),
+    "less_equal": ("≤", "<=", r"\le"),
+    "greater": (">", ">", ">"),
+    "greater_equal": ("≥", ">=", r"\ge"),
+}
+_DEFAULTS: dict[str, Any] = {"keepdims": False, "axis": None}
+
+
+def _signed(notation: Unicode, sign: str) -> Callable[[Text, Text], Text]:
+    def write(a: Text, b: Text) -> Text:
+        right = inside(b, PRODUCT) if not b.text.startswith(notation.minus) else f"({b.text})"
+        return Text(f"{inside(a, SUM)} {sign} {right}", SUM)
+
+    return write
+
+
+class Writer:
+    """Writes the equations of one graph, and their derivatives, in one notation."""
+
+    def __init__(self, notation: Unicode, graph: Graph) -> None:
+        self.notation, self.graph = notation, graph
+        self.types = graph.types
+        self.infix: dict[str, Callable[..., Text]] = {
+            "add": _signed(notation, "+"),
+            "sub": _signed(notation, notation.minus),
+            "mul": notation.product,
+            "chain": notation.product,
+            "absorb": notation.product,
+            "div": self.quotient,
+            "neg": lambda x: Text(f"{notation.minus}{inside(x, PRODUCT)}", PRODUCT),
+            "power": self.power,
+            "square": lambda x: notation.power(x, Text("2")),
+            "reciprocal": lambda x: notation.fraction(Text("1"), x),
+            "sqrt": notation.root,
+            "abs": notation.magnitude,
+            "matmul": notation.matmul,
+        }
+
+    def name(self, number: int) -> str:
+        """The name of a value: inputs are v₁₋ₙ … v₀, the rest v₁, v₂, …; in plain notation as the graph prints."""
+        count = len(self.graph.input_names)
+        if isinstance(self.notation, Plain):
+            return self.graph.input_names[number] if number < count else f"v{number}"
+        return self.notation.value(number - count + 1)
+
+    def literal(self, o: Literal) -> Text:
+        text = self.notation.array(o.value)
+        if np.iscomplexobj(o.value) and not np.ndim(o.value):
+            return Text(text, SUM)
+        return Text(text, PRODUCT if text.startswith(self.notation.minus) else ATOM)
+
+    def operand(self, o: Operand) -> Text:
+        return Text(self.name(o)) if isinstance(o, int) else self.literal(o)
+
+    def expression(self, equation: Equation) -> str:
+        """The right side of an equation."""
+        return self.call(
+            equation.op, [self.operand(o) for o in equation.inputs], equation.params, self.operand_type(equation)
+        ).text
+
+    def operand_type(self, equation: Equation, types: Mapping[int, Type] | None = None) -> Type | None:
+        """The type of the first operand, which tells what its axes are."""
+        if not equation.inputs:
+            return None
+        first = equation.inputs[0]
+        return (self.types if types is None else types)[first] if isinstance(first, int) else first.type
+
+    def call(self, op: Op, args: Sequence[Text], params: dict[str, Any], first: Type | None) -> Text:
+        """An op applied to texts."""
+        notation = self.notation
+        if op.name in self.infix and not params:
+            return self.infix[op.name](*args)
+        if op.name in _COMPARISONS and not params:
+            sign = _COMPARISONS[op.name][notation.flavour]
+            return Text(f"{inside(args[0], SUM)} {sign} {inside(args[1], SUM)}", COMPARE)
+        if op.name == "getitem" and len(args) == 1:
+            return notation.index(args[0], _show_index(params["spec"]))
+        if op.name in ("place", "put") and not isinstance(notation, Plain):
+            return notation.apply(op.name, args, self.options([f"[{_show_index(params['spec'])}]"]))
+        if op.name == "cast" and not isinstance(notation, Plain):
+            return notation.apply(op.name, args, self.options([params["dtype"].name]))
+        if op.name in ("broadcast_to", "reshape") and not isinstance(notation, Plain):
+            return notation.apply(op.name.removesuffix("_to"), args)  # to the shape that the result shows
+        if op.name == "transpose" and first is not None and params == {"axes": tuple(range(first.ndim))[::-1]}:
+            return notation.transpose(args[0])
+        options = [
+            f"{key}={show_value(value)}"
+            for key, value in params.items()
+            if not isinstance(value, Graph)  # the body of a loop or a branch
+            and not (key in _DEFAULTS and value == _DEFAULTS[key])
+            and not (key == "axis" and first is not None and value == tuple(range(first.ndim)))
+        ]
+        return notation.apply(op.name.removeprefix("custom."), args, self.options(options))
+
+    def options(self, options: list[str]) -> list[str]:
+        return [rf"\mathtt{{{escape_latex(o)}}}" for o in options] if isinstance(self.notation, Latex) else options
+
+    def power(self, base: Text, exponent: Text) -> Text:
+        return base if exponent.text == "1" else self.notation.power(base, exponent)
+
+    def quotient(self, a: Text, b: Text) -> Text:
+        return self.notation.fraction(a, b)
+
+    # -- derivatives --------------------------------------------------------------------------------------------
+
+    def rule_text(self, rule: Rule, equation: Equation, marked: Callable[[str], str] | None = None) -> Text:
+        """The output of a rule's graph, written out. `marked` is how an adjoint is written."""
+        known: dict[int, Text] = {}
+        for number, name in enumerate(rule.graph.input_names):
+            kind, place = name[0], int(name[1:])
+            if kind == "x":
+                known[number] = self.operand(equation.inputs[place])
+            else:
+                result = self.name(equation.outputs[place])
+                known[number] = Text(result if kind == "y" else (marked or self.notation.bar)(result))
+        types = rule.graph.types
+
+        def text(o: Operand) -> Text:
+            return known[o] if isinstance(o, int) else self.literal(o)
+
+        reshaped: dict[int, Text] = {}
+        for inner in rule.graph.equations:
+            args = [text(o) for o in inner.inputs]
+            if inner.op.name == "reshape":
+                reshaped[inner.outputs[0]] = args[0]
+            elif inner.op.name == "broadcast_to" and isinstance(o := inner.inputs[0], int) and o in reshaped:
+                args = [reshaped[o]]  # new axes of size one are part of the broadcast
+            written = self.call(inner.op, args, inner.params, self.operand_type(inner, types))
+            known.update((n, written) for n in inner.outputs)
+        return text(rule.graph.outputs[0])
+
+    def reciprocal_of(self, rule: Rule, equation: Equation) -> Text | None:
+        """What a partial of the form 1/x divides by."""
+        if not rule.graph.equations or rule.graph.outputs != rule.graph.equations[-1].outputs:
+            return None
+        last = rule.graph.equations[-1]
+        names = rule.graph.input_names
+        below: Operand
+        if last.op.name == "reciprocal":
+            (below,) = last.inputs
+        elif last.op.name == "div" and isinstance(last.inputs[0], Literal) and last.inputs[0].value == 1:
+            below = last.inputs[1]
+        else:
+            return None
+        if not isinstance(below, int) or below >= len(names):
+            return None
+        place = int(names[below][1:])
+        return self.operand(equation.inputs[place]) if names[below][0] == "x" else Text(self.name(equation.outputs[place]))
+
+    def scaled(self, factor: str, rule: Rule, equation: Equation) -> Text:
+        """An adjoint or tangent times a partial."""
+        below = self.reciprocal_of(rule, equation)
+        if below is not None:
+            return self.notation.fraction(Text(factor), below)
+        return self.notation.product(Text(factor), self.rule_text(rule, equation))
+
+    def handed_on(self, rule: Rule, equation: Equation, target: Operand) -> Text:
+        """What an equation hands on to an operand in the reverse sweep."""
+        if rule.is_partial:
+            written = self.scaled(self.notation.bar(self.name(equation.outputs[0])), rule, equation)
+            is_spread = isinstance(target, int) and self.types[target].shape != equation.types[0].shape
+            return self.notation.apply("sum", [written]) if is_spread else written  # over the axes that were broadcast
+        return self.rule_text(rule, equation)
+
+    def pushed(self, equation: Equation, rules: Mapping[int, Rule | None], places: Sequence[int]) -> Text | None:
+        """The tangent of an equation's result from those of the operands in `places`; None where that is not written."""
+        terms: list[Text] = []
+        moved = {p: self.notation.dot(self.name(o)) for p in places if isinstance(o := equation.inputs[p], int)}
+        if isinstance(equation.op, Linear):
+            groups = [[p] for p in places] if isinstance(equation.op, Multilinear) else [list(places)]
+            for group in groups:
+                args = [Text(moved[p]) if p in group else self.operand(o) for p, o in enumerate(equation.inputs)]
+                terms.append(self.call(equation.op, args, equation.params, self.operand_type(equation)))
+        else:
+            for p in places:
+                rule = rules.get(p)
+                if rule is None or not rule.is_partial:
+                    return None
+                factor = rule.graph.outputs[0]
+                is_unit = isinstance(factor, Literal) and abs(factor.value) == 1
+                term = Text(moved[p]) if is_unit else self.scaled(moved[p], rule, equation)
+                is_negative = is_unit and factor.value == -1  # type: ignore[union-attr]
+                if terms:
+                    terms = [self.infix["sub" if is_negative else "add"](terms[0], term)]
+                else:
+                    terms = [self.infix["neg"](term) if is_negative else term]
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.infix["add"](total, term)
+        return total
+
+    def partials(self, equation: Equation, rules: Mapping[int, Rule | None]) -> tuple[str, ...]:
+        """One line for each operand that has a derivative."""
+        lines = []
+        for place, rule in rules.items():
+            o = equation.inputs[place]
+            assert isinstance(o, int)
+            below = self.name(o)
+            above = [self.name(n) for n in equation.outputs]
+            if rule is not None and rule.is_partial:
+                lines.append(f"{self.notation.partial(above[0], below)} = {self.rule_text(rule, equation).text}")
+            elif rule is not None:
+                lines.append(f"{self.notation.bar(below)} += {self.rule_text(rule, equation).text}")
+            else:
+                lines.append(f"{self.notation.bar(below)} += the pullback of {equation.op.name}")
+        return tuple(dict.fromkeys(lines))
+
+
+def _show_index(index: Any) -> str:
+    parts = index if isinstance(index, tuple) else (index,)
+    return ", ".join(map(_show_key, parts)) if parts else "..."
+
+
+def _show_key(key: Any) -> str:
+    if isinstance(key, slice):
+        ends = [show_value(end) if end is not None else "" for end in (key.start, key.stop, key.step)]
+        return ":".join(ends[:2]) + (f":{ends[2]}" if ends[2] else "")
+    return show_value(key)
