@@ -22,6 +22,7 @@ from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel up to which it is written into the program that calls it
 LONGEST_INLINED = 20_000  # lines times points
+WIDE = '"prefer-vector-width"="512"'  # where there are such vectors: faster by 1.2 to 1.9 for functions such as exp
 BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
 
 
@@ -54,7 +55,7 @@ class Nest:
             if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
             else "noinline"
         )
-        return "\n".join([f"define internal void {name}({arguments}) nounwind {how} {{", *self.code.lines, "  ret void", "}"])
+        return "\n".join([f"define internal void {name}({arguments}) nounwind {how} {WIDE} {{", *self.code.lines, "  ret void", "}"])
 
     def suffix(self, r: Reduce) -> int:
         """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""

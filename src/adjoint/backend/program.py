@@ -1,0 +1,480 @@
+"""The steps of a program as one LLVM module.
+
+    define i32 @program(ptr %table, ptr %env)
+
+`table` holds the addresses of the inputs and outputs of one call; `env` is memory that belongs to the compiled program: the
+arena for intermediate arrays (taken by one call at a time), the addresses of constants, and the objects that foreign calls need.
+The result is 0, or says what went wrong. The bodies of loops and branches are functions of the same kind, which get their
+addresses one by one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from llvmlite import ir
+
+from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lowered, Product, Reduce, Scan, View, While
+from ..lower.schedule import arrange
+from . import vecmath
+from .entry import GUARD_MISSED
+from .instruction import REGISTER, Code, Function
+from .nest import Nest
+
+OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
+FAILED = -1  # a Python exception is set
+ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
+
+_PLACE = re.compile(r"\b(CONSTANT|FOREIGN)(\d+)\b")
+_NAME = re.compile(r'@"?([\w.]+)"?\(')
+
+
+class Module:
+    """What the functions of one program share: declarations, definitions, constants, foreign calls."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.declared: set[str] = set()
+        self.functions: set[Function] = set()
+        self.definitions: list[str] = []
+        self.constants: list[Buffer] = []
+        self.foreign: list[Foreign] = []
+        self.names = 0
+        Routine(self, lowered).define_program()
+
+    @property
+    def slots(self) -> int:
+        """Words of `env`: the arena, the constants, the objects that are called."""
+        return 1 + len(self.constants) + len(self.foreign)
+
+    def name(self, what: str) -> str:
+        self.names += 1
+        return f"@{what}{self.names}"
+
+    def constant(self, code: Code, buffer: Buffer) -> str:
+        """The address of a constant."""
+        self.constants.append(buffer)
+        return code.let(f"load ptr, ptr {_slot(code, '%env', f'CONSTANT{len(self.constants) - 1}')}")
+
+    def text(self) -> str:
+        math = _math_text(frozenset(self.functions))
+        declared = {_name_of(line): line for line in (*math, *sorted(self.declared)) if line.startswith("declare")}
+        rest = [line for line in math if not line.startswith("declare")]
+        rest += [function.define() for function in sorted(self.functions) if function.apart]
+        definitions = [_PLACE.sub(lambda found: str(self.place(found)), text) for text in self.definitions]
+        return "\n".join([*declared.values(), *rest, *definitions])
+
+    def place(self, found: re.Match[str]) -> int:
+        """The word of `env` of a constant or of an object that is called: known when all of them are."""
+        return 1 + int(found[2]) + (len(self.constants) if found[1] == "FOREIGN" else 0)
+
+
+def _name_of(line: str) -> str:
+    found = _NAME.search(line)
+    assert found is not None
+    return found[1]
+
+
+class Routine:
+    """One function: the steps of a program, or of a body."""
+
+    def __init__(self, module: Module, lowered: Lowered) -> None:
+        self.module = module
+        self.lowered = lowered
+        self.code = Code()
+        self.pointers: dict[Buffer, str] = {}
+        self.borrowed = False  # the arena is to be given back
+
+    def define_program(self) -> None:
+        code, low = self.code, self.lowered
+        for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
+            self.pointers[buffer] = code.let(f"load ptr, ptr {_slot(code, '%table', i)}")
+        if low.arena <= ON_STACK:
+            self.place_on_stack()
+        else:
+            self.take_arena()
+        self.steps()
+        self.leave(self.status())
+        head = "define i32 @program(ptr noalias %table, ptr %env) nounwind {"
+        self.module.definitions.append("\n".join([head, *code.lines, "}"]))
+
+    def define_body(self) -> str:
+        """A function of the addresses of inputs and outputs, of `env` and of memory for intermediate arrays."""
+        low = self.lowered
+        names = []
+        for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
+            self.pointers[buffer] = f"%p{i}"
+            names.append(f"ptr noalias %p{i}")
+        if low.arena <= ON_STACK:
+            self.place_on_stack()
+        else:
+            self.place("%scratch")
+        self.steps()
+        self.leave(self.status())
+        name = self.module.name("body")
+        head = f"define internal i32 {name}({', '.join([*names, 'ptr %env', 'ptr %scratch'])}) nounwind {{"
+        self.module.definitions.append("\n".join([head, *self.code.lines, "}"]))
+        return name
+
+    def steps(self) -> None:
+        self.module.declared |= self.code.declared
+        for buffer in self.lowered.buffers:
+            if buffer.kind == "constant":
+                self.pointers[buffer] = self.module.constant(self.code, buffer)
+        for step in self.lowered.steps:
+            if isinstance(step, Kernel):
+                self.kernel(step)
+            elif isinstance(step, Product):
+                self.product(step)
+            elif isinstance(step, Scan):
+                self.scan(step)
+            elif isinstance(step, While):
+                self.while_loop(step)
+            elif isinstance(step, Branch):
+                self.branch(step)
+            else:
+                self.foreign_call(step)
+        self.module.declared |= self.code.declared
+
+    def status(self) -> str:
+        """What is returned in the end: 0 unless the guards do not hold, or an index was out of bounds."""
+        code, status = self.code, "0"
+        for view in self.lowered.outside:
+            status = code.let(f"select i1 {code.load(self.at(view), view.dtype)}, i32 {OUT_OF_BOUNDS}, i32 {status}")
+        guard = self.lowered.guard  # comes last: on the wrong path anything may be out of bounds
+        if guard is None:
+            return status
+        return code.let(f"select i1 {code.load(self.at(guard), guard.dtype)}, i32 {status}, i32 {GUARD_MISSED}")
+
+    def at(self, view: View) -> str:
+        """The address of a view's first element."""
+        base = self.pointers[view.buffer]
+        return self.code.let(f"getelementptr i8, ptr {base}, i64 {view.offset * view.dtype.itemsize}") if view.offset else base
+
+    def check(self, status: str) -> None:
+        """Leave if a call did not return 0."""
+        code, go_on, failed = self.code, self.module.name("fine")[1:], self.module.name("failed")[1:]
+        code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %{go_on}, label %{failed}")
+        code.label(failed)
+        self.leave(status)
+        code.label(go_on)
+
+    def leave(self, status: str) -> None:
+        if self.borrowed:
+            self.code.do("call void @give_arena(ptr %arena, ptr %env)")
+        self.code.do(f"ret i32 {status}")
+
+    # -- memory --
+
+    def place_on_stack(self) -> None:
+        for buffer in self.lowered.offsets:
+            self.pointers[buffer] = self.code.let(f"alloca [{max(1, buffer.nbytes)} x i8], align 64")
+
+    def place(self, base: str) -> None:
+        for buffer, offset in self.lowered.offsets.items():
+            self.pointers[buffer] = self.code.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+
+    def take_arena(self) -> None:
+        """Intermediate arrays are in the arena, or in a new one if another call has it."""
+        code = self.code
+        self.module.declared |= {"declare ptr @aligned_alloc(i64, i64) nounwind", "declare void @free(ptr) nounwind"}
+        self.module.definitions.append(_GIVE_ARENA)
+        code.do("%held = atomicrmw xchg ptr %env, ptr null acq_rel")
+        code.do(f"br i1 {code.let('icmp eq ptr %held, null')}, label %make, label %ready")
+        code.label("make")
+        code.do(f"%made = call ptr @aligned_alloc(i64 64, i64 {self.lowered.arena})")
+        code.do(f"br i1 {code.let('icmp eq ptr %made, null')}, label %full, label %ready_made")
+        code.label("full")
+        code.do(f"ret i32 {OUT_OF_MEMORY}")
+        code.label("ready_made")
+        code.do("br label %ready")
+        code.label("ready")
+        code.do("%arena = phi ptr [ %made, %ready_made ], [ %held, %0 ]")
+        self.borrowed = True
+        self.place("%arena")
+
+    # -- steps --
+
+    def kernel(self, kernel: Kernel) -> None:
+        """A function of its own, inlined if it is small; called for each piece, if it is in pieces."""
+        nest = Nest(kernel)
+        name = self.module.name("kernel")
+        self.define_nest(nest, name)
+        length = kernel.loops[0].length if kernel.loops else 1
+        if kernel.chunks == 1:
+            self.call(name, [*(self.pointers[b] for b in nest.buffers)], length)
+            return
+        code = self.code
+        self.module.declared.add("declare void @adjoint_parallel(ptr, ptr, i64) nounwind")
+        used = list(dict.fromkeys([*nest.buffers, *kernel.partials.values()]))
+        table = code.let(f"alloca [{len(used)} x ptr]")
+        for i, buffer in enumerate(used):
+            code.do(f"store ptr {self.pointers[buffer]}, ptr {_slot(code, table, i)}")
+        self.module.definitions.append(_piece(kernel, nest, name, used, length))
+        code.do(f"call void @adjoint_parallel(ptr {name}.piece, ptr {table}, i64 {kernel.chunks})")
+        for i, partial in kernel.partials.items():
+            self.gather_pieces(kernel, kernel.reductions[i], self.pointers[partial])
+
+    def define_nest(self, nest: Nest, name: str) -> None:
+        self.module.definitions.append(nest.define(name))
+        self.module.declared |= nest.code.declared
+        self.module.functions |= nest.code.functions
+
+    def call(self, name: str, pointers: Sequence[str], length: int) -> None:
+        self.code.do(f"call void {name}({', '.join([*(f'ptr {p}' for p in pointers), 'i64 0', f'i64 {length}'])})")
+
+    def gather_pieces(self, kernel: Kernel, r: Reduce, partial: str) -> None:
+        """Combine the results of the pieces, in order: itself a small kernel over pieces and elements."""
+        out = r.view.buffer
+        given = Buffer(-1, out.dtype, out.size * kernel.chunks, "local")
+        domain = (kernel.chunks, out.size)
+        small = Kernel(domain)
+        line = small.add("load", (), View.whole(given, domain).over(domain), out.dtype)
+        small.reductions.append(Reduce(r.how, line, (0,), View(out, domain, (0, 0 if out.size == 1 else 1))))
+        arrange(small)
+        nest = Nest(small)
+        name = self.module.name("gather")
+        self.define_nest(nest, name)
+        known = {given: partial, out: self.pointers[out]}
+        self.call(name, [known[b] for b in nest.buffers], small.loops[0].length)
+
+    def product(self, step: Product) -> None:
+        """A matrix product by BLAS: column-major, so it computes the transpose of the product of transposes."""
+        code, kind = self.code, REGISTER[step.out.dtype.name]
+        name = "adjoint_dgemm" if kind == "double" else "adjoint_sgemm"
+        self.module.declared.add(f"declare void @{name}({', '.join(['ptr'] * 13)}) nounwind")
+        rows, inner = step.left.shape[-2:]
+        columns = step.right.shape[-1]
+        one, zero = (_spill(code, kind, x) for x in ("1.0", "0.0"))
+        m, n, k = (_spill(code, "i32", str(x)) for x in (columns, rows, inner))
+        layouts = [_layout(step.right), _layout(step.left)]
+        ta, tb = (_spill(code, "i8", str(ord(how))) for how, _ in layouts)
+        lda, ldb, ldc = (_spill(code, "i32", str(x)) for x in (*(length for _, length in layouts), columns))
+        for offsets in _stack_offsets(step):
+            left, right, out = (
+                code.let(f"getelementptr {kind}, ptr {self.pointers[v.buffer]}, i64 {o}")
+                for v, o in zip((step.left, step.right, step.out), offsets, strict=True)
+            )
+            arguments = (ta, tb, m, n, k, one, right, lda, left, ldb, zero, out, ldc)
+            code.do(f"call void @{name}({', '.join(f'ptr {a}' for a in arguments)})")
+
+    def foreign_call(self, step: Foreign) -> None:
+        """Call the Python object in its slot with the address of a table of its operands' and results' addresses."""
+        code = self.code
+        self.module.declared |= {
+            "declare ptr @PyLong_FromVoidPtr(ptr)",
+            "declare ptr @PyObject_CallOneArg(ptr, ptr)",
+            "declare void @Py_DecRef(ptr)",
+        }
+        views = [*step.reads(), *step.writes()]
+        table = code.let(f"alloca [{len(views)} x ptr]")
+        for i, view in enumerate(views):
+            code.do(f"store ptr {self.pointers[view.buffer]}, ptr {_slot(code, table, i)}")
+        self.module.foreign.append(step)
+        callee = code.let(f"load ptr, ptr {_slot(code, '%env', f'FOREIGN{len(self.module.foreign) - 1}')}")
+        address = code.let(f"call ptr @PyLong_FromVoidPtr(ptr {table})")
+        result = code.let(f"call ptr @PyObject_CallOneArg(ptr {callee}, ptr {address})")
+        code.do(f"call void @Py_DecRef(ptr {address})")
+        failed = code.let(f"icmp eq ptr {result}, null")
+        self.check(code.let(f"select i1 {failed}, i32 {FAILED}, i32 0"))
+        code.do(f"call void @Py_DecRef(ptr {result})")
+
+    # -- loops and branches --
+
+    def run_body(self, name: str, body: Lowered, pointers: Sequence[str], scratch: Sequence[View]) -> None:
+        memory = self.pointers[scratch[0].buffer] if scratch else "null"
+        arguments = ", ".join(f"ptr {p}" for p in (*pointers, "%env", memory))
+        status = self.code.let(f"call i32 {name}({arguments})")
+        if body.can_fail:
+            self.check(status)
+
+    def scan(self, step: Scan) -> None:
+        """Turns write their carries alternately to two places, so that the last one writes to the final one."""
+        finals = [self.at(v) for v in step.finals]
+        begin = [self.at(v) for v in step.carries]
+        if not step.length:
+            for final, start, view in zip(finals, begin, step.finals, strict=True):
+                self.copy(start, final, view.buffer.nbytes)
+            return
+        code, turn = self.code, _Turn(self)
+        consts, rows, stacks = ([self.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
+        spare = [self.at(v) for v in step.spare]
+        targets = (finals, spare) if step.length % 2 else (spare, finals)
+        carries = turn.open(begin, *targets)
+        i = turn.index
+        if step.reverse:
+            i = code.let(f"sub nsw i64 {step.length - 1}, {i}")
+        moved = [self.row(p, v, i) for p, v in zip((*rows, *stacks), (*step.rows, *step.stacks), strict=True)]
+        name = Routine(self.module, step.body).define_body()
+        inputs = [*consts, *carries, *moved[: len(rows)]]
+        self.run_body(name, step.body, [*inputs, *turn.targets, *moved[len(rows) :]], step.scratch)
+        turn.close(step.length)
+
+    def row(self, pointer: str, view: View, i: str) -> str:
+        """The address of row i."""
+        size = view.buffer.nbytes if not view.shape[0] else view.dtype.itemsize * max(1, int(np.prod(view.shape[1:])))
+        code = self.code
+        return code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul nsw i64 {i}, {size}')}")
+
+    def while_loop(self, step: While) -> None:
+        """As `scan`, but where the carries end is not known before."""
+        code, turn = self.code, _Turn(self)
+        test_consts, body_consts = ([self.at(v) for v in views] for views in (step.test_consts, step.body_consts))
+        spare = [self.at(v) for v in step.spare]
+        half = len(spare) // 2
+        truth = code.let("alloca i8")
+        carries = turn.open([self.at(v) for v in step.carries], spare[:half], spare[half:])
+        test = Routine(self.module, step.test).define_body()
+        self.run_body(test, step.test, [*test_consts, *carries, truth], step.scratch)
+        goes_on = code.load(truth, np.dtype(bool))
+        inside, outside = self.module.name("turn")[1:], self.module.name("done")[1:]
+        code.do(f"br i1 {goes_on}, label %{inside}, label %{outside}")
+        code.label(inside)
+        body = Routine(self.module, step.body).define_body()
+        self.run_body(body, step.body, [*body_consts, *carries, *turn.targets], step.scratch)
+        turn.close()
+        code.label(outside)
+        for view, carry in zip(step.finals, carries, strict=True):
+            self.copy(carry, self.at(view), view.buffer.nbytes)
+
+    def branch(self, step: Branch) -> None:
+        code = self.code
+        yes, no, after = (self.module.name(what)[1:] for what in ("yes", "no", "after"))
+        code.do(f"br i1 {code.load(self.at(step.truth), step.truth.dtype)}, label %{yes}, label %{no}")
+        for label, body in ((yes, step.true), (no, step.false)):
+            code.label(label)
+            name = Routine(self.module, body).define_body()
+            pointers = [self.at(v) for v in (*step.operands, *step.outs)]
+            self.run_body(name, body, pointers, step.scratch)
+            code.do(f"br label %{after}")
+        code.label(after)
+
+    def copy(self, source: str, target: str, size: int) -> None:
+        self.module.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        self.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+
+class _Turn:
+    """A loop whose carries are read at one address and written to another, which change places."""
+
+    def __init__(self, routine: Routine) -> None:
+        self.code = routine.code
+        self.labels = [routine.module.name(what)[1:] for what in ("before", "loop", "again", "end")]
+        self.index, self.following = self.code.fresh(), self.code.fresh()
+
+    def open(self, begin: Sequence[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
+        """Begin the loop; the addresses that a turn reads. It writes to `targets`."""
+        before, head, _, _ = self.labels
+        code = self.code
+        code.do(f"br label %{before}")
+        code.label(before)
+        code.do(f"br label %{head}")
+        code.label(head)
+        self.place = len(code.lines)
+        self.given = (begin, first, second)
+        self.sources, self.targets, self.others = ([code.fresh() for _ in begin] for _ in range(3))
+        return self.sources
+
+    def close(self, length: int | None = None) -> None:
+        """Go on for a number of turns, or until the body itself leaves."""
+        code = self.code
+        before, head, again, end = self.labels
+        code.do(f"br label %{again}")
+        code.label(again)
+        code.do(f"{self.following} = add nuw nsw i64 {self.index}, 1")
+        if length is None:
+            code.do(f"br label %{head}")
+        else:
+            code.do(f"br i1 {code.let(f'icmp slt i64 {self.following}, {length}')}, label %{head}, label %{end}")
+            code.label(end)
+        lines = [f"  {self.index} = phi i64 [ 0, %{before} ], [ {self.following}, %{again} ]"]
+        names = (self.sources, self.targets, self.others)
+        nexts = (self.targets, self.others, self.targets)
+        for starts, here, later in zip(self.given, names, nexts, strict=True):
+            for start, name, next_ in zip(starts, here, later, strict=True):
+                lines.append(f"  {name} = phi ptr [ {start}, %{before} ], [ {next_}, %{again} ]")
+        code.lines[self.place : self.place] = lines
+
+
+def _piece(kernel: Kernel, nest: Nest, name: str, used: list[Buffer], length: int) -> str:
+    """The function that runs one piece of a kernel: finds its buffers in a table, and its part of the outermost loop."""
+    code = Code()
+    own = {kernel.reductions[i].view.buffer: buffer for i, buffer in kernel.partials.items()}
+    per = -(-length // kernel.chunks)
+    pointers = []
+    for buffer in nest.buffers:
+        pointer = code.let(f"load ptr, ptr {_slot(code, '%table', used.index(own.get(buffer, buffer)))}")
+        if buffer in own:
+            pointer = code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul i64 %piece, {buffer.nbytes}')}")
+        pointers.append(pointer)
+    start = code.let(f"mul nuw nsw i64 %piece, {per}")
+    left = code.let(f"sub nsw i64 {length}, {start}")
+    short = code.let(f"icmp slt i64 {left}, {per}")
+    part = code.let(f"select i1 {short}, i64 {left}, i64 {per}")
+    arguments = [*(f"ptr {p}" for p in pointers), f"i64 {start}", f"i64 {part}"]
+    code.do(f"call void {name}({', '.join(arguments)})")
+    code.do("ret void")
+    return "\n".join([f"define internal void {name}.piece(ptr %table, i64 %piece) nounwind {{", *code.lines, "}"])
+
+
+_GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {
+  %before = atomicrmw xchg ptr %env, ptr %arena acq_rel
+  call void @free(ptr %before)
+  ret void
+}"""
+
+
+def _slot(code: Code, table: str, i: int | str) -> str:
+    return code.let(f"getelementptr ptr, ptr {table}, i64 {i}")
+
+
+def _spill(code: Code, kind: str, value: str) -> str:
+    """A number in memory, since Fortran takes addresses."""
+    pointer = code.let(f"alloca {kind}")
+    code.do(f"store {kind} {value}, ptr {pointer}")
+    return pointer
+
+
+def _layout(view: View) -> tuple[str, int]:
+    """How BLAS reads a matrix of ours, of which it sees the transpose: as it is if rows are contiguous, else transposed."""
+    (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
+    if (across == 1 or columns == 1) and (down >= columns or rows == 1):
+        return "N", max(down, columns, 1)
+    return "T", max(across, rows, 1)
+
+
+def _stack_offsets(step: Product) -> list[tuple[int, ...]]:
+    """Where each matrix of a stack begins, in the three arrays."""
+    views = (step.left, step.right, step.out)
+    return [
+        tuple(v.offset + sum(i * s for i, s in zip(index, v.strides, strict=False)) for v in views)
+        for index in np.ndindex(step.out.shape[:-2])
+    ]
+
+
+@functools.cache
+def _math_text(functions: frozenset[Function]) -> list[str]:
+    """The definitions of the functions of `vecmath` that a program calls."""
+    if not functions:
+        return []
+    module = ir.Module()
+    void = ir.FunctionType(ir.VoidType(), [])
+    builder = ir.IRBuilder(ir.Function(module, void, "uses").append_basic_block())
+    for name, kind, arity in sorted({function[:3] for function in functions}):
+        float_type = ir.DoubleType() if kind == "double" else ir.FloatType()
+        vecmath.emit(builder, name, *[ir.Constant(float_type, 0.0)] * arity)
+    builder.ret_void()
+    lines = []
+    skipping = False
+    for line in str(module).splitlines():
+        if line.startswith(("target ", "; ModuleID", "source_filename")):
+            continue
+        if 'void @"uses"' in line:
+            skipping = True
+        if not skipping:
+            lines.append(line)
+        elif line == "}":
+            skipping = False
+    return lines
