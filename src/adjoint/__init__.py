@@ -12,13 +12,16 @@ from . import numpy
 from .api import derivative, elementwise_grad, grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 from .core.errors import AdjointError
 from .jacobians import hessian, hvp, jacfwd, jacobian, jacrev
-from .vectorize import map, vmap
+from .vectorize import vmap
 
 if TYPE_CHECKING:
     from . import extend, scipy
     from .comparison import compare
+    from .compiled import get_num_threads, jit, set_num_threads
+    from .control import cond, fori_loop, map, scan, while_loop
     from .custom import checkpoint, custom_jvp, custom_vjp
     from .differences import finite_difference
+    from .evaluation import trace
     from .explicit import Graph, function, gradients, symbols
     from .expression import symbolic
     from .graphs import graph
@@ -34,19 +37,29 @@ _LATE = {
     "check_grads": "testing",
     "checkpoint": "custom",
     "compare": "comparison",
+    "cond": "control",
     "custom_jvp": "custom",
     "custom_vjp": "custom",
     "dual": "imperative",
     "extend": "",
     "finite_difference": "differences",
+    "fori_loop": "control",
     "function": "explicit",
+    "get_num_threads": "compiled",
     "gradients": "explicit",
     "graph": "graphs",
+    "jit": "compiled",
+    "map": "control",
     "no_grad": "imperative",
+    "scan": "control",
     "scipy": "",
+    "set_num_threads": "compiled",
     "symbolic": "expression",
     "symbols": "explicit",
+    "trace": "evaluation",
+    "while_loop": "control",
 }
+globals().pop("trace", None)  # the package of interpreters, which was loaded above, gives its name to the function
 
 
 def __getattr__(name: str) -> Any:
@@ -69,6 +82,7 @@ __all__ = [
     "check_grads",
     "checkpoint",
     "compare",
+    "cond",
     "custom_jvp",
     "custom_vjp",
     "derivative",
@@ -76,7 +90,9 @@ __all__ = [
     "elementwise_grad",
     "extend",
     "finite_difference",
+    "fori_loop",
     "function",
+    "get_num_threads",
     "grad",
     "gradients",
     "graph",
@@ -85,16 +101,21 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jit",
     "jvp",
     "linearize",
     "map",
     "no_grad",
     "numpy",
+    "scan",
     "scipy",
+    "set_num_threads",
     "stop_gradient",
     "symbolic",
     "symbols",
+    "trace",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]

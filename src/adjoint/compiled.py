@@ -15,6 +15,7 @@ in turn.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import threading
 import time
@@ -32,13 +33,14 @@ from .core.types import Type
 from .ir.graph import Equation, Graph, Literal, Operand
 from .lower.fuse import lower
 from .lower.kernel import Foreign, Lowered
-from .ops.elementwise import equal, logical_and
+from .ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from .ops.reduce import all_
 from .rewrite import simplify
-from .trace.guard import Guard, Guarded
+from .trace.guard import Asked, Guard, Guarded
 
 Function = Callable[..., Any]
 MOST_PATHS = 16  # of one signature; a function that takes more runs eagerly from then on
+MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
 _WEAK = (bool, int, float, complex)
 
 
@@ -53,7 +55,7 @@ def jit(f: Function | None = None, *, static_argnums: Any = (), static_argnames:
     check_callable(f, "jit")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jitted(f, numbers, names)
+    return Jitted(f, *_both_ways(f, numbers, names))
 
 
 def get_num_threads() -> int:
@@ -128,6 +130,7 @@ class Jitted:
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self._lock = threading.RLock()
         self._entry: Function = self._find
+        self._entries = 0
         functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -139,13 +142,22 @@ class Jitted:
         leaves, signature = self._open(args, kwargs)
         if signature is None or signature in self.eager:
             return self.f(*args, **kwargs)
-        for path in tuple(self.paths.get(signature, ())):
-            result = path.run(leaves)
-            if result is not path.missed:
-                return result
-        with self._lock:
-            compiled = self._compile(args, kwargs, leaves, signature)
-        return self.f(*args, **kwargs) if compiled is None else compiled.run(leaves)
+        tried: list[Path] = []
+        compiled: Path | None = None
+        while compiled is None:
+            for path in [p for p in self.paths.get(signature, ()) if p not in tried]:
+                tried.append(path)
+                result = path.run(leaves)
+                if result is not path.missed:
+                    return result
+            with self._lock:
+                if all(p in tried for p in self.paths.get(signature, ())):  # no other thread made one meanwhile
+                    compiled = None if signature in self.eager else self._compile(args, kwargs, leaves, signature)
+                    if compiled is None:
+                        return self.f(*args, **kwargs)
+        result = compiled.run(leaves)
+        # A value on the edge may be on the other side in machine code, by rounding; then this call is not for the new path.
+        return self.f(*args, **kwargs) if result is compiled.missed else result
 
     # -- arguments --
 
@@ -154,8 +166,8 @@ class Jitted:
 
         There is none inside another transform, which sees the function itself, and none for subclasses of arrays.
         """
-        static: list[tuple[Any, Any]] = [(i, args[i]) for i in self.static_argnums if i < len(args)]
-        static += [(name, kwargs[name]) for name in self.static_argnames if name in kwargs]
+        static: list[tuple[Any, Any]] = [(i, _told_apart(args[i])) for i in self.static_argnums if i < len(args)]
+        static += [(name, _told_apart(kwargs[name])) for name in self.static_argnames if name in kwargs]
         free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
         named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
         given, structure = flatten((free, named))
@@ -171,9 +183,13 @@ class Jitted:
                     f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames if the "
                     "program shall be compiled for its value"
                 )
+            if not isinstance(x, (np.ndarray, np.generic)) and type(x) not in _WEAK:
+                x = np.asarray(x)[()]  # a member of an IntEnum, say: NumPy does not take it for a Python number
             if type(x) is int and not -(2**63) <= x < 2**63:
                 return given, None  # has no dtype
-            leaves.append(np.require(x, x.dtype.newbyteorder("="), ["C", "A"]) if isinstance(x, np.ndarray) else x)
+            if isinstance(x, np.ndarray):
+                x = np.require(np.asarray(x), x.dtype.newbyteorder("="), ["C", "A"])
+            leaves.append(x)
             weak.append(type(x) if type(x) in _WEAK else None)
         try:
             signature = Signature(structure, tuple(map(Type.of, leaves)), tuple(weak), tuple(static))
@@ -199,7 +215,9 @@ class Jitted:
             return None
         path = Path(graph, guards, signature, began)
         known.insert(0, path)
-        self._entry = path.function(signature, name_of(self.f), self._entry) or self._entry
+        function = path.function(signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find)
+        if function is not None:
+            self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
         return path
 
     def _give_up(self, signature: Signature, why: str) -> None:
@@ -267,6 +285,24 @@ class Jitted:
         return Jitted, (self.f, self.static_argnums, self.static_argnames)
 
 
+def _both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static arguments by place and by name: each may be given either way."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):  # a function without a signature
+        parameters = []
+    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    numbers = tuple(i + len(placed) if i < 0 else i for i in numbers)
+    more = [placed.index(name) for name in names if name in placed]
+    named = [placed[i] for i in numbers if 0 <= i < len(placed)]
+    return tuple(dict.fromkeys([*numbers, *more])), tuple(dict.fromkeys([*names, *named]))
+
+
+def _told_apart(value: Any) -> Any:
+    """A static value with its class: 1, 1.0 and True are equal, but give different programs."""
+    return (type(value), tuple(map(_told_apart, value))) if isinstance(value, tuple) else (type(value), value)
+
+
 def _with_guards(graph: Graph, guards: Sequence[Guard]) -> Graph:
     """The graph with one more output: whether all guarded values are what they were."""
     if not guards:
@@ -285,7 +321,19 @@ def _with_guards(graph: Graph, guards: Sequence[Guard]) -> Graph:
     holds: Operand | None = None
     for guard in guards:
         t = types[guard.number]
-        same = add(equal, (guard.number, Literal(np.asarray(guard.answer))), Type(t.shape, np.dtype(bool)), guard.line)
+        each = Type(t.shape, np.dtype(bool))
+        value: Operand = guard.number
+        answer = np.asarray(guard.answer)
+        if guard.of is Asked.TRUTH:
+            same = add(not_equal if guard.answer else equal, (value, Literal(np.zeros((), t.dtype))), each, guard.line)
+        else:
+            if guard.of is Asked.WHOLE and t.dtype.kind == "f":
+                value = add(trunc, (value,), t, guard.line)
+            same = add(equal, (value, Literal(answer)), each, guard.line)
+            if t.dtype.kind in "fc" and np.any(np.isnan(answer)):
+                unknown = add(isnan, (value,), each, guard.line)
+                both = add(logical_and, (unknown, Literal(np.isnan(answer))), each, guard.line)
+                same = add(logical_or, (same, both), each, guard.line)
         if t.shape:
             same = add(all_, (same,), truth, guard.line, axis=tuple(range(t.ndim)), keepdims=False)
         holds = same if holds is None else add(logical_and, (holds, same), truth, guard.line)

@@ -55,7 +55,8 @@ class Nest:
             if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
             else "noinline"
         )
-        return "\n".join([f"define internal void {name}({arguments}) nounwind {how} {WIDE} {{", *self.code.lines, "  ret void", "}"])
+        head = f"define internal void {name}({arguments}) nounwind {how} {WIDE} {{"
+        return "\n".join([head, *self.code.lines, "  ret void", "}"])
 
     def suffix(self, r: Reduce) -> int:
         """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""

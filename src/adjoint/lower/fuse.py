@@ -17,7 +17,25 @@ import numpy as np
 from ..core.types import Shape, Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from . import scalar
-from .kernel import Buffer, Foreign, Kernel, Lowered, Product, Reduce, Scatter, Step, Store, View, Window, contiguous, size_of
+from .kernel import (
+    Branch,
+    Buffer,
+    Foreign,
+    Kernel,
+    Lowered,
+    Product,
+    Reduce,
+    Scan,
+    Scatter,
+    Step,
+    Store,
+    View,
+    While,
+    Window,
+    contiguous,
+    size_of,
+)
+from .memory import plan
 from .scalar import NATIVE, Writer
 from .schedule import schedule
 
@@ -41,6 +59,7 @@ class Frame:
 
 Held = Line | View | Frame
 _INDEX = np.dtype(np.int64)
+_BYTE = np.dtype(np.uint8)
 _REDUCTIONS = {"sum": "sum", "max": "max", "min": "min", "any": "any", "all": "all"}
 #: Up to this many multiplications a matrix product is written as loops, which LLVM unrolls, instead of calling BLAS.
 _INLINE_PRODUCT = 1000
@@ -75,18 +94,22 @@ class _Lowering:
             inputs.append(buffer)
             self.held[i] = View.whole(buffer, t.shape)
         for equation in self.graph.equations:
-            self.line = equation.line
-            rule = _RULES.get(equation.op.name)
-            done = rule is not None and rule(self, equation)
-            if not done and not (scalar.is_native(equation.op) and self.elementwise(equation)):
-                self.foreign(equation)
+            self.equation(equation)
         taken: set[Buffer] = set()
         results = self.graph.outputs[:-1] if guarded else self.graph.outputs
         outputs = [self.output(o, taken) for o in results]
         guard = self.view(self.graph.outputs[-1]) if guarded else None
         lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.outside)
         schedule(lowered)
+        plan(lowered)
         return lowered
+
+    def equation(self, equation: Equation) -> None:
+        self.line = equation.line
+        rule = _RULES.get(equation.op.name)
+        done = rule is not None and rule(self, equation)
+        if not done and not (scalar.is_native(equation.op) and self.elementwise(equation)):
+            self.foreign(equation)
 
     # -- buffers and what is in them --
 
@@ -451,6 +474,105 @@ class _Lowering:
         self.copy(view, whole)
         return whole
 
+    # -- loops and branches --
+
+    def solid(self, operand: Operand) -> View:
+        """An operand in memory without gaps, as the body of a loop reads it."""
+        view = self.view(operand)
+        if view.strides == contiguous(view.shape) or 0 in view.shape:
+            return view
+        whole = self.local(view.type)
+        self.copy_any(view, whole)
+        return whole
+
+    def copy_any(self, source: Any, out: View) -> None:
+        """Copy a view, or a plain value, of any dtype."""
+        if out.dtype in NATIVE:
+            self.copy(Literal(source) if not isinstance(source, View) else source, out)
+        else:
+            self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
+
+    def structured(self, equation: Equation, step: Step, outs: Sequence[View]) -> bool:
+        position = self.step(step)
+        for view in step.writes():
+            self.ready[view.buffer] = position
+        self.held.update(zip(equation.outputs, outs, strict=True))
+        return True
+
+    def scratch(self, *bodies: Lowered) -> tuple[View, ...]:
+        """Memory for the intermediate arrays of a body, of which one runs at a time."""
+        size = max(body.arena for body in bodies)
+        return (self.local(Type((size,), _BYTE)),) if size else ()
+
+    def scan(self, equation: Equation) -> bool:
+        params = equation.params
+        operands = [self.solid(o) for o in equation.inputs]
+        first, rest = params["consts"], params["consts"] + params["carries"]
+        outs = [self.local(t) for t in equation.types]
+        body = lower(params["body"])
+        step = Scan(
+            body,
+            params["length"],
+            params["reverse"],
+            tuple(operands[:first]),
+            tuple(operands[first:rest]),
+            tuple(operands[rest:]),
+            tuple(outs[: params["carries"]]),
+            tuple(outs[params["carries"] :]),
+            tuple(self.local(v.type) for v in operands[first:rest]),
+            self.scratch(body),
+            {self.line: None} if self.line else {},
+        )
+        return self.structured(equation, step, outs)
+
+    def while_loop(self, equation: Equation) -> bool:
+        params = equation.params
+        operands = [self.solid(o) for o in equation.inputs]
+        first, rest = params["cond_consts"], params["cond_consts"] + params["body_consts"]
+        outs = [self.local(t) for t in equation.types]
+        test, body = lower(params["cond"]), lower(params["body"])
+        step = While(
+            test,
+            body,
+            tuple(operands[:first]),
+            tuple(operands[first:rest]),
+            tuple(operands[rest:]),
+            tuple(outs),
+            tuple(self.local(v.type) for v in (*operands[rest:], *operands[rest:])),
+            self.scratch(test, body),
+            {self.line: None} if self.line else {},
+        )
+        return self.structured(equation, step, outs)
+
+    def branch(self, equation: Equation) -> bool:
+        truth, *operands = [self.solid(o) for o in equation.inputs]
+        outs = tuple(self.local(t) for t in equation.types)
+        true, false = lower(equation.params["true"]), lower(equation.params["false"])
+        lines = {self.line: None} if self.line else {}
+        return self.structured(
+            equation, Branch(truth, true, false, tuple(operands), outs, self.scratch(true, false), lines), outs
+        )
+
+    def inlined(self, equation: Equation) -> bool:
+        """A part of the program that is kept together for its derivative only: its equations, here."""
+        body: Graph = equation.params["body"]
+        numbers: dict[int, Operand] = dict(enumerate(equation.inputs))
+        for inner in body.equations:
+            for old, t in zip(inner.outputs, inner.types, strict=True):
+                numbers[old] = self.fresh_number(t)
+            inputs = tuple(numbers[o] if isinstance(o, int) else o for o in inner.inputs)
+            outputs = tuple(numbers[o] for o in inner.outputs)
+            self.equation(Equation(inner.op, inputs, inner.params, outputs, inner.types, inner.line))  # type: ignore[arg-type]
+        for number, o in zip(equation.outputs, body.outputs, strict=True):
+            operand = numbers[o] if isinstance(o, int) else o
+            self.held[number] = self.view(operand) if isinstance(operand, Literal) else self.held[operand]
+        return True
+
+    def fresh_number(self, t: Type) -> int:
+        number = -1 - len(self.types)  # apart from the graph's own
+        self.types[number] = t
+        return number
+
     def foreign(self, equation: Equation) -> None:
         operands = tuple(o.value if isinstance(o, Literal) else self.view(o) for o in equation.inputs)
         outs = tuple(self.local(t) for t in equation.types)
@@ -475,8 +597,7 @@ class _Lowering:
         if t.dtype in NATIVE:
             self.copy(self.operand(operand, t.shape), out)
         else:
-            source = operand.value if isinstance(operand, Literal) else self.view(operand)
-            self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
+            self.copy_any(operand.value if isinstance(operand, Literal) else self.view(operand), out)
         return out
 
 
@@ -571,4 +692,8 @@ _RULES: dict[str, Callable[[_Lowering, Equation], bool]] = {
     "matmul": _Lowering.product,
     "gather": _Lowering.gather,
     "scatter_add": _Lowering.scatter,
+    "scan": _Lowering.scan,
+    "while": _Lowering.while_loop,
+    "cond": _Lowering.branch,
+    "checkpoint": _Lowering.inlined,
 }

@@ -13,7 +13,7 @@ BLAS, and foreign calls, for what has no native form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -255,7 +255,95 @@ class Foreign:
         return f"foreign {self.op.name} {', '.join(map(repr, self.operands))} to {', '.join(map(repr, self.outs))}"
 
 
-Step = Kernel | Product | Foreign
+@dataclass(slots=True, eq=False)
+class Scan:
+    """A loop of known length: finals, stacks[i] = body(consts, carries, rows[i]), with the carries of the turn before."""
+
+    body: Lowered
+    length: int
+    reverse: bool
+    consts: tuple[View, ...]
+    carries: tuple[View, ...]
+    rows: tuple[View, ...]
+    finals: tuple[View, ...]
+    stacks: tuple[View, ...]
+    spare: tuple[View, ...]  # as large as the carries: a turn reads one copy and writes the other
+    scratch: tuple[View, ...]  # for the intermediate arrays of the body
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (*self.consts, *self.carries, *self.rows)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.finals, *self.stacks, *self.spare, *self.scratch)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"scan of {self.length} turns, reads {_list(self.reads())}, writes {_list(self.finals + self.stacks)}:",
+                _indented(self.body),
+            ]
+        )
+
+
+@dataclass(slots=True, eq=False)
+class While:
+    """A loop: carries = body(carries) as long as test(carries)."""
+
+    test: Lowered
+    body: Lowered
+    test_consts: tuple[View, ...]
+    body_consts: tuple[View, ...]
+    carries: tuple[View, ...]
+    finals: tuple[View, ...]
+    spare: tuple[View, ...]  # twice as large as the carries
+    scratch: tuple[View, ...]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (*self.test_consts, *self.body_consts, *self.carries)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.finals, *self.spare, *self.scratch)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [f"while, from {_list(self.carries)} to {_list(self.finals)}:", _indented(self.test), _indented(self.body)]
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One of two programs, chosen by a truth."""
+
+    truth: View
+    true: Lowered
+    false: Lowered
+    operands: tuple[View, ...]
+    outs: tuple[View, ...]
+    scratch: tuple[View, ...]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (self.truth, *self.operands)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.outs, *self.scratch)
+
+    def __str__(self) -> str:
+        head = f"branch on {self.truth!r}, reads {_list(self.operands)}, writes {_list(self.outs)}:"
+        return "\n".join([head, _indented(self.true), _indented(self.false)])
+
+
+def _list(views: Iterable[View]) -> str:
+    return ", ".join(map(repr, views))
+
+
+def _indented(lowered: Lowered) -> str:
+    return "\n".join("  " + line for line in str(lowered).splitlines())
+
+
+Step = Kernel | Product | Foreign | Scan | While | Branch
 
 
 @dataclass(slots=True, eq=False)
@@ -268,7 +356,27 @@ class Lowered:
     outputs: list[View]
     guard: View | None = None  # a truth: whether the program was right for these inputs
     outside: list[View] = field(default_factory=list)  # truths: whether some index was out of bounds
+    offsets: dict[Buffer, int] = field(default_factory=dict)  # of the local buffers, in bytes: see `memory`
+    arena: int = 0  # bytes for all local buffers
+
+    @property
+    def inner(self) -> Iterator[Lowered]:
+        """The bodies of loops and branches."""
+        for step in self.steps:
+            for body in _BODIES.get(type(step), ()):
+                yield getattr(step, body)
+
+    @property
+    def calls_python(self) -> bool:
+        return any(isinstance(step, Foreign) for step in self.steps) or any(body.calls_python for body in self.inner)
+
+    @property
+    def can_fail(self) -> bool:
+        return bool(self.outside) or self.calls_python or any(body.can_fail for body in self.inner)
 
     def __str__(self) -> str:
         heads = [f"buffer {b.number}: {b.dtype.name} x {b.size}   {b.kind}" for b in self.buffers]
         return "\n".join([*heads, *map(str, self.steps)])
+
+
+_BODIES = {Scan: ("body",), While: ("test", "body"), Branch: ("true", "false")}

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
 
 from .kernel import Buffer, Lowered
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-@dataclass(frozen=True, slots=True)
-class Arena:
-    """Offsets in bytes of the local buffers, and how much is needed in all."""
-
-    offsets: dict[Buffer, int]
-    size: int
-
-
-def plan(lowered: Lowered) -> Arena:
+def plan(lowered: Lowered) -> None:
     """Give each local buffer a place: the lowest gap that is free from its first to its last step."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
@@ -47,7 +38,7 @@ def plan(lowered: Lowered) -> Arena:
         for buffer in ending.get(position, ()):
             length = max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
             taken.remove((offsets[buffer], offsets[buffer] + length))
-    return Arena(offsets, size)
+    lowered.offsets, lowered.arena = offsets, size
 
 
 def _gap(taken: list[tuple[int, int]], length: int) -> int:

@@ -7,7 +7,7 @@ to the last bit, on any number of threads.
 
 from __future__ import annotations
 
-from .kernel import Buffer, Kernel, Loop, Lowered, Product, Reduce, Step, size_of
+from .kernel import Buffer, Kernel, Loop, Lowered, Product, Reduce, Scan, Step, size_of
 
 #: About how long a line takes, in units of an addition; what is not named costs one.
 _COST = {
@@ -53,6 +53,8 @@ def work(step: Step) -> int:
     """About how long a step takes, in additions."""
     if isinstance(step, Product):
         return size_of(step.out.shape) * step.left.shape[-1]
+    if isinstance(step, Scan):
+        return step.length * sum(map(work, step.body.steps))
     if not isinstance(step, Kernel):
         return 0
     lines = sum(_COST.get(line.data, _FUNCTION) if line.kind == "op" else line.kind != "const" for line in step.code)
