@@ -37,6 +37,8 @@ bench: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/eager.py
 	.venv-bench/bin/python benchmarks/surface.py
 	.venv-bench/bin/python benchmarks/graphs.py
+	mkdir -p build
+	.venv-bench/bin/python benchmarks/compiled.py --json build/compiled.json --plot build/compiled.svg
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist

@@ -20,7 +20,11 @@ def main():
     print(ad.compare(f, 3.0, 4.0, manual=lambda x, y: (2 * x * y, x**2 + 1)))
 
     section("y = ln x₁ + x₁x₂ − sin x₂ at (2, 5): the evaluation trace")
-    g = lambda x1, x2: np.log(x1) + x1 * x2 - np.sin(x2)
+
+    def g(x1, x2):
+        logarithm, product, sine = np.log(x1), x1 * x2, np.sin(x2)
+        return logarithm + product - sine
+
     print(ad.trace(g)(2.0, 5.0))
 
     section("Dual numbers and the tape, by hand")
@@ -81,9 +85,15 @@ def main():
     print("".join(bars[round(float(s / sensitivity.max()) * 8)] for s in sensitivity))
 
     section("A derivative is a program: ∂g/∂x of g = 5 + xy, as built and pruned")
-    derivative = ad.graph(ad.grad(lambda x, y: 5 + x * y))(2.0, 3.0)
-    print(derivative)
-    print(derivative.simplify())
+    staged = ad.graph(lambda x, y: 5 + x * y)(2.0, 3.0)
+    print(staged)
+    built = staged.derivative("x")
+    print("∂g/∂x by hand is 0 + (y·1 + 0·x); absorb is the product of the chain rule, in which a zero wins:")
+    print(built)
+    print("pruned:")
+    print(built.simplify())
+    print("reverse mode never writes the zeros down:")
+    print(ad.graph(ad.grad(lambda x, y: 5 + x * y))(2.0, 3.0))
     print("as a formula: ∂g/∂x =", ad.symbolic("5 + x*y", "x y").diff("x"))
 
     section("The explorer: step through the values and the adjoints with the arrow keys")

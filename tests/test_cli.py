@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def test_trace_in_other_forms(adjoint):
     assert r"\begin{array}" in adjoint(*words, "--latex")
     assert "</table>" in adjoint(*words, "--html")
     assert "tangent" not in adjoint(*words, "--mode", "reverse")
-    assert "ẏ = v̇₂ = 0.841" in adjoint(*words, "--wrt", "y")
+    assert "ż = v̇₂ = 0.841" in adjoint(*words, "--wrt", "y")
     data = json.loads(adjoint(*words, "--json"))
     assert [e["op"] for e in data["equations"]] == ["sin", "mul"]
     assert math.isclose(data["inputs"][0]["adjoint"], 2 * math.cos(1))
@@ -341,3 +342,26 @@ def test_a_reader_that_is_gone_from_the_start():
     os.close(write)
     assert done.returncode == 141
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_stream_that_is_closed(stream):
+    words = ["grad", "x*y", "x=3", *(["y=4"] if stream == "stdout" else [])]
+    number = {"stdout": 1, "stderr": 2}[stream]
+    command = shlex.join([sys.executable, "-m", "adjoint", *words]) + f" {number}>&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, timeout=120)
+    assert done.returncode == (0 if stream == "stdout" else 2)
+    assert done.stdout == done.stderr == b""
+
+
+def test_words_in_a_locale_without_them(folder):
+    """Python hands on what it cannot decode as it is; the words are UTF-8 all the same, and the caret stays where it was."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("LANG", "LC_CTYPE", "PYTHONIOENCODING")}
+    environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    def run(*words):
+        command = [sys.executable, "-m", "adjoint", *words]
+        return subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
+
+    assert run("grad", "α**2", "α=3").stdout == b"f = 9\ndf/d\\u03b1 = 6\n"
+    assert run("grad", "α*sni(α)", "α=3").stderr.decode().splitlines()[1:] == ["    \\u03b1*sni(\\u03b1)", "           ^^^"]

@@ -693,6 +693,12 @@ def test_imperative_mistakes():
     with complaint(TypeError, "float()", clean=False):
         float(ad.array(1.0, requires_grad=True))
 
+    def mixed(z):
+        (ad.array(2.0, requires_grad=True) * z).backward()
+
+    with complaint(TypeError, "a value of grad", "return the value instead", clean=False):
+        ad.grad(mixed)(3.0)
+
 
 def test_an_integer_array_does_not_swallow_a_traced_value():
     def f(x):
@@ -705,3 +711,10 @@ def test_an_integer_array_does_not_swallow_a_traced_value():
     assert isinstance(error.value, TypeError)
     assert ad.grad(lambda x: x * int(x))(2.5) == 2
     assert ad.grad(lambda x: sum([x] * int(x)))(2.5) == 2
+
+
+def test_an_error_that_c_code_has_buried_is_dug_out():
+    import scipy.optimize
+
+    with pytest.raises(ad.AdjointError, match=r"scipy.optimize.brentq, would lose its derivative.*numerical.*test_errors.py:\d+"):
+        ad.grad(lambda x: scipy.optimize.brentq(lambda t: t - x, -10, 10))(0.5)

@@ -55,7 +55,7 @@ def test_it_can_be_differentiated_and_runs_as_written():
     f = Formula("x**2*y + y + 2")
     assert ad.grad(f, argnums=(0, 1))(3.0, 4.0) == (24.0, 10.0)
     graph = ad.graph(Formula("log(x1) + x1*x2 - sin(x2)").as_function())(2.0, 5.0)
-    assert [e.op.name for e in graph.equations] == ["log", "mul", "add", "sin", "sub"]
+    assert [e.op.name for e in graph.equations] == ["log", "mul", "sin", "add", "sub"]  # as in the textbooks
     assert graph.input_names == ("x1", "x2")
 
 

@@ -6,11 +6,14 @@ np.float64(6.0)
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import numpy
 from .api import derivative, elementwise_grad, grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 from .core.errors import AdjointError
+from .core.version import VERSION
 from .jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from .vectorize import vmap
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from .imperative import array, dual, no_grad
     from .testing import check_grads
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 #: Names that are loaded when they are first asked for, so that importing the package stays quick.
 _LATE = {
@@ -56,10 +59,18 @@ _LATE = {
     "set_num_threads": "compiled",
     "symbolic": "expression",
     "symbols": "explicit",
-    "trace": "evaluation",
     "while_loop": "control",
 }
-globals().pop("trace", None)  # the package of interpreters, which was loaded above, gives its name to the function
+
+
+class _Trace(ModuleType):
+    """`adjoint.trace` is both the package of the interpreters and a function, `ad.trace(f)`: a package that is called."""
+
+    def __call__(self, f: Any, *, seed: Any = None, tangents: Any = None) -> Any:
+        return importlib.import_module(".evaluation", __name__).trace(f, seed=seed, tangents=tangents)
+
+
+sys.modules[f"{__name__}.trace"].__class__ = _Trace
 
 
 def __getattr__(name: str) -> Any:

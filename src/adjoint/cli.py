@@ -395,10 +395,22 @@ def _protected(words: Sequence[str], parser: argparse.ArgumentParser) -> list[st
     return [f" {w}" if w.startswith("-") and not w.startswith("--") and w not in known and w != "-" else w for w in words]
 
 
+def _decoded(word: str) -> str:
+    """A word in UTF-8 that a locale without it has kept as bytes."""
+    try:
+        return os.fsencode(word).decode() if any("\udc80" <= c <= "\udcff" for c in word) else word
+    except UnicodeDecodeError:
+        return word
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     parser = _parser()
-    given = list(sys.argv[1:] if words is None else words)
+    given = [_decoded(word) for word in (sys.argv[1:] if words is None else words)]
+    if sys.stdout is None or sys.stderr is None:  # closed by the caller: nobody reads
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it stays open until the end
     options = parser.parse_args(_protected(given, parser))
     if options.command is None:
         parser.print_help()
@@ -415,7 +427,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except FormulaError as error:
-        _complain(err, f"{error.reason}\n{error.caret()}")
+        _complain(err, f"{error.reason}\n{error.caret(spelled=err.spelled)}")
         return USAGE
     except UsageError as error:
         _complain(err, _message(error))

@@ -35,7 +35,7 @@ from .lower.fuse import lower
 from .lower.kernel import Foreign, Lowered
 from .ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from .ops.reduce import all_
-from .rewrite import simplify
+from .rewrite import Rolled, common_subexpressions, dead_code, roll, simplify
 from .trace.guard import Asked, Guard, Guarded
 
 Function = Callable[..., Any]
@@ -90,13 +90,14 @@ class Signature(NamedTuple):
 class Path:
     """One compiled program: the graph of one path through the function, and its machine code."""
 
-    def __init__(self, graph: Graph, guards: Sequence[Guard], signature: Signature, began: float) -> None:
+    def __init__(self, rolled: Rolled, guards: Sequence[Guard], signature: Signature, began: float) -> None:
         from .backend import entry, llvm  # heavy: loads LLVM
 
-        self.graph = graph
+        self.rolled = rolled
+        self.graph: Graph = simplify(rolled.graph)[0]
         self.guards = guards
         weak = {i for i, w in enumerate(signature.weak) if w is not None}
-        self.lowered: Lowered = lower(graph, weak, bool(guards))
+        self.lowered: Lowered = lower(self.graph, weak, bool(guards))
         self.native = llvm.Native(self.lowered)
         self.inputs = [entry.Input(t, w) for t, w in zip(signature.types, signature.weak, strict=True)]
         self.flat = self.native.function(self.inputs)
@@ -210,10 +211,13 @@ class Jitted:
             return None
         try:
             graph, guards = self._stage(args, kwargs, leaves, signature)
+            # Before it is simplified, one turn of a loop is most like another.
+            tidy = dead_code(common_subexpressions(graph))
+            rolled = roll(tidy, {i for i, w in enumerate(signature.weak) if w is not None})
         except AdjointError as error:
             self._give_up(signature, str(error))
             return None
-        path = Path(graph, guards, signature, began)
+        path = Path(rolled, guards, signature, began)
         known.insert(0, path)
         function = path.function(signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find)
         if function is not None:
@@ -244,7 +248,7 @@ class Jitted:
         whole = Graph(
             ordered.name, ordered.input_names, ordered.input_types, ordered.equations, ordered.outputs, None, out_structure
         )
-        return simplify(whole)[0], guards
+        return whole, guards
 
     def lower(self, *args: Any, **kwargs: Any) -> Path:
         """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
@@ -271,6 +275,7 @@ class Jitted:
                     f"  ({signature}) path {i + 1}: {len(path.graph)} equations, {steps} steps, {path.seconds * 1e3:.0f} ms"
                 )
                 lines += [f"    guard: {g.what} a value was {g.answer!r} ({g.line})" for g in path.guards]
+                lines += [f"    {loop}" for loop in (*path.rolled.loops, *path.rolled.unrolled)]
                 lines += [f"    calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in foreign]
         lines += [f"  ({signature}) runs eagerly: {why}" for signature, why in self.eager.items()]
         return "\n".join(lines)

@@ -50,7 +50,15 @@ def trace(f: Function, *, seed: Any = None, tangents: Any = None) -> Transformed
 
 
 def _run_trace(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str, **options: Any) -> EvaluationTrace:
-    return EvaluationTrace(evaluate(f, args, kwargs, **options))
+    run = evaluate(f, args, kwargs, **options)
+    return EvaluationTrace(run, lambda: _simplified(run))
+
+
+def _simplified(run: Evaluation) -> Evaluation:
+    """The same run of the simplified graph: the same inputs, seeds and directions."""
+    graph, _ = simplify(run.graph)
+    count = len(graph.input_types)
+    return evaluate_graph(graph, [run.values[i] for i in range(count)], run.seeds, [run.tangents.get(i) for i in range(count)])
 
 
 @boundary
@@ -81,8 +89,16 @@ def evaluate(
 
 
 @boundary
-def evaluate_graph(graph: Graph, inputs: Sequence[Any]) -> Evaluation:
-    """The same for a graph that is written down already, on its flat inputs; its equations and their lines stay what they are."""
+def evaluate_graph(
+    graph: Graph,
+    inputs: Sequence[Any],
+    seeds: Sequence[Value | None] | None = None,
+    directions: Sequence[Value | None] | None = None,
+) -> Evaluation:
+    """The same for a graph that is written down already, on its flat inputs; its equations and their lines stay what they are.
+
+    The seeds are ones, and the directions ones for the first float and zeros for the others, where none are given.
+    """
     values: dict[int, Value] = dict(enumerate(graph.bind_inputs(inputs)))
     if any(isinstance(x, Traced) for x in values.values()):
         raise UnsupportedError(
@@ -97,12 +113,21 @@ def evaluate_graph(graph: Graph, inputs: Sequence[Any]) -> Evaluation:
                 graph.explain(error, equation)
                 raise
             values.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
-        floats = [i for i, t in enumerate(graph.input_types) if is_inexact(t.dtype)]
-        directions: list[Value | None] = [None] * len(graph.input_types)
-        for i in floats:
-            t = graph.input_types[i]
-            directions[i] = np.full(t.shape, 1.0 if i == floats[0] else 0.0, t.dtype)[()]
-        return _record(graph, values, _seeds(graph, None), directions)
+        return _record(
+            graph,
+            values,
+            _seeds(graph, None) if seeds is None else seeds,
+            _first_direction(graph) if directions is None else directions,
+        )
+
+
+def _first_direction(graph: Graph) -> list[Value | None]:
+    floats = [i for i, t in enumerate(graph.input_types) if is_inexact(t.dtype)]
+    directions: list[Value | None] = [None] * len(graph.input_types)
+    for i in floats:
+        t = graph.input_types[i]
+        directions[i] = np.full(t.shape, 1.0 if i == floats[0] else 0.0, t.dtype)[()]
+    return directions
 
 
 def _record(

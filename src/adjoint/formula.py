@@ -48,13 +48,14 @@ class FormulaError(AdjointError, ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         return FormulaError, (self.reason, self.text, self.start, self.end)
 
-    def caret(self, window: int = 100) -> str:
-        """The formula, or the part of a long one, with carets under the mistake."""
+    def caret(self, window: int = 100, spelled: Callable[[str], str] = str) -> str:
+        """The formula, or the part of a long one, with carets under the mistake; `spelled` is how a terminal shows a text."""
         first = max(0, self.start - window // 2) if len(self.text) > window else 0
         shown = "".join(c if c.isprintable() else "?" for c in self.text[first : first + window])
         length = max(1, min(self.end, first + len(shown)) - self.start)
         head, tail = "…" * (first > 0), "…" * (first + window < len(self.text))
-        return f"    {head}{shown}{tail}\n    {' ' * (len(head) + self.start - first)}{'^' * length}"
+        before, marked = spelled(head + shown[: self.start - first]), spelled(shown[self.start - first :][:length])
+        return f"    {spelled(head + shown + tail)}\n    {' ' * len(before)}{'^' * max(len(marked), 1)}"
 
 
 class _Instruction(NamedTuple):
@@ -62,6 +63,12 @@ class _Instruction(NamedTuple):
 
     run: Callable[..., Any]
     taken: int
+
+
+class _Sum(NamedTuple):
+    """Terms added up from the left, once all of them are there: `runs` has the sign of each but the first."""
+
+    runs: tuple[Callable[..., Any], ...]
 
 
 class _Listed(NamedTuple):
@@ -177,14 +184,21 @@ def _run(code: list[Any], values: dict[str, Any]) -> Any:
         elif isinstance(step, _Listed):
             parts = [stack.pop() for _ in range(step.taken)][::-1]
             stack.append(step.run(*parts))
+        elif isinstance(step, _Sum):
+            terms = [stack.pop() for _ in step.runs][::-1]
+            for run, term in zip(step.runs, terms, strict=True):
+                stack[-1] = _applied(run, [stack[-1], term])
         elif isinstance(step, _Instruction):
-            args = [stack.pop() for _ in range(step.taken)][::-1]
-            if math.prod(max(math.prod(np.shape(a)), 1) for a in args) > LARGEST:  # a bound for what broadcasting makes of them
-                raise ShapeError("the arrays of the formula are too large; write a function in a file instead")
-            stack.append(step.run(*args))
+            stack.append(_applied(step.run, [stack.pop() for _ in range(step.taken)][::-1]))
         else:
             stack.append(step)
     return stack[0]
+
+
+def _applied(run: Callable[..., Any], args: list[Any]) -> Any:
+    if math.prod(max(math.prod(np.shape(a)), 1) for a in args) > LARGEST:  # a bound for what broadcasting makes of them
+        raise ShapeError("the arrays of the formula are too large; write a function in a file instead")
+    return run(*args)
 
 
 def near(name: str, known: Collection[str]) -> str:
@@ -303,10 +317,11 @@ class _Reader:
         return _Name(node.id)
 
     def chain(self, node: ast.BinOp) -> list[Any]:
-        """a + b + c + …, of any length, without recursion."""
+        """a + b + c + …, or a product, of any length, without recursion. The terms of a sum come before its additions."""
         links = []
         left: ast.expr = node
-        while isinstance(left, ast.BinOp):
+        is_sum = isinstance(node.op, (ast.Add, ast.Sub))
+        while isinstance(left, ast.BinOp) and isinstance(left.op, (ast.Add, ast.Sub)) == is_sum:
             if isinstance(left.op, ast.BitXor):
                 at = self.text.find("^", self.column(left.left.end_col_offset or 0))
                 self.fail(at, "write ** for a power: x**2")
@@ -316,8 +331,10 @@ class _Reader:
             left = left.left
         steps = self.code(left)
         for right, run in reversed(links):
-            steps += [*self.code(right), _Instruction(_numeric(run), 2)]
-        return steps
+            steps += self.code(right)
+            if not is_sum:
+                steps.append(_Instruction(_numeric(run), 2))
+        return [*steps, _Sum(tuple(_numeric(run) for _, run in reversed(links)))] if is_sum else steps
 
     def comparison(self, node: ast.Compare, operands: list[ast.expr], ops: list[ast.cmpop]) -> list[Any]:
         steps: list[Any] = []

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from .arguments import check_callable, input_names, name_of, output_leaf
 from .core.bind import Traced
 from .core.errors import ArgumentError, ShapeError, boundary
 from .core.tree import final, flatten, flatten_like, leaf_names
-from .core.types import Type
+from .core.types import Type, is_inexact
 from .derive import type_rule
 from .evaluation import evaluate_graph
 from .export import python
@@ -38,6 +39,7 @@ from .ir.graph import Equation, Graph, Literal
 from .rewrite import simplify
 from .trace.outside import pure
 from .trace.stage import Stage
+from .transform.textbook import derivative
 from .transformed import Transformed
 from .view import explorer
 from .view.latex import latex
@@ -143,6 +145,22 @@ class Program(Graph):
             counts.update(applied)
         return simpler
 
+    @boundary
+    def derivative(self, by: str) -> Program:
+        """The graph of the derivative by one scalar input, as it is built by hand: zeros and ones are written down.
+
+        For 5 + xy by x it is 0 + (0·x + y·1); `simplify` prunes it to y. To compute, stage a transform instead:
+        `ad.graph(ad.grad(f))` does not write the zeros in the first place.
+        """
+        if by not in self.input_names:
+            raise ArgumentError(f"the graph {self.name!r} has no input {by!r}; it has {', '.join(self.input_names) or 'none'}")
+        place = self.input_names.index(by)
+        type_ = self.input_types[place]
+        if type_.shape or not is_inexact(type_.dtype):
+            raise ArgumentError(f"derivative is by a scalar float, but {by!r} is {type_!r}; stage ad.grad or ad.jacobian instead")
+        made = derivative(self, place)
+        return replace(self, name=made.name, equations=made.equations, outputs=made.outputs)
+
     def check(self) -> None:
         """Raise if the graph is wrong, naming the equation."""
         checking.check(self, infer_types)
@@ -196,7 +214,5 @@ def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:
 
 def parse(source: str) -> Program:
     """A graph from its text, checked."""
-    g = text.parse(source)
-    program = Program(g.name, g.input_names, g.input_types, g.equations, g.outputs)
-    program.check()
-    return program
+    g = text.parse(source, lambda found: checking.check(found, infer_types))
+    return Program(g.name, g.input_names, g.input_types, g.equations, g.outputs)

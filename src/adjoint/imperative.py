@@ -142,6 +142,11 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
     y is a scalar, or `gradient` gives the cotangent. The graph is freed unless `retain_graph`; with `create_graph`
     the gradients are recorded too, for higher derivatives.
     """
+    if y.by.level > _AMBIENT.level:
+        raise ArgumentError(
+            f"backward() was called on a value of {y.by.name}, inside the function that it runs; return the value instead: "
+            f"{y.by.name} does the differentiating, or use only one of the two styles"
+        )
     if y.by is not _AMBIENT:
         raise ArgumentError("backward() needs a value computed from ad.array(…, requires_grad=True), outside no_grad()")
     if gradient is None:

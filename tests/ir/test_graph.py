@@ -1,6 +1,7 @@
 """Staging functions into graphs, running them, and their derivatives."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -180,3 +181,16 @@ def test_check_names_what_an_op_refuses():
     ):
         with pytest.raises(GraphError, match=message):
             parse(head + equation + "\n  return v2\n}")
+
+
+def test_a_graph_cannot_be_changed():
+    constant = np.ones(3)
+    g = ad.graph(lambda x: np.sum(x * constant, axis=0))(np.ones(3))
+    with pytest.raises(TypeError):
+        g.equations[-1].params["axis"] = (1,)
+    literal = next(o for o in g.equations[0].inputs if not isinstance(o, int))
+    with pytest.raises(ValueError, match="read-only"):
+        literal.value[0] = 7.0
+    constant[0] = 7.0  # the user's own array stays the user's
+    assert g(np.ones(3)) == 3.0
+    assert pickle.loads(pickle.dumps(g.equations)) == g.equations

@@ -63,9 +63,14 @@ def test_round_trip(f):
         ("graph f(x: float64[]) {\n  w: float64[] = sin x\n  return w\n}", "named v and a number"),
         (
             "graph f(x: float64[2]) {\n  v1: float64[3] = sin x\n  return v1\n}",
-            r"declares float64\[3\], the op gives float64\[2\]",
+            r"line 2, column 3: .* declares float64\[3\], the op gives float64\[2\]",
         ),
-        ("graph f(x: float64[2], x: float64[]) {\n  return x\n}", "'x' is defined twice"),
+        ("graph f(x: float64[2], x: float64[]) {\n  return x\n}", "line 1, column 24: 'x' is defined twice"),
+        ("graph f(x: float64[]) {\n  v1: float64[] = sin v1\n  return v1\n}", "line 2, column 23: 'v1' is not defined here"),
+        ("graph f(x: float64[]) {\n\n  # a\n  v1: float64[] = sin x, x\n  return v1\n}", "line 4, column 3: .* has 2 operands"),
+        ("graph f(x: object[]) {\n  return x\n}", "line 1, column 12: 'object' is not a dtype of numbers"),
+        ("graph f(x: datetime64[2]) {\n  return x\n}", "'datetime64' is not a dtype of numbers"),
+        ("graph f(x: float64[]) {\n  return x\n}\n\nmore", "line 5, column 1: expected nothing"),
     ],
 )
 def test_malformed_text_is_refused_with_its_place(text, message):
@@ -94,6 +99,11 @@ def test_graphs_that_an_equation_holds_stand_below_it():
     np.testing.assert_array_equal(loop.run(2.0, np.arange(3.0))[1], [0.0, 3.0, 6.0])
 
 
+def test_empty_lines_and_comments_are_passed_over():
+    spread = "\n".join(["# a loop", "", *(part for line in LOOP.split("\n") for part in ("", "  # next", line)), "", ""])
+    assert parse(spread) == parse(LOOP)
+
+
 def test_nested_bodies_and_branches_round_trip():
     def f(x, xs):
         def turn(c, v):
@@ -117,7 +127,11 @@ def test_nested_bodies_and_branches_round_trip():
         ("      return v3, v5\n    }", "      return v3, v5", "line 9, column 1: expected '}' after the return line"),
         ("    body = graph step", "    body = graf step", "line 3, column 1: expected 'name: type = op"),
         ("    body = graph step(", "    body = graph step[", "line 3, column 1: expected 'graph name"),
-        ("v3: float64[] = mul c, w", "v3: float64[4] = mul c, w", r"in the graph 'body' of equation 1 .* declares float64\[4\]"),
+        (
+            "v3: float64[] = mul c, w",
+            "v3: float64[4] = mul c, w",
+            r"line 5, column 7: in the graph 'body' of .* declares float64\[4\]",
+        ),
         ("return v3, v5", "return v3", r"declares 2 results, the op gives 1"),
         ("return v3, v5", "return v4, v5", r"carries back, got float64\[2\]"),
         ("{length=3", "{length=4", r"scan takes float64\[4\] as number 2 of its arguments, got float64\[3\]"),

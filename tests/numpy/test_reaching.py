@@ -69,3 +69,23 @@ def test_what_has_no_derivative_refuses():
     with pytest.raises(ad.AdjointError, match=r"np.r_\['r'\]"):
         ad.grad(lambda x: anp.r_["r", x])(X)
     assert anp.isscalar(3.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "numpys"), [(anp, np), (anp.linalg, np.linalg), (anp.fft, np.fft)], ids=["numpy", "linalg", "fft"]
+)
+def test_what_pickles_in_numpy_pickles_here(ours, numpys):
+    for name in numpys.__all__:
+        if callable(getattr(numpys, name)):
+            function = getattr(ours, name)
+            assert type(pickle.loads(pickle.dumps(function))) is type(function), name
+
+
+def test_second_names_are_the_same_function():
+    assert anp.concat is anp.concatenate
+    assert anp.permute_dims is anp.transpose
+
+
+def test_a_transformed_function_of_the_drop_in_pickles():
+    slope = pickle.loads(pickle.dumps(ad.grad(anp.sum)))
+    assert slope(np.ones(2)).tolist() == [1.0, 1.0]

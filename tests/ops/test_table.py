@@ -14,6 +14,7 @@ from adjoint.core.op import OPS, Constant, Elementwise, Linear
 from adjoint.core.types import Type
 from adjoint.derive import split, type_rule
 from adjoint.graphs import parse
+from adjoint.lower.scalar import RULES
 from adjoint.numpy.table import load_all
 
 load_all()  # modules that are loaded when first needed declare ops too
@@ -265,3 +266,34 @@ def test_staged(name, dtype, rng):
             assert parse(str(staged)) == staged
             for a, b in zip(staged(*xs), function(*xs), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+COMPILED = [(name, np.float64) for name in sorted(OPS) if not name.startswith("test_")]
+COMPILED += [(name, np.float32) for name in sorted({*RULES, "power", "sum", "max", "min", "matmul", "gather", "scatter_add"})]
+
+
+@pytest.mark.parametrize("name, dtype", COMPILED, ids=lambda v: v if isinstance(v, str) else v.__name__)
+def test_compiled(name, dtype, rng):
+    """All cases of an op, and their reverse passes, as one compiled program: what eager gives, of the same types."""
+    op = OPS[name]
+    cases = [(on_floats(op, args, params), args, params) for args, params in samples(op, rng, dtype)]
+
+    def every(inputs):
+        results = []
+        for ((f, _), args, params), xs in zip(cases, inputs, strict=True):
+            if not has_derivative(op):
+                y = op(*[x if np.asarray(a).dtype.kind == "f" else a for a, x in zip(args, xs, strict=True)], **params)
+                results += list(y) if op.many else [y]
+                continue
+            ys, pull = ad.vjp(f, *xs)
+            results += [*ys, *pull([np.ones(np.shape(y), y.dtype) for y in ys])]
+        return results
+
+    inputs = [xs if has_derivative(op) else list(args) for (_, xs), args, _ in cases]
+    compiled = ad.jit(every)
+    found, expected = compiled(inputs), every(inputs)
+    assert not compiled.eager
+    tol = 1e-11 if dtype is np.float64 else 2e-5
+    for a, b in zip(map(np.asarray, found), map(np.asarray, expected), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, b, rtol=tol, atol=tol)

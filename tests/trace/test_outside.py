@@ -189,7 +189,16 @@ def test_generators_made_inside_and_the_clock():
     def counted(x):
         return x * next(numbers)
 
-    for f in (unseeded, clock, counted):
+    def ticks(x):
+        return x * time.monotonic_ns()
+
+    def shuffled(x):
+        return x[np.random.default_rng().permutation(30) % 3]
+
+    def dropped(x):
+        return np.sum(np.where(np.random.default_rng().random((40, 1)) < 0.5, x, 0.0))
+
+    for f in (unseeded, clock, counted, ticks, shuffled, dropped):
         refused(f, "other numbers each time")
 
 
@@ -203,7 +212,7 @@ def test_what_is_the_same_each_time_is_no_draw():
     np.testing.assert_array_equal(ad.graph(f)(X)(X), f(X))
     assert len(calls) == 3  # staged twice, since nobody knows where such numbers come from
     calls.clear()
-    ad.graph(lambda x: calls.append(1) or 0.5 * x + np.arange(3.0) / 4)(X)
+    ad.graph(lambda x: calls.append(1) or 0.5 * x + np.arange(3.0) / 4 + x[np.array([2, 1, 0])] * 1000)(X)
     assert calls == [1]
 
 

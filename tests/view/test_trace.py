@@ -1,6 +1,8 @@
 """The evaluation trace as a table: the textbook's rows exactly, and every kind of program in every form."""
 
 import html.parser
+import inspect
+import json
 import re
 
 import numpy as np
@@ -83,6 +85,51 @@ PROGRAMS = [
 
 def test_the_textbook_table():
     assert str(ad.trace(textbook)(2.0, 5.0)) == TEXTBOOK
+
+
+def test_the_textbook_table_in_the_order_of_the_textbook():
+    """Python adds before it takes the sine; written so that it does not, the rows have the textbook's numbers."""
+
+    def f(x1, x2):
+        logarithm, product, sine = np.log(x1), x1 * x2, np.sin(x2)
+        return logarithm + product - sine
+
+    table = ad.trace(f)(2.0, 5.0).text(modes="reverse")
+    for row in (
+        "v₃ = sin v₀ = −0.959   │ v̄₀ = v̄₃·∂v₃/∂v₀ = v̄₃·cos v₀ = −0.284",
+        "v₄ = v₁ + v₂ = 10.693  │ v̄₂ = v̄₄·∂v₄/∂v₂ = v̄₄·1 = 1",
+        "                       │ v̄₁ = v̄₄·∂v₄/∂v₁ = v̄₄·1 = 1",
+        "v₅ = v₄ − v₃ = 11.652  │ v̄₃ = v̄₅·∂v₅/∂v₃ = v̄₅·(−1) = −1",
+    ):
+        assert row in table.split("\n")
+
+
+def test_the_result_is_not_called_like_an_input():
+    assert "z = v₁ = 2 " in ad.trace(lambda x, y: x * y)(1.0, 2.0).text()
+    assert "f = v₁ = 2 " in ad.trace(lambda z, y: z * y)(1.0, 2.0).text()
+    assert "z₁ = v₁ = 2 " in ad.trace(lambda y1, x: (y1 * x, x))(1.0, 2.0).text()
+
+
+def test_a_comparison_is_told_from_the_values_around_it():
+    assert "v₁ = v₀ == 1 = True" in ad.trace(lambda x: x if x == 1 else -x)(1.0).text()
+
+
+def test_lines_are_escaped_in_latex():
+    found = ad.trace(lambda x: x * 2)(1.0).latex(lines=True)
+    assert r"\texttt{test\_trace.py:" in found
+
+
+def test_explore_writes_the_page_of_this_run(tmp_path):
+    trace = ad.trace(lambda x, n: np.exp(np.log(x)) * 1.0**n, seed=3.0, tangents=(2.0, None))(2.0, 7)
+    file = trace.explore(tmp_path / "run.html")
+    page = file.read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert set(data["graphs"]) == {"raw", "simplified"}
+    for graph in data["graphs"].values():
+        (x,) = graph["nodes"][0]["values"]
+        assert [x[key]["brief"] for key in ("value", "adjoint", "tangent")] == ["2", "3", "2"]
+    with pytest.raises(FileNotFoundError):
+        trace.explore(tmp_path / "nowhere" / "run.html")
 
 
 def test_repr_is_the_table_and_notebooks_get_html():
@@ -263,9 +310,15 @@ def test_notations():
     assert LATEX.variable("a_b") == r"\mathrm{a\_b}"
 
 
-def test_the_name_is_the_function_and_not_the_package():
+def test_the_name_is_both_the_function_and_the_package():
     import adjoint.trace.tape
+    import adjoint.trace.witness as witness
+    from adjoint import trace
 
-    assert callable(ad.trace)
-    assert adjoint.trace is ad.trace
-    assert "trace" in ad.__all__
+    assert trace is adjoint.trace is ad.trace
+    assert adjoint.trace.tape.__name__ == "adjoint.trace.tape"
+    assert witness is adjoint.trace.witness
+    assert "x = 1" in str(trace(lambda x: x * 2)(1.0))
+    assert list(inspect.signature(trace).parameters) == ["f", "seed", "tangents"]
+    with pytest.raises(ad.AdjointError, match=r"trace expects a function, got int.*test_trace.py"):
+        ad.trace(5)

@@ -42,6 +42,10 @@ ERRORS: Errors = {
     1: (IndexError, "index out of bounds"),
     2: (np.linalg.LinAlgError, "a matrix decomposition failed"),
     3: (MemoryError, "no memory for intermediate results"),
+    5: (np.linalg.LinAlgError, "Singular matrix"),
+    6: (np.linalg.LinAlgError, "Matrix is not positive definite"),
+    7: (np.linalg.LinAlgError, "Eigenvalues did not converge"),
+    8: (np.linalg.LinAlgError, "SVD did not converge"),
 }
 _UNKNOWN = (SystemError, "a compiled program ended with an unknown code")
 _WEAK = {float: np.float64, int: np.int64, bool: np.bool_, complex: np.complex128}

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..lower import special
+
 Dtype = np.dtype[Any]
 
 #: In a register, and in memory: a truth is a bit here and a byte there.
@@ -23,6 +25,7 @@ _COMPARE = {
     "greater": ("ogt", "sgt", "ugt"),
     "greater_equal": ("oge", "sge", "uge"),
 }
+_C_TYPES = {"f": "float", "d": "double", "l": "i64"}
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
 
 
@@ -107,10 +110,20 @@ class Code:
         rule = _RULES.get(name)
         if rule is not None:
             return rule(self, source, result, *args)
+        if name.startswith(special.PREFIX):
+            return self.special(special.of_line(name), name, args)
         kind = REGISTER[source.name]
         function = Function(name, kind, len(args), self.apart)
         self.functions.add(function)
         return self.let(f"call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in args)})")
+
+    def special(self, function: special.Special, name: str, args: list[str]) -> str:
+        """A call of a function of SciPy; see `lower.special`. It depends on its arguments alone."""
+        kinds = [_C_TYPES[letter] for letter in function.parameters]
+        result = _C_TYPES[function.result]
+        self.declared.add(f"declare {result} @{name}({', '.join([*kinds, 'i32'])}) nounwind willreturn memory(none)")
+        given = [f"{kind} {a}" for kind, a in zip(kinds, args, strict=True)]
+        return self.let(f"call {result} @{name}({', '.join([*given, 'i32 0'])})")
 
     def compare(self, name: str, dtype: Dtype, a: str, b: str) -> str:
         real, signed, unsigned = _COMPARE[name]

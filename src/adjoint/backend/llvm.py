@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from ..core.version import VERSION
+from ..lower import special
 from ..lower.kernel import Foreign, Lowered, View
 from ..lower.schedule import work
-from . import cache, entry
+from . import cache, entry, lapack
 from .pool import Pool
 from .program import Module
 
+LONGEST_SEARCHED = 4000  # instructions of a function
 LONG_WORK = 150_000  # additions; from about 50 µs on, other Python threads may run meanwhile
 
 
@@ -26,7 +29,6 @@ def pool() -> Pool:
     """The threads that all programs share. Made when the first program is compiled."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    _add_symbols()
     made = Pool(_machine())
     llvm.add_symbol("adjoint_parallel", made.address)
     return made
@@ -40,23 +42,36 @@ def _machine(level: int = 3) -> Any:
     )
 
 
-def _add_symbols() -> None:
-    """What generated code calls: BLAS, as SciPy publishes it."""
-    from scipy.linalg import cython_blas
+_BY_SCIPY = re.compile(rf"^declare .*@(special\.[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(", re.MULTILINE)
+
+
+def _add_functions(text: str) -> None:
+    """Make known what a program calls of BLAS, LAPACK and scipy.special: its machine code, new or kept, names it."""
+    for name in _BY_SCIPY.findall(text):
+        llvm.add_symbol(name, special.of_line(name).address if name.startswith(special.PREFIX) else _of_linear_algebra(name))
+
+
+@functools.cache
+def _of_linear_algebra(symbol: str) -> int:
+    """The address of a function of BLAS or LAPACK, as SciPy publishes it."""
+    from scipy.linalg import cython_blas, cython_lapack  # loaded by the first program that calls one
 
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     pointer_of = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))
-    for name in ("dgemm", "sgemm"):
-        capsule = cython_blas.__pyx_capi__[name]
-        llvm.add_symbol(f"adjoint_{name}", pointer_of(capsule, name_of(capsule)))
+    name = symbol.removeprefix("adjoint_")
+    capsule = (cython_blas if name[1:] in lapack.BLAS else cython_lapack).__pyx_capi__[name]
+    address: int = pointer_of(capsule, name_of(capsule))
+    return address
 
 
 def optimise(module: Any, machine: Any) -> None:
     """Vectorise and simplify a module for a machine."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
-    options.slp_vectorization = True
+    # Vectors out of straight code help short inner loops; in long programs the search takes longer than all the rest.
+    longest = max((sum(1 for block in f.blocks for _ in block.instructions) for f in module.functions), default=0)
+    options.slp_vectorization = longest < LONGEST_SEARCHED
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
 
@@ -73,7 +88,7 @@ def object_code(text: str, quickly: bool = False) -> tuple[bytes, bool]:
     `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
     """
     pool()
-    versions = f"{version('adjoint')} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
+    versions = f"{VERSION} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
     name = cache.key(text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), versions, str(quickly))
     known = cache.read(name)
     if known is not None:
@@ -108,9 +123,10 @@ class Native:
         written = Module(lowered)
         self.lowered = lowered
         self.text = written.text()
+        _add_functions(self.text)
         self.code, self.was_cached = object_code(self.text)
         self.engine = load(self.code)
-        self.calls = [_callable(step) for step in written.foreign]
+        self.calls = [_callable(step, written.guarded) for step in written.foreign]
         self.env = (ctypes.c_void_p * written.slots)()
         for i, buffer in enumerate(written.constants):
             self.env[1 + i] = buffer.data.ctypes.data
@@ -142,19 +158,30 @@ class Native:
             ctypes.CDLL(None).free(ctypes.c_void_p(self.env[0]))
 
 
-def _callable(step: Foreign) -> Any:
-    """What a foreign step calls: it finds its arrays by the addresses in a table."""
+def _callable(step: Foreign, guarded: bool) -> Any:
+    """What a foreign step calls: it finds its arrays by the addresses in a table.
+
+    With guards, a failure may be that of a path which is not this call's: what was given is given back, and the guards miss.
+    """
     reads, writes = list(step.reads()), list(step.writes())
 
-    def call(address: int) -> None:
+    def call(address: int) -> int | None:
         table = (ctypes.c_void_p * (len(reads) + len(writes))).from_address(address)
         arrays = iter([_array(v, table[i]) for i, v in enumerate(reads)])
         outs = [_array(v, table[len(reads) + i]) for i, v in enumerate(writes)]
         operands = [next(arrays)[()] if isinstance(o, View) else _fresh(o) for o in step.operands]
-        with np.errstate(all="ignore"):
-            result = step.op.impl(*operands, **step.params)
+        for i in step.weak:
+            operands[i] = operands[i].item()
+        try:
+            with np.errstate(all="ignore"):
+                result = step.op.impl(*operands, **step.params)
+        except Exception:
+            if guarded:
+                return address
+            raise
         for out, part in zip(outs, result if step.op.many else (result,), strict=True):
             out[...] = part
+        return None
 
     return call
 

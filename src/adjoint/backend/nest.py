@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..lower.kernel import Buffer, Kernel, Reduce, View, size_of
+from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel up to which it is written into the program that calls it
 LONGEST_INLINED = 20_000  # lines times points
 WIDE = '"prefer-vector-width"="512"'  # where there are such vectors: faster by 1.2 to 1.9 for functions such as exp
+LONG_ENOUGH = 64  # turns of the innermost loop, for which they pay
 BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
 
 
@@ -55,7 +56,8 @@ class Nest:
             if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
             else "noinline"
         )
-        head = f"define internal void {name}({arguments}) nounwind {how} {WIDE} {{"
+        wide = WIDE if self.loops and self.loops[-1].length >= LONG_ENOUGH else ""
+        head = f"define internal void {name}({arguments}) nounwind {how} {wide} {{"
         return "\n".join([head, *self.code.lines, "  ret void", "}"])
 
     def suffix(self, r: Reduce) -> int:
@@ -177,23 +179,8 @@ class Nest:
     # -- the body --
 
     def body(self) -> None:
-        values: list[str] = []
+        values = self.run(self.kernel.code)
         code = self.code
-        for line in self.kernel.code:
-            if line.kind == "load":
-                values.append(code.load(self.address(line.data), line.dtype))
-            elif line.kind == "const":
-                values.append(literal(line.data, line.dtype))
-            elif line.kind == "window":
-                values.append(self.window(*line.data))
-            elif line.kind == "gather":
-                view, strides = line.data
-                values.append(
-                    code.load(self.address(view, [(values[a], s) for a, s in zip(line.args, strides, strict=True)]), line.dtype)
-                )
-            else:
-                source = self.kernel.code[line.args[0]].dtype
-                values.append(code.operation(line.data, [values[a] for a in line.args], source, line.dtype))
         for store in self.kernel.stores:
             code.store(values[store.scalar], self.address(store.view), store.view.dtype)
         for s in self.kernel.scatters:
@@ -204,22 +191,52 @@ class Nest:
         for i, r in enumerate(self.kernel.reductions):
             self.totals[i] = combine(code, r.how, r.view.dtype, self.totals[i], values[r.scalar])
 
-    def window(self, view: View, window: Any) -> str:
-        """The element where the point lies inside; elsewhere a harmless one is read, and zero taken."""
+    def run(self, lines: Sequence[Scalar]) -> list[str]:
+        """The values of lines of code, at the point where the loops are."""
+        values: list[str] = []
+        code = self.code
+        for line in lines:
+            if line.kind == "load":
+                values.append(code.load(self.address(line.data), line.dtype))
+            elif line.kind == "const":
+                values.append(literal(line.data, line.dtype))
+            elif line.kind == "window":
+                inner, window = line.data
+                outside = values[line.args[0]] if line.args else literal(0, line.dtype)
+                values.append(self.window(inner, window, outside, line.dtype))
+            elif line.kind == "gather":
+                view, strides = line.data
+                values.append(
+                    code.load(self.address(view, [(values[a], s) for a, s in zip(line.args, strides, strict=True)]), line.dtype)
+                )
+            else:
+                source = lines[line.args[0]].dtype
+                values.append(code.operation(line.data, [values[a] for a in line.args], source, line.dtype))
+        return values
+
+    def window(self, inner: tuple[Scalar, ...], window: Window, outside: str, dtype: Any) -> str:
+        """The value of the last inner line where the point lies inside, else another. What is not there is not read."""
         if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
-            return literal(0, view.dtype)  # an axis of length one has no loop: nothing is inside
-        code, inside, at = self.code, "", []
-        for loop, stride, index in zip(self.loops, self.strides[id(view)], self.indices, strict=True):
+            return outside  # an axis of length one has no loop: nothing is inside
+        code, inside = self.code, ""
+        for loop, index in zip(self.loops, self.indices, strict=True):
             lo, hi = window[loop.axes[0]] if len(loop.axes) == 1 else (0, loop.length)
-            if (lo, hi) != (0, loop.length):
-                low = code.let(f"icmp sge i64 {index}, {lo}")
-                high = code.let(f"icmp slt i64 {index}, {hi}")
-                here = code.let(f"and i1 {low}, {high}")
-                inside = code.let(f"and i1 {inside}, {here}") if inside else here
-                index = code.let(f"select i1 {here}, i64 {index}, i64 {lo}")
-            at.append((index, stride))
-        value = code.load(self.pointer(view.buffer, view.offset, at), view.dtype)
-        return code.pick(inside, view.dtype, value, literal(0, view.dtype)) if inside else value
+            tests = [f"icmp sge i64 {index}, {lo}"] * (lo > 0) + [f"icmp slt i64 {index}, {hi}"] * (hi < loop.length)
+            for test in map(code.let, tests):
+                inside = code.let(f"and i1 {inside}, {test}") if inside else test
+        if not inside:
+            return self.run(inner)[-1]
+        before, within, last, after = (self.label(what) for what in ("before", "within", "last", "after"))
+        code.do(f"br label %{before}")
+        code.label(before)
+        code.do(f"br i1 {inside}, label %{within}, label %{after}")
+        code.label(within)
+        value = self.run(inner)[-1]
+        code.do(f"br label %{last}")
+        code.label(last)
+        code.do(f"br label %{after}")
+        code.label(after)
+        return code.let(f"phi {REGISTER[dtype.name]} [ {value}, %{last} ], [ {outside}, %{before} ]")
 
     def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
         return self.pointer(view.buffer, view.offset, [*zip(self.indices, self.strides[id(view)], strict=False), *moved])

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 import numpy as np
 from llvmlite import ir
 
-from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lowered, Product, Reduce, Scan, View, While
+from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, View, While
 from ..lower.schedule import arrange
-from . import vecmath
+from . import lapack, vecmath
 from .entry import GUARD_MISSED
-from .instruction import REGISTER, Code, Function
+from .instruction import Code, Function
 from .nest import Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
@@ -41,13 +41,22 @@ class Module:
         self.definitions: list[str] = []
         self.constants: list[Buffer] = []
         self.foreign: list[Foreign] = []
+        self.nests: dict[str, str] = {}  # the functions of kernels, by their text
+        self.pieces: set[str] = set()
         self.names = 0
+        self.guarded = lowered.guard is not None
         Routine(self, lowered).define_program()
 
     @property
     def slots(self) -> int:
         """Words of `env`: the arena, the constants, the objects that are called."""
         return 1 + len(self.constants) + len(self.foreign)
+
+    def define(self, name: str, text: str) -> None:
+        """A definition, unless it is there already."""
+        if name not in self.pieces:
+            self.pieces.add(name)
+            self.definitions.append(text)
 
     def name(self, what: str) -> str:
         self.names += 1
@@ -127,7 +136,9 @@ class Routine:
             if isinstance(step, Kernel):
                 self.kernel(step)
             elif isinstance(step, Product):
-                self.product(step)
+                lapack.product(self, step)
+            elif isinstance(step, Lapack):
+                lapack.emit(self, step)
             elif isinstance(step, Scan):
                 self.scan(step)
             elif isinstance(step, While):
@@ -143,6 +154,9 @@ class Routine:
         code, status = self.code, "0"
         for view in self.lowered.outside:
             status = code.let(f"select i1 {code.load(self.at(view), view.dtype)}, i32 {OUT_OF_BOUNDS}, i32 {status}")
+        for view, how in reversed(self.lowered.failures):  # the first one counts
+            failed = code.load(self.at(view), view.dtype)
+            status = code.let(f"select i1 {failed}, i32 {lapack.FAILURES[how]}, i32 {status}")
         guard = self.lowered.guard  # comes last: on the wrong path anything may be out of bounds
         if guard is None:
             return status
@@ -158,6 +172,9 @@ class Routine:
         code, go_on, failed = self.code, self.module.name("fine")[1:], self.module.name("failed")[1:]
         code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %{go_on}, label %{failed}")
         code.label(failed)
+        if self.lowered.guard is not None:  # on the wrong path anything may fail; on the right one the function itself tells
+            raised = code.let(f"icmp eq i32 {status}, {FAILED}")
+            status = code.let(f"select i1 {raised}, i32 {FAILED}, i32 {GUARD_MISSED}")
         self.leave(status)
         code.label(go_on)
 
@@ -200,8 +217,7 @@ class Routine:
     def kernel(self, kernel: Kernel) -> None:
         """A function of its own, inlined if it is small; called for each piece, if it is in pieces."""
         nest = Nest(kernel)
-        name = self.module.name("kernel")
-        self.define_nest(nest, name)
+        name = self.define_nest(nest, "kernel")
         length = kernel.loops[0].length if kernel.loops else 1
         if kernel.chunks == 1:
             self.call(name, [*(self.pointers[b] for b in nest.buffers)], length)
@@ -212,15 +228,21 @@ class Routine:
         table = code.let(f"alloca [{len(used)} x ptr]")
         for i, buffer in enumerate(used):
             code.do(f"store ptr {self.pointers[buffer]}, ptr {_slot(code, table, i)}")
-        self.module.definitions.append(_piece(kernel, nest, name, used, length))
+        self.module.define(f"{name}.piece", _piece(kernel, nest, name, used, length))
         code.do(f"call void @adjoint_parallel(ptr {name}.piece, ptr {table}, i64 {kernel.chunks})")
         for i, partial in kernel.partials.items():
             self.gather_pieces(kernel, kernel.reductions[i], self.pointers[partial])
 
-    def define_nest(self, nest: Nest, name: str) -> None:
-        self.module.definitions.append(nest.define(name))
-        self.module.declared |= nest.code.declared
-        self.module.functions |= nest.code.functions
+    def define_nest(self, nest: Nest, what: str) -> str:
+        """The function of a nest; one that is the same for another kernel serves both."""
+        text = nest.define("@NAME")
+        known = self.module.nests.get(text)
+        if known is None:
+            known = self.module.nests[text] = self.module.name(what)
+            self.module.definitions.append(text.replace("@NAME", known, 1))
+            self.module.declared |= nest.code.declared
+            self.module.functions |= nest.code.functions
+        return known
 
     def call(self, name: str, pointers: Sequence[str], length: int) -> None:
         self.code.do(f"call void {name}({', '.join([*(f'ptr {p}' for p in pointers), 'i64 0', f'i64 {length}'])})")
@@ -235,30 +257,9 @@ class Routine:
         small.reductions.append(Reduce(r.how, line, (0,), View(out, domain, (0, 0 if out.size == 1 else 1))))
         arrange(small)
         nest = Nest(small)
-        name = self.module.name("gather")
-        self.define_nest(nest, name)
+        name = self.define_nest(nest, "gather")
         known = {given: partial, out: self.pointers[out]}
         self.call(name, [known[b] for b in nest.buffers], small.loops[0].length)
-
-    def product(self, step: Product) -> None:
-        """A matrix product by BLAS: column-major, so it computes the transpose of the product of transposes."""
-        code, kind = self.code, REGISTER[step.out.dtype.name]
-        name = "adjoint_dgemm" if kind == "double" else "adjoint_sgemm"
-        self.module.declared.add(f"declare void @{name}({', '.join(['ptr'] * 13)}) nounwind")
-        rows, inner = step.left.shape[-2:]
-        columns = step.right.shape[-1]
-        one, zero = (_spill(code, kind, x) for x in ("1.0", "0.0"))
-        m, n, k = (_spill(code, "i32", str(x)) for x in (columns, rows, inner))
-        layouts = [_layout(step.right), _layout(step.left)]
-        ta, tb = (_spill(code, "i8", str(ord(how))) for how, _ in layouts)
-        lda, ldb, ldc = (_spill(code, "i32", str(x)) for x in (*(length for _, length in layouts), columns))
-        for offsets in _stack_offsets(step):
-            left, right, out = (
-                code.let(f"getelementptr {kind}, ptr {self.pointers[v.buffer]}, i64 {o}")
-                for v, o in zip((step.left, step.right, step.out), offsets, strict=True)
-            )
-            arguments = (ta, tb, m, n, k, one, right, lda, left, ldb, zero, out, ldc)
-            code.do(f"call void @{name}({', '.join(f'ptr {a}' for a in arguments)})")
 
     def foreign_call(self, step: Foreign) -> None:
         """Call the Python object in its slot with the address of a table of its operands' and results' addresses."""
@@ -280,6 +281,9 @@ class Routine:
         failed = code.let(f"icmp eq ptr {result}, null")
         self.check(code.let(f"select i1 {failed}, i32 {FAILED}, i32 0"))
         code.do(f"call void @Py_DecRef(ptr {result})")
+        if self.module.guarded:  # what it was called with comes back: see `llvm._callable`
+            refused = code.let(f"icmp eq ptr {result}, {address}")
+            self.check(code.let(f"select i1 {refused}, i32 {GUARD_MISSED}, i32 0"))
 
     # -- loops and branches --
 
@@ -428,30 +432,6 @@ _GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind
 
 def _slot(code: Code, table: str, i: int | str) -> str:
     return code.let(f"getelementptr ptr, ptr {table}, i64 {i}")
-
-
-def _spill(code: Code, kind: str, value: str) -> str:
-    """A number in memory, since Fortran takes addresses."""
-    pointer = code.let(f"alloca {kind}")
-    code.do(f"store {kind} {value}, ptr {pointer}")
-    return pointer
-
-
-def _layout(view: View) -> tuple[str, int]:
-    """How BLAS reads a matrix of ours, of which it sees the transpose: as it is if rows are contiguous, else transposed."""
-    (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
-    if (across == 1 or columns == 1) and (down >= columns or rows == 1):
-        return "N", max(down, columns, 1)
-    return "T", max(across, rows, 1)
-
-
-def _stack_offsets(step: Product) -> list[tuple[int, ...]]:
-    """Where each matrix of a stack begins, in the three arrays."""
-    views = (step.left, step.right, step.out)
-    return [
-        tuple(v.offset + sum(i * s for i, s in zip(index, v.strides, strict=False)) for v in views)
-        for index in np.ndindex(step.out.shape[:-2])
-    ]
 
 
 @functools.cache

@@ -28,11 +28,15 @@ class Terminal:
         return f"\x1b[{codes}m{text}\x1b[0m"
 
     def say(self, text: str = "") -> None:
-        """Write a line. Signs that the encoding lacks are replaced, first by ASCII that looks alike, else by their code."""
-        if not _can_encode(self.stream, text):
-            encoding = self.stream.encoding
-            text = text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
-        self.stream.write(text + "\n")
+        """Write a line."""
+        self.stream.write(self.spelled(text) + "\n")
+
+    def spelled(self, text: str) -> str:
+        """A text as it is shown: signs that the encoding lacks become ASCII that looks alike, else their code."""
+        if _can_encode(self.stream, text):
+            return text
+        encoding = self.stream.encoding
+        return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _wants_colour(stream: TextIO) -> bool:

@@ -148,9 +148,12 @@ class CheckError(AdjointError, AssertionError):
 
 
 def _own_words(error: BaseException) -> BaseException:
-    """Our error, where NumPy has put "setting an array element with a sequence" in its place."""
+    """Our error, where the C code that met it has put another in its place.
+
+    NumPy says "setting an array element with a sequence"; SciPy's root finders go on, until Python finds an error set.
+    """
     cause = error.__cause__
-    if type(error) is ValueError and isinstance(cause, AdjointError):
+    if type(error) in (ValueError, SystemError) and isinstance(cause, AdjointError):
         cause.__suppress_context__ = True
         return cause.with_traceback(error.__traceback__)
     return error

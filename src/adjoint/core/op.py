@@ -182,7 +182,7 @@ _DECLARING = frozenset({__name__, "adjoint.ops.declare", "adjoint.ops.lazy", "ad
 
 
 def register(op: Op) -> Op:
-    """Enter an op in the table. Names are unique: a second op of one name is refused."""
+    """Enter an op in the table. Names are unique: a second op of one name is refused. (`extend` takes the first out before.)"""
     if op.name in OPS:
         raise ValueError(f"an op named {op.name!r} exists already")
     OPS[op.name] = op

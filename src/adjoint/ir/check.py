@@ -15,6 +15,8 @@ Infer = Callable[[Equation, list[Type]], tuple[Type, ...]]
 class GraphError(AdjointError, ValueError):
     """A graph that breaks a rule; names the equation."""
 
+    equation: Equation | None = None  # the innermost one, where it is an equation that is wrong
+
 
 def check(graph: Graph, infer: Infer | None = None) -> None:
     """Raise if the graph is wrong. With `infer`, the declared types are compared with those that the ops give."""
@@ -29,8 +31,7 @@ def check(graph: Graph, infer: Infer | None = None) -> None:
             raise GraphError(f"{place()} uses v{operand}, which is not defined before it")
         return types[operand]
 
-    for i, equation in enumerate(graph.equations):
-        place = functools.partial(_place, i, equation)
+    def visit(equation: Equation, place: Callable[[], str]) -> None:
         operands = [type_of(o, place) for o in equation.inputs]
         for key, part in equation.params.items():
             if isinstance(part, Graph):
@@ -43,6 +44,13 @@ def check(graph: Graph, infer: Infer | None = None) -> None:
             if number in types:
                 raise GraphError(f"{place()} defines v{number} a second time")
             types[number] = type_
+
+    for i, equation in enumerate(graph.equations):
+        try:
+            visit(equation, functools.partial(_place, i, equation))
+        except GraphError as error:
+            error.equation = error.equation or equation
+            raise
     for output in graph.outputs:
         type_of(output, lambda: "the return line")
 
@@ -51,7 +59,9 @@ def _check_held(key: str, part: Graph, infer: Infer | None, place: Callable[[], 
     try:
         check(part, infer)
     except GraphError as error:
-        raise GraphError(f"in the graph {key!r} of {place()}: {error}") from error
+        outer = GraphError(f"in the graph {key!r} of {place()}: {error}")
+        outer.equation = error.equation
+        raise outer from error
 
 
 def _place(i: int, equation: Equation) -> str:

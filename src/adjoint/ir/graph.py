@@ -14,8 +14,9 @@ be a graph: the body of a loop, a branch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,10 @@ class Literal:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value = value if type(value) in _PYTHON_NUMBERS else np.asarray(value)
+        if type(value) not in _PYTHON_NUMBERS:
+            value = np.asarray(value).view()
+            value.flags.writeable = False
+        self.value = value
 
     @property
     def is_weak(self) -> bool:
@@ -70,6 +74,7 @@ class Literal:
 
 
 Operand = int | Literal
+_NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,16 @@ class Equation:
 
     op: Op
     inputs: tuple[Operand, ...]
-    params: dict[str, Any]
+    params: dict[str, Any]  # read-only, though it is handed on as an ordinary dict
     outputs: tuple[int, ...]
     types: tuple[Type, ...]
     line: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", MappingProxyType(dict(self.params)) if self.params else _NO_PARAMS)
+
+    def __reduce__(self) -> Any:
+        return Equation, (self.op, self.inputs, dict(self.params), self.outputs, self.types, self.line)
 
 
 @dataclass(frozen=True)

@@ -23,20 +23,21 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ..core.errors import AdjointError, ArgumentError
+from ..core.errors import ArgumentError
 from ..core.op import OPS
 from ..core.types import Type
+from .check import GraphError
 from .graph import Equation, Graph, Literal, Operand
 
 READABLE = 64  # elements; a longer constant is written as bytes
 
 
-class GraphSyntaxError(AdjointError, ValueError):
+class GraphSyntaxError(GraphError):
     """Text that is no graph: names line, column and reason."""
 
 
@@ -115,8 +116,9 @@ _EQUATION = re.compile(rf"(.+?) = ({_NAME})(?: ([^{{#]*?))?(?: \{{(.*)\}})?(?:  
 class _Parser:
     """Reads one graph, from line `at` on; it ends at the line with its closing brace."""
 
-    def __init__(self, lines: list[str], at: int = 0) -> None:
+    def __init__(self, lines: list[str], places: dict[int, int], at: int = 0) -> None:
         self.lines = lines
+        self.places = places  # of each equation, by identity: its line
         self.names: dict[str, Operand] = {}
         self.types: dict[int, Type] = {}
         self.known_types: dict[str, Type] = {}
@@ -124,19 +126,30 @@ class _Parser:
         self.at = at
 
     def fail(self, reason: str, column: int = 1) -> GraphSyntaxError:
-        return GraphSyntaxError(f"line {self.at + 1}, column {column}: {reason}")
+        return GraphSyntaxError(f"line {max(self.at, 0) + 1}, column {column}: {reason}")
 
-    def where(self, part: str) -> int:
-        """The column at which a part of the current line starts."""
-        return max(self.lines[self.at].find(part), 0) + 1
+    def where(self, part: str, behind: str = "") -> int:
+        """The column at which a part of the current line starts, as a word of its own where it is one."""
+        line = self.lines[self.at]
+        start = line.find(behind) + len(behind) if behind in line else 0
+        word = re.compile(rf"(?<![\w.]){re.escape(part)}(?!\w)").search(line, start)
+        return (word.start() if word else max(line.find(part, start), 0)) + 1
 
     def next(self, otherwise: str) -> str:
-        """The next line."""
-        self.at += 1
+        """The next line that says something."""
+        last = self.at
+        self.at = self.peek()
         if self.at == len(self.lines):
-            self.at -= 1
+            self.at = last
             raise self.fail(otherwise)
         return self.lines[self.at].strip()
+
+    def peek(self) -> int:
+        """Where the next line stands that is neither empty nor a comment."""
+        at = self.at + 1
+        while at < len(self.lines) and self.lines[at].strip()[:1] in ("", "#"):
+            at += 1
+        return at
 
     def graph(self, first: str) -> Graph:
         head = _HEAD.fullmatch(first)
@@ -163,8 +176,8 @@ class _Parser:
     def held(self) -> dict[str, Graph]:
         """The graphs that stand below an equation."""
         found: dict[str, Graph] = {}
-        while self.at + 1 < len(self.lines) and (match := _HELD.fullmatch(self.lines[self.at + 1].strip())):
-            inner = _Parser(self.lines, self.at + 1)
+        while (at := self.peek()) < len(self.lines) and (match := _HELD.fullmatch(self.lines[at].strip())):
+            inner = _Parser(self.lines, self.places, at)
             if match[1] in found:
                 raise inner.fail(f"{match[1]!r} is given twice", inner.where(match[1]))
             found[match[1]] = inner.graph(match[2])
@@ -173,7 +186,7 @@ class _Parser:
 
     def define(self, name: str, number: int, type_: Type) -> None:
         if name in self.names:
-            raise self.fail(f"{name!r} is defined twice", self.where(name))
+            raise self.fail(f"{name!r} is defined twice", self.lines[self.at].rfind(f"{name}: ") + 1)
         self.names[name] = number
         self.types[number] = type_
 
@@ -194,6 +207,8 @@ class _Parser:
             dtype = np.dtype(match[1])
         except TypeError:
             raise self.fail(f"{match[1]!r} is not a dtype", self.where(text)) from None
+        if dtype.kind not in "biufc":
+            raise self.fail(f"{match[1]!r} is not a dtype of numbers", self.where(text))
         found = self.known_types[text] = Type(tuple(int(n) for n in match[2].split(",") if n), dtype)
         return found
 
@@ -244,8 +259,11 @@ class _Parser:
             self.define(declared, int(declared[1:]), type_)
             numbers.append(int(declared[1:]))
             types.append(type_)
+        at = self.at
         params.update(self.held())
-        return Equation(OPS[name], inputs, params, tuple(numbers), tuple(types), source or "")
+        equation = Equation(OPS[name], inputs, params, tuple(numbers), tuple(types), source or "")
+        self.places[id(equation)] = at
+        return equation
 
     def operand(self, text: str) -> Operand:
         if text in self.names:
@@ -254,7 +272,9 @@ class _Parser:
         if known is not None:
             return known
         if _WORD.fullmatch(text) and text not in ("nan", "inf", "True", "False"):
-            raise self.fail(f"{text!r} is not defined here", self.where(text))
+            raise self.fail(
+                f"{text!r} is not defined here", self.where(text, " = " if " = " in self.lines[self.at] else "return ")
+            )
         scalar = _SCALAR.fullmatch(text)
         if scalar is None:
             found = Literal(self.number(text))
@@ -330,14 +350,25 @@ def split_commas(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-def parse(text: str) -> Graph:
-    """The graph that a text describes."""
+def parse(text: str, check: Callable[[Graph], None] | None = None) -> Graph:
+    """The graph that a text describes. What `check` finds wrong with an equation is told with its line in the text."""
     if not isinstance(text, str):
         raise ArgumentError(f"a graph is parsed from text, not {type(text).__name__}")
-    lines = text.strip("\n").split("\n")
-    parser = _Parser(lines)
-    graph = parser.graph(lines[0].strip())
-    if parser.at + 1 < len(lines):
-        parser.at += 1
+    lines = text.split("\n")
+    places: dict[int, int] = {}
+    parser = _Parser(lines, places, -1)
+    graph = parser.graph(parser.next("expected 'graph name(input: type, ...) {'"))
+    parser.at = parser.peek()
+    if parser.at < len(lines):
         raise parser.fail("expected nothing behind the closing '}'")
+    if check is not None:
+        try:
+            check(graph)
+        except GraphError as error:
+            if error.equation is None:
+                raise
+            parser.at = places[id(error.equation)]
+            line = lines[parser.at]
+            reason = str(error).removesuffix(f" ({error.line})")
+            raise parser.fail(reason, len(line) - len(line.lstrip()) + 1) from error
     return graph

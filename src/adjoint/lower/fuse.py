@@ -14,17 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from ..core.op import OPS
 from ..core.types import Shape, Type
 from ..ir.graph import Equation, Graph, Literal, Operand
-from . import scalar
+from . import matrix, scalar
+from .einsum import einsum
 from .kernel import (
     Branch,
     Buffer,
+    Dtype,
     Foreign,
     Kernel,
     Lowered,
     Product,
     Reduce,
+    Scalar,
     Scan,
     Scatter,
     Step,
@@ -37,7 +41,7 @@ from .kernel import (
 )
 from .memory import plan
 from .scalar import NATIVE, Writer
-from .schedule import schedule
+from .schedule import cost, schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,22 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A view surrounded by zeros: `window` says, for each axis of the shape, where it lies; `view` moves along these axes."""
+    """A value surrounded by zeros: `window` says, for each axis of the shape, where it lies.
 
-    view: View
+    `lines` compute it, over the whole shape: a load from memory, or more, if it is cheap to compute again.
+    """
+
+    lines: tuple[Scalar, ...]
     shape: Shape
     window: Window
+
+    @property
+    def dtype(self) -> Dtype:
+        return self.lines[-1].dtype
+
+    @property
+    def views(self) -> list[View]:
+        return [line.data for line in self.lines if line.kind == "load"]
 
 
 Held = Line | View | Frame
@@ -63,8 +78,13 @@ _BYTE = np.dtype(np.uint8)
 _REDUCTIONS = {"sum": "sum", "max": "max", "min": "min", "any": "any", "all": "all"}
 #: Up to this many multiplications a matrix product is written as loops, which LLVM unrolls, instead of calling BLAS.
 _INLINE_PRODUCT = 1000
+_CHEAP = 32  # additions; so much is computed again, in a frame, rather than stored and read
+_TRIFLE = 6  # the same, in another kernel
 _LOOK_BACK = 16  # kernels over one domain that are tried
 _LONGEST = 4000  # lines in one kernel
+_MOST_FUNCTIONS = 24  # such as exp, in a kernel over more than a few points
+_FEW = 16
+_FUNCTION = 20  # the cost from which on a line is one
 
 
 def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
@@ -75,7 +95,7 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 class _Lowering:
     def __init__(self, graph: Graph, weak: Collection[int]) -> None:
         self.graph = graph
-        self.weak = weak
+        self.weak = set(weak)
         self.types = graph.types
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
@@ -83,8 +103,12 @@ class _Lowering:
         self.ready: dict[Buffer, int] = {}  # the step after which a buffer may be read; absent: from the start
         self.kernels: dict[Shape, list[int]] = {}  # positions of the kernels over a domain
         self.stored: dict[tuple[int, int], View] = {}  # lines that were put into memory
-        self.constants: dict[int, View] = {}
+        self.constants: dict[int, tuple[Literal, View]] = {}
         self.outside: list[View] = []
+        self.weighed: dict[int, tuple[int, int]] = {}  # of kernels: lines that were looked at, functions among them
+        self.failures: list[tuple[View, str]] = []
+        self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`
+        self.triangular: dict[Buffer, View] = {}  # that hold a Cholesky factor, by rows
         self.line = ""
 
     def run(self, guarded: bool) -> Lowered:
@@ -99,7 +123,7 @@ class _Lowering:
         results = self.graph.outputs[:-1] if guarded else self.graph.outputs
         outputs = [self.output(o, taken) for o in results]
         guard = self.view(self.graph.outputs[-1]) if guarded else None
-        lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.outside)
+        lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.outside, self.failures)
         schedule(lowered)
         plan(lowered)
         return lowered
@@ -135,14 +159,22 @@ class _Lowering:
         self.held[equation.outputs[0]] = held
         return True
 
+    def hold_lines(self, equation: Equation, position: int, lines: Sequence[int]) -> None:
+        self.held.update((number, Line(position, line)) for number, line in zip(equation.outputs, lines, strict=True))
+
+    def in_memory(self, held: Any) -> Any:
+        """The view of a line that has been stored; anything else as it is."""
+        return self.stored.get((held.position, held.scalar), held) if isinstance(held, Line) else held
+
     def view(self, operand: Operand) -> View:
         """An operand in memory."""
         if isinstance(operand, Literal):
             key = id(operand)
             if key not in self.constants:
                 data = np.ascontiguousarray(operand.value)
-                self.constants[key] = View.whole(self.buffer(operand.type, "constant", data), operand.type.shape)
-            return self.constants[key]
+                view = View.whole(self.buffer(operand.type, "constant", data), operand.type.shape)
+                self.constants[key] = (operand, view)  # kept alive: another object might get its id
+            return self.constants[key][1]
         held = self.held[operand]
         if isinstance(held, Line):
             return self.store(held)
@@ -166,7 +198,7 @@ class _Lowering:
         self.ready[view.buffer] = max(self.ready.get(view.buffer, -1), position)
 
     def fill_frame(self, frame: Frame) -> View:
-        view = self.local(Type(frame.shape, frame.view.dtype))
+        view = self.local(Type(frame.shape, frame.dtype))
         position = self.place(frame.shape, [frame])
         self.write(position, self.read(position, frame), view)
         return view
@@ -193,7 +225,7 @@ class _Lowering:
         for position in self.kernels.get(domain, [])[: -_LOOK_BACK - 1 : -1]:
             if position <= after:
                 break
-            if len(self.kernel(position).code) < _LONGEST and all(self.readable(o, position, domain) for o in operands):
+            if not self.is_full(position) and all(self.readable(o, position, domain) for o in operands):
                 if best is None:
                     best = position
                 if any(isinstance(o, Line) and o.position == position for o in operands):
@@ -206,6 +238,14 @@ class _Lowering:
             self.kernel(best).lines[self.line] = None
         return best
 
+    def is_full(self, position: int) -> bool:
+        """Whether a kernel has as much code as LLVM compiles in good time; functions are written out in large loops."""
+        kernel = self.kernel(position)
+        seen, functions = self.weighed.get(position, (0, 0))
+        functions += sum(cost(line) >= _FUNCTION for line in kernel.code[seen:])
+        self.weighed[position] = (len(kernel.code), functions)
+        return len(kernel.code) >= _LONGEST or (functions >= _MOST_FUNCTIONS and size_of(kernel.domain) > _FEW)
+
     def step(self, step: Step) -> int:
         self.steps.append(step)
         return len(self.steps) - 1
@@ -215,7 +255,7 @@ class _Lowering:
         if isinstance(held, Line):
             return held.position <= position
         if isinstance(held, Frame):
-            return self.ready.get(held.view.buffer, -1) < position
+            return all(self.ready.get(view.buffer, -1) < position for view in held.views)
         if isinstance(held, View):
             return self.ready.get(held.buffer, -1) < position
         return True
@@ -229,9 +269,15 @@ class _Lowering:
         if isinstance(operand, Line):
             if operand.position == position:
                 return operand.scalar
+            again = None if (operand.position, operand.scalar) in self.stored else self.cheap(operand, _TRIFLE)
+            if again is not None:
+                moved: dict[int, int] = {}
+                for i, old in again:
+                    moved[i] = kernel.add(old.kind, tuple(moved[a] for a in old.args), old.data, old.dtype)
+                return moved[operand.scalar]
             operand = self.store(operand)
         if isinstance(operand, Frame):
-            return kernel.add("window", (), (operand.view, operand.window), operand.view.dtype)
+            return kernel.add("window", (), (operand.lines, operand.window), operand.dtype)
         return kernel.add("load", (), operand.over(kernel.domain), operand.dtype)
 
     def operand(self, operand: Operand, domain: Shape) -> Any:
@@ -249,6 +295,10 @@ class _Lowering:
     def elementwise(self, equation: Equation) -> bool:
         (result,) = equation.types
         dtypes = [self.promoting(o) for o in equation.inputs]
+        self.stay_weak(equation, dtypes)
+        numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
+        if result.dtype == np.int32 and any(self.types[o].dtype.kind == "i" for o in numbers):
+            return False  # a Python int that may not fit: NumPy refuses it
         if equation.op.name in ("cast", "truncate"):
             wanted = [result.dtype]
             if result.dtype not in NATIVE or self.type_of(equation.inputs[0]).dtype not in NATIVE:
@@ -268,6 +318,13 @@ class _Lowering:
         else:
             line = scalar.write(equation.op, writer, lines, wanted)
         return self.hold(equation, Line(position, writer.cast(line, result.dtype)))
+
+    def stay_weak(self, equation: Equation, operands: Sequence[Any]) -> None:
+        """The sum of two Python numbers is one too."""
+        if any(isinstance(o, np.dtype) for o in operands):
+            return
+        if type(equation.op.impl(*(type(o)(1) for o in operands), **equation.params)) in (bool, int, float):
+            self.weak.add(equation.outputs[0])
 
     def reduction(self, equation: Equation) -> bool:
         (x,), (result,) = equation.inputs, equation.types
@@ -308,14 +365,47 @@ class _Lowering:
         (result,) = equation.types
         if result.dtype not in NATIVE or size_of(result.shape) == 0:
             return False
-        view = self.view(x)
-        framed = _window(equation.params["spec"], result.shape, view) if size_of(view.shape) else None
+        spec = equation.params["spec"]
+        framed = self.framed(x, spec, result.shape) if size_of(self.type_of(x).shape) else None
         if framed is not None:
-            return self.hold(equation, Frame(framed[0], result.shape, framed[1]))
-        out = self.local(result)
+            return self.hold(equation, framed)
+        view, out = self.view(x), self.local(result)
         self.copy(Literal(0.0), out)
-        self.copy(view, self.region(out, equation.params["spec"]), after=self.ready[out.buffer])
+        self.copy(view, self.region(out, spec), after=self.ready[out.buffer])
         return self.hold(equation, out)
+
+    def computed_again(self, line: Line, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
+        """A line of a kernel in a frame, by its own code, if that is cheap: it saves a trip through memory."""
+        code = self.cheap(line, _CHEAP)
+        if code is None:
+            return None
+        moved: dict[int, int] = {}
+        lines: list[Scalar] = []
+        window = None
+        for i, old in code:
+            data = old.data
+            if old.kind == "load":
+                framed = _window(spec, shape, data)
+                if framed is None:
+                    return None
+                data, window = framed
+            moved[i] = len(lines)
+            lines.append(Scalar(old.kind, tuple(moved[a] for a in old.args), data, old.dtype))
+        return None if window is None else Frame(tuple(lines), shape, window)
+
+    def cheap(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
+        """The lines that compute a line, with their numbers, if they cost no more than so many additions."""
+        code = self.kernel(line.position).code
+        needed, total, waiting = {line.scalar}, 0, [line.scalar]
+        while waiting:
+            i = waiting.pop()
+            total += cost(code[i])
+            if total > most or code[i].kind in ("window", "gather"):
+                return None
+            fresh = set(code[i].args) - needed
+            needed |= fresh
+            waiting += fresh
+        return [(i, code[i]) for i in sorted(needed)]
 
     def region(self, view: View, spec: tuple[Any, ...]) -> View:
         region = _as_numpy_does(view, lambda a: a[(*spec, ...)])
@@ -328,12 +418,44 @@ class _Lowering:
         (result,) = equation.types
         if any(t.dtype not in NATIVE for t in (result, self.type_of(x), self.type_of(v))):
             return False
+        if self.put_window(equation):
+            return True
         out = self.local(result)
         self.copy(self.operand(x, result.shape), out)
         target = self.region(out, equation.params["spec"])
         value = self.operand(v, target.shape)
         self.copy(value, target, after=self.ready[out.buffer])
         return self.hold(equation, out)
+
+    def put_window(self, equation: Equation) -> bool:
+        """A write without steps is a choice, point by point: nothing is copied first."""
+        x, v = equation.inputs
+        (result,) = equation.types
+        spec = equation.params["spec"]
+        if 0 in result.shape or self.type_of(v).dtype != result.dtype or self.type_of(x).dtype != result.dtype:
+            return False
+        region = np.broadcast_to(np.False_, result.shape)[(*spec, ...)].shape
+        if self.type_of(v).shape != region or 0 in region:
+            return False
+        frame = self.framed(v, spec, result.shape)
+        if frame is None:
+            return False
+        base = self.operand(x, result.shape)
+        position = self.place(result.shape, [base, frame])
+        kernel = self.kernel(position)
+        line = kernel.add("window", (self.read(position, base),), (frame.lines, frame.window), result.dtype)
+        return self.hold(equation, Line(position, line))
+
+    def framed(self, x: Operand, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
+        """A value in a frame; None if the index has steps."""
+        held = None if isinstance(x, Literal) else self.held[x]
+        if isinstance(held, Line):
+            again = self.computed_again(held, spec, shape)
+            if again is not None:
+                return again
+        view = self.view(x)
+        found = _window(spec, shape, view)
+        return None if found is None else Frame((Scalar("load", (), found[0], view.dtype),), shape, found[1])
 
     def joined(self, equation: Equation) -> bool:
         """Each piece is written to its place in the whole."""
@@ -431,7 +553,7 @@ class _Lowering:
             or 0 in (*ta.shape, *tb.shape)
         ):
             return False
-        left, right, out = self.view(a), self.view(b), self.local(result)
+        left, right = self.view(a), self.view(b)
         if ta.ndim == 1:
             left = _as_numpy_does(left, lambda x: x[None, :])  # type: ignore[assignment]
         if tb.ndim == 1:
@@ -439,6 +561,11 @@ class _Lowering:
         *stack, rows, inner = left.shape
         columns = right.shape[-1]
         stack = list(np.broadcast_shapes(tuple(stack), right.shape[:-2]))
+        if inner == 1 and result.ndim == len(stack) + 2:  # every element is one product
+            position = self.place(result.shape, [left, right])
+            line = Writer(self.kernel(position))("mul", self.read(position, left), self.read(position, right))
+            return self.hold(equation, Line(position, line))
+        out = self.local(result)
         if rows * inner * columns <= _INLINE_PRODUCT or rows == columns == 1:
             self.product_loops(left, right, View(out.buffer, (*stack, rows, columns), contiguous((*stack, rows, columns))), inner)
         else:
@@ -473,6 +600,38 @@ class _Lowering:
         whole = self.local(view.type)
         self.copy(view, whole)
         return whole
+
+    # -- operations written in others --
+
+    def emit(self, name: str, inputs: tuple[Operand, ...], type_: Type, **params: Any) -> int:
+        """One more equation, as if it stood in the graph."""
+        number = self.fresh_number(type_)
+        self.equation(Equation(OPS[name], inputs, params, (number,), (type_,), self.line))
+        return number
+
+    def log_sum_exp(self, equation: Equation) -> bool:
+        (x,), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
+        t = self.type_of(x)
+        if t.dtype not in scalar.FLOATS or 0 in t.shape:
+            return False
+        kept = Type(tuple(1 if k in axis else n for k, n in enumerate(t.shape)), t.dtype)
+        top = self.emit("max", (x,), kept, axis=axis, keepdims=True)
+        finite = self.emit("isfinite", (top,), Type(kept.shape, scalar.BOOL))
+        shift = self.emit("where", (finite, top, Literal(0.0)), kept)
+        terms = self.emit("exp", (self.emit("sub", (x, shift), t),), t)
+        total = self.emit("log", (self.emit("sum", (terms,), kept, axis=axis, keepdims=True),), kept)
+        y = self.emit("add", (total, shift), kept)
+        self.held[equation.outputs[0]] = self.held[self.emit("reshape", (y,), result, shape=result.shape)]
+        return True
+
+    def norm(self, equation: Equation) -> bool:
+        (x,), (result,) = equation.inputs, equation.types
+        t = self.type_of(x)
+        if t.dtype not in scalar.FLOATS:
+            return False
+        total = self.emit("sum", (self.emit("square", (x,), t),), result, **equation.params)
+        self.held[equation.outputs[0]] = self.held[self.emit("sqrt", (total,), result)]
+        return True
 
     # -- loops and branches --
 
@@ -577,7 +736,8 @@ class _Lowering:
         operands = tuple(o.value if isinstance(o, Literal) else self.view(o) for o in equation.inputs)
         outs = tuple(self.local(t) for t in equation.types)
         lines = {self.line: None} if self.line else {}
-        position = self.step(Foreign(equation.op, operands, equation.params, outs, lines))
+        weak = frozenset(i for i, o in enumerate(equation.inputs) if not isinstance(o, Literal) and o in self.weak)
+        position = self.step(Foreign(equation.op, operands, equation.params, outs, lines, weak))
         for number, out in zip(equation.outputs, outs, strict=True):
             self.ready[out.buffer] = position
             self.held[number] = out
@@ -692,8 +852,12 @@ _RULES: dict[str, Callable[[_Lowering, Equation], bool]] = {
     "matmul": _Lowering.product,
     "gather": _Lowering.gather,
     "scatter_add": _Lowering.scatter,
+    "logsumexp": _Lowering.log_sum_exp,
+    "norm": _Lowering.norm,
     "scan": _Lowering.scan,
     "while": _Lowering.while_loop,
     "cond": _Lowering.branch,
     "checkpoint": _Lowering.inlined,
+    "einsum": einsum,
+    **matrix.RULES,
 }

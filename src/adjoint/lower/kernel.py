@@ -87,7 +87,7 @@ def contiguous(shape: Shape) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def size_of(shape: Shape) -> int:
+def size_of(shape: Iterable[int]) -> int:
     size = 1
     for n in shape:
         size *= n
@@ -103,7 +103,7 @@ class Scalar:
 
     kind    data                          value
     load    View                          the element of a view at the point of the domain
-    window  (View, Window)                the element where the point lies inside, 0 elsewhere
+    window  (lines, Window)               what the lines compute where the point lies inside, elsewhere 0, or the line `args`
     gather  (View, strides)               the element of a view, moved by `args` (whole numbers) times the strides
     const   a number                      that number
     op      the name of an operation      its result, of the earlier lines `args`; all of the dtype the operation works in
@@ -192,8 +192,10 @@ class Kernel:
         for line in self.code:
             if line.kind == "load":
                 yield line.data
-            elif line.kind in ("window", "gather"):
+            elif line.kind == "gather":
                 yield line.data[0]
+            elif line.kind == "window":
+                yield from (inner.data for inner in line.data[0] if inner.kind == "load")
 
     def writes(self) -> Iterator[View]:
         for store in self.stores:
@@ -236,6 +238,32 @@ class Product:
 
 
 @dataclass(slots=True, eq=False)
+class Lapack:
+    """A routine of LAPACK (or of BLAS), once for each matrix of a stack: see `lower.matrix` and `backend.lapack`.
+
+    All views have the axes of the stack in front. Matrices are stored by columns, as Fortran does. What is in `inout` was
+    written before and is changed in place; `work` is memory for the time of the step, one for all matrices.
+    """
+
+    routine: str
+    operands: tuple[View, ...]
+    inout: tuple[View, ...]
+    outs: tuple[View, ...]
+    work: tuple[View, ...]
+    options: dict[str, Any]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (*self.operands, *self.inout)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.inout, *self.outs, *self.work)
+
+    def __str__(self) -> str:
+        return f"{self.routine} {_list(self.operands)} to {_list((*self.inout, *self.outs))}"
+
+
+@dataclass(slots=True, eq=False)
 class Foreign:
     """A call back into NumPy: an operation that has no native form here."""
 
@@ -244,6 +272,7 @@ class Foreign:
     params: dict[str, Any]
     outs: tuple[View, ...]
     lines: dict[str, None]
+    weak: frozenset[int] = frozenset()  # operands that are Python numbers to NumPy
 
     def reads(self) -> Iterator[View]:
         yield from (o for o in self.operands if isinstance(o, View))
@@ -343,7 +372,7 @@ def _indented(lowered: Lowered) -> str:
     return "\n".join("  " + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | Product | Foreign | Scan | While | Branch
+Step = Kernel | Product | Lapack | Foreign | Scan | While | Branch
 
 
 @dataclass(slots=True, eq=False)
@@ -356,6 +385,7 @@ class Lowered:
     outputs: list[View]
     guard: View | None = None  # a truth: whether the program was right for these inputs
     outside: list[View] = field(default_factory=list)  # truths: whether some index was out of bounds
+    failures: list[tuple[View, str]] = field(default_factory=list)  # truths: whether a routine failed, and how
     offsets: dict[Buffer, int] = field(default_factory=dict)  # of the local buffers, in bytes: see `memory`
     arena: int = 0  # bytes for all local buffers
 
@@ -372,7 +402,7 @@ class Lowered:
 
     @property
     def can_fail(self) -> bool:
-        return bool(self.outside) or self.calls_python or any(body.can_fail for body in self.inner)
+        return bool(self.outside or self.failures) or self.calls_python or any(body.can_fail for body in self.inner)
 
     def __str__(self) -> str:
         heads = [f"buffer {b.number}: {b.dtype.name} x {b.size}   {b.kind}" for b in self.buffers]

@@ -17,7 +17,8 @@ def plan(lowered: Lowered) -> None:
         for view in (*step.reads(), *step.writes()):
             first.setdefault(view.buffer, position)
             last[view.buffer] = position
-    for view in (*lowered.outside, *([lowered.guard] if lowered.guard else [])):  # looked at when all is done
+    asked = [*lowered.outside, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
+    for view in asked:  # when all is done
         last[view.buffer] = len(lowered.steps)
     ending: dict[int, list[Buffer]] = {}
     offsets: dict[Buffer, int] = {}

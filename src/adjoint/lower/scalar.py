@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.op import Op
+from . import special
 from .kernel import Dtype, Kernel
 
 BOOL = np.dtype(bool)
@@ -63,6 +64,11 @@ class Writer:
     def like(self, value: Any, line: int) -> int:
         return self.const(value, self.dtype(line))
 
+    def is_plain(self, line: int) -> bool:
+        """Whether a line is a number that is finite and not zero."""
+        known = self.kernel.code[line]
+        return known.kind == "const" and known.data != 0 and math.isfinite(known.data)
+
     def test(self, name: str, *args: int) -> int:
         return self(name, *args, dtype=BOOL)
 
@@ -79,6 +85,49 @@ def _infinite(w: Writer, x: int) -> int:
 
 def _finite(w: Writer, x: int) -> int:
     return w.test("less", w("abs", x), w.like(math.inf, x))
+
+
+def _times_log(w: Writer, x: int, y: int, name: str) -> int:
+    """x log(y), or x log(1 + y): zero where x is, unless y is nan."""
+    zero = w.like(0, x)
+    vanishes = w.test("and", w.test("equal", x, zero), w.test("not", w.test("isnan", y)))
+    return w("select", vanishes, zero, w("mul", x, w(name, y)))
+
+
+def _entropy(w: Writer, x: int) -> int:
+    """−x log(x); −inf on the left of 0."""
+    zero = w.like(0, x)
+    inside = w("select", w.test("equal", x, zero), zero, w("neg", w("mul", x, w("log", x))))
+    return w("select", w.test("less", x, zero), w.like(-math.inf, x), inside)
+
+
+def _log_expit(w: Writer, x: int) -> int:
+    return w("sub", w("minimum", x, w.like(0, x)), w("log1p", w("exp", w("neg", w("abs", x)))))
+
+
+def _normal_distribution(w: Writer, x: int) -> int:
+    """The half of 1 + erf, or of erfc where that is small; in double precision, since the tail magnifies rounding errors."""
+    x = w.cast(x, np.dtype(np.float64))
+    z, half = w("mul", x, w.like(math.sqrt(0.5), x)), w.like(0.5, x)
+    size = w("abs", z)
+    tail = w("mul", half, w("erfc", size))
+    outside = w("select", w.test("greater", z, w.like(0, x)), w("sub", w.like(1, x), tail), tail)
+    return w("select", w.test("less", size, w.like(1, x)), w("add", half, w("mul", half, w("erf", z))), outside)
+
+
+def _chain(w: Writer, g: int, p: int) -> int:
+    """The product in which a zero g wins. A number p that is finite leaves a zero as it is."""
+    if w.is_plain(g) or w.is_plain(p):
+        return w("mul", g, p)
+    return w("select", w.test("equal", g, w.like(0, g)), w.like(0, g), w("mul", g, p))
+
+
+def _absorb(w: Writer, a: int, b: int) -> int:
+    """The product in which either zero wins."""
+    if w.is_plain(a) or w.is_plain(b):
+        return w("mul", a, b)
+    zero = w.test("or", w.test("equal", a, w.like(0, a)), w.test("equal", b, w.like(0, b)))
+    return w("select", zero, w.like(0, a), w("mul", a, b))
 
 
 Rule = Callable[..., int]
@@ -99,17 +148,17 @@ RULES: dict[str, Rule] = {
     "minimum": lambda w, a, b: w("minimum", a, b),
     "fmax": lambda w, a, b: w("select", w.test("isnan", a), b, w("select", w.test("isnan", b), a, w("maximum", a, b))),
     "fmin": lambda w, a, b: w("select", w.test("isnan", a), b, w("select", w.test("isnan", b), a, w("minimum", a, b))),
-    "chain": lambda w, g, p: w("select", w.test("equal", g, w.like(0, g)), w.like(0, g), w("mul", g, p)),
-    "absorb": lambda w, a, b: w(
-        "select",
-        w.test("or", w.test("equal", a, w.like(0, a)), w.test("equal", b, w.like(0, b))),
-        w.like(0, a),
-        w("mul", a, b),
-    ),
+    "chain": _chain,
+    "absorb": _absorb,
     "root": lambda w, x: w("sqrt", x),
     "deg2rad": lambda w, x: w("mul", x, w.like(math.pi / 180, x)),
     "rad2deg": lambda w, x: w("mul", x, w.like(180 / math.pi, x)),
     "sign": _sign,
+    "xlogy": lambda w, x, y: _times_log(w, x, y, "log"),
+    "xlog1py": lambda w, x, y: _times_log(w, x, y, "log1p"),
+    "entr": _entropy,
+    "log_expit": _log_expit,
+    "ndtr": _normal_distribution,
     "isnan": lambda w, x: w.test("isnan", x),
     "isinf": _infinite,
     "isfinite": _finite,
@@ -122,20 +171,36 @@ RULES: dict[str, Rule] = {
     **{name: (lambda w, a, b, name=name: w.test(name, a, b)) for name in _COMPARISONS},
     **{name: (lambda w, *xs, name=name: w(name, *xs)) for name in FUNCTIONS},
 }
+_OF_FLOATS = frozenset({"xlogy", "xlog1py", "entr", "log_expit", "ndtr"})
 #: Rules that make sense for floats only, though NumPy has the op for integers too.
-_FLOAT_ONLY = FUNCTIONS | _TESTS | {"div", "reciprocal", "chain", "absorb", "root", "deg2rad", "rad2deg", "fmax", "fmin", "power"}
+_FLOAT_ONLY = (
+    FUNCTIONS
+    | _TESTS
+    | _OF_FLOATS
+    | {"div", "reciprocal", "chain", "absorb", "root", "deg2rad", "rad2deg", "fmax", "fmin", "power"}
+)
 _NOT_OF_BOOLS = frozenset({"sub", "neg", "abs", "square", "sign", "pos", "add", "mul"})
 
 
 def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype] | None:
     """The dtype in which each operand enters, or None if that is not native. An operand is a dtype or a Python number."""
     name = op.name
+    if any(type(o) is int and not -(2**63) <= o < 2**63 for o in operands):
+        return None
+    if name not in RULES and special.function_name(op) is not None:
+        given = [o for o in operands if isinstance(o, np.dtype)]
+        return special.working_dtypes(op, operands, result) if all(d in NATIVE for d in (*given, result)) else None
     if name == "where":
         wanted = [BOOL, result, result]
     elif name in _LOGIC:
         wanted = [BOOL] * len(operands)
     elif name in _COMPARISONS or name in _TESTS:
-        wanted = [np.result_type(*operands)] * len(operands)
+        try:
+            common = np.result_type(*operands)
+        except OverflowError:  # a Python int beyond the dtype that it is compared with
+            return None
+        whole = any(type(o) is int for o in operands) and common.kind == "i"
+        wanted = [np.dtype(np.int64) if whole else common] * len(operands)
     else:
         wanted = [result] * len(operands)
     given = [o for o in operands if isinstance(o, np.dtype)]
@@ -150,7 +215,7 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype
 
 
 def is_native(op: Op) -> bool:
-    return op.name in RULES or op.name in ("power", "cast", "truncate")
+    return op.name in RULES or op.name in ("power", "cast", "truncate") or special.function_name(op) is not None
 
 
 def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) -> int:
@@ -158,6 +223,9 @@ def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) 
     if op.name == "power":
         return _power(writer, args, wanted[0])
     operands = [as_bool(writer, a) if d == BOOL else writer.cast(a, d) for a, d in zip(args, wanted, strict=True)]
+    if op.name not in RULES:
+        result = np.dtype(np.float32 if wanted[-1] == np.float32 else np.float64)
+        return writer(special.line_name(op, wanted), *operands, dtype=result)
     return RULES[op.name](writer, *operands)
 
 

@@ -7,7 +7,7 @@ to the last bit, on any number of threads.
 
 from __future__ import annotations
 
-from .kernel import Buffer, Kernel, Loop, Lowered, Product, Reduce, Scan, Step, size_of
+from .kernel import Buffer, Kernel, Lapack, Loop, Lowered, Product, Reduce, Scalar, Scan, Step, size_of
 
 #: About how long a line takes, in units of an addition; what is not named costs one.
 _COST = {
@@ -49,15 +49,24 @@ def arrange(kernel: Kernel) -> None:
     kernel.loops = merged
 
 
+def cost(line: Scalar) -> int:
+    """About how long a line takes, in additions."""
+    if line.kind == "window":
+        return 1 + sum(map(cost, line.data[0]))
+    return _COST.get(line.data, _FUNCTION) if line.kind == "op" else int(line.kind != "const")
+
+
 def work(step: Step) -> int:
     """About how long a step takes, in additions."""
     if isinstance(step, Product):
         return size_of(step.out.shape) * step.left.shape[-1]
+    if isinstance(step, Lapack):  # a cube of the longest side
+        return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
     if isinstance(step, Scan):
         return step.length * sum(map(work, step.body.steps))
     if not isinstance(step, Kernel):
         return 0
-    lines = sum(_COST.get(line.data, _FUNCTION) if line.kind == "op" else line.kind != "const" for line in step.code)
+    lines = sum(map(cost, step.code))
     return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
 

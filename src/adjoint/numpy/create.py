@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,19 +10,20 @@ import numpy as np
 from ..core.bind import Traced, depth, fresh, snapshot
 from ..core.errors import ConversionError, UnsupportedError
 from ..core.types import dtype_of, shape_of
+from .dropin import in_place_of
 from .shape import astype
 from .table import holds_traced, implements, lift
 from .views import as_array
+
+_array, _inside = np.array, depth.get  # found at once: outside any transform `array` costs little more than NumPy's
 
 
 def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
     """A NumPy function that makes a new array; inside a transform its result can hold traced values."""
 
-    inside = depth.get
-
-    @functools.wraps(function)
+    @in_place_of(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        return fresh(function(*args, **kwargs)) if inside() else function(*args, **kwargs)
+        return fresh(function(*args, **kwargs)) if _inside() else function(*args, **kwargs)
 
     return make
 
@@ -61,10 +61,10 @@ def full_like(
 def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
     try:
-        y = np.array(*args, **options)
+        y = _array(*args, **options)
     except (ConversionError, UnsupportedError):  # a traced value somewhere inside
         return _array_of_traced(*args, **options)
-    return fresh(y) if depth.get() else y
+    return fresh(y) if _inside() else y
 
 
 def _array_of_traced(

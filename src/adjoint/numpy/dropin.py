@@ -9,6 +9,17 @@ from typing import Any
 from .table import holds_traced, implements
 
 
+def in_place_of(original: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As `functools.wraps`, for a function that has NumPy's name in this package: pickle looks for it here."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        call = functools.wraps(original)(function)
+        call.__module__ = original.__module__.replace("numpy", __package__, 1)
+        return call
+
+    return enter
+
+
 def drop_in(*originals: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare the differentiable form of NumPy functions. What it leaves is the first of them, widened.
 

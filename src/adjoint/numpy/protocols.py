@@ -21,6 +21,7 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops.linalg import matmul
 from ..trace.batch import Batch
+from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
 from .caller import advice, call_of, is_shown
 from .concrete import primal, primals
@@ -136,7 +137,7 @@ _UNARY = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
 
 def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
     def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
-        if not self.by.has_numbers:
+        if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would keep a question that gets no answer
             self.by.concrete(self, f"{what} of")
         name, better = advice()
         short = name if name.startswith("np.") else name.rpartition(".")[2]
@@ -288,36 +289,24 @@ def _reduce(self: Traced) -> NoReturn:
 
 
 #: What NumPy's arrays have and a traced value cannot: it has no memory of its own.
-_OF_MEMORY = frozenset(
-    [
-        *(
-            "base",
-            "byteswap",
-            "ctypes",
-            "data",
-            "dump",
-            "dumps",
-            "flags",
-            "getfield",
-            "resize",
-            "setfield",
-            "setflags",
-            "strides",
-        ),
-        *("tobytes", "tofile", "view"),
-    ]
+_OF_MEMORY = (
+    *("base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags", "strides"),
+    *("tobytes", "tofile", "view"),
 )
 
 
-def _getattr(self: Traced, name: str) -> NoReturn:
-    if name in _OF_MEMORY:
+def _missing(name: str) -> Callable[[Traced], NoReturn]:
+    """Of an attribute that is missing. (A `__getattr__` would make every attribute slower, the tape's own among them.)"""
+
+    def getter(self: Traced) -> NoReturn:
         called, better = advice()
         inside = f", which {called} asks for," if better else ""
         raise AttributeMissingError(
             f"a value traced by {self.by.name} has no .{name}{inside} since it has no memory of its own; "
             f"{better or 'use NumPy functions that make a new array'}, or ad.stop_gradient(x) if a constant is meant"
         )
-    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    return getter
 
 
 def _deepcopy(self: Traced, memo: Any = None) -> Traced:
@@ -486,6 +475,7 @@ def install() -> None:
         "nbytes": lambda self: self.size * self.dtype.itemsize,
         "device": lambda self: "cpu",
         "flat": Flat,
+        **{name: _missing(name) for name in _OF_MEMORY},
     }
     setters: dict[str, Callable[[Any, Any], None]] = {"real": _set_real, "imag": _set_imag, "flat": _set_flat}
     for name, getter in properties.items():
@@ -512,7 +502,6 @@ def install() -> None:
         "__str__": _str,
         "__format__": _format,
         "__reduce__": _reduce,
-        "__getattr__": _getattr,
         "__deepcopy__": _deepcopy,
         "__copy__": _deepcopy,
         "__getitem__": read,

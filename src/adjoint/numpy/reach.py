@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from ..core.errors import UnsupportedError
 from ..core.types import dtype_of, shape_of
 from ..ops import broadcast as shapes
 from .create import array, asarray
+from .dropin import in_place_of
 from .shape import astype, atleast_1d, concatenate, reshape, stack
 from .table import FUNCTIONS, holds_traced, implements, lift
 
@@ -24,7 +24,7 @@ from .table import FUNCTIONS, holds_traced, implements, lift
 def widened(original: Callable[..., Any]) -> Callable[..., Any]:
     """NumPy's function where no argument is traced, else ours."""
 
-    @functools.wraps(original)
+    @in_place_of(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         traced = any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
         return (FUNCTIONS[original] if traced else original)(*args, **kwargs)
@@ -53,7 +53,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, d
 _full_or_plain = widened(np.full)
 
 
-@functools.wraps(np.full)
+@in_place_of(np.full)
 def full(*args: Any, **kwargs: Any) -> Any:
     y = _full_or_plain(*args, **kwargs)
     return fresh(y) if depth.get() else y

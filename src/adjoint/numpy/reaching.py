@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ConversionError, UnsupportedError
+from .dropin import in_place_of
 from .protocols import general_ufunc, unsupported
 from .table import FUNCTIONS, REFUSED, holds_traced, load_all
 
 _REFUSALS = (ConversionError, UnsupportedError)
 
 
+@functools.cache  # so that np.concat is np.concatenate
 def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function with NumPy's protocol."""
 
-    @functools.wraps(function)
+    @in_place_of(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
@@ -36,10 +38,11 @@ def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+@functools.cache
 def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function without a protocol: if it takes no traced values it says so, instead of giving something wrong."""
 
-    @functools.wraps(function)
+    @in_place_of(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(map(holds_traced, (*args, *kwargs.values()))):
             load_all()

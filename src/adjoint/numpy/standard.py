@@ -5,19 +5,19 @@ https://data-apis.org/array-api/2024.12
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from ..core.types import dtype_of
+from .dropin import in_place_of
 from .table import lift
 
 __array_api_version__ = "2024.12"
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
-@functools.wraps(np.sort)
+@in_place_of(np.sort)
 def sort(
     a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False
 ) -> Any:
@@ -25,7 +25,7 @@ def sort(
     return np.flip(y, 0 if axis is None else axis) if descending else y
 
 
-@functools.wraps(np.argsort)
+@in_place_of(np.argsort)
 def argsort(
     a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False
 ) -> Any:
@@ -41,12 +41,12 @@ def argsort(
     return np.shape(a)[axis] - 1 - np.flip(places, axis)
 
 
-@functools.wraps(np.expand_dims)
+@in_place_of(np.expand_dims)
 def expand_dims(a: Any, axis: Any = 0) -> Any:
     return np.expand_dims(_listed(a), axis)
 
 
-@functools.wraps(np.diff)
+@in_place_of(np.diff)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     ends = {"prepend": prepend, "append": append}
     return np.diff(_listed(a), n, axis, **{name: _listed(end) for name, end in ends.items() if end is not None})
@@ -73,12 +73,12 @@ def _type_of(x: Any) -> Any:
     return dtype_of(x) if is_array or isinstance(x, (float, complex, int)) else x
 
 
-@functools.wraps(np.fft.fftfreq)
+@in_place_of(np.fft.fftfreq)
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
     return np.fft.fftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
 
 
-@functools.wraps(np.fft.rfftfreq)
+@in_place_of(np.fft.rfftfreq)
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
     return np.fft.rfftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
 

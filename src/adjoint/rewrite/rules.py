@@ -276,6 +276,13 @@ rule(
     ),
 )
 rule(
+    "add-places",
+    add(place(X, spec=S, shape=T), place(Y, spec=S, shape=T)),
+    place(add(X, Y), spec=S, shape=T),
+    computed(lambda x, y: (x.shape, x.dtype) == (y.shape, y.dtype))(X, Y),
+    cases=({"S": (slice(1, 3),), "T": (4, 3), "X": (2, 3), "Y": (2, 3)},),
+)
+rule(
     "place-twice",
     place(place(X, spec=S, shape=A), spec=T, shape=B),
     place(X, spec=joined_place(B, T, S), shape=B),

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import Traced, bind
-from ..core.errors import user_line, written_on
+from ..core.errors import user_line
 from ..core.op import Op
 from ..core.types import Type, Value
-from ..ir.graph import Equation
 from .stage import Stage
 
 
@@ -27,9 +26,10 @@ class Asked(Enum):
     TRUTH = "whether it is zero"
     WHOLE = "its whole part"
     ALL = "every bit"
+    TYPE = "nothing but its type"
 
 
-_PARTS = {"the truth of": Asked.TRUTH, "int() of": Asked.WHOLE}
+_PARTS = {"the truth of": Asked.TRUTH, "int() of": Asked.WHOLE, "the order in memory of": Asked.TYPE}
 
 
 class Guard(NamedTuple):
@@ -62,20 +62,11 @@ class Guarded(Stage):
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         inputs = tuple([self.operand(a) for a in args])
         numbers = [a.value if isinstance(a, Traced) else a for a in args]
-        result = bind(op, *numbers, **params)
-        parts = tuple(result) if op.many else (result,)
-        first = self.equations[-1].outputs[-1] + 1 if self.equations else len(self.inputs)
-        outputs = tuple(range(first, first + len(parts)))
-        types = tuple(map(Type.of, parts))
-        self.equations.append(Equation(op, inputs, params, outputs, types, written_on.get() or user_line()))
-        results = tuple(
-            Traced(self, part, (n, t, isinstance(part, np.ndarray))) for part, n, t in zip(parts, outputs, types, strict=True)
-        )
-        return results if op.many else results[0]
+        return self.note_values(op, inputs, params, bind(op, *numbers, **params))
 
     def concrete(self, x: Traced, what: str) -> Any:
         number, of = x.aux[0], _PARTS.get(what, Asked.ALL)
-        if (number, of) not in self.guards:
+        if of is not Asked.TYPE and (number, of) not in self.guards:
             answer = x.value.copy() if isinstance(x.value, np.ndarray) else x.value
             if of is Asked.TRUTH:
                 answer = bool(answer)

@@ -162,11 +162,17 @@ def is_suspect(graph: Graph) -> bool:
 def _is_short(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "fc":
-            return True
+            return _is_regular(value)
         return all(_is_short(x) for x in value.flat[:: 1 + value.size // 64].tolist())
     if isinstance(value, complex):
         return _is_short(value.real) and _is_short(value.imag)
-    return not isinstance(value, float) or len(repr(value).lstrip("-0.").partition("e")[0]) <= _DIGITS
+    return len(repr(value).lstrip("-0.").partition("e")[0]) <= _DIGITS
+
+
+def _is_regular(whole: Any) -> bool:
+    """Whether whole or truth values follow each other in equal steps, or are few: not a permutation, nor a mask."""
+    steps = np.diff(whole.ravel().astype(np.int64))
+    return whole.size < 4 or bool(np.all(steps == steps[0]))
 
 
 def difference(first: Graph, second: Graph) -> str | None:

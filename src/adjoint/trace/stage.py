@@ -81,15 +81,24 @@ class Stage(Trace):
                 inputs.append(literal)
                 types.append(literal.type)  # type: ignore[union-attr]
         found = self.infer(op, inputs, types, params)
+        numbers = self.note(op, tuple(inputs), params, found)
+        results = [Traced(self, None, (n, t, t.shape != () or op.gives_array(args))) for n, t in zip(numbers, found, strict=True)]
+        return tuple(results) if op.many else results[0]
+
+    def note(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...]) -> range:
+        """Write an equation down; the numbers of its results."""
         first = self.equations[-1].outputs[-1] + 1 if self.equations else len(self.inputs)
-        numbers = tuple(range(first, first + len(found)))
-        self.equations.append(Equation(op, tuple(inputs), params, numbers, found, written_on.get() or user_line()))
-        if not op.many:
-            (t,) = found
-            return Traced(self, None, (first, t, t.shape != () or op.gives_array(args)))
-        return tuple(
-            [Traced(self, None, (n, t, t.shape != () or op.gives_array(args))) for n, t in zip(numbers, found, strict=True)]
-        )
+        numbers = range(first, first + len(types))
+        self.equations.append(Equation(op, inputs, params, tuple(numbers), types, written_on.get() or user_line()))
+        return numbers
+
+    def note_values(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], result: Any) -> Any:
+        """As `note`, of an op that has run on numbers: what came of it, traced."""
+        parts = tuple(result) if op.many else (result,)
+        types = tuple(map(Type.of, parts))
+        numbers = self.note(op, inputs, params, types)
+        results = [Traced(self, y, (n, t, is_array(y))) for y, n, t in zip(parts, numbers, types, strict=True)]
+        return tuple(results) if op.many else results[0]
 
     def infer(self, op: Op, inputs: Sequence[Operand], types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
         """The types of an op's results. Python numbers stay numbers, so that they are weak in promotion."""
@@ -101,13 +110,13 @@ class Stage(Trace):
         return x.aux[1].shape  # type: ignore[no-any-return]
 
     def is_array(self, x: Traced) -> bool:
-        return is_array(x.value) if self.has_numbers else x.aux[2]  # type: ignore[no-any-return]
+        return x.aux[2]  # type: ignore[no-any-return]
 
     def dtype(self, x: Traced) -> np.dtype[Any]:
         return x.aux[1].dtype  # type: ignore[no-any-return]
 
     def show(self, x: Traced) -> str:
-        number, type_ = x.aux[:2]
+        number, type_, _ = x.aux
         return f"<staged {self.names[number] if number < len(self.names) else f'v{number}'}: {type_!r}>"
 
     def concrete(self, x: Traced, what: str) -> Any:

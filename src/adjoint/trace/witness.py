@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.bind import Traced, bind
-from ..core.errors import user_line
+from ..core.bind import Traced, bind, is_array
 from ..core.op import Op
 from ..core.types import Type, Value
-from ..ir.graph import Equation
 from .stage import Stage
 
 
@@ -29,9 +27,9 @@ class Witness(Stage):
     def input_like(self, name: str, value: Value) -> Traced:
         if isinstance(value, Traced) and isinstance(value.by, Witness):
             value = value.value
-        number = super().input(name, Type.of(value)).aux
+        number, type_, _ = super().input(name, Type.of(value)).aux
         self.values.append(value)
-        return Traced(self, value, number)
+        return Traced(self, value, (number, type_, is_array(value)))
 
     def inner(self, name: str) -> Witness:
         return Witness(name)
@@ -40,13 +38,8 @@ class Witness(Stage):
         inputs = tuple([self.operand(a) for a in args])
         numbers = [self.values[o] if isinstance(o, int) else o.value for o in inputs]
         result = bind(op, *numbers, **params)
-        parts = tuple(result) if op.many else (result,)
-        types = tuple(map(Type.of, parts))
-        outputs = tuple(range(len(self.values), len(self.values) + len(parts)))
-        self.values.extend(parts)
-        self.equations.append(Equation(op, inputs, params, outputs, types, user_line()))
-        results = tuple(Traced(self, part, pair) for part, pair in zip(parts, zip(outputs, types, strict=True), strict=True))
-        return results if op.many else results[0]
+        self.values.extend(result if op.many else (result,))
+        return self.note_values(op, inputs, params, result)
 
     def concrete(self, x: Traced, what: str) -> Any:
         return x.value

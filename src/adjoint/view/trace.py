@@ -13,15 +13,18 @@ The left column is read downwards, the adjoints upwards. A second table shows th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from ..core.types import Value, is_inexact
 from ..ir.evaluation import Evaluation, Step
 from ..ir.graph import Equation
+from . import explorer
 from .columns import Row, Table, to_html, to_latex, to_markdown, to_text
-from .notation import ASCII, LATEX, SUM, UNICODE, Text, Unicode
+from .notation import ASCII, LATEX, SUM, UNICODE, Text, Unicode, escape_latex
 from .writer import Writer
 
 LIMIT = 60  # equations shown unless asked otherwise
@@ -29,6 +32,7 @@ WIDE = 64  # characters; a rule that is longer is not written out in the table
 
 _PRIMAL = "Forward primal trace"
 _SWEEPS = {"reverse": "Reverse adjoint trace", "forward": "Forward tangent trace"}
+_RESULTS = ("y", "z", "f", "result")
 _KEYS = {"reverse": "adjoint", "forward": "tangent"}
 
 
@@ -39,8 +43,9 @@ class EvaluationTrace:
     equations at which the middle is left out (None shows all); `lines=True` adds the source line of each equation.
     """
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, evaluation: Evaluation, simplified: Callable[[], Evaluation] | None = None) -> None:
         self.evaluation = evaluation
+        self._simplified = simplified  # the same run of the simplified graph, made when it is asked for
 
     def text(
         self,
@@ -71,6 +76,13 @@ class EvaluationTrace:
         """The tables in HTML, a piece to be put in a page."""
         return "\n".join(map(to_html, self._tables(UNICODE, modes, limit, lines)))
 
+    def explore(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page in which to step through this run with the keyboard or buttons; it is one file and loads nothing."""
+        file = Path(path)
+        page = explorer.page(self.evaluation, None if self._simplified is None else self._simplified())
+        file.write_text(page, encoding="utf-8")
+        return file
+
     def __str__(self) -> str:
         return self.text()
 
@@ -96,6 +108,7 @@ class _Tabulation:
         self.notation, self.mode, self.limit, self.lines = notation, mode, limit, lines
         self.writer = Writer(notation, self.graph)
         self.types = self.graph.types
+        self.inputs = set(map(notation.variable, self.graph.input_names))
         self.refusal = evaluation.refusals.get(_KEYS[mode])
         self.steps: dict[int, list[Step]] = {}
         for step in evaluation.steps:
@@ -136,7 +149,7 @@ class _Tabulation:
             right = []
         if not self.lines:
             return left, right
-        return left, right, [rf"\texttt{{{line}}}" if self.flavour == "latex" and line else line]
+        return left, right, [rf"\texttt{{{escape_latex(line)}}}" if self.flavour == "latex" and line else line]
 
     def show(self, value: Value) -> str:
         return self.notation.array(value)
@@ -251,12 +264,15 @@ class _Tabulation:
         return found
 
     def output_names(self) -> list[str]:
+        """Names of the results: y, or y₁, y₂, …, or another letter where an input is called that."""
         paths = list(self.graph.out_structure.paths())
-        if paths == [""]:
-            return [self.notation.variable("y")]
         if all(path == f"[{i}]" for i, path in enumerate(paths)):
-            return [self.notation.variable(f"y{i + 1}") for i in range(len(paths))]
-        return [self.notation.variable("y" + path) for path in paths]
+            paths = [str(i + 1) for i in range(len(paths))]
+        for letter in _RESULTS:
+            names = [self.notation.variable(letter + path) for path in paths]
+            if not self.inputs.intersection(names):
+                break
+        return names
 
 
 def _total(add: Callable[..., Text], terms: Sequence[Text]) -> str:

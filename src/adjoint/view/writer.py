@@ -15,7 +15,7 @@ from ..ir.text import show_value
 from .notation import ATOM, COMPARE, PRODUCT, SUM, Latex, Plain, Text, Unicode, escape_latex, inside
 
 _COMPARISONS = {
-    "equal": ("=", "==", "="),
+    "equal": ("==", "==", r"\equiv"),  # v₂ = v₁ == 0 = False reads better than with one sign
     "not_equal": ("≠", "!=", r"\ne"),
     "less": ("<", "<", "<"),
     "less_equal": ("≤", "<=", r"\le"),

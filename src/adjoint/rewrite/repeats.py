@@ -1,0 +1,110 @@
+"""Where a sequence repeats: stretches in which each entry equals the one a period before it.
+
+    a b c d b c d b c d e        entries 1 to 9 repeat with period 3, in 3 turns
+
+The time is that of a few dozen sorts of the sequence, whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Entries = np.ndarray[Any, np.dtype[np.int64]]
+
+_MOST_PERIODS = 256  # that are tried
+
+
+class Stretch(NamedTuple):
+    """Entries from start to stop repeat with a period."""
+
+    start: int
+    stop: int
+    period: int
+
+    @property
+    def turns(self) -> int:
+        return (self.stop - self.start) // self.period
+
+    @property
+    def saving(self) -> int:
+        """How many entries are repetitions of others."""
+        return self.stop - self.start - self.period
+
+
+Narrow = Callable[[Stretch], Iterable[Stretch]]
+
+
+def periods(entries: Entries, least: int) -> list[int]:
+    """The periods with which `least` turns (five or more) may repeat, found as distances between equal windows of all sizes.
+
+    A window as long as a turn occurs again after one period, and not before, unless a shorter period fits as well.
+    """
+    found: dict[int, int] = {}
+    words, width = entries, 1
+    while len(words) > 1:
+        order = np.argsort(words, kind="stable")
+        sorted_words = words[order]
+        again = sorted_words[1:] == sorted_words[:-1]
+        counts = np.bincount((order[1:] - order[:-1])[again], minlength=1)
+        for p in np.flatnonzero(counts > (least - 4) * np.arange(len(counts))).tolist():
+            found[p] = max(found.get(p, 0), int(counts[p]))
+        if not again.any() or width * least > len(entries):
+            break  # longer windows do not occur often enough
+        ranks = np.empty(len(words), np.int64)
+        ranks[order] = np.concatenate([[0], np.cumsum(~again)])
+        words = ranks[:-width] * (len(words) + 1) + ranks[width:]
+        width *= 2
+    best = sorted(found, key=lambda p: -found[p])[:_MOST_PERIODS]
+    return sorted(best)
+
+
+def stretches(entries: Entries, period: int, least: int) -> list[Stretch]:
+    """The maximal stretches of a period with at least so many turns."""
+    differs = np.flatnonzero(entries[period:] != entries[:-period])
+    edges = np.concatenate([[-1], differs, [len(entries) - period]])
+    long = np.flatnonzero(np.diff(edges) > (least - 1) * period)
+    return [Stretch(int(edges[i]) + 1, int(edges[i + 1]) + period, period) for i in long]
+
+
+def disjoint(entries: Entries, weights: Entries, least: int, worth: int, narrow: Narrow) -> list[Stretch]:
+    """Stretches of at least `least` turns that do not overlap, those of short periods first.
+
+    Each has repetitions of a weight of at least `worth`.
+    `narrow` gives the parts of a stretch that may be used; parts of these may be used as well.
+    """
+    taken = np.zeros(len(entries), bool)
+    total = np.concatenate([[0], np.cumsum(weights)])
+    heap: list[tuple[int, int, Stretch, bool]] = []
+
+    def offer(stretch: Stretch, usable: bool) -> None:
+        if stretch.turns >= least:
+            saving = int(total[stretch.stop] - total[stretch.start + stretch.period])
+            if saving >= worth:
+                heapq.heappush(heap, (stretch.period, -saving, stretch, usable))
+
+    for period in periods(entries, least):
+        for stretch in stretches(entries, period, least):
+            offer(stretch, False)
+    chosen = []
+    while heap:
+        *_, stretch, usable = heapq.heappop(heap)
+        if taken[stretch.start : stretch.stop].any():
+            for start, stop in _free(taken[stretch.start : stretch.stop]):
+                offer(Stretch(stretch.start + start, stretch.start + stop, stretch.period), usable)
+        elif usable:
+            taken[stretch.start : stretch.stop] = True
+            chosen.append(stretch)
+        else:
+            for part in narrow(stretch):
+                offer(part, True)
+    return sorted(chosen)
+
+
+def _free(taken: Any) -> list[tuple[int, int]]:
+    """The gaps between what is taken."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[True], taken, [True]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
