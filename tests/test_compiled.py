@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import re
 import threading
 import warnings
 
@@ -161,8 +162,43 @@ def test_too_many_paths_run_eagerly_with_one_warning():
         warnings.simplefilter("always")
         for n in range(1, MOST_PATHS + 4):
             assert f(n) == n
-    assert [w.category for w in seen] == [CompileWarning]
-    assert "test_compiled.py" in str(seen[0].message)
+    assert [w.category for w in seen] == [CompileWarning, CompileWarning]
+    assert re.search(
+        r"compiled again for the third time because int\(\) of a value changes \(test_compiled.py:\d+\)", str(seen[0].message)
+    )
+    assert "more than 16 paths through the code at test_compiled.py" in str(seen[1].message)
+
+
+@pytest.mark.parametrize(
+    "calls, why",
+    [
+        ([np.ones(n) for n in range(1, 5)], "the argument x has another shape"),
+        ([np.ones(2, d) for d in (float, np.float32, int, np.int32)], "the argument x has another dtype"),
+    ],
+)
+def test_the_third_recompile_for_one_reason_is_said_once(calls, why):
+    f = ad.jit(lambda x: np.sum(x * 2))
+    for x in calls[:3]:
+        f(x)
+    with pytest.warns(CompileWarning, match=why):
+        f(calls[3])
+    f(np.ones((2, 2)))
+    assert "bytes of code" in f.report()
+
+
+def test_random_draws_and_files_are_not_frozen(tmp_path):
+    rng = np.random.default_rng(0)
+    f = ad.jit(lambda x: x + rng.normal())
+    with pytest.warns(CompileWarning, match="draws random numbers"):
+        first = f(1.0)
+    assert f(1.0) != first
+    path = tmp_path / "numbers.txt"
+    path.write_text("1.0 2.0")
+    g = ad.jit(lambda x: x + np.loadtxt(path))
+    with pytest.warns(CompileWarning, match="reads the file"):
+        np.testing.assert_array_equal(g(1.0), [2.0, 3.0])
+    path.write_text("3.0 4.0")
+    np.testing.assert_array_equal(g(1.0), [4.0, 5.0])
 
 
 def test_what_cannot_be_compiled_runs_eagerly_with_one_warning():

@@ -36,6 +36,7 @@ def same(f, *calls, paths=None, **options):
     return compiled
 
 
+@pytest.mark.filterwarnings("ignore:.*compiled again for the third time")
 def test_a_guard_depends_on_no_more_than_was_asked():
     same(lambda x: x * 2 if x else x * 3, *[(float(v),) for v in range(20)], paths=2)
     same(lambda x: x[: int(x.sum())] * 2, *[(np.full(3, v),) for v in np.linspace(1, 1.3, 20)], paths=1)
@@ -130,6 +131,7 @@ def test_threads_that_come_at_once_compile_once():
     assert [len(paths) for paths in f.paths.values()] == [1]
 
 
+@pytest.mark.filterwarnings("ignore:.*compiled again for the third time")
 def test_more_signatures_than_native_entries():
     f = ad.jit(lambda x: x * 2)
     for _ in range(2):

@@ -27,7 +27,7 @@ import numpy as np
 
 from .arguments import check_callable, input_names, name_of, output_leaf
 from .core.bind import Traced, settled
-from .core.errors import AdjointError, ArgumentError, ShapeError, boundary
+from .core.errors import AdjointError, ArgumentError, ShapeError, UnsupportedError, boundary
 from .core.tree import Structure, final, flatten, leaf_names
 from .core.types import Type
 from .ir.graph import Equation, Graph, Literal, Operand
@@ -37,8 +37,10 @@ from .ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, t
 from .ops.reduce import all_
 from .rewrite import Rolled, common_subexpressions, dead_code, roll, simplify
 from .trace.guard import Asked, Guard, Guarded
+from .trace.outside import random_states, watched
 
 Function = Callable[..., Any]
+MANY = 3  # times that a function is compiled again for one reason, before it is said
 MOST_PATHS = 16  # of one signature; a function that takes more runs eagerly from then on
 MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
 _WEAK = (bool, int, float, complex)
@@ -129,6 +131,7 @@ class Jitted:
         self.static_argnums, self.static_argnames = static_argnums, static_argnames
         self.paths: dict[Signature, list[Path]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
+        self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self._lock = threading.RLock()
         self._entry: Function = self._find
         self._entries = 0
@@ -214,15 +217,53 @@ class Jitted:
             # Before it is simplified, one turn of a loop is most like another.
             tidy = dead_code(common_subexpressions(graph))
             rolled = roll(tidy, {i for i, w in enumerate(signature.weak) if w is not None})
-        except AdjointError as error:
-            self._give_up(signature, str(error))
+        except Exception as error:
+            ours = _cause(error)
+            if ours is None:
+                self.f(*args, **kwargs)  # if it fails as well, the error is its own
+            self._give_up(signature, str(ours or error))
             return None
         path = Path(rolled, guards, signature, began)
+        self._count(signature, path)
         known.insert(0, path)
         function = path.function(signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find)
         if function is not None:
             self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
         return path
+
+    def _count(self, signature: Signature, path: Path) -> None:
+        """Warn, once, when a function is compiled again and again for the same reason."""
+        reason = self._why_again(signature, path)
+        if reason is None:
+            return
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if self.reasons[reason] == MANY:
+            warnings.warn(
+                f"{name_of(self.f)} was compiled again for the third time because {reason}; report() lists what there is",
+                CompileWarning,
+                stacklevel=4,
+            )
+
+    def _why_again(self, signature: Signature, path: Path) -> str | None:
+        """What made a new program necessary: the first guard that differs, or the first argument of another type."""
+        known = self.paths[signature]
+        if known:
+            for mine, theirs in zip(path.guards, known[0].guards, strict=False):
+                if mine.line != theirs.line or not _same_answer(mine.answer, theirs.answer):
+                    return f"{mine.what} a value changes ({mine.line})"
+            return f"the path changes ({known[0].guards[-1].line})"
+        others = [s for s, paths in self.paths.items() if paths]
+        if not others:
+            return None
+        last = others[-1]
+        if signature.structure != last.structure:
+            return "its arguments are built in another way"
+        names = input_names(self.f, leaf_names("", signature.structure))
+        for name, t, u, w, v in zip(names, signature.types, last.types, signature.weak, last.weak, strict=True):
+            if t != u or w is not v:
+                what = "shape" if t.shape != u.shape else "dtype" if t.dtype != u.dtype else "class"
+                return f"the argument {name} has another {what}"
+        return "a static argument has another value"
 
     def _give_up(self, signature: Signature, why: str) -> None:
         self.eager[signature] = why
@@ -233,7 +274,8 @@ class Jitted:
     def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> tuple[Graph, Sequence[Guard]]:
         """The graph of this call's path; its last output is the conjunction of the guards, if there are any."""
         names = input_names(self.f, leaf_names("", signature.structure))
-        with np.errstate(all="ignore"), Guarded("jit") as stage:
+        before = random_states(self.f)
+        with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
             inside = [stage.input_like(name, x) for name, x in zip(names, leaves, strict=True)]
             free, named = signature.structure.unflatten(inside)
             positional, rest = [], iter(free)
@@ -244,6 +286,8 @@ class Jitted:
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
             guards = list(stage.guards.values())
             graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", outputs)
+        if random_states(self.f) != before:
+            raise UnsupportedError("it draws random numbers, which a program would hold for ever; pass them as an argument")
         ordered = _with_guards(graph, guards)
         whole = Graph(
             ordered.name, ordered.input_names, ordered.input_types, ordered.equations, ordered.outputs, None, out_structure
@@ -272,7 +316,8 @@ class Jitted:
                 foreign = [s for s in path.lowered.steps if isinstance(s, Foreign)]
                 steps = len(path.lowered.steps)
                 lines.append(
-                    f"  ({signature}) path {i + 1}: {len(path.graph)} equations, {steps} steps, {path.seconds * 1e3:.0f} ms"
+                    f"  ({signature}) path {i + 1}: {len(path.graph)} equations, {steps} steps, {len(path.native.code)} bytes of "
+                    f"code, {path.lowered.arena} bytes of memory, {path.seconds * 1e3:.0f} ms"
                 )
                 lines += [f"    guard: {g.what} a value was {g.answer!r} ({g.line})" for g in path.guards]
                 lines += [f"    {loop}" for loop in (*path.rolled.loops, *path.rolled.unrolled)]
@@ -288,6 +333,17 @@ class Jitted:
 
     def __reduce__(self) -> Any:
         return Jitted, (self.f, self.static_argnums, self.static_argnames)
+
+
+def _same_answer(a: Any, b: Any) -> bool:
+    return np.shape(a) == np.shape(b) and np.asarray(a).tobytes() == np.asarray(b).tobytes()  # a mask is an answer too
+
+
+def _cause(error: BaseException | None) -> AdjointError | None:
+    """Our own error behind another, which a library made of it."""
+    while error is not None and not isinstance(error, AdjointError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:

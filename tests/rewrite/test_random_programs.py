@@ -1,7 +1,7 @@
 """Random programs: eager = graph = simplified graph = parsed graph, in value and in both derivatives.
 
-A program is a short list of steps over a pool of values, each a function of one or two of them. Thousands are drawn in shards
-from a seeded generator, the same ones on every run; Hypothesis draws others, and shrinks what fails to a few steps.
+A program is a short list of steps over a pool of values, each a function of one or two of them. Hypothesis draws
+thousands of them, in shards that can run side by side, and shrinks what fails to a few steps.
 """
 
 import numpy as np

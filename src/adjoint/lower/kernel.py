@@ -8,7 +8,7 @@
       sum s1 into b1[+0, (0,)]
 
 A kernel is a loop nest over its `domain` whose body is straight scalar code. The other steps are matrix products, for
-BLAS, and foreign calls, for what has no native form.
+BLAS, routines of LAPACK, and foreign calls, for what has no native form.
 """
 
 from __future__ import annotations
