@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
-from adjoint.compiled import CompileWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::adjoint.compiled.CompileWarning")
 

@@ -35,9 +35,9 @@ from .lower.fuse import lower
 from .lower.kernel import Foreign, Lowered
 from .ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from .ops.reduce import all_
+from .outside import random_states, watched
 from .rewrite import Rolled, common_subexpressions, dead_code, roll, simplify
 from .trace.guard import Asked, Guard, Guarded
-from .trace.outside import random_states, watched
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said

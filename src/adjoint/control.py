@@ -27,8 +27,8 @@ from .numpy.shape import stack
 from .ops import control as ops
 from .ops.control import Checkpoint
 from .ops.elementwise import not_equal
+from .outside import random_states
 from .trace.body import Body, NumbersNeededError
-from .trace.outside import random_states
 from .transform.checkpoint import scan_in_segments
 
 Function = Callable[..., Any]

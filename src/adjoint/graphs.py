@@ -36,8 +36,8 @@ from .export import python
 from .ir import check as checking
 from .ir import text
 from .ir.graph import Equation, Graph, Literal
+from .outside import pure
 from .rewrite import simplify
-from .trace.outside import pure
 from .trace.stage import Stage
 from .transform.textbook import derivative
 from .transformed import Transformed

@@ -210,8 +210,8 @@ end:
 }}
 """
 
-# While a program runs that calls BLAS, BLAS has one thread: its own would fight ours for the cores. What it had before is set again
-# when the last such program has ended. The functions that ask and set are null where the library is not one we know.
+# While a program runs that calls BLAS, BLAS has one thread: its own would fight ours for the cores. What it had before is set
+# again when the last such program has ended. The functions that ask and set are null where the library is not one we know.
 _BLAS = """
 @ask = global ptr null
 @set = global ptr null
@@ -277,7 +277,8 @@ class Pool:
         module.verify()
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
-        self.symbols = {f"adjoint_{name}": self.engine.get_function_address(name) for name in ("parallel", "blas_enter", "blas_leave")}
+        names = ("parallel", "blas_enter", "blas_leave")
+        self.symbols = {f"adjoint_{name}": self.engine.get_function_address(name) for name in names}
         self._threads = ctypes.c_int64.from_address(self.engine.get_global_value_address("threads"))
         self.threads = default_threads()
 

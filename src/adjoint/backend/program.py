@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 from llvmlite import ir
 
-from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, View, While
+from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, Unwind, View, While
 from ..lower.schedule import arrange
-from . import lapack, vecmath
+from . import lapack, unwind, vecmath
 from .entry import GUARD_MISSED
 from .instruction import Code, Function
 from .nest import Nest
@@ -148,6 +148,8 @@ class Routine:
                 self.scan(step)
             elif isinstance(step, While):
                 self.while_loop(step)
+            elif isinstance(step, Unwind):
+                self.unwind(step)
             elif isinstance(step, Branch):
                 self.branch(step)
             else:
@@ -349,6 +351,17 @@ class Routine:
         code.label(outside)
         for view, carry in zip(step.finals, carries, strict=True):
             self.copy(carry, self.at(view), view.buffer.nbytes)
+
+    def unwind(self, step: Unwind) -> None:
+        run, pull = (Routine(self.module, body).define_body() for body in (step.step, step.pull))
+        name = self.module.name("unwind")
+        text, declared = unwind.define(name, step, run, pull)
+        self.module.definitions.append(text)
+        self.module.declared |= declared
+        views = (*step.reads(), *step.totals, *step.finals, *step.parts, *step.spare)
+        memory = self.pointers[step.scratch[0].buffer] if step.scratch else "null"
+        arguments = ", ".join(f"ptr {p}" for p in (*map(self.at, views), "%env", memory))
+        self.check(self.code.let(f"call i32 {name}({arguments})"))
 
     def branch(self, step: Branch) -> None:
         code = self.code

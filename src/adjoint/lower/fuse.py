@@ -33,6 +33,7 @@ from .kernel import (
     Scatter,
     Step,
     Store,
+    Unwind,
     View,
     While,
     Window,
@@ -703,6 +704,32 @@ class _Lowering:
         )
         return self.structured(equation, step, outs)
 
+    def unwind(self, equation: Equation) -> bool:
+        params = equation.params
+        last = len(params["wanted"])
+        shared = len(equation.types) - (len(equation.inputs) - 1 - last)
+        if self.type_of(equation.inputs[0]).dtype != _INDEX or any(t.dtype not in scalar.FLOATS for t in equation.types[:shared]):
+            return False
+        count, *operands = [self.solid(o) for o in equation.inputs]
+        outs = [self.local(t) for t in equation.types]
+        step, pull = lower(params["step"]), lower(params["pull"])
+        unwind = Unwind(
+            step,
+            pull,
+            params["checkpoint"],
+            count,
+            tuple(operands[: params["consts"]]),
+            tuple(operands[params["consts"] : last]),
+            tuple(operands[last:]),
+            tuple(outs[:shared]),
+            tuple(outs[shared:]),
+            tuple(self.local(v.type) for v in outs[:shared]),
+            tuple(self.local(v.type) for v in outs[shared:]),
+            self.scratch(step, pull),
+            {self.line: None} if self.line else {},
+        )
+        return self.structured(equation, unwind, outs)
+
     def branch(self, equation: Equation) -> bool:
         truth, *operands = [self.solid(o) for o in equation.inputs]
         outs = tuple(self.local(t) for t in equation.types)
@@ -856,6 +883,7 @@ _RULES: dict[str, Callable[[_Lowering, Equation], bool]] = {
     "norm": _Lowering.norm,
     "scan": _Lowering.scan,
     "while": _Lowering.while_loop,
+    "unwind": _Lowering.unwind,
     "cond": _Lowering.branch,
     "checkpoint": _Lowering.inlined,
     "einsum": einsum,

@@ -342,6 +342,38 @@ class While:
 
 
 @dataclass(slots=True, eq=False)
+class Unwind:
+    """The backward pass of a loop that made `count` turns: its states come again by `step`, and `pull` goes back over them.
+
+    pull(consts, state, cotangents) gives parts, which are added up in `totals`, and the cotangents of the turn before.
+    """
+
+    step: Lowered
+    pull: Lowered
+    checkpoint: int | str | None
+    count: View
+    consts: tuple[View, ...]
+    carries: tuple[View, ...]
+    cotangents: tuple[View, ...]
+    totals: tuple[View, ...]
+    finals: tuple[View, ...]
+    parts: tuple[View, ...]  # as large as the totals
+    spare: tuple[View, ...]  # as large as the finals
+    scratch: tuple[View, ...]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (self.count, *self.consts, *self.carries, *self.cotangents)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.totals, *self.finals, *self.parts, *self.spare, *self.scratch)
+
+    def __str__(self) -> str:
+        head = f"unwind {self.count!r} turns, reads {_list(self.reads())}, writes {_list(self.totals + self.finals)}:"
+        return "\n".join([head, _indented(self.step), _indented(self.pull)])
+
+
+@dataclass(slots=True, eq=False)
 class Branch:
     """One of two programs, chosen by a truth."""
 
@@ -372,7 +404,7 @@ def _indented(lowered: Lowered) -> str:
     return "\n".join("  " + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | Product | Lapack | Foreign | Scan | While | Branch
+Step = Kernel | Product | Lapack | Foreign | Scan | While | Unwind | Branch
 
 
 @dataclass(slots=True, eq=False)
@@ -402,11 +434,13 @@ class Lowered:
 
     @property
     def can_fail(self) -> bool:
-        return bool(self.outside or self.failures) or self.calls_python or any(body.can_fail for body in self.inner)
+        if self.outside or self.failures or any(isinstance(step, (Foreign, Unwind)) for step in self.steps):
+            return True
+        return any(body.can_fail for body in self.inner)
 
     def __str__(self) -> str:
         heads = [f"buffer {b.number}: {b.dtype.name} x {b.size}   {b.kind}" for b in self.buffers]
         return "\n".join([*heads, *map(str, self.steps)])
 
 
-_BODIES = {Scan: ("body",), While: ("test", "body"), Branch: ("true", "false")}
+_BODIES = {Scan: ("body",), While: ("test", "body"), Unwind: ("step", "pull"), Branch: ("true", "false")}

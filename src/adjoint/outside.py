@@ -29,8 +29,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.errors import UnsupportedError
-from ..ir.graph import Equation, Graph, Literal
+from .core.errors import UnsupportedError
+from .ir.graph import Equation, Graph, Literal
 
 G = TypeVar("G", bound=Graph)
 
