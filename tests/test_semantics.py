@@ -1143,3 +1143,11 @@ def test_views_of_views_of_views(n):
         return np.sum(x * v)
 
     equal(ad.grad(f)(np.array([1.0, 2.0, 3.0])), [0.0, 16.0, 24.0])  # (2x)² but for the element that was overwritten
+
+
+@pytest.mark.parametrize("power", [2, 1, 3, 0.5, -1])
+def test_a_power_of_a_python_number_is_weak(power):
+    x = np.array([1.5], np.float32)
+    f = lambda x, c: np.sum(x * c**power)  # noqa: E731
+    assert ad.vjp(f, x, 2.0)[0].dtype == np.float32
+    assert ad.jvp(f, (x, 2.0), (x, 1.0))[0].dtype == np.float32
