@@ -56,6 +56,12 @@ def python_loop(step: Any, carry: Any, xs: Any, length: int) -> tuple[Any, None]
     return carry, None
 
 
+def python_while(goes_on: Any, step: Any, carry: Any) -> Any:
+    while goes_on(carry):
+        carry = step(carry)
+    return carry
+
+
 def flat(result: Any) -> list[Any]:
     return [leaf for part in result for leaf in flat(part)] if isinstance(result, (tuple, list)) else [result]
 
@@ -91,6 +97,7 @@ def with_adjoint(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepare
         logsumexp=adjoint.scipy.special.logsumexp,
         solve_triangular=lambda a, b: adjoint.scipy.linalg.solve_triangular(a, b, lower=True),
         loop=python_loop if workload.unrolled else ad.scan,
+        repeat_while=ad.while_loop,
     )
 
     def f(*args: Any) -> Any:
@@ -130,11 +137,7 @@ def count_steps(lowered: Any, foreign: dict[str, int]) -> int:
         total += 1
         if type(step).__name__ == "Foreign":
             foreign[step.op.name] = foreign.get(step.op.name, 0) + 1
-        for part in ("body", "cond", "true", "false"):
-            inner = getattr(step, part, None)
-            if hasattr(inner, "steps"):
-                total += count_steps(inner, foreign)
-    return total
+    return total + sum(count_steps(body, foreign) for body in lowered.inner)
 
 
 # -- jax --------------------------------------------------------------------------------------------------------
@@ -154,6 +157,7 @@ def with_jax(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepared:
         erf=jax.scipy.special.erf,
         logsumexp=jax.scipy.special.logsumexp,
         solve_triangular=lambda a, b: jax.scipy.linalg.solve_triangular(a, b, lower=True),
+        repeat_while=jax.lax.while_loop,
         loop=jax.lax.scan,  # also for Python loops: XLA takes minutes to compile them
     )
     began = clocked(lambda: jax.block_until_ready(jax.jit(lambda x: x + 1.0)(jnp.zeros(3))))
@@ -163,7 +167,9 @@ def with_jax(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepared:
         return workload.function(np, *args)
 
     argnums = chosen(workload)
-    if workload.kind == "gradient":
+    if workload.forward:
+        derivatives = lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))
+    elif workload.kind == "gradient":
         derivatives = jax.value_and_grad(f, argnums)
     elif workload.kind == "hvp":
         derivatives = lambda x, v: jax.jvp(jax.grad(f), (x,), (v,))
@@ -190,6 +196,7 @@ def torch_namespace(torch: Any) -> Namespace:
         min=lambda x, axis: torch.amin(x, dim=axis),
         pad=lambda x, width: torch.nn.functional.pad(x, (width,) * 4),
         loop=python_loop,
+        repeat_while=python_while,
     )
 
 
@@ -283,6 +290,7 @@ def with_autograd(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepar
         pad=lambda x, width: agnp.pad(x, width, "constant"),
         diagonal=lambda a: agnp.diagonal(a, 0, -1, -2),  # the axes that its derivative is there for
         loop=python_loop,
+        repeat_while=python_while,
     )
 
     def f(*args: Any) -> Any:

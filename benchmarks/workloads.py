@@ -2,7 +2,7 @@
 
 A workload is a function of `np` and arrays. `np` is NumPy, or has its names; besides, it has `erf`, `logsumexp`,
 `solve_triangular`, `constant(build, n)`, an array that is built once, and `loop(step, carry, xs, length)`, the scan of the
-library or a Python loop.
+library or a Python loop, and `repeat_while(goes_on, step, carry)`, its while loop or Python's.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Workload:
     products: Callable[..., Any] | None = None  # the matrix products alone, in NumPy, where they bound it
     unrolled: bool = False  # the loop is one in Python for those who can trace it
     loops: bool = False  # the program is a loop of many turns
+    forward: bool = False  # jax has no reverse mode for it: it goes forward, which for one number is no more work
     casadi: bool = False  # small and scalar enough for CasADi's expressions
 
 
@@ -214,6 +215,11 @@ def lorenz(np, start, parameters):
     return x * x + y * y + z * z
 
 
+def newton(np, a):
+    """The square root, by as many steps as it takes."""
+    return np.repeat_while(lambda x: np.abs(x * x - a) > 1e-12 * a, lambda x: 0.5 * (x + a / x), a)
+
+
 def heat(np, u, diffusivity):
     """200 explicit steps on a 100 by 100 grid with cold edges; the distance of the last state from one."""
 
@@ -331,6 +337,7 @@ WORKLOADS = [
         loops=True,
         unrolled=True,
     ),
+    Workload("Newton, while to tolerance", newton, lambda rng: (numpy.array(2.0),), 1, loops=True, forward=True),
     Workload("LSTM, 100 steps, scan", lstm, cell, 3, loops=True),
     Workload("LSTM, 100 steps, Python loop", lstm, cell, 3, loops=True, unrolled=True),
     Workload("Gaussian process, n=300", gaussian_process, observations_of_a_process, 3),

@@ -345,3 +345,14 @@ def test_lower_shows_the_program():
     assert "cos" in str(path.graph)
     assert "kernel over (1000,)" in str(path.lowered)
     assert "define i32 @program" in path.native.text
+
+
+def test_profile_gives_the_time_of_each_step():
+    f = ad.jit(lambda x: np.sum(np.exp(x) @ np.exp(x).T, axis=0))
+    x = RNG.normal(size=(60, 50))
+    text = f.profile(x)
+    assert "µs a call" in text.splitlines()[0]
+    assert len(text.splitlines()) == 1 + len(f.lower(x).lowered.steps)
+    assert "kernel over (60, 50)" in text
+    assert "product" in text
+    assert "test_compiled.py" in text

@@ -41,7 +41,7 @@ TESTS = [
 ]
 
 
-class Returned(Exception):
+class ReturnedError(Exception):
     """A `return` on the way."""
 
 
@@ -101,7 +101,7 @@ def write_mask(s, x, bound):
 
 def leave(s, x, test):
     if TESTS[test](s, x):
-        raise Returned(s * 0.9 + np.sum(x))
+        raise ReturnedError(s * 0.9 + np.sum(x))
     return s, x
 
 
@@ -154,7 +154,7 @@ def function_of(program):
     def f(x):
         try:
             s, x = run(program, 0.4 + 0.3 * x[1], x)
-        except Returned as found:
+        except ReturnedError as found:
             return found.args[0]
         return s + np.sum(x * x)
 

@@ -76,7 +76,78 @@ def test_while_and_its_trip_count():
         assert turns == newton(a)[1]
     assert len(root.paths) == 1  # one program, whatever the number of turns
     assert len(next(iter(root.paths.values()))) == 1
-    same(ad.grad(lambda a: newton(a)[0]), 2.0, native=False)
+    same(ad.grad(lambda a: newton(a)[0]), 2.0)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 1, 2, 3, 100, "sqrt"])
+def test_the_backward_pass_of_while(checkpoint):
+    """Any number of turns, none included, cut into segments of any length."""
+
+    def f(x, turns):
+        def turn(carry):
+            v, i, seen = carry
+            return np.sin(v) * x + 0.1 * i, i + 1, np.logical_or(seen, v[0] > 1)
+
+        v, _, _ = ad.while_loop(lambda c: c[1] < turns, turn, (x, 0, False), checkpoint=checkpoint)
+        return np.sum(v * v)
+
+    compiled = ad.jit(ad.value_and_grad(f))
+    for turns in (0, 1, 2, 3, 4, 5, 10, 17):
+        for got, want in zip(compiled(X[1], turns), ad.value_and_grad(f)(X[1], turns), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    path = compiled.lower(X[1], 3)
+    assert not path.lowered.calls_python
+    assert "unwind" in str(path.lowered)
+    assert [len(paths) for paths in compiled.paths.values()] == [1]
+
+
+def test_while_in_while_backward():
+    def f(a):
+        def inner(x):
+            return ad.while_loop(lambda c: c > 1.0, lambda c: c * 0.7 * np.cos(a), x)
+
+        def turn(c):
+            return inner(c[0]) + a * 1.3, c[1] + 1
+
+        return ad.while_loop(lambda c: c[1] < 4, turn, (a, 0))[0]
+
+    same(ad.value_and_grad(f), 0.8)
+    same(ad.value_and_grad(f), np.float32(0.8), rtol=1e-5)
+    same(ad.grad(ad.grad(f)), 0.8, native=False, rtol=1e-9)
+
+
+def test_a_failure_on_the_way_back():
+    """An index that is out of bounds only when the states come again, or a callback inside, in a loop of its own."""
+
+    def f(x, k):
+        def turn(c):
+            return c[0] * x[c[1] + k] + np.sum(np.sort(c[0] * x)), c[1] + 1
+
+        return ad.while_loop(lambda c: c[1] < 2, turn, (x[0], 0))[0]
+
+    same(ad.grad(f), X[1], 0, native=False)
+    with pytest.raises(IndexError):
+        ad.jit(ad.grad(f))(X[1], 7)
+
+
+def test_a_long_while_is_cut_into_segments():
+    """A million turns, both modes, in the memory of two thousand states."""
+
+    def f(x, turns):
+        turn = lambda c: (np.sin(c[0]) + 1e-3 * x, c[1] + 1)
+        return ad.while_loop(lambda c: c[1] < turns, turn, (x, 0), checkpoint="sqrt")[0]
+
+    back, forward = ad.jit(ad.grad(f)), ad.jit(lambda x, turns: ad.jvp(lambda x: f(x, turns), (x,), (1.0,))[1])
+    for turns in (5, 1_000_000):
+        assert back(0.3, turns) == pytest.approx(forward(0.3, turns), rel=1e-9)
+    assert not back.lower(0.3, 5).lowered.calls_python
+
+
+def test_an_index_that_is_computed():
+    f = lambda x, k: x[k + 1] * 2
+    same(f, X[0], 1)
+    same(ad.grad(f), X[0], 1)
+    same(lambda x, k: x[k - 1, k], X, 1)
 
 
 def test_branches():

@@ -1148,6 +1148,6 @@ def test_views_of_views_of_views(n):
 @pytest.mark.parametrize("power", [2, 1, 3, 0.5, -1])
 def test_a_power_of_a_python_number_is_weak(power):
     x = np.array([1.5], np.float32)
-    f = lambda x, c: np.sum(x * c**power)  # noqa: E731
+    f = lambda x, c: np.sum(x * c**power)
     assert ad.vjp(f, x, 2.0)[0].dtype == np.float32
     assert ad.jvp(f, (x, 2.0), (x, 1.0))[0].dtype == np.float32

@@ -40,6 +40,7 @@ from .rewrite import Rolled, common_subexpressions, dead_code, roll, simplify
 from .trace.guard import Asked, Guard, Guarded
 
 Function = Callable[..., Any]
+PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
 MANY = 3  # times that a function is compiled again for one reason, before it is said
 MOST_PATHS = 16  # of one signature; a function that takes more runs eagerly from then on
 MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
@@ -307,6 +308,29 @@ class Jitted:
         if path_or_none is None:
             raise ArgumentError(f"{name_of(self.f)} is not compiled for ({signature}): {self.eager[signature]}")
         return path_or_none
+
+    def profile(self, *args: Any, **kwargs: Any) -> str:
+        """How long each step of the program for these arguments takes, the longest first."""
+        from .backend import llvm  # heavy: loads LLVM
+
+        path = self.lower(*args, **kwargs)
+        leaves, _ = self._open(args, kwargs)
+        timed = llvm.Native(path.lowered, timed=True)
+        function = timed.function(path.inputs)
+        function(*leaves)
+        before, began, calls = timed.times(), time.perf_counter(), 0
+        while calls < PROFILED_CALLS and time.perf_counter() - began < PROFILED_SECONDS:
+            function(*leaves)
+            calls += 1
+        seconds = (time.perf_counter() - began) / calls
+        cycles = [b - a for a, b in zip(before, timed.times(), strict=True)]
+        rate = seconds / max(sum(cycles), 1)  # what is not in a step is spread over all
+        lines = [f"{name_of(self.f)}: {seconds * 1e6:.1f} µs a call, by step:"]
+        for step, count in sorted(zip(path.lowered.steps, cycles, strict=True), key=lambda pair: -pair[1]):
+            where = f" ({', '.join(step.lines)})" if step.lines else ""
+            share = count / max(sum(cycles), 1)
+            lines.append(f"  {share:6.1%} {count * rate * 1e6:10.1f} µs  {str(step).splitlines()[0].rstrip(':')}{where}")
+        return "\n".join(lines)
 
     def report(self) -> str:
         """What was compiled, for which types and paths, how long it took, and what calls back into NumPy."""

@@ -122,8 +122,8 @@ def _entry() -> tuple[int, Any]:
 class Native:
     """Machine code of a program, and the memory it belongs with."""
 
-    def __init__(self, lowered: Lowered) -> None:
-        written = Module(lowered)
+    def __init__(self, lowered: Lowered, timed: bool = False) -> None:
+        written = Module(lowered, timed)
         self.lowered = lowered
         self.text = written.text()
         _add_functions(self.text)
@@ -135,6 +135,10 @@ class Native:
             self.env[1 + i] = buffer.data.ctypes.data
         for i, call in enumerate(self.calls):
             self.env[1 + len(written.constants) + i] = id(call)
+
+    def times(self) -> list[int]:
+        """The cycles that each step took so far, of a program that is timed."""
+        return [int(word or 0) for word in self.env[len(self.env) - len(self.lowered.steps) :]]
 
     def function(self, inputs: Sequence[entry.Input], **options: Any) -> Callable[..., Any]:
         """The program as a Python function; see `entry.bind_entry`. The interpreter is set free during long work."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from llvmlite import ir
 
-from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, Unwind, View, While
+from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, Step, Unwind, View, While
 from ..lower.schedule import arrange
 from . import lapack, unwind, vecmath
 from .entry import GUARD_MISSED
@@ -28,14 +28,15 @@ OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
 FAILED = -1  # a Python exception is set
 ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
 
-_PLACE = re.compile(r"\b(CONSTANT|FOREIGN)(\d+)\b")
+_PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
 _NAME = re.compile(r'@"?([\w.]+)"?\(')
 
 
 class Module:
     """What the functions of one program share: declarations, definitions, constants, foreign calls."""
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: Lowered, timed: bool = False) -> None:
+        self.timed = len(lowered.steps) if timed else 0  # steps of the program whose times are added up
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
         self.definitions: list[str] = []
@@ -49,8 +50,8 @@ class Module:
 
     @property
     def slots(self) -> int:
-        """Words of `env`: the arena, the constants, the objects that are called."""
-        return 1 + len(self.constants) + len(self.foreign)
+        """Words of `env`: the arena, the constants, the objects that are called, the times of the steps."""
+        return 1 + len(self.constants) + len(self.foreign) + self.timed
 
     def define(self, name: str, text: str) -> None:
         """A definition, unless it is there already."""
@@ -77,7 +78,8 @@ class Module:
 
     def place(self, found: re.Match[str]) -> int:
         """The word of `env` of a constant or of an object that is called: known when all of them are."""
-        return 1 + int(found[2]) + (len(self.constants) if found[1] == "FOREIGN" else 0)
+        before = {"CONSTANT": 0, "FOREIGN": len(self.constants), "TIME": len(self.constants) + len(self.foreign)}
+        return 1 + before[found[1]] + int(found[2])
 
 
 def _name_of(line: str) -> str:
@@ -96,9 +98,11 @@ class Routine:
         self.pointers: dict[Buffer, str] = {}
         self.borrowed = False  # the arena is to be given back
         self.alone = False  # BLAS has one thread, and gets its own back
+        self.is_timed = False
 
     def define_program(self) -> None:
         code, low = self.code, self.lowered
+        self.is_timed = bool(self.module.timed)
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = code.let(f"load ptr, ptr {_slot(code, '%table', i)}")
         if low.arena <= ON_STACK:
@@ -137,24 +141,41 @@ class Routine:
         for buffer in self.lowered.buffers:
             if buffer.kind == "constant":
                 self.pointers[buffer] = self.module.constant(self.code, buffer)
-        for step in self.lowered.steps:
-            if isinstance(step, Kernel):
-                self.kernel(step)
-            elif isinstance(step, Product):
-                lapack.product(self, step)
-            elif isinstance(step, Lapack):
-                lapack.emit(self, step)
-            elif isinstance(step, Scan):
-                self.scan(step)
-            elif isinstance(step, While):
-                self.while_loop(step)
-            elif isinstance(step, Unwind):
-                self.unwind(step)
-            elif isinstance(step, Branch):
-                self.branch(step)
+        for number, step in enumerate(self.lowered.steps):
+            if self.is_timed:
+                self.timed(number, step)
             else:
-                self.foreign_call(step)
+                self.step(step)
         self.module.declared |= self.code.declared
+
+    def step(self, step: Step) -> None:
+        if isinstance(step, Kernel):
+            self.kernel(step)
+        elif isinstance(step, Product):
+            lapack.product(self, step)
+        elif isinstance(step, Lapack):
+            lapack.emit(self, step)
+        elif isinstance(step, Scan):
+            self.scan(step)
+        elif isinstance(step, While):
+            self.while_loop(step)
+        elif isinstance(step, Unwind):
+            self.unwind(step)
+        elif isinstance(step, Branch):
+            self.branch(step)
+        else:
+            self.foreign_call(step)
+
+    def timed(self, number: int, step: Step) -> None:
+        """A step, and how many cycles it took, added to its word of `env`."""
+        code = self.code
+        self.module.declared.add("declare i64 @llvm.readcyclecounter()")
+        before = code.let("call i64 @llvm.readcyclecounter()")
+        self.step(step)
+        took = code.let(f"sub i64 {code.let('call i64 @llvm.readcyclecounter()')}, {before}")
+        place = _slot(code, "%env", f"TIME{number}")
+        so_far = code.let(f"load i64, ptr {place}")
+        code.do(f"store i64 {code.let(f'add i64 {so_far}, {took}')}, ptr {place}")
 
     def status(self) -> str:
         """What is returned in the end: 0 unless the guards do not hold, or an index was out of bounds."""

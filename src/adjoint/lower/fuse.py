@@ -512,7 +512,7 @@ class _Lowering:
         if t.dtype not in NATIVE or not self.index_types(arrays) or 0 in (*t.shape, *result.shape):
             return False
         table, domain = self.view(x), result.shape
-        views = [self.view(a) for a in arrays if self.type_of(a).shape]
+        views = [self.view(a) for a in arrays if not isinstance(a, Literal) or self.type_of(a).shape]
         position = self.place(domain, [table, *views])
         at = self.indices(position, arrays, domain, axis, t.shape[axis : axis + len(arrays)])
         strides = table.strides[axis : axis + len(arrays)]
@@ -534,7 +534,7 @@ class _Lowering:
         out, domain = self.local(result), t.shape
         self.copy(Literal(0.0), out)
         operand = self.operand(g, domain)
-        views = [self.view(a) for a in arrays if self.type_of(a).shape]
+        views = [self.view(a) for a in arrays if not isinstance(a, Literal) or self.type_of(a).shape]
         position = self.place(domain, [operand, *views], after=self.ready[out.buffer])
         line = self.read(position, operand)
         at = self.indices(position, arrays, domain, axis, result.shape[axis : axis + len(arrays)])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, is_array, snapshot
+from ..core.bind import FRESH, Traced, fresh, is_array, snapshot
 from ..core.errors import ConversionError, ReadOnlyError
 from ..core.types import Value, dtype_of, shape_of
 from ..ops import index as indexing
@@ -93,7 +93,7 @@ def read(x: Value, index: Any) -> Value:
     if _is_basic(index):
         store = lambda base, part: indexing.write(base, index, part)
         if not shape_of(y) and _has_ellipsis(index):
-            return view(as_array(y), x, lambda base: as_array(indexing.read(base, index)), store)
+            return view(fresh(as_array(y)), x, lambda base: fresh(as_array(indexing.read(base, index))), store)
         return view(y, x, lambda base: indexing.read(base, index), store)
     return y
 
