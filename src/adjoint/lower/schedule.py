@@ -7,7 +7,7 @@ to the last bit, on any number of threads.
 
 from __future__ import annotations
 
-from .kernel import Buffer, Kernel, Lapack, Loop, Lowered, Product, Reduce, Scalar, Scan, Step, size_of
+from .kernel import Buffer, Kernel, Lapack, Loop, Lowered, Product, Reduce, Scalar, Scan, Step, While, size_of
 
 #: About how long a line takes, in units of an addition; what is not named costs one.
 _COST = {
@@ -17,6 +17,7 @@ _COST = {
 _FUNCTION = 20  # a function such as exp
 _PIECE = 100_000  # additions that are worth a piece of their own: about 30 µs
 _MOST_PIECES = 64
+_TURNS = 1000  # taken for a loop whose number of turns is not known
 _LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for itself
 
 
@@ -64,6 +65,8 @@ def work(step: Step) -> int:
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
     if isinstance(step, Scan):
         return step.length * sum(map(work, step.body.steps))
+    if isinstance(step, While):
+        return _TURNS * sum(map(work, step.body.steps))
     if not isinstance(step, Kernel):
         return 0
     lines = sum(map(cost, step.code))

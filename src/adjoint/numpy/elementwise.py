@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.bind import Traced
 from ..core.types import Value, dtype_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
@@ -90,17 +89,10 @@ def power(a: Value, b: Value) -> Value:
     """a**b; a small whole exponent that is a plain number takes a shorter way."""
     if type(b) in (int, float):
         if b == 2:
-            return ops.mul(a, a) if _is_number(a) else ops.square(a)
+            return ops.square(a)
         if b == 1:
             return ops.pos(a)
     return ops.power(a, b)
-
-
-def _is_number(x: Value) -> bool:
-    """Whether a Python number lies behind a value: its square is one too, which is weak in promotion."""
-    while isinstance(x, Traced):
-        x = x.value
-    return type(x) in (int, float)
 
 
 @implements(np.float_power)

@@ -87,6 +87,11 @@ def _divide(a: Any, b: Any) -> Any:
         return np.true_divide(a, b)
 
 
+def _square(x: Any) -> Any:
+    """The square of a Python number is one too, and weak in promotion."""
+    return x * x if type(x) in (float, int) else np.square(x)
+
+
 def _power(a: Any, b: Any) -> Any:
     try:
         y = a**b
@@ -101,7 +106,7 @@ mul = elementwise("mul", operator.mul, partials=lambda y, a, b: (b, a), complex_
 div = elementwise("div", _divide, partials=lambda y, a, b: (1 / b, -y / b), domain=((-2, 2), (0.5, 2)), complex_domain=True)
 neg = elementwise("neg", operator.neg, partials=lambda y, x: (-1,), complex_domain=True)
 pos = elementwise("pos", operator.pos, partials=lambda y, x: (1,), complex_domain=True)
-square = elementwise("square", np.square, partials=lambda y, x: (2 * x,), complex_domain=True)
+square = elementwise("square", _square, partials=lambda y, x: (2 * x,), complex_domain=True)
 reciprocal = elementwise("reciprocal", np.reciprocal, partials=lambda y, x: (-(y * y),), domain=(0.5, 2), complex_domain=True)
 
 # d(x**0) = 0, at 0 too, and d(0**b)/db = 0: guard the factors that would be 0·∞.
