@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..lower.kernel import Lapack, Lowered, Product, View, size_of
+from ..lower.kernel import Lapack, Product, View, size_of
 from .instruction import REGISTER, Code, literal
 
 if TYPE_CHECKING:
@@ -51,10 +51,6 @@ def emit(routine: Routine, step: Lapack) -> None:
 
 def product(routine: Routine, step: Product) -> None:
     """Matrix products by BLAS. It sees matrices by columns, so it computes the transpose of the product of transposes."""
-    pieces = _pieces(step)
-    if pieces > 1:
-        _by_rows(routine, step, pieces)
-        return
     views = [step.left, step.right, step.out]
     matrix = Matrix(step, len(views))
     name = routine.module.name("product")
@@ -72,55 +68,6 @@ def product(routine: Routine, step: Product) -> None:
         call("0")
     else:
         _for_each(routine, count, call)
-
-
-def is_used(lowered: Lowered) -> bool:
-    """Whether a program calls BLAS for matrices of middling size: on large ones LAPACK's own threads are of use."""
-    steps = [s for s in lowered.steps if isinstance(s, (Product, Lapack))]
-    large = any(isinstance(s, Lapack) and max(next(s.writes()).shape[-2:]) >= _LARGE for s in steps)
-    return bool(steps or any(map(is_used, lowered.inner))) and not large
-
-
-_LARGE = 512
-_PIECE = 4_000_000  # multiplications that are worth a piece of their own
-_FEWEST_ROWS = 32
-
-
-def _pieces(step: Product) -> int:
-    """Into how many equal pieces the rows of a large product are cut, to run at the same time."""
-    *stack, rows, columns = step.out.shape
-    if size_of(tuple(stack)) > 1 or columns == 1:
-        return 1
-    most = rows * columns * step.left.shape[-1] // _PIECE
-    return next((n for n in (16, 8, 4, 2) if n <= most and rows % n == 0 and rows // n >= _FEWEST_ROWS), 1)
-
-
-def _by_rows(routine: Routine, step: Product, pieces: int) -> None:
-    """Each piece of the rows by a call of its own."""
-    rows, inner = step.left.shape[-2:]
-    columns, few = step.right.shape[-1], rows // pieces
-    left, out = (View(v.buffer, (few, n), v.strides[-2:], v.offset) for v, n in ((step.left, inner), (step.out, columns)))
-    right = View(step.right.buffer, (inner, columns), step.right.strides[-2:], step.right.offset)
-    matrix = Matrix(Product(left, right, out, {}), 3)
-    module, code = routine.module, routine.code
-    name = module.name("rows")
-    module.definitions.append(matrix.define(name))
-    module.declared |= matrix.code.declared | {"declare void @adjoint_parallel(ptr, ptr, i64) nounwind"}
-    piece = Code()
-    moved = []
-    for i, view in enumerate((left, right, out)):
-        pointer = piece.let(f"load ptr, ptr {piece.let(f'getelementptr ptr, ptr %table, i64 {i}')}")
-        if view is not right:
-            size = few * view.strides[-2] * view.dtype.itemsize
-            pointer = piece.let(f"getelementptr i8, ptr {pointer}, i64 {piece.let(f'mul nsw i64 %piece, {size}')}")
-        moved.append(f"ptr {pointer}")
-    piece.let(f"call i1 {name}({', '.join(moved)})")
-    head = f"define internal void {name}.piece(ptr %table, i64 %piece) nounwind {{"
-    module.definitions.append("\n".join([head, *piece.lines, "  ret void", "}"]))
-    table = code.let("alloca [3 x ptr]")
-    for i, view in enumerate((left, right, out)):
-        code.do(f"store ptr {routine.at(view)}, ptr {code.let(f'getelementptr ptr, ptr {table}, i64 {i}')}")
-    code.do(f"call void @adjoint_parallel(ptr {name}.piece, ptr {table}, i64 {pieces})")
 
 
 def _for_each(routine: Routine, count: int, call: Callable[[str], str]) -> str:

@@ -30,8 +30,7 @@ def pool() -> Pool:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     made = Pool(_machine())
-    for name, address in made.symbols.items():
-        llvm.add_symbol(name, address)
+    llvm.add_symbol("adjoint_parallel", made.address)
     return made
 
 
@@ -56,8 +55,6 @@ def _add_functions(text: str) -> None:
 def _of_linear_algebra(symbol: str) -> int:
     """The address of a function of BLAS or LAPACK, as SciPy publishes it."""
     from scipy.linalg import cython_blas, cython_lapack  # loaded by the first program that calls one
-
-    pool().know_blas()
 
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)

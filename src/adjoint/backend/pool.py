@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -210,49 +209,6 @@ end:
 }}
 """
 
-# While a program runs that calls BLAS, BLAS has one thread: its own would fight ours for the cores. What it had before is set
-# again when the last such program has ended. The functions that ask and set are null where the library is not one we know.
-_BLAS = """
-@ask = global ptr null
-@set = global ptr null
-@inside = internal global i64 0
-@saved = internal global i32 0
-
-define void @blas_enter() {
-  %set = load ptr, ptr @set
-  %known = icmp ne ptr %set, null
-  br i1 %known, label %count, label %end
-count:
-  %before = atomicrmw add ptr @inside, i64 1 acq_rel
-  %first = icmp eq i64 %before, 0
-  br i1 %first, label %change, label %end
-change:
-  %ask = load ptr, ptr @ask
-  %threads = call i32 %ask()
-  store i32 %threads, ptr @saved
-  call void %set(i32 1)
-  br label %end
-end:
-  ret void
-}
-
-define void @blas_leave() {
-  %set = load ptr, ptr @set
-  %known = icmp ne ptr %set, null
-  br i1 %known, label %count, label %end
-count:
-  %before = atomicrmw sub ptr @inside, i64 1 acq_rel
-  %last = icmp eq i64 %before, 1
-  br i1 %last, label %change, label %end
-change:
-  %threads = load i32, ptr @saved
-  call void %set(i32 %threads)
-  br label %end
-end:
-  ret void
-}
-"""
-
 _SERIAL = """
 @threads = global i64 1
 define void @parallel(ptr %function, ptr %table, i64 %pieces) {
@@ -273,23 +229,13 @@ class Pool:
     """The machine code of the pool, and how many threads it may use."""
 
     def __init__(self, machine: Any) -> None:
-        module = llvm.parse_assembly((_TEXT if os.name == "posix" else _SERIAL) + _BLAS)
+        module = llvm.parse_assembly(_TEXT if os.name == "posix" else _SERIAL)
         module.verify()
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
-        names = ("parallel", "blas_enter", "blas_leave")
-        self.symbols = {f"adjoint_{name}": self.engine.get_function_address(name) for name in names}
+        self.address = self.engine.get_function_address("parallel")
         self._threads = ctypes.c_int64.from_address(self.engine.get_global_value_address("threads"))
         self.threads = default_threads()
-
-    def know_blas(self) -> None:
-        """Find how the OpenBLAS that SciPy brings is told its number of threads."""
-        library = _openblas()
-        if library is None:
-            return
-        for name, function in (("ask", library.scipy_openblas_get_num_threads), ("set", library.scipy_openblas_set_num_threads)):
-            place = ctypes.c_void_p.from_address(self.engine.get_global_value_address(name))
-            place.value = ctypes.cast(function, ctypes.c_void_p).value
 
     @property
     def threads(self) -> int:
@@ -298,20 +244,6 @@ class Pool:
     @threads.setter
     def threads(self, count: int) -> None:
         self._threads.value = count
-
-
-def _openblas() -> Any:
-    """The library behind `scipy.linalg`, if it is the one that SciPy's wheels bring."""
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:  # not Linux
-        return None
-    for line in maps.splitlines():
-        path = line.rpartition(" ")[2]
-        if "scipy.libs" in path and "openblas" in path:
-            library = ctypes.CDLL(path)
-            return library if hasattr(library, "scipy_openblas_set_num_threads") else None
-    return None
 
 
 def default_threads() -> int:

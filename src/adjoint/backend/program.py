@@ -97,7 +97,6 @@ class Routine:
         self.code = Code()
         self.pointers: dict[Buffer, str] = {}
         self.borrowed = False  # the arena is to be given back
-        self.alone = False  # BLAS has one thread, and gets its own back
         self.is_timed = False
 
     def define_program(self) -> None:
@@ -109,10 +108,6 @@ class Routine:
             self.place_on_stack()
         else:
             self.take_arena()
-        if lapack.is_used(low):
-            self.alone = True
-            self.module.declared |= {"declare void @adjoint_blas_enter() nounwind", "declare void @adjoint_blas_leave() nounwind"}
-            code.do("call void @adjoint_blas_enter()")
         self.steps()
         self.leave(self.status())
         head = "define i32 @program(ptr noalias %table, ptr %env) nounwind {"
@@ -207,8 +202,6 @@ class Routine:
         code.label(go_on)
 
     def leave(self, status: str) -> None:
-        if self.alone:
-            self.code.do("call void @adjoint_blas_leave()")
         if self.borrowed:
             self.code.do("call void @give_arena(ptr %arena, ptr %env)")
         self.code.do(f"ret i32 {status}")

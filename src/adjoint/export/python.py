@@ -157,7 +157,7 @@ TABLE: dict[str, Writer] = {
     "greater": _infix(">"),
     "greater_equal": _infix(">="),
     "neg": lambda c: f"-{c.args[0]}",
-    "square": lambda c: f"np.square({c.args[0]})",
+    "square": _function("np.square"),
     "pos": lambda c: f"+{c.args[0]}",
     "abs": _function("np.abs"),
     "conj": _function("np.conjugate"),
