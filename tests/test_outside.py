@@ -2,10 +2,13 @@
 
 import os
 import random
+import secrets
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import uuid
 import warnings
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.compiled import CompileWarning
 from adjoint.core.errors import LeakError, UnsupportedError
 
 HERE = os.path.basename(__file__)
@@ -177,10 +181,117 @@ def test_a_draw_that_decides_is_named_by_the_function():
     refused(f, "draws random numbers", offset=0)
 
 
-def test_generators_made_inside_and_the_clock():
-    def unseeded(x):
-        return x * np.random.default_rng().normal()
+def drawn_elsewhere(x):
+    return x * RNG.integers(3)
 
+
+class Layers:
+    def __init__(self):
+        self.parts = [{"noise": np.random.default_rng(0)}]
+
+    def drop(self, x):
+        return x * self.parts[0]["noise"].integers(3)
+
+    def of_another(self, x):
+        return drawn_elsewhere(x)
+
+
+def test_draws_of_functions_and_objects_that_are_reached():
+    layers = Layers()
+
+    def by_function(x):
+        return drawn_elsewhere(x)
+
+    def by_object(x):
+        return layers.drop(x)
+
+    def by_method(x):
+        return layers.of_another(x)
+
+    def by_inner_function(x):
+        return (lambda y: y * RNG.integers(3))(x)
+
+    for f in (by_function, by_object, by_method, by_inner_function):
+        with pytest.raises(UnsupportedError, match="draws random numbers"):
+            ad.graph(f)(X)
+
+
+def test_seeds_from_the_system():
+    """A small number, or a branch, says nothing about where it comes from; the generator does."""
+
+    def by_numpy(x):
+        return x * np.random.default_rng().integers(3)
+
+    def by_branch(x):
+        return x if np.random.Generator(np.random.PCG64()).random() < 0.5 else -x
+
+    def by_legacy(x):
+        return x * np.random.RandomState().randint(3)
+
+    def by_python(x):
+        return x * random.Random().randrange(3)
+
+    def by_system(x):
+        return x * random.SystemRandom().randrange(3)
+
+    def by_secrets(x):
+        return x * secrets.randbelow(3)
+
+    def by_bytes(x):
+        return x * (os.urandom(1)[0] % 3)
+
+    def by_name(x):
+        return x * (uuid.uuid4().int % 3)
+
+    for f in (by_numpy, by_branch, by_legacy, by_python, by_system, by_secrets, by_bytes, by_name):
+        refused(f, "draws random numbers", "pass them as an argument")
+        with pytest.warns(CompileWarning, match="draws random numbers"):
+            ad.jit(f)(X)
+
+
+def test_seeds_are_there_again():
+    sources = os.urandom, random._urandom, random.Random.seed
+
+    def unseeded(x):
+        return x * np.random.default_rng().integers(3)
+
+    with pytest.raises(UnsupportedError):
+        ad.graph(lambda x: ad.graph(unseeded)(X)(x))(X)  # one staging in another
+    assert (os.urandom, random._urandom, random.Random.seed) == sources
+    assert len(secrets.token_bytes(8)) == 8
+    np.random.default_rng().integers(3)
+
+
+def test_seeds_that_are_given_and_names_of_temporary_files(tmp_path):
+    def f(x):
+        with tempfile.NamedTemporaryFile("w", dir=tmp_path) as log:
+            log.write("staged")
+        return x * random.Random(3).randrange(5) * np.random.default_rng(4).integers(5) * random.Random(x=3).randrange(5)
+
+    np.testing.assert_array_equal(ad.graph(f)(X)(X), f(X))
+
+
+def test_other_threads_have_their_seeds():
+    found, inside, go = [], threading.Event(), threading.Event()
+
+    def draw():
+        inside.wait(10)
+        found.append(np.random.default_rng().integers(3))
+        go.set()
+
+    def f(x):
+        inside.set()
+        assert go.wait(10)
+        return x * 2.0
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    ad.graph(f)(X)
+    thread.join()
+    assert len(found) == 1
+
+
+def test_the_clock_and_counters():
     def clock(x):
         return x * time.time()
 
@@ -192,13 +303,15 @@ def test_generators_made_inside_and_the_clock():
     def ticks(x):
         return x * time.monotonic_ns()
 
+    seeds = iter(range(100))
+
     def shuffled(x):
-        return x[np.random.default_rng().permutation(30) % 3]
+        return x[np.random.default_rng(next(seeds)).permutation(30) % 3]
 
     def dropped(x):
-        return np.sum(np.where(np.random.default_rng().random((40, 1)) < 0.5, x, 0.0))
+        return np.sum(np.where(np.random.default_rng(next(seeds)).random((40, 1)) < 0.5, x, 0.0))
 
-    for f in (unseeded, clock, counted, ticks, shuffled, dropped):
+    for f in (clock, counted, ticks, shuffled, dropped):
         refused(f, "other numbers each time")
 
 

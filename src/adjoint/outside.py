@@ -1,19 +1,21 @@
 """What a staged function must not take from outside: a file, the network, a random draw, the clock.
 
-A graph would hold what was read or drawn while it was written down, as a constant, for ever. Three watches see it:
+A graph would hold what was read or drawn while it was written down, as a constant, for ever. Four watches see it:
 
 - a file that is opened for reading, a connection, a process or a question to the user is refused on the spot, by Python's
   audit events, with the line that asked;
 - a generator of random numbers has another state after staging than before: those of `random` and `np.random`, and those that
-  the function holds (in its closure, its globals, its object);
+  the function can reach by name (in closures, globals, objects and containers, those of functions it calls included);
+- a generator that is made without a seed asks the system for one, and so does `secrets`: refused on the spot;
 - a constant with many digits, which may be anything, makes the function be staged a second time; if it differs then, it was
-  not the function's own. This finds the clock and generators made inside.
+  not the function's own. This finds the clock.
 
 Imports, source lines for messages, and files opened for writing only (a log) are let through.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import pickle
@@ -22,6 +24,7 @@ import sys
 import sysconfig
 import threading
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -46,7 +49,9 @@ _EVENTS = {
     "builtins.input": "asks the user",
 }
 #: Python's own reading: of modules, and of source lines that stand in a warning or a traceback.
-_READERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport", "linecache", "warnings"})
+#: And the names of temporary files.
+_READERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport", "linecache", "warnings", "tempfile"})
+_LIBRARY_NAMES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", __name__.partition(".")[0]})
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
 _staging: ContextVar[bool] = ContextVar("adjoint_staging", default=False)
@@ -99,18 +104,73 @@ def watched() -> Iterator[None]:
             sys.addaudithook(_hook)  # it stays, for Python cannot take one away, and is idle unless something is staged
     token = _staging.set(True)
     try:
-        yield
+        with _sources:
+            yield
     finally:
         _staging.reset(token)
 
 
+# -- seeds from the system --------------------------------------------------------------------------------------
+
+_SEED = random.Random.seed
+
+
+class _Sources:
+    """What the system is asked for random bits through; while something is staged, refusals stand in their place."""
+
+    def __init__(self) -> None:
+        # np.random.default_rng() and secrets go through the second.
+        self.places = [(os, "urandom"), (random, "_urandom"), (random.Random, "seed")]
+        self.places += [(os, "getrandom")] if hasattr(os, "getrandom") else []
+        self.originals: list[Any] = []
+        self.watches = 0
+
+    def __enter__(self) -> None:
+        with _lock:
+            if not self.watches:
+                self.originals = [getattr(owner, name) for owner, name in self.places]
+                for (owner, name), original in zip(self.places, self.originals, strict=True):
+                    setattr(owner, name, _refusing(original))
+            self.watches += 1
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            self.watches -= 1
+            if not self.watches:
+                for (owner, name), original in zip(self.places, self.originals, strict=True):
+                    setattr(owner, name, original)
+
+
+_sources = _Sources()
+
+
+def _refusing(original: Any) -> Any:
+    """A source of random bits that refuses code that is staged; other threads have it as ever."""
+
+    @functools.wraps(original)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        seeded = original is _SEED and (kwargs.get("a") is not None or args[1:2] not in ((), (None,)))
+        line = None if seeded or not _staging.get() else _line(sys._getframe(1))
+        if line is not None:
+            raise UnsupportedError(
+                "the function that is staged draws random numbers, from a generator without a seed or from the system: the graph "
+                "would hold those of now, for ever; make them before, and pass them as an argument",
+                line,
+            )
+        return original(*args, **kwargs)
+
+    return asked
+
+
 # -- random numbers ---------------------------------------------------------------------------------------------
+
+_MOST_HELD = 2000  # things that are looked at in search of generators
 
 
 def random_states(f: Any) -> list[Any]:
-    """The states of the generators of random numbers that f may draw from: the global ones and those it holds."""
+    """The states of the generators of random numbers that f may draw from: the global ones and those it can reach."""
     states = [random.getstate(), pickle.dumps(np.random.get_state(legacy=False))]
-    for x in _held(inspect.unwrap(f)):
+    for x in _reached(f):
         if isinstance(x, np.random.Generator):
             states.append(pickle.dumps(x.bit_generator.state))
         elif isinstance(x, np.random.RandomState):
@@ -120,16 +180,58 @@ def random_states(f: Any) -> list[Any]:
     return states
 
 
-def _held(f: Any) -> Iterator[Any]:
-    """What a function can reach by name: its closure, its defaults, its globals, the attributes of its object."""
-    owner, function = getattr(f, "__self__", f), getattr(f, "__func__", f)
-    if not inspect.ismodule(owner):
-        yield from getattr(owner, "__dict__", {}).values()
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        yield from [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        yield from [function.__globals__[name] for name in code.co_names if name in function.__globals__]
-        yield from [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]  # not an empty one
+def _reached(f: Any) -> Iterator[Any]:
+    """What a function can reach, nearest first: see `_held`."""
+    seen: set[int] = set()
+    names: set[str] = set()
+    waiting = deque([f])
+    while waiting and len(seen) < _MOST_HELD:
+        x = waiting.popleft()
+        if id(x) not in seen and not isinstance(x, _PLAIN):
+            seen.add(id(x))
+            yield x
+            waiting.extend(_held(x, names))
+
+
+_PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
+
+
+def _held(x: Any, names: set[str]) -> Iterator[Any]:
+    """What stands in the closure, the defaults and the globals of a function, the attributes of an object, a container.
+
+    `names` collects the names that occur in functions: of a module, only what they name is looked at.
+    """
+    if isinstance(x, types.FunctionType):
+        named = set(_names(x.__code__))
+        names |= named
+        yield from [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+        yield from [x.__globals__[name] for name in named if name in x.__globals__]
+        yield from [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]  # not an empty one
+        yield getattr(x, "__wrapped__", None)
+    elif isinstance(x, types.MethodType):
+        yield from (x.__self__, x.__func__)
+    elif isinstance(x, types.ModuleType):
+        if x.__name__.partition(".")[0] not in _LIBRARY_NAMES:
+            yield from [vars(x)[name] for name in names if name in vars(x)]
+    elif isinstance(x, dict):
+        yield from x.values()
+    elif isinstance(x, (list, tuple, set, frozenset, deque)):
+        yield from x
+    elif isinstance(x, functools.partial):
+        yield from (x.func, x.args, x.keywords)
+    elif not isinstance(x, type):
+        yield from getattr(x, "__dict__", {}).values()
+        for owner in type(x).__mro__:
+            if owner.__module__.partition(".")[0] not in _LIBRARY_NAMES:
+                yield from [vars(owner)[name] for name in ("__call__", *names) if name in vars(owner)]
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The globals and attributes that code names, with that of the functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
 
 
 # -- constants --------------------------------------------------------------------------------------------------
