@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from ..core.tree import Structure
-from ..core.types import Type
+from ..core.types import Shape, Type
 from . import interpreter as py
+from .blocks import LARGE
 from .entry_code import GUARD_MISSED, WORD, Head, Kind, Opening, Output, Packing, entry_text
 from .entry_code import Input as InputRecord
 from .pattern import argument_patterns, containers, opens_natively, packs_natively, parts, result_pattern
@@ -76,6 +78,7 @@ def bind_entry(
     release_gil: bool = False,
     otherwise: Callable[..., Any] | None = None,
     errors: Errors = ERRORS,
+    memory: Any = None,
     name: str = "compiled",
 ) -> Callable[..., Any]:
     """A Python function that calls the program at an address through the entry point at another.
@@ -89,13 +92,15 @@ def bind_entry(
     `packs_natively`, the function gives the flat tuple of its outputs. Results of shape () are NumPy scalars.
 
     `env` is an address that the program gets. `keep` is kept alive as long as the function: the owners of that memory and of the
-    code. Calls that do not fit, and all calls with keywords, go to `otherwise`, or give MISS.
+    code. Calls that do not fit, and all calls with keywords, go to `otherwise`, or give MISS. `memory` is the capsule of NumPy's
+    handler for the memory of large results; see `blocks`.
     """
     if min(errors, default=1) < 1 or GUARD_MISSED in errors:
         raise ValueError(f"codes of errors are positive and not {GUARD_MISSED}: {sorted(errors)}")
     _check_count(len(inputs), arguments, "inputs")
     _check_count(len(outputs), None if result is None else [result], "outputs")
-    description = _Description(inputs, outputs, argument_patterns(arguments, len(inputs)), result_pattern(result, len(outputs)))
+    patterns = argument_patterns(arguments, len(inputs)), result_pattern(result, len(outputs))
+    description = _Description(inputs, outputs, *patterns, memory)
     description.add_errors(errors)
     description.head |= {Head.PROGRAM: program, Head.ENV: env, Head.RELEASE_GIL: int(release_gil)}
     description.head[Head.OTHERWISE] = 0 if otherwise is None else id(otherwise)
@@ -116,7 +121,10 @@ _NUMBER = 32  # bytes in the frame for a number of any dtype, and its alignment
 class _Description:
     """Writes the words that tell the entry point about one function: see `entry_code`."""
 
-    def __init__(self, inputs: Sequence[Input], outputs: Sequence[Type], arguments: Sequence[Any], result: Any) -> None:
+    def __init__(
+        self, inputs: Sequence[Input], outputs: Sequence[Type], arguments: Sequence[Any], result: Any, memory: Any
+    ) -> None:
+        self.memory = memory
         self.objects: list[Any] = []  # those that the words refer to: they must stay alive
         self.words: list[int] = []  # all that follows the head
         self.head: dict[Head, int] = {place: self.refer(value) for place, value in _SHARED.items()}
@@ -233,11 +241,16 @@ class _Description:
                     Output.SHAPE: self.add(shape),
                     Output.SLOT: self.number() if shape == () else 0,
                     Output.HELD: place,
+                    Output.MEMORY: self.memory_of(shape, dtype),
                 }
                 for (shape, dtype), place in zip(outputs, places, strict=True)
             ],
         )
         self.add_records(Head.PACKING_COUNT, Head.PACKINGS, packings)
+
+    def memory_of(self, shape: Shape, dtype: np.dtype[Any]) -> int:
+        """The handler for the memory of a result, if it is large."""
+        return self.refer(self.memory) if self.memory is not None and math.prod(shape) * dtype.itemsize >= LARGE else 0
 
     def add_errors(self, errors: Errors) -> None:
         """Pairs by code; 0 is for codes that are not known."""

@@ -98,6 +98,7 @@ class Output(IntEnum):
     SHAPE = 2
     SLOT = 3  # place of a number in the frame
     HELD = 4  # place of the result in the frame
+    MEMORY = 5  # NumPy's handler for the memory of the array, or 0
 
 
 class Packing(IntEnum):
@@ -361,6 +362,8 @@ def _allocate_outputs(code: _Call, table: str) -> None:
         code.jump(done)
         code.label(array)
         dtype = _field(code, record, Output.DTYPE, "ptr")
+        memory = _field(code, record, Output.MEMORY, "ptr")
+        usual = _set_memory(code, memory, memory)
         code.call("Py_IncRef", f"ptr {dtype}")  # the new array takes this reference
         created = code.call(
             "PyArray_NewFromDescr",
@@ -373,13 +376,28 @@ def _allocate_outputs(code: _Call, table: str) -> None:
             "i32 0",
             "ptr null",
         )
+        ours = _set_memory(code, memory, usual)
+        for handler in (usual, ours):
+            with code.when(code.value(f"icmp ne ptr {handler}, null")):
+                code.call("Py_DecRef", f"ptr {handler}")
         code.need_not_null(created, "failed")
         code.store(f"ptr {created}", code.address("%frame", _field(code, record, Output.HELD)))
-        memory, block = code.load("ptr", created, py.ARRAY_DATA), code.block
+        place, block = code.load("ptr", created, py.ARRAY_DATA), code.block
         code.jump(done)
         code.label(done)
-        data = code.value(f"phi ptr [{slot}, %{number}], [{memory}, %{block}]")
+        data = code.value(f"phi ptr [{slot}, %{number}], [{place}, %{block}]")
         code.store(f"ptr {data}", code.word_at(table, i))
+
+
+def _set_memory(code: _Call, wanted: str, handler: str) -> str:
+    """Tell NumPy where arrays get their memory from, if `wanted` is not null: a reference to what it was until now."""
+    before, set_, after = code.block, code.name("set"), code.name("after")
+    code.branch(code.value(f"icmp ne ptr {wanted}, null"), set_, after)
+    code.label(set_)
+    old = code.call("PyDataMem_SetHandler", f"ptr {handler}")
+    code.jump(after)
+    code.label(after)
+    return code.value(f"phi ptr [null, %{before}], [{old}, %{set_}]")
 
 
 def _run(code: _Call, table: str) -> None:

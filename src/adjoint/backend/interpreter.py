@@ -36,7 +36,12 @@ def refusal(
 
 
 # Places in NumPy's table of C functions, as in numpy/__multiarray_api.h. They are part of NumPy's binary interface.
-NUMPY_PLACES = {"PyArray_GetNDArrayCVersion": 0, "PyArray_Scalar": 60, "PyArray_NewFromDescr": 94}
+NUMPY_PLACES = {
+    "PyArray_GetNDArrayCVersion": 0,
+    "PyArray_Scalar": 60,
+    "PyArray_NewFromDescr": 94,
+    "PyDataMem_SetHandler": 304,
+}
 
 # The result and the parameters of each function that native code may call. Py_ssize_t is i64, int is i32.
 FUNCTIONS = {
@@ -65,6 +70,7 @@ FUNCTIONS = {
     "PyTuple_Size": ("i64", "ptr"),
     "PyArray_Scalar": ("ptr", "ptr, ptr, ptr"),
     "PyArray_NewFromDescr": ("ptr", "ptr, ptr, i32, ptr, ptr, ptr, i32, ptr"),
+    "PyDataMem_SetHandler": ("ptr", "ptr"),
 }
 
 

@@ -9,12 +9,17 @@ keeps its partial result in a register; others add to memory.
         total += f(x[i, j])
       out[i] = total
 
+What lies in a window of an array is computed in loops of its own, without a test in every turn:
+
+    for i in 0 … 1:   tests          for i in 1 … n - 1:   no tests          for i in n - 1 … n:   tests
+
 The body of a kernel is a function of its buffers, which do not overlap, and of the part of the outermost loop that it shall run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
@@ -24,6 +29,7 @@ SMALL = 16  # points of a kernel up to which it is written into the program that
 LONGEST_INLINED = 20_000  # lines times points
 WIDE = '"prefer-vector-width"="512"'  # where there are such vectors: faster by 1.2 to 1.9 for functions such as exp
 LONG_ENOUGH = 64  # turns of the innermost loop, for which they pay
+WORTH_A_LOOP = 16  # turns between the edges of windows
 BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
 
 
@@ -40,6 +46,7 @@ class Nest:
         self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}
         self.depths = [self.suffix(r) for r in kernel.reductions]
         self.indices: list[str] = []
+        self.ranges: list[tuple[int, int]] = []  # in which the indices lie
         self.totals: dict[int, str] = {}  # of the reductions that are in a register now
         self.labels = 0
 
@@ -101,14 +108,63 @@ class Nest:
             self.code.store(value, pointer, r.view.dtype)
 
     def loop(self, start: str, length: str, level: int) -> None:
-        """for index in start … start + length: the next level."""
+        """for index in start … start + length: the next level. In parts, where windows begin and end."""
+        whole = (0, self.loops[level].length)
+        deep = any(self.is_cut(outer, *self.ranges[outer]) for outer in range(level))  # then tests are made anyway
+        parts = [whole] if deep else segments(self.edges(level), whole[1])
+        for lo, hi in parts:
+            self.ranges.append((lo, hi))
+            if len(parts) == 1:
+                self.stretch(start, length, level)
+            elif (start, length) == ("0", str(whole[1])):
+                self.stretch(str(lo), str(hi - lo), level)
+            else:
+                self.overlap(start, length, level)
+            self.ranges.pop()
 
+    def stretch(self, start: str, length: str, level: int) -> None:
         def body(i: str) -> None:
             self.indices.append(i if start == "0" else self.code.let(f"add nuw nsw i64 {start}, {i}"))
             self.level(level + 1)
             self.indices.pop()
 
-        self.turn(length, body)
+        if length == "1":
+            body("0")
+        else:
+            self.turn(length, body)
+
+    def overlap(self, start: str, length: str, level: int) -> None:
+        """The stretch of a loop that lies in the range of this level, if there is one."""
+        code, (lo, hi) = self.code, self.ranges[level]
+        stop = code.let(f"add nuw nsw i64 {start}, {length}")
+        first = code.let(f"call i64 @llvm.smax.i64(i64 {start}, i64 {lo})")
+        last = code.let(f"call i64 @llvm.smin.i64(i64 {stop}, i64 {hi})")
+        code.declared |= {f"declare i64 @llvm.{what}.i64(i64, i64)" for what in ("smax", "smin")}
+        count = code.let(f"sub nsw i64 {last}, {first}")
+        before, some, done, after = (self.label(what) for what in ("before", "some", "done", "after"))
+        code.do(f"br label %{before}")
+        code.label(before)
+        code.do(f"br i1 {code.let(f'icmp sgt i64 {count}, 0')}, label %{some}, label %{after}")
+        code.label(some)
+        initial = dict(self.totals)
+        self.stretch(first, count, level)
+        code.do(f"br label %{done}")
+        code.label(done)
+        code.do(f"br label %{after}")
+        code.label(after)
+        for i, old in initial.items():
+            kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
+            self.totals[i] = code.let(f"phi {kind} [ {self.totals[i]}, %{done} ], [ {old}, %{before} ]")
+
+    def edges(self, level: int) -> set[int]:
+        """Where windows begin and end along the loop of a level."""
+        axes = self.loops[level].axes
+        windows = [line.data[1] for line in self.kernel.code if line.kind == "window"] if len(axes) == 1 else []
+        return {edge for window in windows for edge in window[axes[0]]}
+
+    def is_cut(self, level: int, lo: int, hi: int) -> bool:
+        """Whether a window begins or ends within a range."""
+        return any(lo < edge < hi for edge in self.edges(level))
 
     def turn(self, length: str, body: Callable[[str], None]) -> None:
         """A counted loop, of one turn at least, that carries the totals."""
@@ -219,9 +275,11 @@ class Nest:
         if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
             return outside  # an axis of length one has no loop: nothing is inside
         code, inside = self.code, ""
-        for loop, index in zip(self.loops, self.indices, strict=True):
+        for loop, index, (start, stop) in zip(self.loops, self.indices, self.ranges, strict=True):
             lo, hi = window[loop.axes[0]] if len(loop.axes) == 1 else (0, loop.length)
-            tests = [f"icmp sge i64 {index}, {lo}"] * (lo > 0) + [f"icmp slt i64 {index}, {hi}"] * (hi < loop.length)
+            if hi <= start or stop <= lo:
+                return outside
+            tests = [f"icmp sge i64 {index}, {lo}"] * (lo > start) + [f"icmp slt i64 {index}, {hi}"] * (hi < stop)
             for test in map(code.let, tests):
                 inside = code.let(f"and i1 {inside}, {test}") if inside else test
         if not inside:
@@ -250,3 +308,19 @@ class Nest:
                 total = step if total == "0" else code.let(f"add nsw i64 {total}, {step}")
         base = f"%b{self.buffers.index(buffer)}"
         return base if total == "0" else code.let(f"getelementptr inbounds {MEMORY[buffer.dtype.name]}, ptr {base}, i64 {total}")
+
+
+def segments(edges: Collection[int], length: int) -> list[tuple[int, int]]:
+    """A loop in parts: between edges, where that is long enough; what is shorter stays together.
+
+    >>> segments({0, 1, 2, 99, 100}, 100)
+    [(0, 2), (2, 99), (99, 100)]
+    """
+    bounds = sorted({0, length, *(edge for edge in edges if 0 < edge < length)})
+    parts: list[tuple[int, int]] = []
+    for lo, hi in itertools.pairwise(bounds):
+        if parts and hi - lo < WORTH_A_LOOP and parts[-1][1] - parts[-1][0] < WORTH_A_LOOP:
+            parts[-1] = parts[-1][0], hi
+        else:
+            parts.append((lo, hi))
+    return parts
