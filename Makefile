@@ -1,5 +1,6 @@
 # make demo   set everything up and run the main job
 # make test   set everything up and run all tests
+# make nightly  10,000 random programs compiled, and every function
 # make lint   style, types, import direction
 # make bench  the benchmarks, with their peers in an environment of their own
 
@@ -7,7 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test nightly lint bench clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +21,9 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2
+
+nightly: $(VENV)/.ready
+	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/surface -k 'program or compiled'
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -72,6 +72,32 @@ def repeat(s, x, turns, body):
     return s, x
 
 
+def repeat_until(s, x, stop, skip, body):
+    for i in range(4):
+        s = 0.7 * s + 0.1 * i
+        if TESTS[stop](s, x):
+            break
+        if TESTS[skip](s, x):
+            continue
+        s, x = run(body, s, x)
+    else:
+        s = s - 0.2
+    return s, x
+
+
+def dispatch(s, x, body):
+    return {0: run, 1: lambda body, s, x: (np.cos(s), x)}.get(int(abs(s)), lambda body, s, x: (0.5 * s, x[::-1]))(body, s, x)
+
+
+def slope(s, x, body):
+    return s + 0.1 * ad.grad(lambda s: run(body, s, x)[0])(s), x
+
+
+def loop(s, x, body):
+    """A loop that stays one, unless its body asks for numbers: then it is run turn by turn."""
+    return ad.fori_loop(0, 2, lambda i, carry: run(body, carry[0] + 0.1 * i, carry[1]), (s, x))
+
+
 def whole_turns(s, x, body):
     for _ in range(min(int(abs(s) * 1.7), 3)):
         s, x = run(body, s, x)
@@ -84,7 +110,7 @@ def insist(s, x, test):
 
 
 def write(s, x, where, what):
-    x = x.copy()
+    x = x + 0.0 * s  # a copy, that whatever traces s can be written to
     x[where] = SCALARS[what](s, x)
     return s, x
 
@@ -111,6 +137,11 @@ PYTHON = {
     "if": branch,
     "while": repeat_while,
     "for": repeat,
+    "until": repeat_until,
+    "dispatch": dispatch,
+    "slope": slope,
+    "loop": loop,
+    "jit": lambda s, x, body: ad.jit(lambda s, x: run(body, s, x))(s, x),
     "int": whole_turns,
     "assert": insist,
     "write": write,
@@ -137,7 +168,8 @@ def nested(statements):
         st.tuples(st.just("if"), tests, body, body),
         st.tuples(st.just("while"), bounds.map(abs), body),
         st.tuples(st.just("for"), st.integers(0, 3), body),
-        st.tuples(st.just("int"), body),
+        st.tuples(st.just("until"), tests, tests, body),
+        st.tuples(st.sampled_from(["int", "dispatch", "slope", "loop", "jit"]), body),
     )
 
 
@@ -275,7 +307,7 @@ def test_guards_from_many_threads():
 
 def run_loops(program, s, x, loops):
     for kind, *parts in program:
-        if kind in ("s", "x"):
+        if kind in ("s", "x", "write"):
             s, x = PYTHON[kind](s, x, *parts)
         else:
             s, x = getattr(loops, kind)(s, x, *parts)
@@ -304,21 +336,38 @@ class Structured:
         return ad.while_loop(goes_on, turn, (s, x, 0), checkpoint=checkpoint)[:2]
 
     @classmethod
-    def loop_for(cls, s, x, turns, body):
-        return ad.fori_loop(0, turns, lambda i, carry: run_loops(body, carry[0] + 0.1 * i, carry[1], cls), (s, x))
+    def loop_for(cls, s, x, turns, body, checkpoint):
+        turn = lambda i, carry: run_loops(body, carry[0] + 0.1 * i, carry[1], cls)
+        return ad.fori_loop(0, turns, turn, (s, x), checkpoint=checkpoint)
 
     @classmethod
-    def loop_rows(cls, s, x, reverse, body):
+    def loop_rows(cls, s, x, reverse, body, checkpoint):
         def turn(carry, row):
             s, x = run_loops(body, carry[0] + row, carry[1], cls)
             return (s, x), s * row
 
-        (s, x), ys = ad.scan(turn, (s, x), x, reverse=reverse)
+        (s, x), ys = ad.scan(turn, (s, x), x, reverse=reverse, checkpoint=checkpoint)
         return s + np.sum(ys), x
+
+    @classmethod
+    def each(cls, s, x, body):
+        return s, ad.map(lambda v: run_loops(body, v * s, x, cls)[0], x)
+
+    @classmethod
+    def again(cls, s, x, body):
+        return ad.checkpoint(cls.inside(body))(s, x)
+
+    @classmethod
+    def jitted(cls, s, x, body):
+        return ad.jit(cls.inside(body))(s, x)
 
     @classmethod
     def slope(cls, s, x, body):
         return s + 0.1 * ad.grad(lambda s: run_loops(body, s, x, cls)[0])(s), x
+
+    @classmethod
+    def bend(cls, s, x, body):
+        return s + 0.1 * ad.jvp(ad.grad(lambda s: run_loops(body, s, x, cls)[0]), (s,), (np.cos(s),))[1], x
 
 
 class Unrolled(Structured):
@@ -337,13 +386,23 @@ class Unrolled(Structured):
         return s, x
 
     @classmethod
-    def loop_for(cls, s, x, turns, body):
+    def loop_for(cls, s, x, turns, body, checkpoint):
         for i in range(turns):
             s, x = run_loops(body, s + 0.1 * i, x, cls)
         return s, x
 
     @classmethod
-    def loop_rows(cls, s, x, reverse, body):
+    def each(cls, s, x, body):
+        return s, np.stack([run_loops(body, v * s, x, cls)[0] for v in x])
+
+    @classmethod
+    def again(cls, s, x, body):
+        return run_loops(body, s, x, cls)
+
+    jitted = again
+
+    @classmethod
+    def loop_rows(cls, s, x, reverse, body, checkpoint):
         rows, total = x, 0.0
         for i in reversed(range(3)) if reverse else range(3):
             s, x = run_loops(body, s + rows[i], x, cls)
@@ -355,14 +414,16 @@ def looping(statements):
     body = st.lists(statements, max_size=2)
     return st.one_of(
         st.tuples(st.just("cond"), tests, body, body),
-        st.tuples(st.just("loop_while"), bounds.map(abs), body, st.sampled_from([None, 1, 2, "sqrt"])),
-        st.tuples(st.just("loop_for"), st.integers(0, 3), body),
-        st.tuples(st.just("loop_rows"), st.booleans(), body),
-        st.tuples(st.just("slope"), body),
+        st.tuples(st.just("loop_while"), bounds.map(abs), body, policies),
+        st.tuples(st.just("loop_for"), st.integers(0, 3), body, policies),
+        st.tuples(st.just("loop_rows"), st.booleans(), body, policies),
+        st.tuples(st.sampled_from(["slope", "bend", "each", "again", "jitted"]), body),
     )
 
 
-loop_programs = st.lists(looping(st.recursive(plain, looping, max_leaves=3)), min_size=1, max_size=2)
+policies = st.sampled_from([None, None, 1, 2, "sqrt"])
+simple = st.one_of(plain, st.tuples(st.just("write"), st.integers(-3, 2), scalars))
+loop_programs = st.lists(looping(st.recursive(simple, looping, max_leaves=3)), min_size=1, max_size=2)
 
 
 def loops_of(program, loops):
@@ -398,3 +459,4 @@ def test_nestings_of_loops(program, seeds):
     agree(many(xs), np.array([plain_python(x) for x in xs]))
     agree(slopes(xs), np.stack([ad.grad(plain_python)(x) for x in xs]))
     agree(ad.jit(curvature(f))(xs[0]), curvature(plain_python)(xs[0]), 1e-7)
+    agree(ad.jit(ad.hessian(f))(xs[1]), ad.hessian(plain_python)(xs[1]), 1e-7)

@@ -254,7 +254,9 @@ PRODUCTS = {
     "covariance": needs(1)(lambda a, b, c, k: np.tanh(matrix(a).T @ matrix(a))),
     "inner": needs(1)(lambda a, b, c, k: np.tanh(np.reshape(real(a), -1) @ np.reshape(small(a), -1))),
     "matrix and vector": needs(1)(lambda a, b, c, k: np.tanh(real(a) @ real(a)[(0,) * (np.ndim(a) - 1)]) if np.size(a) else a),
-    "vector and matrix": needs(2, True)(lambda a, b, c, k: np.tanh(real(a)[..., 0, :] @ np.swapaxes(small(a), -1, -2)[..., :1])),
+    "vector and matrix": needs(2, True)(
+        lambda a, b, c, k: np.tanh(real(a)[(0,) * (np.ndim(a) - 1)] @ np.swapaxes(small(a), -1, -2)[..., :1])
+    ),
     "stacked": needs(2)(lambda a, b, c, k: np.tanh(real(a) @ np.swapaxes(small(a), -1, -2))),
     "broadcast product": needs(2)(lambda a, b, c, k: np.tanh(np.stack([real(a), small(a)]) @ np.swapaxes(small(a), -1, -2))),
     "einsum": needs(1)(lambda a, b, c, k: np.tanh(np.einsum("ij,kj->ik", matrix(a), matrix(a)[:2]))),

@@ -20,19 +20,22 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .arguments import check_callable, input_names, name_of, output_leaf
+from .backend import kept
 from .core.bind import Traced, settled
-from .core.errors import AdjointError, ArgumentError, ShapeError, UnsupportedError, boundary
+from .core.errors import AdjointError, ArgumentError, ShapeError, UnsupportedError, boundary, last_line, user_level, user_line
 from .core.tree import Structure, final, flatten, leaf_names
 from .core.types import Type
 from .ir.graph import Equation, Graph, Literal, Operand
+from .ir.text import show
 from .lower.fuse import lower
-from .lower.kernel import Foreign, Lowered
+from .lower.kernel import Branch, Foreign, Kernel, Lapack, Lowered, Product, Step
 from .ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from .ops.reduce import all_
 from .outside import random_states, watched
@@ -51,14 +54,17 @@ class CompileWarning(UserWarning):
     """A function, or some of its calls, runs without being compiled."""
 
 
-def jit(f: Function | None = None, *, static_argnums: Any = (), static_argnames: Any = ()) -> Any:
-    """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew."""
+def jit(f: Function | None = None, *, static_argnums: Any = (), static_argnames: Any = (), deterministic: bool = False) -> Any:
+    """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
+
+    With `deterministic` the results are the same to the last bit for any number of threads, those of BLAS included.
+    """
     if f is None:
-        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames)
+        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames, deterministic=deterministic)
     check_callable(f, "jit")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jitted(f, *_both_ways(f, numbers, names))
+    return (Deterministic if deterministic else Jitted)(f, *_both_ways(f, numbers, names))
 
 
 def get_num_threads() -> int:
@@ -91,26 +97,49 @@ class Signature(NamedTuple):
 
 
 class Path:
-    """One compiled program: the graph of one path through the function, and its machine code."""
+    """One compiled program: the graph of one path through the function, and its machine code.
 
-    def __init__(self, rolled: Rolled, guards: Sequence[Guard], signature: Signature, began: float) -> None:
+    The code may be there from an earlier process. What it was made of is then worked out only for those who look at it.
+    """
+
+    def __init__(self, staged: Graph, guards: Sequence[Guard], signature: Signature, began: float) -> None:
         from .backend import entry, llvm  # heavy: loads LLVM
 
-        self.rolled = rolled
-        self.graph: Graph = simplify(rolled.graph)[0]
+        self.staged = staged
         self.guards = guards
-        weak = {i for i, w in enumerate(signature.weak) if w is not None}
-        self.lowered: Lowered = lower(self.graph, weak, bool(guards))
-        self.native = llvm.Native(self.lowered)
+        self.weak = frozenset(i for i, w in enumerate(signature.weak) if w is not None)
+        name = kept.name_of(staged, self.weak, bool(guards), llvm.described())
+        self.native = llvm.native(name, lambda: self.lowered)
         self.inputs = [entry.Input(t, w) for t, w in zip(signature.types, signature.weak, strict=True)]
         self.flat = self.native.function(self.inputs)
         self.seconds = time.perf_counter() - began
         self.missed = entry.MISS
 
+    @functools.cached_property
+    def rolled(self) -> Rolled:
+        """The graph as it was written down, with its loops found. Before it is simplified, one turn is most like another."""
+        return roll(dead_code(common_subexpressions(self.staged)), self.weak)
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """What is computed."""
+        return simplify(self.rolled.graph)[0]
+
+    @functools.cached_property
+    def lowered(self) -> Lowered:
+        """How: loops, products, calls."""
+        return lower(self.graph, self.weak, bool(self.guards))
+
+    def __str__(self) -> str:
+        return f"{show(self.graph)}\n\n{self.lowered}"
+
+    def __repr__(self) -> str:
+        return f"<program of {self.staged.name}: print it, or look at .graph, .lowered, .native.text and .native.assembly()>"
+
     def run(self, leaves: Sequence[Any]) -> Any:
         """The result for flat inputs, or MISS if the path is not that of this call."""
         results = self.flat(*leaves)
-        return results if results is self.missed else self.graph.out_structure.unflatten(results)
+        return results if results is self.missed else self.staged.out_structure.unflatten(results)
 
     def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
         """The program as a function of the positional arguments, which hands other calls on; None if they need Python to open."""
@@ -118,10 +147,16 @@ class Path:
 
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
-        result = self.graph.out_structure
+        result = self.staged.out_structure
         if signature.static or named.children or not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None
         return self.native.function(self.inputs, arguments=arguments, result=result, otherwise=otherwise, name=name)
+
+
+class Uncompiled(NamedTuple):
+    """What came of a call for which there is no program."""
+
+    result: Any
 
 
 class Jitted:
@@ -148,7 +183,7 @@ class Jitted:
         if signature is None or signature in self.eager:
             return self.f(*args, **kwargs)
         tried: list[Path] = []
-        compiled: Path | None = None
+        compiled: Path | Uncompiled | None = None
         while compiled is None:
             for path in [p for p in self.paths.get(signature, ()) if p not in tried]:
                 tried.append(path)
@@ -157,11 +192,15 @@ class Jitted:
                     return result
             with self._lock:
                 if all(p in tried for p in self.paths.get(signature, ())):  # no other thread made one meanwhile
-                    compiled = None if signature in self.eager else self._compile(args, kwargs, leaves, signature)
-                    if compiled is None:
-                        return self.f(*args, **kwargs)
+                    if signature in self.eager:
+                        break
+                    compiled = self._compile(args, kwargs, leaves, signature)
+        if compiled is None:
+            return self.f(*args, **kwargs)
+        if isinstance(compiled, Uncompiled):
+            return compiled.result
         result = compiled.run(leaves)
-        # A value on the edge may be on the other side in machine code, by rounding; then this call is not for the new path.
+        # A value on the edge may be on the other side in machine code, by rounding.
         return self.f(*args, **kwargs) if result is compiled.missed else result
 
     # -- arguments --
@@ -205,26 +244,25 @@ class Jitted:
 
     # -- compiling --
 
-    def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Path | None:
-        """A program for the path of this call; None if there can be none, or one too many."""
+    def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Path | Uncompiled:
+        """A program for the path of this call; if there can be none, or one too many, the call has run without."""
         began = time.perf_counter()
         known = self.paths.setdefault(signature, [])
         if len(known) >= MOST_PATHS:
             lines = sorted({g.line for path in known for g in path.guards})
             self._give_up(signature, f"its calls take more than {MOST_PATHS} paths through the code at {', '.join(lines)}")
-            return None
+            return Uncompiled(self.f(*args, **kwargs))
         try:
             graph, guards = self._stage(args, kwargs, leaves, signature)
-            # Before it is simplified, one turn of a loop is most like another.
-            tidy = dead_code(common_subexpressions(graph))
-            rolled = roll(tidy, {i for i, w in enumerate(signature.weak) if w is not None})
+            if any(_same_guards(guards, path.guards) for path in known):
+                # A value is on the edge: by rounding, it is on the other side in machine code.
+                return Uncompiled(self.f(*args, **kwargs))
+            path = Path(graph, guards, signature, began)
         except Exception as error:
+            result = self.f(*args, **kwargs)  # if it fails as well, the error is its own
             ours = _cause(error)
-            if ours is None:
-                self.f(*args, **kwargs)  # if it fails as well, the error is its own
-            self._give_up(signature, str(ours or error))
-            return None
-        path = Path(rolled, guards, signature, began)
+            self._give_up(signature, f"{type(error).__name__}: {error} ({last_line(error)})" if ours is None else str(ours))
+            return Uncompiled(result)
         self._count(signature, path)
         known.insert(0, path)
         function = path.function(signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find)
@@ -240,9 +278,10 @@ class Jitted:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if self.reasons[reason] == MANY:
             warnings.warn(
-                f"{name_of(self.f)} was compiled again for the third time because {reason}; report() lists what there is",
+                f"{name_of(self.f)} was compiled again for the third time because {reason}; report() lists what there is "
+                f"(called at {user_line()})",
                 CompileWarning,
-                stacklevel=4,
+                stacklevel=user_level(),
             )
 
     def _why_again(self, signature: Signature, path: Path) -> str | None:
@@ -250,8 +289,9 @@ class Jitted:
         known = self.paths[signature]
         if known:
             for mine, theirs in zip(path.guards, known[0].guards, strict=False):
-                if mine.line != theirs.line or not _same_answer(mine.answer, theirs.answer):
-                    return f"{mine.what} a value changes ({mine.line})"
+                if not _same_guards([mine], [theirs]):
+                    behind = ", ".join(_inputs_behind(path.staged, mine.number))
+                    return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
             return f"the path changes ({known[0].guards[-1].line})"
         others = [s for s, paths in self.paths.items() if paths]
         if not others:
@@ -269,7 +309,9 @@ class Jitted:
     def _give_up(self, signature: Signature, why: str) -> None:
         self.eager[signature] = why
         warnings.warn(
-            f"{name_of(self.f)} is not compiled for ({signature}), and runs eagerly: {why}", CompileWarning, stacklevel=4
+            f"{name_of(self.f)} is not compiled for ({signature}), and runs eagerly: {why}",
+            CompileWarning,
+            stacklevel=user_level(),
         )
 
     def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> tuple[Graph, Sequence[Guard]]:
@@ -304,10 +346,10 @@ class Jitted:
             if path.flat(*leaves) is not path.missed:
                 return path
         with self._lock:
-            path_or_none = self._compile(args, kwargs, leaves, signature)
-        if path_or_none is None:
+            found = None if signature in self.eager else self._compile(args, kwargs, leaves, signature)
+        if not isinstance(found, Path):
             raise ArgumentError(f"{name_of(self.f)} is not compiled for ({signature}): {self.eager[signature]}")
-        return path_or_none
+        return found
 
     def profile(self, *args: Any, **kwargs: Any) -> str:
         """How long each step of the program for these arguments takes, the longest first."""
@@ -315,7 +357,7 @@ class Jitted:
 
         path = self.lower(*args, **kwargs)
         leaves, _ = self._open(args, kwargs)
-        timed = llvm.Native(path.lowered, timed=True)
+        timed = llvm.assembled(path.lowered, timed=True)
         function = timed.function(path.inputs)
         function(*leaves)
         before, began, calls = timed.times(), time.perf_counter(), 0
@@ -337,15 +379,15 @@ class Jitted:
         lines = [f"jit of {name_of(self.f)}"]
         for signature, paths in self.paths.items():
             for i, path in enumerate(paths):
-                foreign = [s for s in path.lowered.steps if isinstance(s, Foreign)]
-                steps = len(path.lowered.steps)
+                steps = list(_every_step(path.lowered))
                 lines.append(
-                    f"  ({signature}) path {i + 1}: {len(path.graph)} equations, {steps} steps, {len(path.native.code)} bytes of "
-                    f"code, {path.lowered.arena} bytes of memory, {path.seconds * 1e3:.0f} ms"
+                    f"  ({signature}) path {i + 1}: {_counted(len(path.graph), 'equation')}, {_kinds(steps)}, "
+                    f"{len(path.native.code)} bytes of code, {path.lowered.arena} bytes of memory, {path.seconds * 1e3:.0f} ms"
                 )
                 lines += [f"    guard: {g.what} a value was {g.answer!r} ({g.line})" for g in path.guards]
                 lines += [f"    {loop}" for loop in (*path.rolled.loops, *path.rolled.unrolled)]
-                lines += [f"    calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in foreign]
+                calls = [f"    calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in steps if isinstance(s, Foreign)]
+                lines += dict.fromkeys(calls)
         lines += [f"  ({signature}) runs eagerly: {why}" for signature, why in self.eager.items()]
         return "\n".join(lines)
 
@@ -356,11 +398,55 @@ class Jitted:
         return f"<jit of {name_of(self.f)}>"
 
     def __reduce__(self) -> Any:
-        return Jitted, (self.f, self.static_argnums, self.static_argnames)
+        return type(self), (self.f, self.static_argnums, self.static_argnames)
 
 
-def _same_answer(a: Any, b: Any) -> bool:
-    return np.shape(a) == np.shape(b) and np.asarray(a).tobytes() == np.asarray(b).tobytes()  # a mask is an answer too
+class Deterministic(Jitted):
+    """A compiled function whose results do not depend on the number of threads: our loops' never do, those of BLAS may."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from .backend import llvm  # heavy: loads LLVM
+
+        with llvm.one_thread_of_blas():
+            return super().__call__(*args, **kwargs)
+
+
+def _every_step(lowered: Lowered) -> Iterator[Step]:
+    """The steps of a program and of the bodies of its loops and branches."""
+    yield from lowered.steps
+    for body in lowered.inner:
+        yield from _every_step(body)
+
+
+def _kinds(steps: Sequence[Step]) -> str:
+    """How many steps there are of each kind."""
+    kinds = {Kernel: "kernel", Product: "product", Lapack: "call of LAPACK", Foreign: "call of NumPy", Branch: "branch"}
+    found = Counter(kinds.get(type(step), "loop") for step in steps)
+    return ", ".join(_counted(n, kind) for kind, n in found.items()) or "nothing to compute"
+
+
+def _counted(n: int, what: str) -> str:
+    first, _, rest = what.partition(" ")
+    plural = first + ("es" if first.endswith("ch") else "s")
+    return f"{n} {what}" if n == 1 else f"{n} {plural} {rest}".rstrip()
+
+
+def _inputs_behind(graph: Graph, number: int) -> list[str]:
+    """The names of the inputs that a value depends on."""
+    needed = {number}
+    for equation in reversed(graph.equations):
+        if not needed.isdisjoint(equation.outputs):
+            needed.update(o for o in equation.inputs if isinstance(o, int))
+    return [name for i, name in enumerate(graph.input_names) if i in needed]
+
+
+def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
+    """Whether the same questions, at the same lines, got the same answers: masks are answers too, and so is nan."""
+    if len(some) != len(others):
+        return False
+    asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
+    pairs = [(np.asarray(a.answer), np.asarray(b.answer)) for a, b in zip(some, others, strict=True)]
+    return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
 
 def _cause(error: BaseException | None) -> AdjointError | None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arguments import check_alive, check_callable, input_names, name_of
+from .arguments import check_alive, input_names, name_of
 from .core.bind import Traced, settled, snapshot
 from .core.errors import ArgumentError, BatchError, DtypeError, ShapeError, UnsupportedError, boundary
 from .core.tree import Structure, final, flatten, leaf_names
@@ -37,6 +37,12 @@ _LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
 
 
 # -- arguments and results --------------------------------------------------------------------------------------
+
+
+def _check_function(transform: str, **functions: Any) -> None:
+    for name, f in functions.items():
+        if not callable(f):
+            raise ArgumentError(f"{transform} expects a function for {name}, got {_kind(f)}")
 
 
 def _leaf(x: Any, label: str) -> Value:
@@ -151,15 +157,18 @@ class _Carry:
     def back(self, f: Function, result: Any) -> list[Value]:
         """The leaves of the carry that a turn returned, checked to be of the same types."""
         leaves, found = flatten(result)
+        self.check_structure(f, found)
+        fitted = [self.fitted(f, y, t, label) for y, t, label in zip(leaves, self.types, self.labels, strict=True)]
+        if self.open:
+            self.types, self.open = [Type.of(y) for y in fitted], {}
+        return fitted
+
+    def check_structure(self, f: Function, found: Structure) -> None:
         if found != self.structure:
             raise ShapeError(
                 f"the carry of {self.transform} must keep its structure: it starts as {self.structure}, and {name_of(f)} "
                 f"returned {found}"
             )
-        fitted = [self.fitted(f, y, t, label) for y, t, label in zip(leaves, self.types, self.labels, strict=True)]
-        if self.open:
-            self.types, self.open = [Type.of(y) for y in fitted], {}
-        return fitted
 
     def fitted(self, f: Function, y: Any, wanted: Type, label: str) -> Value:
         y = _result(y, f, self.transform, f" for {label}")
@@ -213,7 +222,7 @@ def scan(
     >>> scan(lambda c, _: (2 * c, None), 1, length=10)[0]
     np.int64(1024)
     """
-    check_callable(f, "scan")
+    _check_function("scan", f=f)
     policy = _checked_policy(checkpoint, "scan")
     rows, row_structure, row_labels = _opened(xs, "xs")
     turns = _length(rows, row_labels, length)
@@ -330,8 +339,18 @@ def _scan_steps(
         stacks.append(results[len(carry) :])
         if outer[-1] != outer[0]:
             raise ShapeError(f"{name_of(f)} returned {outer[0]} in one turn of {kept.transform} and {outer[-1]} in another")
-    columns = zip(*(reversed(stacks) if reverse else stacks), strict=True)
-    return kept.structure.unflatten(carry), outer[0].unflatten([stack(list(column)) for column in columns])
+    labels = leaf_names("y", outer[0])
+    columns = zip(labels, *(reversed(stacks) if reverse else stacks), strict=True)
+    ys = [_stacked(column, label, f, f"the turns of {kept.transform}") for label, *column in columns]
+    return kept.structure.unflatten(carry), outer[0].unflatten(ys)
+
+
+def _stacked(column: list[Value], label: str, f: Function, transform: str) -> Value:
+    """One result of all turns, or examples."""
+    shapes = dict.fromkeys(shape_of(y) for y in column)
+    if len(shapes) > 1:
+        raise ShapeError(f"{name_of(f)} returned {label} of different shapes in {transform}: {', '.join(f'{s}' for s in shapes)}")
+    return stack(column)
 
 
 @boundary
@@ -343,21 +362,21 @@ def map(f: Function, xs: Any) -> Any:
     >>> map(lambda x: x if x > 0 else 0.1 * x, np.array([-1.0, 2.0]))
     array([-0.1,  2. ])
     """
-    check_callable(f, "map")
+    _check_function("map", f=f)
     rows, structure, _ = _opened(xs, "xs")
     sizes = {shape_of(x)[0] if shape_of(x) else None for x in rows}
     if len(sizes) != 1 or None in sizes:
         raise BatchError(f"map needs arrays with one common leading length; got shapes {[shape_of(x) for x in rows]}")
     (size,) = sizes
-    if any(has_no_numbers(x) for x in rows):
+    if size == 0 or any(has_no_numbers(x) for x in rows):
         empty = flatten(None)[1]
         return _scan(_named_like(f, lambda _, x: (None, f(x))), [], empty, [], rows, structure, size, False, None, "map")[1]  # type: ignore[arg-type]
-    if size == 0:
-        raise BatchError("map over no examples cannot tell the shape of the result")
     results = [flatten(f(structure.unflatten([x[i] for x in rows]))) for i in range(size)]  # type: ignore[arg-type]
     if any(found != results[0][1] for _, found in results):
         raise BatchError(f"{name_of(f)} returned different structures for different examples")
-    return results[0][1].unflatten([stack(column) for column in zip(*(leaves for leaves, _ in results), strict=True)])
+    labels = leaf_names("a result", results[0][1])
+    columns = zip(labels, *(leaves for leaves, _ in results), strict=True)
+    return results[0][1].unflatten([_stacked(column, label, f, "map") for label, *column in columns])
 
 
 def has_no_numbers(x: Value) -> bool:
@@ -381,23 +400,27 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, chec
     >>> fori_loop(1, 6, lambda i, product: product * i, 1)
     np.int64(120)
     """
-    check_callable(body_fun, "fori_loop")
+    _check_function("fori_loop", body_fun=body_fun)
     policy = _checked_policy(checkpoint, "fori_loop")
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
     leaves, structure, labels = _opened(init_val, "init_val")
+
+    def step(state: Any) -> Any:
+        after = body_fun(state[0], state[1])
+        kept.check_structure(body_fun, flatten(after)[1])
+        return state[0] + 1, after
+
+    kept = _Carry(structure, leaves, labels, "fori_loop")
     if any(isinstance(b, Traced) for b in bounds):
 
         def on(state: Any) -> Any:
             return state[0] < bounds[1]
 
-        def step(state: Any) -> Any:
-            return state[0] + 1, body_fun(state[0], state[1])
-
         start = (bounds[0], structure.unflatten(leaves))
         return _while(on, _named_like(body_fun, step), start, ["lower", *labels], policy, "fori_loop")[1]
 
     def turn(state: Any, _: Any) -> Any:
-        return (state[0] + 1, body_fun(state[0], state[1])), None
+        return step(state), None
 
     first, last = bounds
     leaves_all, whole = flatten((first, structure.unflatten(leaves)))
@@ -432,8 +455,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any, *, checkpo
     >>> while_loop(lambda x: x < 100.0, lambda x: x * 2.0, 3.0)
     np.float64(192.0)
     """
-    check_callable(cond_fun, "while_loop")
-    check_callable(body_fun, "while_loop")
+    _check_function("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     policy = _checked_policy(checkpoint, "while_loop")
     leaves, structure, labels = _opened(init_val, "init_val")
     return _while(cond_fun, body_fun, structure.unflatten(leaves), labels, policy, "while_loop")
@@ -483,8 +505,7 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     >>> cond(np.pi > 3, lambda x: x + 1.0, lambda x: -x, 2.0)
     np.float64(3.0)
     """
-    check_callable(true_fun, "cond")
-    check_callable(false_fun, "cond")
+    _check_function("cond", true_fun=true_fun, false_fun=false_fun)
     chosen = _predicate(pred)
     leaves, structure, _ = _opened(operands, "operands")
     args = structure.unflatten([_strong(x) for x in leaves])

@@ -220,7 +220,10 @@ def _held(x: Any, names: set[str]) -> Iterator[Any]:
     elif isinstance(x, functools.partial):
         yield from (x.func, x.args, x.keywords)
     elif not isinstance(x, type):
-        yield from getattr(x, "__dict__", {}).values()
+        attributes = getattr(x, "__dict__", None)  # which some objects make up
+        held = attributes.values() if isinstance(attributes, dict) else ()
+        ours = type(x).__module__.partition(".")[0] == __name__.partition(".")[0]
+        yield from [y for y in held if callable(y) or not ours]  # of a compiled function, not its programs
         for owner in type(x).__mro__:
             if owner.__module__.partition(".")[0] not in _LIBRARY_NAMES:
                 yield from [vars(owner)[name] for name in ("__call__", *names) if name in vars(owner)]

@@ -100,4 +100,6 @@ def test_many_processes_at_once(tmp_path):
     running = [run(tmp_path / "objects") for _ in range(4)]
     assert {p.communicate()[0].strip() for p in running} <= {"True", "False"}
     assert all(p.returncode == 0 for p in running)
-    assert len(list((tmp_path / "objects").iterdir())) == 2  # the program, and the entry point that all share
+    assert (
+        len(list((tmp_path / "objects").iterdir())) == 4
+    )  # the program and its code, the entry point and the threads that all share

@@ -216,7 +216,7 @@ CALCULUS = {
     "histogram": entry(
         call(X([0.2, 1.5, 2.7]), 3, (0.0, 3.0), weights=F(3)), call(X([0.2, 1.5, 2.7]), weights=F(3), bins=2),
         call(np.array([0.2, 1.5]), np.array([0.0, 1.0, 2.0]), weights=F(2), density=True), call(F(2, 2), bins=3, weights=F(2, 2)),
-        vmap=NUMBERS, staged=NUMBERS,
+        vmap=NUMBERS, staged=NUMBERS, compiled=NUMBERS,
     ),
     "histogram_bin_edges": entry(call(F(4), 3), call(F(2, 3), bins=2), call(F(4), 3, (0.0, F(low=1))),
                                  call(F(4), bins=X([0.0, 1, 2])), call(F(4), weights=np.ones(4), bins=2)),

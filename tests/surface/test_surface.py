@@ -7,6 +7,7 @@ For each call in the tables:
 - in single precision: NumPy's dtypes, and the gradient in double precision rounded;
 - in complex numbers where NumPy takes them;
 - as a graph, which gives the same value;
+- compiled, all calls of a function and their reverse passes in one program: what eager gives, of the same types;
 - with each length of its axes set to zero, where NumPy takes that: value, and shape of the gradient.
 
 test_complete.py sees to it that the tables are complete.
@@ -14,6 +15,7 @@ test_complete.py sees to it that the tables are complete.
 
 import importlib
 import inspect
+import os
 import warnings
 
 import numpy as np
@@ -256,3 +258,34 @@ def test_as_a_graph(module, name):
 @every
 def test_with_empty_axes(module, name):
     run("empty", module, name)
+
+
+# Compiling takes a while: a third of the functions each time, all of them every night.
+SOME = EVERY if int(os.environ.get("ADJOINT_PROGRAMS", 0)) >= 10_000 else EVERY[::3]
+
+
+@pytest.mark.parametrize("module, name", SOME, ids=lambda v: v)
+def test_compiled(module, name):
+    calls = [(number, call) for number, call in enumerate(TABLES[module][name]) if "compiled" not in call.without]
+    arguments = [call.arguments(np.random.default_rng(number), float) for number, call in calls]
+
+    def all_calls(inputs):
+        results = []
+        for (_, call), (_, fill), xs in zip(calls, arguments, inputs, strict=True):
+            f = call.bind(checked(module, name, call), fill)
+            values = flatten(f(*xs))[0]
+            floats = [k for k, y in enumerate(values) if np.dtype(getattr(y, "dtype", type(y))).kind in "fc"]
+            _, pull = ad.vjp(lambda *xs, f=f, floats=floats: [flatten(f(*xs))[0][k] for k in floats], *xs)
+            results += [*values, *pull([np.ones(np.shape(values[k]), getattr(values[k], "dtype", float)) for k in floats])]
+        return results
+
+    inputs = [xs for xs, _ in arguments]
+    compiled = ad.jit(all_calls)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found, expected = compiled(inputs), all_calls(inputs)
+    assert not compiled.eager
+    for a, b in zip(map(np.asarray, found), map(np.asarray, expected), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)

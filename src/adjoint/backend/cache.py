@@ -1,14 +1,15 @@
-"""Object code kept on disk, so that a second process compiles nothing.
+"""Object code, and what belongs with it, kept on disk, so that a second process compiles nothing.
 
-An entry is named by what its code depends on: the text of the program, the processor, the versions. It begins with a digest of
-its contents; one that is damaged, or not ours, is thrown away and made again. Entries are written under another name and
-renamed, so that many processes may start at once. The folder is the user's own; the oldest entries go when it grows too large.
+An entry is named by what it depends on: the program, the processor, the versions. It begins with a digest of its contents; one
+that is damaged, or not ours, is thrown away and made again. Entries are written under another name and renamed, so that many
+processes may start at once. The folder is the user's own; what was not read for longest goes when it grows too large.
 
     ADJOINT_CACHE_DIR     the folder; empty to keep nothing
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -43,7 +44,7 @@ def key(*parts: str) -> str:
 
 
 def read(name: str) -> bytes | None:
-    """The code of an entry, if there is a good one."""
+    """The contents of an entry, if there is a good one."""
     place = folder()
     if place is None:
         return None
@@ -56,15 +57,17 @@ def read(name: str) -> bytes | None:
     except OSError:  # not there, or not to be read: then it is compiled
         return None
     head = len(_MAGIC) + _DIGEST
-    code = data[head:]
-    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(code).digest() != data[len(_MAGIC) : head]:
+    contents = data[head:]
+    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(contents).digest() != data[len(_MAGIC) : head]:
         _remove(path)
         return None
-    return code
+    with contextlib.suppress(OSError):  # another process may have removed it
+        os.utime(path)
+    return contents
 
 
-def write(name: str, code: bytes) -> None:
-    """Keep an entry. A folder that cannot be written to is no error: the code is there, and works."""
+def write(name: str, contents: bytes) -> None:
+    """Keep an entry. A folder that cannot be written to is no error: the program is there, and works."""
     place = folder()
     if place is None:
         return
@@ -78,7 +81,7 @@ def write(name: str, code: bytes) -> None:
     path = Path(temporary)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+            file.write(_MAGIC + hashlib.sha256(contents).digest() + contents)
         path.replace(place / f"{name}.o")
     except OSError:
         _remove(path)
@@ -94,7 +97,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _shrink(place: Path) -> None:
-    """Remove the oldest entries above the limit."""
+    """Remove the entries above the limit, those first that were not read for longest."""
     entries = []
     for path in place.glob("*.o"):
         try:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.machinery
+import importlib.util
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,11 +16,13 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from ..core.errors import UnsupportedError
 from ..core.version import VERSION
 from ..lower import special
 from ..lower.kernel import Foreign, Lowered, View
 from ..lower.schedule import work
-from . import cache, entry, lapack
+from . import blas, blocks, cache, entry, kept, lapack
+from .pool import TEXT as POOL
 from .pool import Pool
 from .program import Module
 
@@ -27,48 +33,89 @@ LONG_WORK = 150_000  # additions; from about 50 µs on, other Python threads may
 @functools.cache
 def pool() -> Pool:
     """The threads that all programs share. Made when the first program is compiled."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    made = Pool(_machine())
+    made = Pool(load(object_code(POOL, quickly=True)[1]))
+    made.follow(blas.of_numpy())
     llvm.add_symbol("adjoint_parallel", made.address)
     return made
 
 
+@functools.cache
+def one_thread_of_blas() -> blas.OneThread:
+    """A context in which products and decompositions round the same way, however many threads there are."""
+    libraries = [library for library in (blas.of_numpy(), blas.of_scipy()) if library is not None]
+    if len(libraries) < 2:
+        raise UnsupportedError(
+            "deterministic=True needs an OpenBLAS or MKL whose threads can be set, and NumPy or SciPy use another one; set the "
+            "number of its threads to one by yourself, and leave the option out"
+        )
+    return blas.OneThread(libraries, pool())
+
+
+@functools.cache
+def _target() -> tuple[Any, str, str]:
+    """LLVM's target for this machine, the name of the processor and its features."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def _machine(level: int = 3) -> Any:
     """This machine, for LLVM. An engine owns its own."""
-    features = llvm.get_host_cpu_features().flatten()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=level, codemodel="jitdefault", jit=True
-    )
+    target, processor, features = _target()
+    return target.create_target_machine(cpu=processor, features=features, opt=level, codemodel="jitdefault", jit=True)
+
+
+@functools.cache
+def described() -> tuple[str, ...]:
+    """What all machine code depends on."""
+    target, processor, features = _target()
+    return target.triple, processor, features, f"{VERSION} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
 
 
 _BY_SCIPY = re.compile(rf"^declare .*@(special\.[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(", re.MULTILINE)
 
 
-def _add_functions(text: str) -> None:
+def _add_symbols(names: Sequence[str]) -> None:
     """Make known what a program calls of BLAS, LAPACK and scipy.special: its machine code, new or kept, names it."""
-    for name in _BY_SCIPY.findall(text):
+    for name in names:
         llvm.add_symbol(name, special.of_line(name).address if name.startswith(special.PREFIX) else _of_linear_algebra(name))
 
 
 @functools.cache
 def _of_linear_algebra(symbol: str) -> int:
     """The address of a function of BLAS or LAPACK, as SciPy publishes it."""
-    from scipy.linalg import cython_blas, cython_lapack  # loaded by the first program that calls one
-
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     pointer_of = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))
     name = symbol.removeprefix("adjoint_")
-    capsule = (cython_blas if name[1:] in lapack.BLAS else cython_lapack).__pyx_capi__[name]
+    capsule = _published("cython_blas" if name[1:] in lapack.BLAS else "cython_lapack").__pyx_capi__[name]
     address: int = pointer_of(capsule, name_of(capsule))
     return address
 
 
+def _published(name: str) -> Any:
+    """A module of scipy.linalg, loaded by itself: the package around it takes a hundred times as long."""
+    import scipy
+
+    full = f"scipy.linalg.{name}"
+    folders = [os.path.join(folder, "linalg") for folder in scipy.__path__]
+    spec = importlib.machinery.PathFinder.find_spec(full, folders)
+    if full in sys.modules or spec is None or spec.loader is None:
+        return importlib.import_module(full)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def optimise(module: Any, machine: Any) -> None:
-    """Vectorise and simplify a module for a machine."""
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
+    """Vectorise and simplify a module for a machine.
+
+    The shortest of LLVM's pipelines, with vectors: the longer ones take twice the time, and some of what they do makes loops
+    slower, such as to carry what was read from one turn to the next. Loops are written out where `nest` says so, nowhere else.
+    """
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.loop_interleaving = True
+    options.loop_unrolling = False
     # Vectors out of straight code help short inner loops; in long programs the search takes longer than all the rest.
     longest = max((sum(1 for block in f.blocks for _ in block.instructions) for f in module.functions), default=0)
     options.slp_vectorization = longest < LONGEST_SEARCHED
@@ -82,23 +129,21 @@ def parse(text: str) -> Any:
     return module
 
 
-def object_code(text: str, quickly: bool = False) -> tuple[bytes, bool]:
-    """The machine code of a module, and whether it was there already, from an earlier process.
+def object_code(text: str, quickly: bool = False) -> tuple[str, bytes, bool]:
+    """The machine code of a module: the name of its entry, the code, and whether it was there already, from an earlier process.
 
     `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
     """
-    pool()
-    versions = f"{VERSION} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
-    name = cache.key(text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), versions, str(quickly))
+    name = cache.key(text, *described(), str(quickly))
     known = cache.read(name)
     if known is not None:
-        return known, True
+        return name, known, True
     machine, module = _machine(1 if quickly else 3), parse(text)
     if not quickly:
         optimise(module, machine)
     code = machine.emit_object(module)
     cache.write(name, code)
-    return code, False
+    return name, code, False
 
 
 def load(code: bytes) -> Any:
@@ -111,39 +156,68 @@ def load(code: bytes) -> Any:
 
 @functools.cache
 def _entry() -> tuple[int, Any]:
-    """The address of the entry point that all compiled functions share, and what keeps it alive."""
-    engine = load(object_code(entry.entry_text(), quickly=True)[0])
-    return engine.get_function_address("entry"), engine
+    """The address of the entry point that all compiled functions share, and where their large results get memory from."""
+    engine = load(object_code(entry.entry_text() + blocks.TEXT, quickly=True)[1])
+    return engine.get_function_address("entry"), blocks.handler(engine)
+
+
+def native(name: kept.Name | None, lowered: Callable[[], Lowered]) -> Native:
+    """A program: as an earlier process kept it under that name, or else compiled from what `lowered` gives, and kept."""
+    program = None if name is None else kept.read(name)
+    code = None if program is None else cache.read(program.code)
+    if program is not None and code is not None:
+        return Native(program, code, True, lambda: Module(lowered()).text())
+    made = assembled(lowered())
+    if name is not None:
+        kept.write(name, made.program)
+    return made
+
+
+def assembled(lowered: Lowered, timed: bool = False) -> Native:
+    """A program compiled from its steps. One that is `timed` adds up the cycles that each of them takes."""
+    written = Module(lowered, timed)
+    text = written.text()
+    name, code, was_cached = object_code(text)
+    program = kept.Program(
+        name,
+        tuple(_BY_SCIPY.findall(text)),
+        tuple(buffer.data for buffer in written.constants),
+        tuple(written.foreign),
+        written.guarded,
+        tuple(v.type for v in lowered.outputs),
+        sum(map(work, lowered.steps)) > LONG_WORK and not lowered.calls_python,
+    )
+    return Native(program, code, was_cached, lambda: text, written.timed)
 
 
 class Native:
     """Machine code of a program, and the memory it belongs with."""
 
-    def __init__(self, lowered: Lowered, timed: bool = False) -> None:
-        written = Module(lowered, timed)
-        self.lowered = lowered
-        self.text = written.text()
-        _add_functions(self.text)
-        self.code, self.was_cached = object_code(self.text)
-        self.engine = load(self.code)
-        self.calls = [_callable(step, written.guarded) for step in written.foreign]
-        self.env = (ctypes.c_void_p * written.slots)()
-        for i, buffer in enumerate(written.constants):
-            self.env[1 + i] = buffer.data.ctypes.data
-        for i, call in enumerate(self.calls):
-            self.env[1 + len(written.constants) + i] = id(call)
+    def __init__(self, program: kept.Program, code: bytes, was_cached: bool, text: Callable[[], str], timed: int = 0) -> None:
+        pool()
+        self.program, self.code, self.was_cached, self.timed = program, code, was_cached, timed
+        self._text = text
+        _add_symbols(program.symbols)
+        self.engine = load(code)
+        self.calls = [_callable(step, program.guarded) for step in program.calls]
+        addresses = [*(c.ctypes.data for c in program.constants), *map(id, self.calls)]
+        self.env = (ctypes.c_void_p * (1 + len(addresses) + timed))(None, *addresses)
+
+    @property
+    def text(self) -> str:
+        """The program as LLVM's text."""
+        return self._text()
 
     def times(self) -> list[int]:
         """The cycles that each step took so far, of a program that is timed."""
-        return [int(word or 0) for word in self.env[len(self.env) - len(self.lowered.steps) :]]
+        return [int(word or 0) for word in self.env[len(self.env) - self.timed :]]
 
     def function(self, inputs: Sequence[entry.Input], **options: Any) -> Callable[..., Any]:
         """The program as a Python function; see `entry.bind_entry`. The interpreter is set free during long work."""
-        long = sum(work(step) for step in self.lowered.steps) > LONG_WORK
-        outputs = [v.type for v in self.lowered.outputs]
         address = self.engine.get_function_address("program")
-        options |= {"env": ctypes.addressof(self.env), "keep": self, "release_gil": long and not self.lowered.calls_python}
-        return entry.bind_entry(_entry()[0], address, inputs, outputs, **options)
+        point, memory = _entry()
+        options |= {"env": ctypes.addressof(self.env), "keep": self, "release_gil": self.program.is_long, "memory": memory}
+        return entry.bind_entry(point, address, inputs, self.program.outputs, **options)
 
     def assembly(self) -> str:
         """The machine code as text."""
@@ -171,8 +245,8 @@ def _callable(step: Foreign, guarded: bool) -> Any:
 
     def call(address: int) -> int | None:
         table = (ctypes.c_void_p * (len(reads) + len(writes))).from_address(address)
-        arrays = iter([_array(v, table[i]) for i, v in enumerate(reads)])
-        outs = [_array(v, table[len(reads) + i]) for i, v in enumerate(writes)]
+        arrays = iter([_array(v, table[i] or 0) for i, v in enumerate(reads)])
+        outs = [_array(v, table[len(reads) + i] or 0) for i, v in enumerate(writes)]
         operands = [next(arrays)[()] if isinstance(o, View) else _fresh(o) for o in step.operands]
         for i in step.weak:
             operands[i] = operands[i].item()
@@ -194,9 +268,11 @@ def _fresh(operand: Any) -> Any:
     return operand[()] if isinstance(operand, np.ndarray) else operand
 
 
-def _array(view: View, address: int | None) -> Any:
+def _array(view: View, address: int) -> Any:
     """An array over memory that is there while the call lasts."""
+    if 0 in view.shape:
+        return np.empty(view.shape, view.dtype)
     size = view.dtype.itemsize
-    memory: Any = (ctypes.c_char * max(1, view.buffer.nbytes)).from_address(address) if address else bytearray(1)
+    memory: Any = (ctypes.c_char * max(1, view.buffer.nbytes)).from_address(address)
     strides = [s * size for s in view.strides]
     return np.ndarray(view.shape, view.dtype, memory, view.offset * size, strides)

@@ -28,8 +28,11 @@ from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 SMALL = 16  # points of a kernel up to which it is written into the program that calls it
 LONGEST_INLINED = 20_000  # lines times points
 WIDE = '"prefer-vector-width"="512"'  # where there are such vectors: faster by 1.2 to 1.9 for functions such as exp
+WRITTEN_OUT = ", !llvm.loop !WRITTEN_OUT"  # the module gives each such loop a name of its own
 LONG_ENOUGH = 64  # turns of the innermost loop, for which they pay
 WORTH_A_LOOP = 16  # turns between the edges of windows
+SHORT = 8  # turns up to which a loop is written out, so that the loop around it is the one that becomes vectors
+LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines of that; lines that a function such as exp stands for
 BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
 
 
@@ -49,6 +52,7 @@ class Nest:
         self.ranges: list[tuple[int, int]] = []  # in which the indices lie
         self.totals: dict[int, str] = {}  # of the reductions that are in a register now
         self.labels = 0
+        self.standing, self.more = 0, 0  # loops that stay loops; lines that there will be more when others are written out
 
     def define(self, name: str) -> str:
         """The function `name(buffers…, start, length)`; a small one becomes part of the program, in registers if it can."""
@@ -179,12 +183,23 @@ class Nest:
         initial = dict(self.totals)
         carried = {i: code.fresh() for i in initial}
         self.totals.update(carried)
+        standing, more = self.standing, self.more
         body(index)
+        inlined = 0 if code.apart else sum(line.count("@adjoint.") for line in code.lines[at:])
+        size = len(code.lines) - at + inlined * FUNCTION + self.more - more
+        # Written out, a longer one would make the loop around it jump through memory from lane to lane.
+        short = length.isdigit() and int(length) <= (SMALL if self.is_small else SHORT) and self.standing == standing
+        if short and int(length) * size <= LONGEST_WRITTEN_OUT:
+            how = WRITTEN_OUT
+            self.more += (int(length) - 1) * size
+        else:
+            how = ""
+            self.standing += 1
         code.do(f"br label %{last}")
         code.label(last)
         code.do(f"{following} = add nuw nsw i64 {index}, 1")
         test = code.let(f"icmp slt i64 {following}, {length}")
-        code.do(f"br i1 {test}, label %{head}, label %{end}")
+        code.do(f"br i1 {test}, label %{head}, label %{end}{how}")
         code.label(end)
         lines = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"]
         for i, name in carried.items():

@@ -1,7 +1,9 @@
 """Threads for the pieces of a kernel: `adjoint_parallel(function, table, pieces)` calls function(table, i) for each i < pieces.
 
-The calling thread takes part. Workers wait for a job, look for it for a moment before they sleep, and take one piece after the
-other. One job runs at a time: a call from another thread meanwhile does its pieces by itself. After a fork the child starts anew.
+The calling thread takes part. As many threads work as are allowed; fewer while BLAS is set to fewer than it had at first, as
+`threadpoolctl` does it: what limits the one is meant for both. Workers wait for a job, look for it for a moment before they
+sleep, and take one piece after the other. One job runs at a time: a call from another thread meanwhile does its pieces by
+itself. After a fork the child starts anew.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import os
 import sys
 from typing import Any
 
-import llvmlite.binding as llvm
+from .blas import Library
 
 _SPIN = 4000  # looks for a job, or for its end, before a thread goes to sleep
 MOST_THREADS = 256
@@ -19,6 +21,9 @@ MOST_THREADS = 256
 # The memory of a mutex and of a condition differs from system to system; 128 bytes are enough for all.
 _TEXT = f"""
 @threads = global i64 1
+@asked = global ptr null
+@usual = global i64 0
+@allowed = internal global i64 1
 @started = internal global i64 0
 @owner = internal global i32 0
 @busy = internal global i32 0
@@ -83,8 +88,8 @@ sleep:
   br label %check
 awake:
   %is_open = load i32, ptr @open
-  %threads = load i64, ptr @threads
-  %limit = sub i64 %threads, 1
+  %allowed = load i64, ptr @allowed
+  %limit = sub i64 %allowed, 1
   %wanted = icmp slt i64 %number, %limit
   %opened = icmp ne i32 %is_open, 0
   %join = and i1 %wanted, %opened
@@ -149,8 +154,28 @@ end:
   ret void
 }}
 
+; How many threads may work now.
+define internal i64 @limit() {{
+  %most = load i64, ptr @threads
+  %asked = load ptr, ptr @asked
+  %deaf = icmp eq ptr %asked, null
+  br i1 %deaf, label %as_set, label %ask
+ask:
+  %short = call i32 %asked()
+  %count = sext i32 %short to i64
+  %usual = load i64, ptr @usual
+  %fewer = icmp slt i64 %count, %usual
+  %less = icmp slt i64 %count, %most
+  %limited = and i1 %fewer, %less
+  br i1 %limited, label %as_asked, label %as_set
+as_asked:
+  ret i64 %count
+as_set:
+  ret i64 %most
+}}
+
 define void @parallel(ptr %function, ptr %table, i64 %pieces) {{
-  %threads = load i64, ptr @threads
+  %threads = call i64 @limit()
   %alone = icmp slt i64 %threads, 2
   br i1 %alone, label %serial, label %try
 try:
@@ -171,6 +196,7 @@ share:
   store ptr %function, ptr @function
   store ptr %table, ptr @table
   store i64 %pieces, ptr @pieces
+  store i64 %threads, ptr @allowed
   store atomic i64 0, ptr @next release, align 64
   store i32 1, ptr @open
   %g = load atomic i64, ptr @generation monotonic, align 64
@@ -211,6 +237,8 @@ end:
 
 _SERIAL = """
 @threads = global i64 1
+@asked = global ptr null
+@usual = global i64 0
 define void @parallel(ptr %function, ptr %table, i64 %pieces) {
   br label %each
 each:
@@ -225,21 +253,40 @@ end:
 """
 
 
-class Pool:
-    """The machine code of the pool, and how many threads it may use."""
+TEXT = _TEXT if os.name == "posix" else _SERIAL
 
-    def __init__(self, machine: Any) -> None:
-        module = llvm.parse_assembly(_TEXT if os.name == "posix" else _SERIAL)
-        module.verify()
-        self.engine = llvm.create_mcjit_compiler(module, machine)
-        self.engine.finalize_object()
-        self.address = self.engine.get_function_address("parallel")
-        self._threads = ctypes.c_int64.from_address(self.engine.get_global_value_address("threads"))
+
+class Pool:
+    """The machine code of the pool, and how many threads it may use. The engine holds the code of TEXT."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.address = engine.get_function_address("parallel")
+        self._threads = self._word("threads", ctypes.c_int64)
+        self._usual = self._word("usual", ctypes.c_int64)
         self.threads = default_threads()
+
+    def _word(self, name: str, kind: Any) -> Any:
+        return kind.from_address(self.engine.get_global_value_address(name))
+
+    def follow(self, library: Library | None) -> None:
+        """Use no more threads than this BLAS, when it is set to fewer than it has now."""
+        if library is not None:
+            self.usual = library.threads()
+            self._word("asked", ctypes.c_void_p).value = ctypes.cast(library.threads, ctypes.c_void_p).value
+
+    @property
+    def usual(self) -> int:
+        """Threads of BLAS from which on it is not taken to be limited."""
+        return int(self._usual.value)
+
+    @usual.setter
+    def usual(self, count: int) -> None:
+        self._usual.value = count
 
     @property
     def threads(self) -> int:
-        return self._threads.value
+        return int(self._threads.value)
 
     @threads.setter
     def threads(self, count: int) -> None:

@@ -11,15 +11,17 @@ addresses one by one.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from llvmlite import ir
 
-from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, Step, Unwind, View, While
+from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, Step, Together, Unwind, View, While
 from ..lower.schedule import arrange
-from . import lapack, unwind, vecmath
+from . import lapack, tile, together, unwind, vecmath
 from .entry import GUARD_MISSED
 from .instruction import Code, Function
 from .nest import Nest
@@ -28,7 +30,10 @@ OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
 FAILED = -1  # a Python exception is set
 ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
 
+_NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
 _PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
+_WRITTEN_OUT = re.compile(r"!WRITTEN_OUT\b")
+_FIRST_NAME = 1000  # of a loop; `vecmath` has smaller numbers
 _NAME = re.compile(r'@"?([\w.]+)"?\(')
 
 
@@ -74,12 +79,23 @@ class Module:
         rest = [line for line in math if not line.startswith("declare")]
         rest += [function.define() for function in sorted(self.functions) if function.apart]
         definitions = [_PLACE.sub(lambda found: str(self.place(found)), text) for text in self.definitions]
-        return "\n".join([*declared.values(), *rest, *definitions])
+        return _with_loops_named("\n".join([*declared.values(), *rest, *definitions]))
 
     def place(self, found: re.Match[str]) -> int:
         """The word of `env` of a constant or of an object that is called: known when all of them are."""
         before = {"CONSTANT": 0, "FOREIGN": len(self.constants), "TIME": len(self.constants) + len(self.foreign)}
         return 1 + before[found[1]] + int(found[2])
+
+
+def _with_loops_named(text: str) -> str:
+    """Each loop that is to be written out gets a name, which says so."""
+    names = itertools.count(_FIRST_NAME + 1)
+    text, count = _WRITTEN_OUT.subn(lambda _: f"!{next(names)}", text)
+    if not count:
+        return text
+    how = f"!{_FIRST_NAME}"
+    named = [f"!{i} = distinct !{{!{i}, {how}}}" for i in range(_FIRST_NAME + 1, _FIRST_NAME + 1 + count)]
+    return "\n".join([text, f'{how} = !{{!"llvm.loop.unroll.full"}}', *named])
 
 
 def _name_of(line: str) -> str:
@@ -147,7 +163,7 @@ class Routine:
         if isinstance(step, Kernel):
             self.kernel(step)
         elif isinstance(step, Product):
-            lapack.product(self, step)
+            (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):
             lapack.emit(self, step)
         elif isinstance(step, Scan):
@@ -158,6 +174,8 @@ class Routine:
             self.unwind(step)
         elif isinstance(step, Branch):
             self.branch(step)
+        elif isinstance(step, Together):
+            together.emit(self, step)
         else:
             self.foreign_call(step)
 
@@ -242,19 +260,29 @@ class Routine:
         nest = Nest(kernel)
         name = self.define_nest(nest, "kernel")
         length = kernel.loops[0].length if kernel.loops else 1
-        if kernel.chunks == 1:
-            self.call(name, [*(self.pointers[b] for b in nest.buffers)], length)
+        own = {out: buffer for out, (_, buffer) in kernel.partials.items()}
+        self.in_pieces(name, nest.buffers, length, kernel.chunks, own)
+        for out, (how, partial) in kernel.partials.items():
+            self.gather_pieces(kernel.chunks, how, out, self.pointers[partial])
+
+    def in_pieces(
+        self, name: str, buffers: Sequence[Buffer], length: int, count: int, own: Mapping[Buffer, Buffer] = _NONE
+    ) -> None:
+        """Call a function of buffers and of a part of its turns, for all turns or piece by piece.
+
+        In the place of a buffer in `own`, each piece gets a part of another one for itself.
+        """
+        if count == 1:
+            self.call(name, [self.pointers[b] for b in buffers], length)
             return
         code = self.code
         self.module.declared.add("declare void @adjoint_parallel(ptr, ptr, i64) nounwind")
-        used = list(dict.fromkeys([*nest.buffers, *kernel.partials.values()]))
+        used = list(dict.fromkeys([*buffers, *own.values()]))
         table = code.let(f"alloca [{len(used)} x ptr]")
         for i, buffer in enumerate(used):
             code.do(f"store ptr {self.pointers[buffer]}, ptr {_slot(code, table, i)}")
-        self.module.define(f"{name}.piece", _piece(kernel, nest, name, used, length))
-        code.do(f"call void @adjoint_parallel(ptr {name}.piece, ptr {table}, i64 {kernel.chunks})")
-        for i, partial in kernel.partials.items():
-            self.gather_pieces(kernel, kernel.reductions[i], self.pointers[partial])
+        self.module.define(f"{name}.piece", _piece(name, buffers, own, used, length, count))
+        code.do(f"call void @adjoint_parallel(ptr {name}.piece, ptr {table}, i64 {count})")
 
     def define_nest(self, nest: Nest, what: str) -> str:
         """The function of a nest; one that is the same for another kernel serves both."""
@@ -270,14 +298,13 @@ class Routine:
     def call(self, name: str, pointers: Sequence[str], length: int) -> None:
         self.code.do(f"call void {name}({', '.join([*(f'ptr {p}' for p in pointers), 'i64 0', f'i64 {length}'])})")
 
-    def gather_pieces(self, kernel: Kernel, r: Reduce, partial: str) -> None:
+    def gather_pieces(self, count: int, how: str, out: Buffer, partial: str) -> None:
         """Combine the results of the pieces, in order: itself a small kernel over pieces and elements."""
-        out = r.view.buffer
-        given = Buffer(-1, out.dtype, out.size * kernel.chunks, "local")
-        domain = (kernel.chunks, out.size)
+        given = Buffer(-1, out.dtype, out.size * count, "local")
+        domain = (count, out.size)
         small = Kernel(domain)
         line = small.add("load", (), View.whole(given, domain).over(domain), out.dtype)
-        small.reductions.append(Reduce(r.how, line, (0,), View(out, domain, (0, 0 if out.size == 1 else 1))))
+        small.reductions.append(Reduce(how, line, (0,), View(out, domain, (0, 0 if out.size == 1 else 1))))
         arrange(small)
         nest = Nest(small)
         name = self.define_nest(nest, "gather")
@@ -436,13 +463,14 @@ class _Turn:
         code.lines[self.place : self.place] = lines
 
 
-def _piece(kernel: Kernel, nest: Nest, name: str, used: list[Buffer], length: int) -> str:
+def _piece(
+    name: str, buffers: Sequence[Buffer], own: Mapping[Buffer, Buffer], used: list[Buffer], length: int, count: int
+) -> str:
     """The function that runs one piece of a kernel: finds its buffers in a table, and its part of the outermost loop."""
     code = Code()
-    own = {kernel.reductions[i].view.buffer: buffer for i, buffer in kernel.partials.items()}
-    per = -(-length // kernel.chunks)
+    per = -(-length // count)
     pointers = []
-    for buffer in nest.buffers:
+    for buffer in buffers:
         pointer = code.let(f"load ptr, ptr {_slot(code, '%table', used.index(own.get(buffer, buffer)))}")
         if buffer in own:
             pointer = code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul i64 %piece, {buffer.nbytes}')}")

@@ -42,6 +42,7 @@ class Trace:
 
     __slots__ = ("closed", "level", "name", "taken", "token")
     has_numbers = True  # behind its values; a trace that writes a program down has types only
+    has_identity = False  # its values are keys as they are, and not for the numbers that they stand for
 
     def __init__(self, name: str, level: float | None = None) -> None:
         self.name = name  # of the transform, for messages
@@ -71,6 +72,10 @@ class Trace:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
         return x.value
 
+    def line(self, x: Traced) -> str:
+        """The user's line that x was computed on, if the op has just been written down."""
+        return x.value.by.line(x.value) if isinstance(x.value, Traced) else ""
+
     def show(self, x: Traced) -> str:
         """How a value without numbers prints."""
         return f"<value of {self.name}>"
@@ -93,8 +98,8 @@ class Trace:
 
     def leaked(self) -> LeakError:
         return LeakError(
-            f"a value traced by {self.name} was used after {self.name} had returned: it was kept in a global, a closure or "
-            "an attribute. Return it from the function instead (has_aux=True for extra results), or keep "
+            f"a value traced by {self.name} was used after {self.name} had returned: it was kept in a global, a closure, a "
+            "cache or an attribute. Return it from the function instead (has_aux=True for extra results), or keep "
             "ad.stop_gradient(value)"
         )
 

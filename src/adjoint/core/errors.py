@@ -59,6 +59,14 @@ def user_line() -> str:
     return "" if frame is None else f"{_file(frame.f_code.co_filename)[1]}:{frame.f_lineno}"
 
 
+def user_level() -> int:
+    """For `warnings.warn` in the function that calls this: how far up the innermost frame of the user's is."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _is_plumbing(frame):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def user_frame() -> tuple[types.FrameType | None, str]:
     """The innermost frame that is the user's, and the module of NumPy's or SciPy's that it has called ('' if there is none)."""
     frame: types.FrameType | None = sys._getframe(1)

@@ -21,7 +21,7 @@ from .kernel import Dtype, Reduce, View, size_of
 from .scalar import BOOL, FLOATS, NATIVE, Writer
 
 if TYPE_CHECKING:
-    from .fuse import _Lowering as Lowering
+    from .fuse import Lowering
 
 _SMALL = 1000  # multiplications up to which loops are better than a call
 
@@ -128,3 +128,6 @@ def _product(low: Lowering, left: Factor, right: Factor, output: str, summed: st
     shape = tuple(sizes[c] for c in letters)
     y = low.emit("reshape", (y,), Type(shape, dtype), shape=shape)
     return _arranged(Factor(letters, low.view(y)), output, sizes)
+
+
+RULES = {"einsum": einsum}

@@ -8,7 +8,8 @@
       sum s1 into b1[+0, (0,)]
 
 A kernel is a loop nest over its `domain` whose body is straight scalar code. The other steps are matrix products, for
-BLAS, routines of LAPACK, and foreign calls, for what has no native form.
+BLAS, routines of LAPACK, loops and branches with programs of their own inside, groups of programs that may run at the same
+time, and foreign calls, for what has no native form.
 """
 
 from __future__ import annotations
@@ -177,7 +178,8 @@ class Kernel:
     known: dict[Any, int] = field(default_factory=dict)  # lines that stand in the code already
     loops: list[Loop] = field(default_factory=list)  # outermost first; see `schedule`
     chunks: int = 1  # pieces of the outermost loop that may run at the same time
-    partials: dict[int, Buffer] = field(default_factory=dict)  # by reduction: where the pieces leave their results
+    #: By result of reductions: how its pieces are combined, and where they leave theirs.
+    partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)
 
     def add(self, kind: str, args: tuple[int, ...], data: Any, dtype: Dtype) -> int:
         """A line of code; the same line is not written twice."""
@@ -204,7 +206,7 @@ class Kernel:
             yield reduction.view
         for scatter in self.scatters:
             yield scatter.view
-        for buffer in self.partials.values():
+        for _, buffer in self.partials.values():
             yield View.whole(buffer, (buffer.size,))
 
     @property
@@ -220,12 +222,18 @@ class Kernel:
 
 @dataclass(slots=True, eq=False)
 class Product:
-    """out = left @ right for matrices (or stacks of them, of one shape) with a unit stride along one of the last two axes."""
+    """out = left @ right for matrices, or stacks of them, of one shape.
+
+    For BLAS, each has a unit stride along one of the last two axes. A narrow product is written out, in tiles of rows; for that
+    `right` lies by rows.
+    """
 
     left: View
     right: View
     out: View
     lines: dict[str, None]
+    is_narrow: bool = False
+    chunks: int = 1  # pieces of a narrow one that may run at the same time
 
     def reads(self) -> Iterator[View]:
         yield from (self.left, self.right)
@@ -234,7 +242,7 @@ class Product:
         yield self.out
 
     def __str__(self) -> str:
-        return f"product {self.left!r} @ {self.right!r} to {self.out!r}"
+        return f"{'narrow ' * self.is_narrow}product {self.left!r} @ {self.right!r} to {self.out!r}"
 
 
 @dataclass(slots=True, eq=False)
@@ -396,15 +404,57 @@ class Branch:
         return "\n".join([head, _indented(self.true), _indented(self.false)])
 
 
+@dataclass(slots=True, eq=False)
+class Together:
+    """Programs that do not depend on each other and may run at the same time; what they read and write is shared memory."""
+
+    members: tuple[Lowered, ...]  # if two of them fail, the earlier one counts
+    scratch: tuple[View, ...]  # for the intermediate arrays of each
+
+    @property
+    def lines(self) -> dict[str, None]:
+        return {line: None for member in self.members for step in member.steps for line in step.lines}
+
+    def reads(self) -> Iterator[View]:
+        for member in self.members:
+            yield from (View.whole(buffer, (buffer.size,)) for buffer in member.inputs)
+
+    def writes(self) -> Iterator[View]:
+        for member in self.members:
+            yield from member.outputs
+        yield from self.scratch
+
+    def __str__(self) -> str:
+        head = f"together, {len(self.members)} members that may run at the same time:"
+        parts = [f"  member {i}:\n{_indented(member, 4)}" for i, member in enumerate(self.members)]
+        return "\n".join([head, *parts])
+
+
 def _list(views: Iterable[View]) -> str:
     return ", ".join(map(repr, views))
 
 
-def _indented(lowered: Lowered) -> str:
-    return "\n".join("  " + line for line in str(lowered).splitlines())
+def _indented(lowered: Lowered, by: int = 2) -> str:
+    return "\n".join(" " * by + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | Product | Lapack | Foreign | Scan | While | Unwind | Branch
+Step = Kernel | Product | Lapack | Foreign | Scan | While | Unwind | Branch | Together
+
+
+def bodies(step: Step) -> tuple[Lowered, ...]:
+    """The programs inside a step."""
+    if isinstance(step, Together):
+        return step.members
+    return tuple(getattr(step, body) for body in _BODIES.get(type(step), ()))
+
+
+def calls_python(step: Step) -> bool:
+    return isinstance(step, Foreign) or any(body.calls_python for body in bodies(step))
+
+
+def can_fail(step: Step) -> bool:
+    """Whether a step may end the program. What LAPACK and indices tell is looked at when all is done."""
+    return isinstance(step, (Foreign, Unwind)) or any(body.can_fail for body in bodies(step))
 
 
 @dataclass(slots=True, eq=False)
@@ -425,18 +475,15 @@ class Lowered:
     def inner(self) -> Iterator[Lowered]:
         """The bodies of loops and branches."""
         for step in self.steps:
-            for body in _BODIES.get(type(step), ()):
-                yield getattr(step, body)
+            yield from bodies(step)
 
     @property
     def calls_python(self) -> bool:
-        return any(isinstance(step, Foreign) for step in self.steps) or any(body.calls_python for body in self.inner)
+        return any(map(calls_python, self.steps))
 
     @property
     def can_fail(self) -> bool:
-        if self.outside or self.failures or any(isinstance(step, (Foreign, Unwind)) for step in self.steps):
-            return True
-        return any(body.can_fail for body in self.inner)
+        return bool(self.outside or self.failures) or any(map(can_fail, self.steps))
 
     def __str__(self) -> str:
         heads = [f"buffer {b.number}: {b.dtype.name} x {b.size}   {b.kind}" for b in self.buffers]

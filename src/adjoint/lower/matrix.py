@@ -17,10 +17,12 @@ import numpy as np
 from ..core.types import Shape, Type
 from ..ir.graph import Equation, Literal, Operand
 from .kernel import Dtype, Lapack, Reduce, View, contiguous
+from .product import for_blas
 from .scalar import BOOL, FLOATS, Writer
+from .views import region
 
 if TYPE_CHECKING:
-    from .fuse import _Lowering as Lowering
+    from .fuse import Lowering
 
 _INT = np.dtype(np.int32)
 
@@ -182,7 +184,7 @@ def _triangular_solve(low: Lowering, equation: Equation) -> bool:
     if not _fits(low, equation):
         return False
     a, b = equation.inputs
-    view = low.for_blas(low.view(a))
+    view = for_blas(low, low.view(a))
     if view.buffer not in low.triangular:  # whose diagonal is positive
         _refuse_zeros(low, _diagonal(view))
     return low.hold(equation, _solve_triangle(low, view, b, equation.types[0], **equation.params))
@@ -325,9 +327,9 @@ def _qr(low: Lowering, equation: Equation) -> bool:
     q = by_columns(low, tq.shape, t.dtype)
     every = (slice(None),) * len(stack)
     first = (*every, slice(None), slice(0, min(n, columns)))
-    low.copy(low.region(f, first), low.region(q, first))
+    low.copy(region(f, first), region(q, first))
     mask = _constant(low, np.tri(tr.shape[-2], n, -1) == 0)
-    r, source = low.local(tr), low.region(f, (*every, slice(0, tr.shape[-2])))
+    r, source = low.local(tr), region(f, (*every, slice(0, tr.shape[-2])))
     position = low.place(tr.shape, [source, mask])
     w = Writer(low.kernel(position))
     line = low.read(position, source)

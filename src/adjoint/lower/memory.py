@@ -10,7 +10,11 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def plan(lowered: Lowered) -> None:
-    """Give each local buffer a place: the lowest gap that is free from its first to its last step."""
+    """Give each local buffer a place: the lowest gap that is free from its first to its last step.
+
+    What a program is given, or gives, has a place already, even if it is local to the program around it.
+    """
+    given = {*lowered.inputs, *(view.buffer for view in lowered.outputs)}
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for position, step in enumerate(lowered.steps):
@@ -26,7 +30,7 @@ def plan(lowered: Lowered) -> None:
     size = 0
     starting: dict[int, list[Buffer]] = {}
     for buffer, position in first.items():
-        if buffer.kind == "local":
+        if buffer.kind == "local" and buffer not in given:
             starting.setdefault(position, []).append(buffer)
             ending.setdefault(last[buffer], []).append(buffer)
     for position in range(len(lowered.steps)):

@@ -7,7 +7,24 @@ to the last bit, on any number of threads.
 
 from __future__ import annotations
 
-from .kernel import Buffer, Kernel, Lapack, Loop, Lowered, Product, Reduce, Scalar, Scan, Step, While, size_of
+from .kernel import (
+    Branch,
+    Buffer,
+    Kernel,
+    Lapack,
+    Loop,
+    Lowered,
+    Product,
+    Reduce,
+    Scalar,
+    Scan,
+    Step,
+    Unwind,
+    While,
+    bodies,
+    size_of,
+)
+from .unroll import unrolled
 
 #: About how long a line takes, in units of an addition; what is not named costs one.
 _COST = {
@@ -16,17 +33,23 @@ _COST = {
 }
 _FUNCTION = 20  # a function such as exp
 _PIECE = 100_000  # additions that are worth a piece of their own: about 30 µs
+_PIECE_OF_PRODUCT = 1_000_000  # the same, in multiplications of a matrix product
 _MOST_PIECES = 64
+_SHORT = 8  # turns of a loop that may be written out
+_LONGEST = 500  # lines of a kernel after that
 _TURNS = 1000  # taken for a loop whose number of turns is not known
+_TURN = 30  # additions that it takes to begin one: about 10 ns
 _LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for itself
 
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
-    for step in lowered.steps:
+    for i, step in enumerate(lowered.steps):
         if isinstance(step, Kernel):
-            arrange(step)
-            _cut(step, lowered.buffers)
+            lowered.steps[i] = kernel = _arranged(step)
+            _cut(kernel, lowered.buffers)
+        elif isinstance(step, Product) and step.is_narrow:
+            step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
 
 def arrange(kernel: Kernel) -> None:
@@ -50,6 +73,26 @@ def arrange(kernel: Kernel) -> None:
     kernel.loops = merged
 
 
+def _arranged(kernel: Kernel) -> Kernel:
+    """A kernel with its loops. A short innermost one is written out if a sum moves along it, but not along the loop around it:
+
+    the terms are then added in registers, and the loop around becomes vectors.
+    """
+    arrange(kernel)
+    if len(kernel.loops) < 2:
+        return kernel
+    around, last = kernel.loops[-2:]
+    if last.length > _SHORT or len(last.axes) > 1 or len(kernel.code) * last.length > _LONGEST:
+        return kernel
+    views = kernel.views
+    places = [views.index(r.view) for r in kernel.reductions]
+    if not any(last.strides[i] and not around.strides[i] for i in places):
+        return kernel
+    written_out = unrolled(kernel, last.axes[0])
+    arrange(written_out)
+    return written_out
+
+
 def cost(line: Scalar) -> int:
     """About how long a line takes, in additions."""
     if line.kind == "window":
@@ -63,12 +106,12 @@ def work(step: Step) -> int:
         return size_of(step.out.shape) * step.left.shape[-1]
     if isinstance(step, Lapack):  # a cube of the longest side
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
-    if isinstance(step, Scan):
-        return step.length * sum(map(work, step.body.steps))
-    if isinstance(step, While):
-        return _TURNS * sum(map(work, step.body.steps))
     if not isinstance(step, Kernel):
-        return 0
+        inside = [_TURN + sum(map(work, body.steps)) for body in bodies(step)]
+        if isinstance(step, Branch):
+            return max(inside)
+        turns = step.length if isinstance(step, Scan) else _TURNS if isinstance(step, (While, Unwind)) else 1
+        return turns * sum(inside)
     lines = sum(map(cost, step.code))
     return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
@@ -79,16 +122,15 @@ def _cut(kernel: Kernel, buffers: list[Buffer]) -> None:
     pieces = min(work(kernel) // _PIECE, _MOST_PIECES, length)
     if pieces < 2 or kernel.scatters:  # two pieces may add to the same element
         return
-    summed = [i for i, r in enumerate(kernel.reductions) if is_reduced(kernel, r, 0)]
-    if any(kernel.reductions[i].view.buffer.size > _LARGEST_PARTIAL for i in summed):
+    summed = {r.view.buffer: r for r in kernel.reductions if is_reduced(kernel, r, 0)}
+    if any(out.size > _LARGEST_PARTIAL for out in summed):
         return
     pieces = -(-length // -(-length // pieces))  # all of one size but for the last, and none empty
     kernel.chunks = pieces
-    for i in summed:
-        out = kernel.reductions[i].view.buffer
+    for out, r in summed.items():
         buffer = Buffer(len(buffers), out.dtype, out.size * pieces, "local")
         buffers.append(buffer)
-        kernel.partials[i] = buffer
+        kernel.partials[out] = (r.how, buffer)
 
 
 def is_reduced(kernel: Kernel, r: Reduce, loop: int) -> bool:

@@ -11,8 +11,11 @@ import dis
 import functools
 import importlib
 import inspect
+import io
+import logging
 import sys
 import types
+import warnings
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -42,12 +45,15 @@ class Call(NamedTuple):
 def call_of(frame: types.FrameType) -> Call:
     """What a frame is doing right now."""
     kind, words = _instruction(frame.f_code, frame.f_lasti)
-    if not words:
-        return Call(kind)
-    found = _value_of(words[0], frame)
+    return Call(kind, words, _resolved(words, frame))
+
+
+def _resolved(words: tuple[str, ...], frame: types.FrameType) -> Any:
+    """What a dotted name stands for in a frame, or None."""
+    found = _value_of(words[0], frame) if words else _UNKNOWN
     for word in words[1:]:
         found = getattr(found, word, _UNKNOWN)
-    return Call(kind, words, None if found is _UNKNOWN else found)
+    return None if found is _UNKNOWN else found
 
 
 def _value_of(name: str, frame: types.FrameType) -> Any:
@@ -63,6 +69,51 @@ def _value_of(name: str, frame: types.FrameType) -> Any:
 def is_shown(frame: types.FrameType) -> bool:
     """Whether a frame is at `text % x`, which only shows the number."""
     return call_of(frame).kind in ("%", "%=")
+
+
+def is_printed() -> bool:
+    """Whether the text that the user's code is making goes straight to a screen, a log or an error: none returns from there."""
+    frame, _ = user_frame()
+    if frame is None:
+        return False
+    if frame.f_globals.get("__name__", "").startswith("logging"):  # which makes the text itself
+        return True
+    calls = _calls_around(frame.f_code, frame.f_lasti)
+    functions = (_resolved(words, frame) for words in calls)
+    return _prints(next((f for f in functions if f not in _MAKE_TEXT), None))
+
+
+_MAKE_TEXT = (str, repr, format, str.format, str.join)
+
+
+def _prints(function: Any) -> bool:
+    owner = getattr(function, "__self__", None)
+    return (
+        function in (print, warnings.warn)
+        or isinstance(owner, (logging.Logger, logging.LoggerAdapter, io.TextIOBase))
+        or (isinstance(function, type) and issubclass(function, BaseException))
+        or _home(function) == "logging"
+    )
+
+
+@functools.lru_cache(1 << 10)
+def _calls_around(code: types.CodeType, at: int) -> list[tuple[str, ...]]:
+    """The names of the functions whose calls, as they are written, hold the instruction at an offset; the innermost first."""
+    positions = {i.offset: i.positions for i in dis.get_instructions(code)}
+    inner = _span(positions.get(at))
+    spans = {o: _span(p) for o, p in positions.items() if _instruction(code, o)[0].startswith("CALL")}
+    if inner is None:
+        return []
+    around = {o: s for o, s in spans.items() if s is not None and s[0] <= inner[0] and inner[1] <= s[1]}
+    return [_instruction(code, o)[1] for o in sorted(around, key=lambda o: (around[o][1], o))]
+
+
+def _span(positions: dis.Positions | None) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Where the source of an instruction begins and ends: line and column."""
+    if positions is None or None in positions:
+        return None
+    first, last, begin, end = positions
+    return (first, begin), (last, end)  # type: ignore[return-value]
 
 
 @functools.lru_cache(1 << 10)
@@ -89,6 +140,8 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
             continue
         if earlier.opname.startswith(_LOADS):
             words = [earlier.argval]
+        elif earlier.opname == "LOAD_CONST" and isinstance(earlier.argval, str):
+            words = ["str"]  # "…".format
         elif earlier.opname in _ATTRIBUTES and words:
             words.append(earlier.argval)
         elif earlier.opname in ("BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"):

@@ -23,7 +23,7 @@ from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
-from .caller import advice, call_of, is_shown
+from .caller import advice, call_of, is_printed, is_shown
 from .concrete import primal, primals
 from .elementwise import absolute, divmod_, power
 from .mutate import Flat, partition_in_place, sort_in_place
@@ -142,9 +142,11 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
         name, better = advice()
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
+        whose = f"{what} of a value traced by {self.by.name}{inside}"
+        if isinstance(self.by, Guarded):
+            raise ConversionError(f"{whose} would be that of this call for ever; {better or instead}")
         raise ConversionError(
-            f"{what} of a value traced by {self.by.name}{inside} would lose its derivative; {better or instead}, or use "
-            "ad.stop_gradient(x) if it is meant to be a constant"
+            f"{whose} would lose its derivative; {better or instead}, or use ad.stop_gradient(x) if it is meant to be a constant"
         )
 
     return method
@@ -162,8 +164,8 @@ _refuse_dlpack = _refuse("the memory", "keep the value itself")
 def _float(self: Traced) -> float:
     if self.by is FRESH:
         return float(self.value)
-    if self.by.has_numbers and is_shown(sys._getframe(1)):
-        return float(primal(self))
+    if (self.by.has_numbers or isinstance(self.by, Guarded)) and is_shown(sys._getframe(1)):
+        return float(_looked_at(self))
     return _refuse_float(self)
 
 
@@ -264,24 +266,53 @@ def _contains(self: Traced, item: Any) -> bool:
     return bool(np.any(np.equal(self, item)))  # type: ignore[call-overload]
 
 
+def _hash(self: Traced) -> int:
+    """A number is found in a set or a dict by what it is, as NumPy's scalars are; arrays and symbols are themselves."""
+    if self.by.has_identity or self.by.is_array(self):
+        return object.__hash__(self)
+    return hash(self.by.concrete(self, "the hash of"))
+
+
 def _repr(self: Traced) -> str:
     if self.by is FRESH:
         return repr(self.value)
     if isinstance(self.by, Batch):
         return f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={self.by.name})"  # type: ignore[attr-defined]
+    if isinstance(self.by, Guarded):
+        return f"Traced({self.by.concrete(self, _PRINTED)!r}, by={self.by.name})"
     if not self.by.has_numbers:
         return self.by.show(self)
     return f"Traced({self.value!r}, by={self.by.name})"
 
 
-def _str(self: Traced) -> str:
-    if not self.by.has_numbers:
-        return self.by.show(self)
-    return repr(self) if isinstance(self.by, Batch) else str(self.value)
+def _format(self: Traced, spec: str = "") -> str:
+    if isinstance(self.by, Batch):
+        return format(repr(self), spec)
+    if self.by.has_numbers or isinstance(self.by, Guarded):
+        return format(_looked_at(self), spec)
+    text = self.by.show(self)
+    try:
+        return format(text, spec)
+    except ValueError:  # it is for numbers, which are not there
+        return text
 
 
-def _format(self: Traced, spec: str) -> str:
-    return format(str(self), spec) if isinstance(self.by, Batch) or not self.by.has_numbers else format(self.value, spec)
+def _looked_at(x: Any) -> Any:
+    """The number behind a value, for a text. A program would hold that of its first call, which nothing may depend on."""
+    while isinstance(x, Traced):
+        if not isinstance(x.by, Guarded):
+            x = x.value if x.by.has_numbers else primal(x)
+        elif is_printed():
+            x = x.by.concrete(x, _PRINTED)
+        else:
+            raise UnsupportedError(
+                f"the text of a value traced by {x.by.name} would be that of this call for ever; where it goes straight to "
+                "print, a log or an error, it is only looked at"
+            )
+    return x
+
+
+_PRINTED = "the printed number of"
 
 
 def _reduce(self: Traced) -> NoReturn:
@@ -497,9 +528,9 @@ def install() -> None:
         "__len__": _len,
         "__iter__": _iter,
         "__contains__": _contains,
-        "__hash__": object.__hash__,
+        "__hash__": _hash,
         "__repr__": _repr,
-        "__str__": _str,
+        "__str__": _format,
         "__format__": _format,
         "__reduce__": _reduce,
         "__deepcopy__": _deepcopy,

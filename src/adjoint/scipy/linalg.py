@@ -16,6 +16,7 @@ from ..core.errors import BatchError, UnsupportedError
 from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..numpy import linalg as numpy_linalg
 from ..numpy.dropin import drop_in
+from ..numpy.shape import astype
 from ..numpy.table import FUNCTIONS, REFUSED, lift, refuse
 from ..ops import broadcast as shapes
 from ..ops import decompose, determinant, matrix
@@ -148,7 +149,7 @@ def lstsq(
         residuals = np.array([], dtype_of(x))
     elif ndim_of(lift(b)) == 1:
         residuals = shapes.reshape(residuals, shape=())
-    return x, residuals, rank if isinstance(rank, Traced) else int(rank), s
+    return x, residuals, astype(rank, int) if isinstance(rank, Traced) else int(rank), s
 
 
 @drop_in(_scipy.solve_sylvester)

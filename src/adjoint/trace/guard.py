@@ -29,7 +29,12 @@ class Asked(Enum):
     TYPE = "nothing but its type"
 
 
-_PARTS = {"the truth of": Asked.TRUTH, "int() of": Asked.WHOLE, "the order in memory of": Asked.TYPE}
+_PARTS = {
+    "the truth of": Asked.TRUTH,
+    "int() of": Asked.WHOLE,
+    "the order in memory of": Asked.TYPE,
+    "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
+}
 
 
 class Guard(NamedTuple):

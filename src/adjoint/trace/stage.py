@@ -115,6 +115,9 @@ class Stage(Trace):
     def dtype(self, x: Traced) -> np.dtype[Any]:
         return x.aux[1].dtype  # type: ignore[no-any-return]
 
+    def line(self, x: Traced) -> str:
+        return self.equations[-1].line if self.equations else ""
+
     def show(self, x: Traced) -> str:
         number, type_, _ = x.aux
         return f"<staged {self.names[number] if number < len(self.names) else f'v{number}'}: {type_!r}>"

@@ -20,7 +20,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..core.bind import FRESH, Trace, Traced, bind, snapshot
-from ..core.errors import FreedError
+from ..core.errors import FreedError, written_on
 from ..core.op import Constant, Op, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
@@ -35,7 +35,7 @@ ROOM = 1 << 20  # elements, in all; a recording up to here weighs so little that
 class Node:
     """One recorded op: which nodes it came from, and what its backward step needs. A leaf has no op."""
 
-    __slots__ = ("__weakref__", "dtype", "op", "params", "parents", "plain", "plan", "saved", "serial", "shape")
+    __slots__ = ("__weakref__", "dtype", "line", "op", "params", "parents", "plain", "plan", "saved", "serial", "shape")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Node:
         self.shape = shape  # of its value, so that a node can stand for the type of its cotangent
         self.dtype = dtype
         self.plain = plain  # what was saved is plain, not itself traced
+        self.line = ""  # the user's, if what is done is written down: the backward step belongs to it as well
 
     @property
     def ndim(self) -> int:
@@ -147,8 +148,10 @@ class Tape(Trace):
         saved = save(step.keep, y, values)
         if op.many:
             self.complicate()
-            return self.outputs(y, Outputs(op, parents, step, saved, params, (), None))  # type: ignore[arg-type]
+            return self.outputs(y, Outputs(op, parents, step, saved, params, (), None, plain))  # type: ignore[arg-type]
         node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y), plain)
+        if not plain:
+            node.line = line_of(y)
         self.room -= math.prod(node.shape)
         return Traced(self, y, node)
 
@@ -161,7 +164,7 @@ class Tape(Trace):
         ys, residuals, back = op.vjp(values, flags, params)
         step = Plan(tuple(i for i, flag in enumerate(flags) if flag), (), _pull_structured, _pull_structured)
         self.complicate()
-        return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None))  # type: ignore[arg-type]
+        return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None, False))  # type: ignore[arg-type]
 
     def secure(self, x: Any) -> Any:
         """An array of the user's, to be saved: protected from writes if it is large, whole and soon used, else a copy."""
@@ -190,6 +193,7 @@ class Tape(Trace):
     def outputs(self, ys: Sequence[Value], node: Outputs) -> tuple[Any, ...]:
         """Wrap the several results of one node."""
         node.types = tuple(map(Type.of, ys))
+        node.line = line_of(ys[0]) if ys and not node.plain else ""
         results = []
         for index, (y, t) in enumerate(zip(ys, node.types, strict=True)):
             pick = Pick(node.op, (node,), None, None, {}, t.shape, t.dtype)
@@ -207,6 +211,10 @@ class Tape(Trace):
 def _pull_structured(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
     back, residuals = saved
     return back(gs, residuals)
+
+
+def line_of(y: Any) -> str:
+    return y.by.line(y) if isinstance(y, Traced) else ""
 
 
 def save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
@@ -247,32 +255,39 @@ class Pass:
 
     def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """Run the pass, emptying `seeds`."""
-        live, heap = self.live, self.heap
-        while seeds:
-            self.arrive(*seeds.pop())
-        while heap:
-            node, g, owned = live.pop(-heapq.heappop(heap))
-            step = node.plan
-            if step is None:
-                self.reach(node, g)
-                continue
-            saved = self.saved_of(node)
-            if saved is _FREED:
-                raise FreedError(
-                    "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
-                )
-            if step.into is None or not self.accumulate(node, g):
-                parts, fresh = self.pull(node, g, saved)
-                # g itself goes on to one parent: then it is that parent's own, if it was this node's.
-                owned = owned and sum([part is g for part in parts]) == 1
-                for parent, part in zip(node.parents, parts, strict=True):
-                    if part is not None:
-                        mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
-                        self.arrive(parent, part, mine)
-                del parts
-            if self.free:
-                node.saved = _FREED
+        line = written_on.get()
+        try:
+            while seeds:
+                self.arrive(*seeds.pop())
+            while self.heap:
+                self.visit(*self.live.pop(-heapq.heappop(self.heap)))
+        finally:
+            written_on.set(line)
         return self.results()
+
+    def visit(self, node: Node, g: Value, owned: bool) -> None:
+        """Hand a cotangent on to the parents of a node."""
+        step = node.plan
+        if step is None:
+            self.reach(node, g)
+            return
+        saved = self.saved_of(node)
+        if saved is _FREED:
+            raise FreedError(
+                "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
+            )
+        if node.line:
+            written_on.set(node.line)
+        if step.into is None or not self.accumulate(node, g):
+            parts, fresh = self.pull(node, g, saved)
+            # g itself goes on to one parent: then it is that parent's own, if it was this node's.
+            owned = owned and sum([part is g for part in parts]) == 1
+            for parent, part in zip(node.parents, parts, strict=True):
+                if part is not None:
+                    mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
+                    self.arrive(parent, part, mine)
+        if self.free:
+            node.saved = _FREED
 
     def hurry(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """As `run`, with ordinary products, for small plain arrays: the caller looks at the end whether all is finite."""

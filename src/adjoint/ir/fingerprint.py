@@ -1,0 +1,141 @@
+"""A graph as a short name: the same in every process that writes the same graph down, and another for every other graph.
+
+It tells apart all that the values of a graph depend on: ops, parameters, types, operands, the bits of constants and whether they
+are weak. The names of values and the lines of the source are left out. A graph that holds what cannot be told by its value, a
+function of the user's in a rule of his own say, has no such name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+from types import EllipsisType, NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.op import OPS, Op
+from ..core.types import Type
+from .graph import Graph, Literal
+
+LARGE = 256  # bytes of an array that is told by a digest
+_PLAIN = frozenset({int, bool, str, float, NoneType, EllipsisType})  # their repr tells them apart
+_OWN = "adjoint."  # modules whose ops are known by name: those of others may mean something else the next day
+
+
+class Fingerprint(NamedTuple):
+    """The name of a graph, and the large arrays in it, by the digest of their bytes."""
+
+    name: str
+    arrays: dict[str, Any]
+
+
+class _NamelessError(Exception):
+    """Something is not told by its value."""
+
+
+def fingerprint(graph: Graph) -> Fingerprint | None:
+    """The name of a graph; None if it has none."""
+    writing = _Writing()
+    try:
+        writing.graph(graph)
+    except _NamelessError:
+        return None
+    return Fingerprint(hashlib.sha256("\n".join(writing.lines).encode()).hexdigest(), writing.arrays)
+
+
+def digest(array: Any) -> str:
+    """A name for the bytes of a contiguous array."""
+    return hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()
+
+
+class _Writing:
+    """The text that is hashed. Graphs inside graphs, ops and arrays are looked at once each."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.arrays: dict[str, Any] = {}
+        self.graphs: dict[int, int] = {}  # by identity: the place of each
+        self.ops: dict[Op, str] = {}
+        self.dtypes: dict[Any, str] = {}
+        self.results: dict[tuple[Type, ...], str] = {}
+        self.literals: dict[int, tuple[Literal, str]] = {}
+
+    def graph(self, graph: Graph) -> int:
+        """Write a graph, after those it holds; its place among all of them."""
+        known = self.graphs.get(id(graph))
+        if known is not None:
+            return known
+        lines = [f"graph{self.types(graph.input_types)}"]
+        for e in graph.equations:
+            operands = [o if type(o) is int else self.literal(o) for o in e.inputs]
+            params = [(key, self.value(value)) for key, value in e.params.items()] if e.params else ""
+            lines.append(f"{self.op(e.op)}{operands}{params}{e.outputs}{self.types(e.types)}")
+        lines.append(f"return{[o if type(o) is int else self.literal(o) for o in graph.outputs]}")
+        self.lines += lines
+        return self.graphs.setdefault(id(graph), len(self.graphs))
+
+    def op(self, op: Op) -> str:
+        name = self.ops.get(op)
+        if name is None:
+            if OPS.get(op.name) is not op or not op.home.startswith(_OWN):
+                raise _NamelessError
+            name = self.ops[op] = op.name
+        return name
+
+    def types(self, types: tuple[Type, ...]) -> str:
+        text = self.results.get(types)
+        if text is None:
+            text = self.results[types] = repr([(shape, self.dtype(dtype)) for shape, dtype in types])
+        return text
+
+    def dtype(self, dtype: Any) -> str:
+        name = self.dtypes.get(dtype)
+        if name is None:
+            if dtype.kind not in "biufc":  # an array of others does not hold its value in its bytes
+                raise _NamelessError
+            name = self.dtypes[dtype] = dtype.str
+        return name
+
+    def literal(self, literal: Any) -> str:
+        known = self.literals.get(id(literal))
+        if known is None:
+            known = literal, f"{type(literal).__name__} {self.value(literal.value)!r}"  # kept alive: its id stays its own
+            self.literals[id(literal)] = known
+        return known[1]
+
+    def array(self, array: Any) -> tuple[Any, str, str]:
+        dtype = self.dtype(array.dtype)
+        if array.nbytes <= LARGE:
+            return array.shape, dtype, array.tobytes().hex()
+        whole = np.ascontiguousarray(array)
+        name = digest(whole)
+        self.arrays[name] = whole
+        return array.shape, dtype, name
+
+    def value(self, value: Any) -> Any:
+        """Something whose repr tells the value apart from all others. What is not plain is in a dict, which nothing else is."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is tuple or kind is list:
+            return kind(map(self.value, value))
+        if kind is slice:
+            return {"slice": [self.value(part) for part in (value.start, value.stop, value.step)]}
+        if kind is complex:
+            return {"complex": (value.real, value.imag)}
+        if kind is Type:
+            return {"type": (value.shape, self.dtype(value.dtype))}
+        if kind is np.ndarray:
+            return {"array": self.array(value)}
+        if isinstance(value, np.generic):
+            return {"number": self.array(np.asarray(value))}
+        if isinstance(value, np.dtype):
+            return {"dtype": self.dtype(value)}
+        if isinstance(value, Graph):
+            return {"graph": self.graph(value)}
+        if isinstance(value, Op):
+            return {"op": self.op(value)}
+        if isinstance(value, Enum) and kind.__module__.startswith(_OWN):
+            return {"member": (kind.__qualname__, value.name)}
+        raise _NamelessError
