@@ -14,13 +14,14 @@ import numpy as np
 
 from ..lower.kernel import Lapack, Product, View, size_of
 from .instruction import REGISTER, Code, literal
+from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
 
 if TYPE_CHECKING:
     from .program import Routine
 
 #: What is called, without the letter of the precision.
 BLAS = ("gemm", "gemv", "trsm", "trsv")
-LAPACK = ("potrf", "getrf", "getrs", "getri", "syevd", "geqrf", "orgqr", "gesdd")
+LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 
@@ -159,6 +160,26 @@ class Matrix:
         code.do(f"br i1 {code.let(f'icmp slt i64 {following}, {length}')}, label %{head}, label %{end}")
         code.label(end)
 
+    def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
+        """A loop from one number to another, of no turns if there are none between."""
+        code = self.code
+        self.labels += 1
+        before, head, inside, last, end = (f"{what}{self.labels}" for what in ("from", "test", "inside", "next", "past"))
+        index, following = code.fresh(), code.fresh()
+        code.do(f"br label %{before}")
+        code.label(before)
+        code.do(f"br label %{head}")
+        code.label(head)
+        code.do(f"{index} = phi i64 [ {start}, %{before} ], [ {following}, %{last} ]")
+        code.do(f"br i1 {code.let(f'icmp slt i64 {index}, {stop}')}, label %{inside}, label %{end}")
+        code.label(inside)
+        body(index)
+        code.do(f"br label %{last}")
+        code.label(last)
+        code.do(f"{following} = add nuw nsw i64 {index}, 1")
+        code.do(f"br label %{head}")
+        code.label(end)
+
     def when(self, condition: str, body: Callable[[], None]) -> None:
         code = self.code
         self.labels += 1
@@ -239,8 +260,7 @@ def _factors(c: Matrix, a: str, pivots: str, info: str) -> str:
 
 def _solve(c: Matrix, a: str, pivots: str, x: str) -> str:
     n, columns = c.step.inout[0].shape[-2:]
-    how = c.letter(c.options["transposed"])
-    c.lapack("getrs", how, c.number(n), c.number(columns), a, c.number(n), pivots, x, c.number(n))
+    by_factors(c, a, pivots, Unknowns(x, n, columns, 1, n), c.options["transposed"] == "T")
     return "false"
 
 
@@ -259,6 +279,13 @@ def _inverse(c: Matrix, pivots: str, info: str, x: str, work: str) -> str:
 def _triangular(c: Matrix, a: str, x: str) -> str:
     """One triangle, as BLAS sees it; x by rows is its transpose, to be solved for from the right."""
     rows, columns = c.step.inout[0].shape[-2:]
+    if is_small(rows, columns):
+        steps = (columns, 1) if c.options["by_rows"] else (1, rows)
+        lower, transposed = c.options["triangle"] == "L", c.options["transposed"] == "T"
+        # From the right, the transposed system is solved.
+        transposed = transposed != (c.options["by_rows"] and columns > 1)
+        substitute(c, Triangle(a, c.options["leading"], lower, transposed), Unknowns(x, rows, columns, *steps))
+        return "false"
     uplo, trans = c.letter(c.options["triangle"]), c.letter(c.options["transposed"])
     leading = c.number(c.options["leading"])
     if columns == 1:
