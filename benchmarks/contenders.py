@@ -84,7 +84,8 @@ def with_adjoint(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepare
     import scipy.special
 
     import adjoint as ad
-    import adjoint.scipy
+    import adjoint.scipy.linalg
+    import adjoint.scipy.special
 
     def start() -> None:
         ad.set_num_threads(THREADS)

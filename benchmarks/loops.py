@@ -1,5 +1,7 @@
 """What loops and guards of compiled functions cost besides running: the first call in parts, and a guard that misses.
 
+At the end, two loops that do not need each other, on one thread and on two.
+
 python benchmarks/loops.py
 """
 
@@ -52,10 +54,11 @@ def first_call(f, x):
     clock = Clock()
     undo = [
         clock.around(compiled.Jitted, "_stage", "trace"),
+        clock.around(compiled, "dead_code", "dead code"),
         clock.around(compiled, "roll", "roll"),
         clock.around(compiled, "simplify", "simplify"),
         clock.around(compiled, "lower", "lower"),
-        clock.around(llvm, "Native", "LLVM"),
+        clock.around(llvm, "assembled", "LLVM"),
     ]
     began = time.perf_counter()
     ad.jit(f)(x)
@@ -74,6 +77,22 @@ def best(f, count=2000):
     return min(times)
 
 
+def both_ways(turns):
+    """A recurrence forward and one backward, over the same rows."""
+
+    def along(w, rows, reverse):
+        def turn(h, row):
+            h = np.tanh(w * h + row)
+            return h, h
+
+        return ad.scan(turn, np.zeros(rows.shape[1]), rows, reverse=reverse)[1]
+
+    def f(w, v, rows):
+        return np.sum(along(w, rows, False) * along(v, rows, True))
+
+    return f, (np.full(8, 0.3), np.full(8, 0.4), np.random.default_rng(0).normal(size=(turns, 8)))
+
+
 def main():
     x = np.array([1.0, 1.0, 1.0])
     ad.jit(lambda x: x + 1.0)(x)
@@ -90,6 +109,17 @@ def main():
     f(up), f(down)  # the path that was compiled last is tried first
     hit, miss = best(lambda: f(down)), best(lambda: f(up))
     print(f"a guard that holds: {1e9 * hit:.0f} ns a call; one that misses before another holds: {1e9 * miss:.0f} ns")
+
+    for turns in (500, 50_000):
+        f, arguments = both_ways(turns)
+        g = ad.jit(ad.value_and_grad(f, (0, 1)))
+        times = {}
+        for count in (1, 2):
+            ad.set_num_threads(count)
+            g(*arguments)
+            times[count] = best(lambda g=g, arguments=arguments: g(*arguments), 1_000_000 // turns)
+        one, two = (1e6 * times[count] for count in (1, 2))
+        print(f"two loops of {turns} turns, value and gradient: {one:.0f} µs on one thread, {two:.0f} µs on two")
 
 
 if __name__ == "__main__":

@@ -295,7 +295,8 @@ def test_guards_from_many_threads():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(120)
+        assert not thread.is_alive()  # none waits for another for ever
     assert not failures
     (paths,) = f.paths.values()
     kept = [tuple((g.line, str(g.answer)) for g in path.guards) for path in paths]

@@ -22,6 +22,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,18 +30,26 @@ import numpy as np
 from .arguments import check_callable, input_names, name_of, output_leaf
 from .backend import kept
 from .core.bind import Traced, settled
-from .core.errors import AdjointError, ArgumentError, ShapeError, UnsupportedError, boundary, last_line, user_level, user_line
+from .core.errors import (
+    AdjointError,
+    ArgumentError,
+    ShapeError,
+    UnsupportedError,
+    boundary,
+    last_line,
+    passed_boundary,
+    user_level,
+    user_line,
+)
 from .core.tree import Structure, final, flatten, leaf_names
 from .core.types import Type
-from .ir.graph import Equation, Graph, Literal, Operand
+from .ir.graph import Graph
 from .ir.text import show
 from .lower.fuse import lower
-from .lower.kernel import Branch, Foreign, Kernel, Lapack, Lowered, Product, Step
-from .ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
-from .ops.reduce import all_
+from .lower.kernel import Branch, Foreign, Kernel, Lapack, Lowered, Product, Step, Together
 from .outside import random_states, watched
-from .rewrite import Rolled, common_subexpressions, dead_code, roll, simplify
-from .trace.guard import Asked, Guard, Guarded
+from .rewrite import Rolled, dead_code, roll, simplify, sums_after_loops
+from .trace.guard import Guard, Guarded
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
@@ -103,12 +112,12 @@ class Path:
     """
 
     def __init__(self, staged: Graph, guards: Sequence[Guard], signature: Signature, began: float) -> None:
-        from .backend import entry, llvm  # heavy: loads LLVM
+        from .backend import emit, entry, llvm  # heavy: loads LLVM
 
         self.staged = staged
         self.guards = guards
         self.weak = frozenset(i for i, w in enumerate(signature.weak) if w is not None)
-        name = kept.name_of(staged, self.weak, bool(guards), llvm.described())
+        name = kept.name_of(staged, self.weak, bool(guards), emit.described())
         self.native = llvm.native(name, lambda: self.lowered)
         self.inputs = [entry.Input(t, w) for t, w in zip(signature.types, signature.weak, strict=True)]
         self.flat = self.native.function(self.inputs)
@@ -118,12 +127,12 @@ class Path:
     @functools.cached_property
     def rolled(self) -> Rolled:
         """The graph as it was written down, with its loops found. Before it is simplified, one turn is most like another."""
-        return roll(dead_code(common_subexpressions(self.staged)), self.weak)
+        return roll(dead_code(self.staged), self.weak)
 
     @functools.cached_property
     def graph(self) -> Graph:
         """What is computed."""
-        return simplify(self.rolled.graph)[0]
+        return sums_after_loops(simplify(self.rolled.graph)[0])
 
     @functools.cached_property
     def lowered(self) -> Lowered:
@@ -174,7 +183,12 @@ class Jitted:
         functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._entry(*args, **kwargs)  # native, for calls like earlier ones
+        try:
+            return self._entry(*args, **kwargs)  # native, for calls like earlier ones
+        except Exception as error:
+            if isinstance(error, MemoryError) or passed_boundary(error):
+                raise
+            return self._find(*args, **kwargs)  # an operation failed; the function may know what to do then
 
     @boundary
     def _find(self, *args: Any, **kwargs: Any) -> Any:
@@ -187,7 +201,7 @@ class Jitted:
         while compiled is None:
             for path in [p for p in self.paths.get(signature, ()) if p not in tried]:
                 tried.append(path)
-                result = path.run(leaves)
+                result = self._attempt(path, leaves, args, kwargs)
                 if result is not path.missed:
                     return result
             with self._lock:
@@ -199,9 +213,18 @@ class Jitted:
             return self.f(*args, **kwargs)
         if isinstance(compiled, Uncompiled):
             return compiled.result
-        result = compiled.run(leaves)
+        result = self._attempt(compiled, leaves, args, kwargs)
         # A value on the edge may be on the other side in machine code, by rounding.
         return self.f(*args, **kwargs) if result is compiled.missed else result
+
+    def _attempt(self, path: Path, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+        """What a program gives. Where an operation fails, what the function gives: it may catch the error, or raises its own."""
+        try:
+            return path.run(leaves)
+        except MemoryError:
+            raise
+        except Exception:
+            return self.f(*args, **kwargs)
 
     # -- arguments --
 
@@ -253,15 +276,16 @@ class Jitted:
             self._give_up(signature, f"its calls take more than {MOST_PATHS} paths through the code at {', '.join(lines)}")
             return Uncompiled(self.f(*args, **kwargs))
         try:
-            graph, guards = self._stage(args, kwargs, leaves, signature)
-            if any(_same_guards(guards, path.guards) for path in known):
-                # A value is on the edge: by rounding, it is on the other side in machine code.
+            graph, guards, failed = self._stage(args, kwargs, leaves, signature)
+            if failed or any(_same_guards(guards, path.guards) for path in known):
+                # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self.f(*args, **kwargs))
             path = Path(graph, guards, signature, began)
         except Exception as error:
             result = self.f(*args, **kwargs)  # if it fails as well, the error is its own
             ours = _cause(error)
-            self._give_up(signature, f"{type(error).__name__}: {error} ({last_line(error)})" if ours is None else str(ours))
+            where = last_line(error) or user_line()
+            self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
             return Uncompiled(result)
         self._count(signature, path)
         known.insert(0, path)
@@ -314,8 +338,11 @@ class Jitted:
             stacklevel=user_level(),
         )
 
-    def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> tuple[Graph, Sequence[Guard]]:
-        """The graph of this call's path; its last output is the conjunction of the guards, if there are any."""
+    def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> tuple[Graph, Sequence[Guard], bool]:
+        """The graph of this call's path, its guards, and whether something failed that the function went on from.
+
+        The last output is the conjunction of the guards, if there are any.
+        """
         names = input_names(self.f, leaf_names("", signature.structure))
         before = random_states(self.f)
         with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
@@ -328,14 +355,10 @@ class Jitted:
             parts, out_structure = flatten(final(self.f(*positional, **named)))
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
             guards = list(stage.guards.values())
-            graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", outputs)
+            graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)
         if random_states(self.f) != before:
             raise UnsupportedError("it draws random numbers, which a program would hold for ever; pass them as an argument")
-        ordered = _with_guards(graph, guards)
-        whole = Graph(
-            ordered.name, ordered.input_names, ordered.input_types, ordered.equations, ordered.outputs, None, out_structure
-        )
-        return whole, guards
+        return replace(graph, out_structure=out_structure), guards, stage.failed
 
     def lower(self, *args: Any, **kwargs: Any) -> Path:
         """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
@@ -348,7 +371,8 @@ class Jitted:
         with self._lock:
             found = None if signature in self.eager else self._compile(args, kwargs, leaves, signature)
         if not isinstance(found, Path):
-            raise ArgumentError(f"{name_of(self.f)} is not compiled for ({signature}): {self.eager[signature]}")
+            why = self.eager.get(signature, "an operation fails for these numbers, or a value is on the edge of a guard")
+            raise ArgumentError(f"{name_of(self.f)} is not compiled for ({signature}): {why}")
         return found
 
     def profile(self, *args: Any, **kwargs: Any) -> str:
@@ -382,7 +406,7 @@ class Jitted:
                 steps = list(_every_step(path.lowered))
                 lines.append(
                     f"  ({signature}) path {i + 1}: {_counted(len(path.graph), 'equation')}, {_kinds(steps)}, "
-                    f"{len(path.native.code)} bytes of code, {path.lowered.arena} bytes of memory, {path.seconds * 1e3:.0f} ms"
+                    f"{path.native.size} bytes of code, {path.lowered.arena} bytes of memory, {path.seconds * 1e3:.0f} ms"
                 )
                 lines += [f"    guard: {g.what} a value was {g.answer!r} ({g.line})" for g in path.guards]
                 lines += [f"    {loop}" for loop in (*path.rolled.loops, *path.rolled.unrolled)]
@@ -420,7 +444,14 @@ def _every_step(lowered: Lowered) -> Iterator[Step]:
 
 def _kinds(steps: Sequence[Step]) -> str:
     """How many steps there are of each kind."""
-    kinds = {Kernel: "kernel", Product: "product", Lapack: "call of LAPACK", Foreign: "call of NumPy", Branch: "branch"}
+    kinds = {
+        Kernel: "kernel",
+        Product: "product",
+        Lapack: "call of LAPACK",
+        Foreign: "call of NumPy",
+        Branch: "branch",
+        Together: "group of independent steps",
+    }
     found = Counter(kinds.get(type(step), "loop") for step in steps)
     return ", ".join(_counted(n, kind) for kind, n in found.items()) or "nothing to compute"
 
@@ -472,41 +503,3 @@ def _both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) ->
 def _told_apart(value: Any) -> Any:
     """A static value with its class: 1, 1.0 and True are equal, but give different programs."""
     return (type(value), tuple(map(_told_apart, value))) if isinstance(value, tuple) else (type(value), value)
-
-
-def _with_guards(graph: Graph, guards: Sequence[Guard]) -> Graph:
-    """The graph with one more output: whether all guarded values are what they were."""
-    if not guards:
-        return graph
-    types = graph.types
-    equations = list(graph.equations)
-    number = len(types)
-
-    def add(op: Any, inputs: tuple[Operand, ...], type_: Type, line: str, **params: Any) -> int:
-        nonlocal number
-        equations.append(Equation(op, inputs, params, (number,), (type_,), line))
-        number += 1
-        return number - 1
-
-    truth = Type((), np.dtype(bool))
-    holds: Operand | None = None
-    for guard in guards:
-        t = types[guard.number]
-        each = Type(t.shape, np.dtype(bool))
-        value: Operand = guard.number
-        answer = np.asarray(guard.answer)
-        if guard.of is Asked.TRUTH:
-            same = add(not_equal if guard.answer else equal, (value, Literal(np.zeros((), t.dtype))), each, guard.line)
-        else:
-            if guard.of is Asked.WHOLE and t.dtype.kind == "f":
-                value = add(trunc, (value,), t, guard.line)
-            same = add(equal, (value, Literal(answer)), each, guard.line)
-            if t.dtype.kind in "fc" and np.any(np.isnan(answer)):
-                unknown = add(isnan, (value,), each, guard.line)
-                both = add(logical_and, (unknown, Literal(np.isnan(answer))), each, guard.line)
-                same = add(logical_or, (same, both), each, guard.line)
-        if t.shape:
-            same = add(all_, (same,), truth, guard.line, axis=tuple(range(t.ndim)), keepdims=False)
-        holds = same if holds is None else add(logical_and, (holds, same), truth, guard.line)
-    assert holds is not None
-    return Graph(graph.name, graph.input_names, graph.input_types, tuple(equations), (*graph.outputs, holds))

@@ -11,177 +11,31 @@ that asks for numbers (`if x > 0`) cannot be written down; where the numbers are
 from __future__ import annotations
 
 import operator
-import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from .arguments import check_alive, input_names, name_of
-from .core.bind import Traced, settled, snapshot
-from .core.errors import ArgumentError, BatchError, DtypeError, ShapeError, UnsupportedError, boundary
+from .arguments import name_of
+from .bodies import NUMBERS, Carry, Function, Written, agrees, is_weak, kind_of, leaf, opened, strong, typed, write
+from .core.bind import Traced, settled
+from .core.errors import ArgumentError, BatchError, DtypeError, ShapeError, boundary
 from .core.tree import Structure, final, flatten, leaf_names
 from .core.types import Type, Value, dtype_of, shape_of
-from .ir.graph import Graph
 from .numpy.shape import stack
 from .ops import control as ops
 from .ops.control import Checkpoint
 from .ops.elementwise import not_equal
-from .outside import random_states
-from .trace.body import Body, NumbersNeededError
+from .trace.body import NumbersNeededError
 from .transform.checkpoint import scan_in_segments
 
-Function = Callable[..., Any]
-_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex, Traced)
-_LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
-
-
-# -- arguments and results --------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------------------
 
 
 def _check_function(transform: str, **functions: Any) -> None:
     for name, f in functions.items():
         if not callable(f):
-            raise ArgumentError(f"{transform} expects a function for {name}, got {_kind(f)}")
-
-
-def _leaf(x: Any, label: str) -> Value:
-    """A leaf of the arguments: an array, a traced value, or a Python number."""
-    x = settled(x)
-    if isinstance(x, np.ma.MaskedArray):
-        raise ArgumentError(f"{label} is a masked array; pass x.filled(0.0) and the mask by itself")
-    if not isinstance(x, _NUMBERS) or (isinstance(x, np.ndarray) and x.dtype.kind not in "biufc"):
-        what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
-        raise ArgumentError(f"{label} is {what}; a loop carries numbers and arrays, in containers of any depth")
-    return snapshot(x) if isinstance(x, Traced) else x
-
-
-def _result(y: Any, f: Function, transform: str, label: str = "") -> Value:
-    """A leaf of what a body returned."""
-    y = check_alive(y)
-    if isinstance(y, _NUMBERS) and not (isinstance(y, np.ndarray) and y.dtype.kind not in "biufc"):
-        return y
-    what = f"an array of dtype {y.dtype}" if isinstance(y, np.ndarray) else type(y).__name__
-    raise ArgumentError(f"{name_of(f)} returned {what}{label} in {transform}, which takes numbers and arrays")
-
-
-def _opened(tree: Any, label: str) -> tuple[list[Value], Structure, list[str]]:
-    leaves, structure = flatten(tree)
-    labels = list(leaf_names(label, structure))
-    return [_leaf(x, name) for x, name in zip(leaves, labels, strict=True)], structure, labels
-
-
-def _kind(x: Any) -> str:
-    """What x is, for a message."""
-    return repr(Type.of(x)) if isinstance(x, _NUMBERS) else type(x).__name__
-
-
-def _is_weak(x: Any) -> bool:
-    """A Python number, whose dtype arithmetic decides."""
-    return type(x) in (int, float, complex)
-
-
-def _strong(x: Value) -> Value:
-    return np.asarray(x)[()] if type(x) is bool or _is_weak(x) else x
-
-
-def _agrees(number: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether a Python number takes this dtype in arithmetic, as 1.0 takes float32."""
-    return np.result_type(number, dtype) == dtype
-
-
-class _Written(NamedTuple):
-    """A function on leaves that has been written down: what its body returned, and in which structure."""
-
-    body: Body
-    outputs: list[Value]
-    structure: Structure
-    name: str
-
-    def graph(self) -> tuple[Graph, list[Value]]:
-        """The graph, and the values from outside that are its first inputs."""
-        return self.body.graph(self.name, self.outputs), list(self.body.captured)
-
-
-def _write(
-    f: Function, args: tuple[Any, ...], transform: str, *, sibling: Body | None = None, weak: bool = False, alone: bool = False
-) -> _Written | NumbersNeededError:
-    """Run f on types; the error says that it asks for numbers. With `weak`, Python numbers stay what they are."""
-    leaves, structure = flatten(args)
-    names = input_names(f, ["[0]" + path for path in structure.paths()])
-    before = random_states(f)
-    with Body(transform, sibling, alone) as body:
-        inside = [x if weak and _is_weak(x) else body.input_like(name, _strong(x)) for x, name in zip(leaves, names, strict=True)]
-        try:
-            result = final(f(*structure.unflatten(inside)))
-        except NumbersNeededError as error:
-            if error.body is not body:
-                raise
-            return error
-        if transform in _LOOPS and random_states(f) != before:
-            raise UnsupportedError(
-                f"{name_of(f)} draws random numbers, which would be the same in every turn of {transform}; draw them all before, "
-                "and go over them as rows of xs"
-            )
-        outputs, found = flatten(result)
-        if not weak:
-            outputs = [_result(y, f, transform) for y in outputs]
-            for y in outputs:
-                body.operand(y)  # notes what comes from outside
-    return _Written(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
-
-
-def _typed(carry: list[Value], structure: Structure, turn: Function, rest: tuple[Any, ...], transform: str) -> list[Value]:
-    """The carry with a dtype for each Python number: the one that a turn makes of it, as 0 becomes 0.0 when floats are added."""
-    if not any(_is_weak(x) for x in carry):
-        return carry
-    first = _write(turn, (structure.unflatten(carry), *rest), transform, weak=True)
-    if isinstance(first, NumbersNeededError):
-        return carry  # the first turn will tell
-    if len(first.outputs) < len(carry):
-        return [_strong(x) for x in carry]
-    return [
-        dtype_of(y).type(x) if _is_weak(x) and isinstance(y, _NUMBERS) and _agrees(x, dtype_of(y)) else _strong(x)
-        for x, y in zip(carry, first.outputs, strict=False)
-    ]
-
-
-class _Carry:
-    """What goes round in a loop: its structure, the types it must keep, and the names of its leaves."""
-
-    def __init__(self, structure: Structure, leaves: Sequence[Value], labels: Sequence[str], transform: str) -> None:
-        self.structure, self.labels, self.transform = structure, labels, transform
-        self.types = [Type.of(x) for x in leaves]
-        self.open = {label: x for label, x in zip(labels, leaves, strict=True) if _is_weak(x)}  # numbers that have no dtype yet
-
-    def back(self, f: Function, result: Any) -> list[Value]:
-        """The leaves of the carry that a turn returned, checked to be of the same types."""
-        leaves, found = flatten(result)
-        self.check_structure(f, found)
-        fitted = [self.fitted(f, y, t, label) for y, t, label in zip(leaves, self.types, self.labels, strict=True)]
-        if self.open:
-            self.types, self.open = [Type.of(y) for y in fitted], {}
-        return fitted
-
-    def check_structure(self, f: Function, found: Structure) -> None:
-        if found != self.structure:
-            raise ShapeError(
-                f"the carry of {self.transform} must keep its structure: it starts as {self.structure}, and {name_of(f)} "
-                f"returned {found}"
-            )
-
-    def fitted(self, f: Function, y: Any, wanted: Type, label: str) -> Value:
-        y = _result(y, f, self.transform, f" for {label}")
-        if _is_weak(y) and wanted.shape == () and _agrees(y, wanted.dtype):
-            return wanted.dtype.type(y)
-        found = Type.of(y)
-        if found == wanted or (label in self.open and found.shape == () and _agrees(self.open[label], found.dtype)):
-            return y
-        kind = ShapeError if found.shape != wanted.shape else DtypeError
-        raise kind(
-            f"the carry of {self.transform} must keep its type: {label} is {wanted!r}, and {name_of(f)} returned {found!r} for "
-            f"it; give it that type from the start, or convert what is returned"
-        )
+            raise ArgumentError(f"{transform} expects a function for {name}, got {kind_of(f)}")
 
 
 def _checked_policy(checkpoint: Any, transform: str) -> Checkpoint:
@@ -224,9 +78,9 @@ def scan(
     """
     _check_function("scan", f=f)
     policy = _checked_policy(checkpoint, "scan")
-    rows, row_structure, row_labels = _opened(xs, "xs")
+    rows, row_structure, row_labels = opened(xs, "xs")
     turns = _length(rows, row_labels, length)
-    carry, structure, labels = _opened(init, "init")
+    carry, structure, labels = opened(init, "init")
     return _scan(f, carry, structure, labels, rows, row_structure, turns, bool(reverse), policy, "scan")
 
 
@@ -268,18 +122,18 @@ def _scan(
     policy: Checkpoint,
     transform: str,
 ) -> tuple[Any, Any]:
-    rows = [_strong(x) for x in rows]
+    rows = [strong(x) for x in rows]
     example = row_structure.unflatten([_Row(x) for x in rows])
 
     def pair(state: Any, x: Any) -> tuple[Any, Any]:
         result = f(state, x)
         if not isinstance(result, tuple) or len(result) != 2:
-            what = f"a tuple of {len(result)}" if isinstance(result, tuple) else _kind(result)
+            what = f"a tuple of {len(result)}" if isinstance(result, tuple) else kind_of(result)
             raise ArgumentError(f"{name_of(f)} must return (carry, y) for {transform}; it returned {what}")
         return result
 
-    carry = _typed(carry, structure, _named_like(f, lambda c, x: pair(c, x)[0]), (example,), transform)
-    kept = _Carry(structure, carry, labels, transform)
+    carry = typed(carry, structure, _named_like(f, lambda c, x: pair(c, x)[0]), (example,), transform)
+    kept = Carry(structure, carry, labels, transform)
     outer: list[Structure] = []
 
     def turn(state: Any, x: Any) -> list[Value]:
@@ -288,7 +142,7 @@ def _scan(
         outer.append(found)
         return [*kept.back(f, after), *leaves]
 
-    written = _write(_named_like(f, turn), (structure.unflatten(carry), example), transform)
+    written = write(_named_like(f, turn), (structure.unflatten(carry), example), transform)
     if isinstance(written, NumbersNeededError):
         _refuse_steps(written, policy, transform)
         return _scan_steps(f, turn, kept, carry, rows, row_structure, turns, reverse, outer, written)
@@ -320,7 +174,7 @@ def _named_like(f: Function, g: Function) -> Function:
 def _scan_steps(
     f: Function,
     turn: Function,
-    kept: _Carry,
+    kept: Carry,
     carry: list[Value],
     rows: Sequence[Value],
     row_structure: Structure,
@@ -363,7 +217,7 @@ def map(f: Function, xs: Any) -> Any:
     array([-0.1,  2. ])
     """
     _check_function("map", f=f)
-    rows, structure, _ = _opened(xs, "xs")
+    rows, structure, _ = opened(xs, "xs")
     sizes = {shape_of(x)[0] if shape_of(x) else None for x in rows}
     if len(sizes) != 1 or None in sizes:
         raise BatchError(f"map needs arrays with one common leading length; got shapes {[shape_of(x) for x in rows]}")
@@ -403,14 +257,14 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, chec
     _check_function("fori_loop", body_fun=body_fun)
     policy = _checked_policy(checkpoint, "fori_loop")
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
-    leaves, structure, labels = _opened(init_val, "init_val")
+    leaves, structure, labels = opened(init_val, "init_val")
 
     def step(state: Any) -> Any:
         after = body_fun(state[0], state[1])
         kept.check_structure(body_fun, flatten(after)[1])
         return state[0] + 1, after
 
-    kept = _Carry(structure, leaves, labels, "fori_loop")
+    kept = Carry(structure, leaves, labels, "fori_loop")
     if any(isinstance(b, Traced) for b in bounds):
 
         def on(state: Any) -> Any:
@@ -457,7 +311,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any, *, checkpo
     """
     _check_function("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     policy = _checked_policy(checkpoint, "while_loop")
-    leaves, structure, labels = _opened(init_val, "init_val")
+    leaves, structure, labels = opened(init_val, "init_val")
     return _while(cond_fun, body_fun, structure.unflatten(leaves), labels, policy, "while_loop")
 
 
@@ -465,19 +319,19 @@ def _while(cond_fun: Function, body_fun: Function, init: Any, labels: Sequence[s
     carry, structure = flatten(init)
     if not carry:
         raise ArgumentError(f"init_val of {transform} holds no arrays, so its condition could never change")
-    carry = _typed(carry, structure, body_fun, (), transform)
-    kept = _Carry(structure, carry, labels, transform)
+    carry = typed(carry, structure, body_fun, (), transform)
+    kept = Carry(structure, carry, labels, transform)
     start = structure.unflatten(carry)
-    test = _write(cond_fun, (start,), transform)
-    step = _write(_named_like(body_fun, lambda state: kept.back(body_fun, body_fun(state))), (start,), transform)
+    test = write(cond_fun, (start,), transform)
+    step = write(_named_like(body_fun, lambda state: kept.back(body_fun, body_fun(state))), (start,), transform)
     for written in (test, step):
         if isinstance(written, NumbersNeededError):
             _refuse_steps(written, policy, transform)
             while _truth(cond_fun(structure.unflatten(carry)), cond_fun, transform):
                 carry = kept.back(body_fun, final(body_fun(structure.unflatten(carry))))
             return structure.unflatten(carry)
-    assert isinstance(test, _Written)
-    assert isinstance(step, _Written)
+    assert isinstance(test, Written)
+    assert isinstance(step, Written)
     test = test._replace(outputs=[_truth(test.structure.unflatten(test.outputs), cond_fun, transform)])
     (cond_graph, asked), (body_graph, fixed) = test.graph(), step.graph()
     options = {"cond_consts": len(asked), "body_consts": len(fixed), "checkpoint": policy}
@@ -487,9 +341,9 @@ def _while(cond_fun: Function, body_fun: Function, init: Any, labels: Sequence[s
 def _truth(result: Any, f: Function, transform: str) -> Value:
     """The result of a condition: one truth value."""
     result = settled(result)
-    if isinstance(result, _NUMBERS) and shape_of(result) == () and dtype_of(result).kind == "b":
+    if isinstance(result, NUMBERS) and shape_of(result) == () and dtype_of(result).kind == "b":
         return result
-    raise ArgumentError(f"{name_of(f)} must return one truth value for {transform}, bool[]; it returned {_kind(result)}")
+    raise ArgumentError(f"{name_of(f)} must return one truth value for {transform}, bool[]; it returned {kind_of(result)}")
 
 
 # -- cond -------------------------------------------------------------------------------------------------------
@@ -507,13 +361,13 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     """
     _check_function("cond", true_fun=true_fun, false_fun=false_fun)
     chosen = _predicate(pred)
-    leaves, structure, _ = _opened(operands, "operands")
-    args = structure.unflatten([_strong(x) for x in leaves])
+    leaves, structure, _ = opened(operands, "operands")
+    args = structure.unflatten([strong(x) for x in leaves])
     if not isinstance(chosen, Traced):  # it is known, as in Python
         return (true_fun if chosen else false_fun)(*args)
-    true = _write(true_fun, args, "cond", alone=True)
+    true = write(true_fun, args, "cond", alone=True)
     sibling = None if isinstance(true, NumbersNeededError) else true.body
-    false = _write(false_fun, args, "cond", sibling=sibling, alone=True)
+    false = write(false_fun, args, "cond", sibling=sibling, alone=True)
     if isinstance(true, NumbersNeededError) or isinstance(false, NumbersNeededError):
         return (true_fun if chosen else false_fun)(*args)
     if true.structure != false.structure:
@@ -533,21 +387,21 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
 
 def _predicate(pred: Any) -> Value:
     pred = settled(pred)
-    if not isinstance(pred, _NUMBERS) or shape_of(pred) != ():
-        raise ArgumentError(f"pred of cond is one truth value, not {_kind(pred)}; use np.where to choose element by element")
+    if not isinstance(pred, NUMBERS) or shape_of(pred) != ():
+        raise ArgumentError(f"pred of cond is one truth value, not {kind_of(pred)}; use np.where to choose element by element")
     if dtype_of(pred).kind == "b":
         return np.bool_(pred) if type(pred) is bool else pred
-    return not_equal(_strong(pred), 0)
+    return not_equal(strong(pred), 0)
 
 
 def _matched(a: Value, b: Value, label: str, true_fun: Function, false_fun: Function) -> tuple[Value, Value]:
     """One result of both branches; a Python number takes the dtype of the other branch."""
-    if _is_weak(a) and _is_weak(b):
+    if is_weak(a) and is_weak(b):
         common = np.result_type(np.asarray(a), np.asarray(b)).type
         a, b = common(a), common(b)
-    elif _is_weak(a) and _agrees(a, dtype_of(b)):
+    elif is_weak(a) and agrees(a, dtype_of(b)):
         a = dtype_of(b).type(a)
-    elif _is_weak(b) and _agrees(b, dtype_of(a)):
+    elif is_weak(b) and agrees(b, dtype_of(a)):
         b = dtype_of(a).type(b)
     if Type.of(a) != Type.of(b):
         kind = ShapeError if shape_of(a) != shape_of(b) else DtypeError
@@ -564,8 +418,8 @@ def _matched(a: Value, b: Value, label: str, true_fun: Function, false_fun: Func
 def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """f(*args, **kwargs) as one op that keeps, for a backward pass, only what it reads."""
     leaves, structure = flatten((args, kwargs))
-    places = [i for i, x in enumerate(leaves) if isinstance(x, _NUMBERS)]
-    numbers = [_strong(_leaf(leaves[i], "an argument of checkpoint")) for i in places]
+    places = [i for i, x in enumerate(leaves) if isinstance(x, NUMBERS)]
+    numbers = [strong(leaf(leaves[i], "an argument of checkpoint")) for i in places]
 
     def call(*values: Value) -> Any:
         full = list(leaves)
@@ -575,7 +429,7 @@ def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return f(*positional, **named)
 
     call.__name__ = name_of(f)
-    written = _write(call, tuple(numbers), "checkpoint", alone=True)
+    written = write(call, tuple(numbers), "checkpoint", alone=True)
     if isinstance(written, NumbersNeededError):
         return f(*args, **kwargs)
     graph, captured = written.graph()

@@ -23,6 +23,7 @@ from .core.bind import Trace, Traced, bind
 from .core.errors import AdjointError, ShapeError, UnsupportedError
 from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from .core.types import Type, Value, ndim_of, shape_of
+from .ir.graph import is_repeated
 from .ops.broadcast import align_all, fit, settle, zeros_of
 from .ops.elementwise import absorb, chain
 from .ops.zero import zero_wins
@@ -166,6 +167,7 @@ def argument_names(count: int) -> list[str]:
 def define(name: str, arguments: Sequence[str], lines: Sequence[str], scope: dict[str, Any]) -> Callable[..., Any]:
     """A Python function from its lines."""
     source = f"def {name}({', '.join(arguments)}):\n" + "".join(f"    {line}\n" for line in lines)
+    scope.setdefault("__name__", __name__)  # by which `user_line` knows it for ours
     exec(compile(source, f"<adjoint {name}>", "exec"), scope)
     return scope[name]  # type: ignore[no-any-return]
 
@@ -240,6 +242,8 @@ def _times(g: Value, partial: Partial, values: Sequence[Value], params: dict[str
     number = partial.number
     if number is None:
         return product(g, partial.function(*values, **params))
+    if number != 1 and isinstance(g, np.ndarray) and is_repeated(g):  # as the cotangent of a sum is
+        return np.broadcast_to(g.flat[0] * number, g.shape)
     return g if number == 1 else -g if number == -1 else g * number
 
 

@@ -205,7 +205,8 @@ def _held(x: Any, names: set[str]) -> Iterator[Any]:
         named = set(_names(x.__code__))
         names |= named
         yield from [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
-        yield from [x.__globals__[name] for name in named if name in x.__globals__]
+        if str(x.__globals__.get("__name__")).partition(".")[0] not in _LIBRARY_NAMES:
+            yield from [x.__globals__[name] for name in named if name in x.__globals__]
         yield from [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]  # not an empty one
         yield getattr(x, "__wrapped__", None)
     elif isinstance(x, types.MethodType):

@@ -158,11 +158,13 @@ def chosen():
         yield f"scatter {n}", ad.grad(lambda x, i: np.sum(x[i] ** 2)), (x, index)
         yield f"joins {n}", lambda x, y: (np.concatenate([x, y[:1], x]), np.stack([x, y], axis=1)), (x, y)
         yield f"outer {n}", lambda x, y: np.sum(np.exp(x[:, None] - y[None, :]), axis=1), (x, y[:13])
+        yield f"pairs {n}", lambda x: np.sum(np.tanh(x[:, None] - x[:40]), axis=(0, 1)), (rng.normal(size=(n, 3)),)
         yield f"constants {n}", lambda x, y=y: x * y + np.arange(float(len(y))), (x,)
         yield f"sorted {n}", lambda x: np.sort(x) * 2, (x,)
-    for rows, inner, columns in [(1, 1, 1), (2, 3, 4), (5, 7, 3), (12, 11, 13), (33, 17, 9)]:
+    for rows, inner, columns in [(1, 1, 1), (2, 3, 4), (5, 7, 3), (12, 11, 13), (33, 17, 9), (71, 20, 31)]:
         a, b = rng.normal(size=(rows, inner)), rng.normal(size=(inner, columns))
         yield f"product {rows, inner, columns}", lambda a, b: a @ b, (a, b)
+        yield f"of singles {rows, inner, columns}", lambda a, b: a @ b, (a.astype(np.float32), b.astype(np.float32))
         yield f"transposed {rows, inner, columns}", lambda a, b: np.sin(b.T @ a.T), (a, b)
         yield f"its gradient {rows, inner, columns}", ad.grad(lambda a, b: np.sum(np.tanh(a @ b)), (0, 1)), (a, b)
         yield f"stacked {rows, inner, columns}", lambda a, b: np.stack([a, a + 1]) @ b, (a, b)

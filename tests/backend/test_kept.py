@@ -21,7 +21,8 @@ def place(tmp_path, monkeypatch):
     folder = tmp_path / "objects"
     monkeypatch.setenv("ADJOINT_CACHE_DIR", str(folder))
     monkeypatch.setattr(kept, "_LOADED", 1 << 62)  # the source files may be new: this process has them as they are
-    monkeypatch.setattr(kept, "_compiler", kept._compiler.__wrapped__)
+    compiler = kept._compiler.__wrapped__()
+    monkeypatch.setattr(kept, "_compiler", lambda: compiler)
     return folder
 
 
@@ -42,6 +43,10 @@ def twice(f, *args):
     return results
 
 
+def _turns(x):
+    return ad.fori_loop(0, 2000, lambda i, c: np.sin(c) + 0.1, x)
+
+
 PROGRAMS = {
     "loops": (lambda x: np.sum(np.sin(x) * x), X),
     "containers": (lambda t: {"a": t["x"] * 2, "b": (t["x"][0], [t["y"]])}, {"x": X, "y": 1.0}),
@@ -53,6 +58,7 @@ PROGRAMS = {
     "large constants": (lambda x: np.outer(np.arange(500.0), x) + np.linspace(0, 1, 3500).reshape(500, 7), X),
     "folded constants": (lambda x: x[:, None] + np.sin(np.arange(700.0)), X),
     "a loop": (ad.grad(lambda x: ad.scan(lambda c, r: (np.sin(c) * r, c), 1.0, x)[0]), X),
+    "loops at the same time": (lambda x: _turns(x) * _turns(x + 1), X),
     "a branch": (lambda x: x * 2 if x[0] > 0 else x, X),
     "a Python number": (lambda x, y: x * y, X, 2.0),
 }

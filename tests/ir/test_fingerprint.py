@@ -5,6 +5,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.core.types import Type
+from adjoint.ir.columns import Columns
 from adjoint.ir.fingerprint import LARGE, Fingerprint, digest, fingerprint
 from adjoint.ir.graph import Equation, Graph, Literal
 from adjoint.ops.elementwise import add, mul
@@ -109,6 +110,30 @@ def test_constants_that_are_equal_but_not_one_object():
     assert list(found[1].arrays) == [digest(large)]
     np.testing.assert_array_equal(array, large)
     assert name(lambda x: x + np.zeros((0, 1))) != name(lambda x: x + np.zeros((0, 6)))
+
+
+def test_columns_count():
+    def staged(step, turns=4, start=2.0):
+        def f(x):
+            for i in range(turns):
+                x = step(x, i) * start
+            return x
+
+        path = ad.jit(f).lower(X)
+        assert isinstance(path.staged.equations, Columns)
+        return fingerprint(path.staged).name
+
+    row = lambda x, i: x + x[i]
+    names = [
+        staged(row),
+        staged(row, 5),
+        staged(row, start=3.0),
+        staged(row, start=np.float64(2.0)),
+        staged(lambda x, i: x[i] + x),
+    ]
+    names += [staged(lambda x, i: x + x[i + 1]), staged(lambda x, i: x - x[i]), staged(lambda x, i: x + x[i : i + 1])]
+    assert len(set(names)) >= len(names) - 1  # a sum may be written down in one order
+    assert staged(row) == staged(lambda other, k: other + other[k])
 
 
 @pytest.fixture

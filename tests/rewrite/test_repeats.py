@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjoint.rewrite import repeats
 from adjoint.rewrite.repeats import Stretch, disjoint, periods, stretches
 
 
@@ -64,3 +65,26 @@ def test_long_sequences_take_little_time():
     began = time.process_time()
     assert [s.period for s in find(entries, 8, 200)] == [61]
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_long_sequences_are_looked_at_in_places(seed, monkeypatch):
+    draw = np.random.default_rng(seed)
+
+    def noise(count):
+        return draw.integers(100, 200, count)
+
+    def loop(period, turns):
+        return np.tile(draw.integers(0, 20, period), turns)
+
+    inner = np.tile(np.concatenate([loop(3, 10), noise(4)]), 12)  # a loop in a loop
+    parts = [loop(7, 300), loop(11, 200), loop(40, 8), inner, loop(5, 20), noise(50)]
+    entries = np.concatenate([part for k in draw.permutation(len(parts)) for part in (parts[k], noise(int(draw.integers(0, 9))))])
+
+    def found():
+        return disjoint(entries, np.ones(len(entries), np.int64), 8, 24, lambda stretch: [stretch])
+
+    want = found()
+    monkeypatch.setattr(repeats, "_LONG", 100)
+    assert found() == want
+    assert {7, 11} <= {stretch.period for stretch in want}

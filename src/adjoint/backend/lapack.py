@@ -224,10 +224,22 @@ def _product(c: Matrix, left: str, right: str, out: str) -> str:
         c.vector_product(how_b == "T", (columns, inner), right, long_b, left, a.strides[-1], out)
     else:
         ways = (c.letter(how_b), c.letter(how_a))
-        sizes = [c.number(x) for x in (columns, rows, inner)]
         leading = [c.number(x) for x in (long_b, long_a, columns)]
-        c.call("gemm", *ways, *sizes, one, right, leading[0], left, leading[1], zero, out, leading[2])
+        for start, stop, first, end in _stripes(rows, inner, c.step.triangle):
+            sizes = [c.number(x) for x in (columns, stop - start, end - first)]
+            part_a = c.element(left, str(start * a.strides[-2] + first * a.strides[-1]))
+            part_b, part = c.element(right, str(first * b.strides[-2])), c.element(out, str(start * columns))
+            c.call("gemm", *ways, *sizes, one, part_b, leading[0], part_a, leading[1], zero, part, leading[2])
     return "false"
+
+
+def _stripes(rows: int, inner: int, triangle: str) -> list[tuple[int, int, int, int]]:
+    """Rows of a product, with the part of the inner axis along which they are not zero."""
+    if not triangle or rows < 2 * _BLOCK:
+        return [(0, rows, 0, inner)]
+    size = max(_BLOCK, -(-rows // _MOST_BLOCKS))
+    parts = [(start, min(start + size, rows)) for start in range(0, rows, size)]
+    return [(lo, hi, 0, hi) if triangle == "lower" else (lo, hi, lo, inner) for lo, hi in parts]
 
 
 def _layout(view: View) -> tuple[str, int]:

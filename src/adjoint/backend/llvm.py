@@ -7,26 +7,24 @@ import functools
 import importlib.machinery
 import importlib.util
 import os
+import pickle
 import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
 from ..core.errors import UnsupportedError
-from ..core.version import VERSION
 from ..lower import special
 from ..lower.kernel import Foreign, Lowered, View
 from ..lower.schedule import work
-from . import blas, blocks, cache, entry, kept, lapack
+from . import blas, blocks, cache, emit, entry, kept, lapack
 from .pool import TEXT as POOL
 from .pool import Pool
 from .program import Module
 
-LONGEST_SEARCHED = 4000  # instructions of a function
 LONG_WORK = 150_000  # additions; from about 50 µs on, other Python threads may run meanwhile
 
 
@@ -36,6 +34,7 @@ def pool() -> Pool:
     made = Pool(load(object_code(POOL, quickly=True)[1]))
     made.follow(blas.of_numpy())
     llvm.add_symbol("adjoint_parallel", made.address)
+    llvm.add_symbol("adjoint_together", made.together)
     return made
 
 
@@ -49,27 +48,6 @@ def one_thread_of_blas() -> blas.OneThread:
             "number of its threads to one by yourself, and leave the option out"
         )
     return blas.OneThread(libraries, pool())
-
-
-@functools.cache
-def _target() -> tuple[Any, str, str]:
-    """LLVM's target for this machine, the name of the processor and its features."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-
-
-def _machine(level: int = 3) -> Any:
-    """This machine, for LLVM. An engine owns its own."""
-    target, processor, features = _target()
-    return target.create_target_machine(cpu=processor, features=features, opt=level, codemodel="jitdefault", jit=True)
-
-
-@functools.cache
-def described() -> tuple[str, ...]:
-    """What all machine code depends on."""
-    target, processor, features = _target()
-    return target.triple, processor, features, f"{VERSION} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
 
 
 _BY_SCIPY = re.compile(rf"^declare .*@(special\.[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(", re.MULTILINE)
@@ -107,49 +85,30 @@ def _published(name: str) -> Any:
     return module
 
 
-def optimise(module: Any, machine: Any) -> None:
-    """Vectorise and simplify a module for a machine.
-
-    The shortest of LLVM's pipelines, with vectors: the longer ones take twice the time, and some of what they do makes loops
-    slower, such as to carry what was read from one turn to the next. Loops are written out where `nest` says so, nowhere else.
-    """
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = options.loop_interleaving = True
-    options.loop_unrolling = False
-    # Vectors out of straight code help short inner loops; in long programs the search takes longer than all the rest.
-    longest = max((sum(1 for block in f.blocks for _ in block.instructions) for f in module.functions), default=0)
-    options.slp_vectorization = longest < LONGEST_SEARCHED
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-
-
-def parse(text: str) -> Any:
-    module = llvm.parse_assembly(text)
-    module.verify()
-    return module
-
-
-def object_code(text: str, quickly: bool = False) -> tuple[str, bytes, bool]:
+def object_code(text: str, quickly: bool = False) -> tuple[str, list[bytes], bool]:
     """The machine code of a module: the name of its entry, the code, and whether it was there already, from an earlier process.
 
     `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
     """
-    name = cache.key(text, *described(), str(quickly))
-    known = cache.read(name)
+    name = cache.key("parts", text, *emit.described(), str(quickly))  # an entry is a list: earlier ones were not
+    known = _kept_code(name)
     if known is not None:
         return name, known, True
-    machine, module = _machine(1 if quickly else 3), parse(text)
-    if not quickly:
-        optimise(module, machine)
-    code = machine.emit_object(module)
-    cache.write(name, code)
+    code = emit.object_code(text, quickly)
+    cache.write(name, pickle.dumps(code))
     return name, code, False
 
 
-def load(code: bytes) -> Any:
+def _kept_code(name: str) -> list[bytes] | None:
+    data = cache.read(name)
+    return None if data is None else pickle.loads(data)  # written by this user, and whole
+
+
+def load(code: Sequence[bytes]) -> Any:
     """An engine that holds machine code, ready to run."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), emit.machine())
+    for part in code:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(part))
     engine.finalize_object()
     return engine
 
@@ -164,7 +123,7 @@ def _entry() -> tuple[int, Any]:
 def native(name: kept.Name | None, lowered: Callable[[], Lowered]) -> Native:
     """A program: as an earlier process kept it under that name, or else compiled from what `lowered` gives, and kept."""
     program = None if name is None else kept.read(name)
-    code = None if program is None else cache.read(program.code)
+    code = None if program is None else _kept_code(program.code)
     if program is not None and code is not None:
         return Native(program, code, True, lambda: Module(lowered()).text())
     made = assembled(lowered())
@@ -193,7 +152,9 @@ def assembled(lowered: Lowered, timed: bool = False) -> Native:
 class Native:
     """Machine code of a program, and the memory it belongs with."""
 
-    def __init__(self, program: kept.Program, code: bytes, was_cached: bool, text: Callable[[], str], timed: int = 0) -> None:
+    def __init__(
+        self, program: kept.Program, code: Sequence[bytes], was_cached: bool, text: Callable[[], str], timed: int = 0
+    ) -> None:
         pool()
         self.program, self.code, self.was_cached, self.timed = program, code, was_cached, timed
         self._text = text
@@ -202,6 +163,11 @@ class Native:
         self.calls = [_callable(step, program.guarded) for step in program.calls]
         addresses = [*(c.ctypes.data for c in program.constants), *map(id, self.calls)]
         self.env = (ctypes.c_void_p * (1 + len(addresses) + timed))(None, *addresses)
+
+    @property
+    def size(self) -> int:
+        """Bytes of machine code."""
+        return sum(map(len, self.code))
 
     @property
     def text(self) -> str:
@@ -221,15 +187,11 @@ class Native:
 
     def assembly(self) -> str:
         """The machine code as text."""
-        machine, module = _machine(), parse(self.text)
-        optimise(module, machine)
-        return str(machine.emit_assembly(module))
+        return emit.assembly(self.text)
 
     def optimised(self) -> str:
         """What LLVM made of the text."""
-        machine, module = _machine(), parse(self.text)
-        optimise(module, machine)
-        return str(module)
+        return emit.optimised(self.text)
 
     def __del__(self) -> None:
         if getattr(self, "env", None) is not None and self.env[0]:

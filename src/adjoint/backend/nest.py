@@ -33,6 +33,7 @@ LONG_ENOUGH = 64  # turns of the innermost loop, for which they pay
 WORTH_A_LOOP = 16  # turns between the edges of windows
 SHORT = 8  # turns up to which a loop is written out, so that the loop around it is the one that becomes vectors
 LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines of that; lines that a function such as exp stands for
+ROW = (4, 8)  # turns of a loop along memory that is one vector
 BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
 
 
@@ -44,10 +45,13 @@ class Nest:
         self.is_small = size_of(kernel.domain) <= SMALL
         self.code = Code(apart=self.is_small)
         self.loops = kernel.loops
+        # The turns of the outermost loop that a call makes: a part of them in each, or all, which are then known beforehand.
+        self.whole = ("%start", "%length") if kernel.chunks > 1 else ("0", str(self.loops[0].length) if self.loops else "1")
         self.views = kernel.views
         self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
         self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}
         self.depths = [self.suffix(r) for r in kernel.reductions]
+        self.is_rows = self.is_a_vector_a_row()
         self.indices: list[str] = []
         self.ranges: list[tuple[int, int]] = []  # in which the indices lie
         self.totals: dict[int, str] = {}  # of the reductions that are in a register now
@@ -67,9 +71,16 @@ class Nest:
             if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
             else "noinline"
         )
-        wide = WIDE if self.loops and self.loops[-1].length >= LONG_ENOUGH else ""
+        wide = WIDE if self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH) else ""
         head = f"define internal void {name}({arguments}) nounwind {how} {wide} {{"
         return "\n".join([head, *self.code.lines, "  ret void", "}"])
+
+    def is_a_vector_a_row(self) -> bool:
+        """Whether the innermost loop goes along rows that are as long as a vector, and adds nothing up along them."""
+        if len(self.loops) < 2 or self.loops[-1].length not in ROW:
+            return False
+        moves = all(d == len(self.loops) for d in self.depths)
+        return moves and set(self.loops[-1].strides) <= {0, 1}
 
     def suffix(self, r: Reduce) -> int:
         """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""
@@ -98,7 +109,7 @@ class Nest:
         if level == len(self.loops):
             self.body()
         else:
-            start, length = ("%start", "%length") if level == 0 else ("0", str(self.loops[level].length))
+            start, length = self.whole if level == 0 else ("0", str(self.loops[level].length))
             if level == len(self.loops) - 1 and self.totals and self.loops[level].length > 2 * BLOCK:
                 self.blocks(start, length, level)
             else:
@@ -135,7 +146,7 @@ class Nest:
         if length == "1":
             body("0")
         else:
-            self.turn(length, body)
+            self.turn(length, body, self.is_rows and level == len(self.loops) - 1)
 
     def overlap(self, start: str, length: str, level: int) -> None:
         """The stretch of a loop that lies in the range of this level, if there is one."""
@@ -170,8 +181,8 @@ class Nest:
         """Whether a window begins or ends within a range."""
         return any(lo < edge < hi for edge in self.edges(level))
 
-    def turn(self, length: str, body: Callable[[str], None]) -> None:
-        """A counted loop, of one turn at least, that carries the totals."""
+    def turn(self, length: str, body: Callable[[str], None], row: bool = False) -> None:
+        """A counted loop, of one turn at least, that carries the totals. One over a `row` is not written out."""
         code = self.code
         before, head, last, end = (self.label(what) for what in ("before", "loop", "last", "end"))
         code.do(f"br label %{before}")
@@ -188,7 +199,7 @@ class Nest:
         inlined = 0 if code.apart else sum(line.count("@adjoint.") for line in code.lines[at:])
         size = len(code.lines) - at + inlined * FUNCTION + self.more - more
         # Written out, a longer one would make the loop around it jump through memory from lane to lane.
-        short = length.isdigit() and int(length) <= (SMALL if self.is_small else SHORT) and self.standing == standing
+        short = not row and length.isdigit() and int(length) <= (SMALL if self.is_small else SHORT) and self.standing == standing
         if short and int(length) * size <= LONGEST_WRITTEN_OUT:
             how = WRITTEN_OUT
             self.more += (int(length) - 1) * size
@@ -240,12 +251,13 @@ class Nest:
             self.code.store(start_of(r.how, r.view.dtype), self.pointer(r.view.buffer, r.view.offset, at), r.view.dtype)
             return
         (k, n, stride), rest = moving[0], moving[1:]
+        start, length = self.whole
 
         def body(i: str) -> None:
-            index = self.code.let(f"add nuw nsw i64 %start, {i}") if k == 0 else i
+            index = self.code.let(f"add nuw nsw i64 {start}, {i}") if k == 0 and start != "0" else i
             self.fill_loops(r, rest, [*at, (index, stride)])
 
-        self.turn("%length" if k == 0 else str(n), body)
+        self.turn(length if k == 0 else str(n), body)
 
     # -- the body --
 

@@ -1,5 +1,9 @@
 """Threads for the pieces of a kernel: `adjoint_parallel(function, table, pieces)` calls function(table, i) for each i < pieces.
 
+`adjoint_together(function, table, members, gain)` does the same for the members of a group, which are of any length: it takes
+their times, and uses threads only if they gain enough by it, all but the longest of them. `gain` says how many nanoseconds that
+was the last time, or may be.
+
 The calling thread takes part. As many threads work as are allowed; fewer while BLAS is set to fewer than it had at first, as
 `threadpoolctl` does it: what limits the one is meant for both. Workers wait for a job, look for it for a moment before they
 sleep, and take one piece after the other. One job runs at a time: a call from another thread meanwhile does its pieces by
@@ -11,10 +15,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from typing import Any
 
 from .blas import Library
 
+_GAIN = 30_000  # nanoseconds that are worth waking the threads, which takes about as long
 _SPIN = 4000  # looks for a job, or for its end, before a thread goes to sleep
 MOST_THREADS = 256
 
@@ -47,6 +53,7 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @getpid()
+declare i32 @clock_gettime(i32, ptr)
 
 define internal void @work(ptr %function, ptr %table, i64 %pieces) {{
   br label %look
@@ -233,6 +240,69 @@ leave:
 end:
   ret void
 }}
+
+define internal i64 @now() {{
+  %time = alloca {{ i64, i64 }}
+  call i32 @clock_gettime(i32 {getattr(time, "CLOCK_MONOTONIC", 0)}, ptr %time)
+  %whole = load i64, ptr %time
+  %place = getelementptr {{ i64, i64 }}, ptr %time, i64 0, i32 1
+  %rest = load i64, ptr %place
+  %long = mul i64 %whole, 1000000000
+  %all = add i64 %long, %rest
+  ret i64 %all
+}}
+
+; The job of a group: its function, its table, and a word for the time of each member.
+define internal void @timed(ptr %job, i64 %i) {{
+  %function = load ptr, ptr %job
+  %second = getelementptr ptr, ptr %job, i64 1
+  %table = load ptr, ptr %second
+  %times = getelementptr ptr, ptr %job, i64 2
+  %place = getelementptr i64, ptr %times, i64 %i
+  %began = call i64 @now()
+  call void %function(ptr %table, i64 %i)
+  %ended = call i64 @now()
+  %took = sub i64 %ended, %began
+  store i64 %took, ptr %place
+  ret void
+}}
+
+define void @together(ptr %function, ptr %table, i64 %members, ptr %gain) {{
+  %words = add i64 %members, 2
+  %job = alloca i64, i64 %words
+  store ptr %function, ptr %job
+  %second = getelementptr ptr, ptr %job, i64 1
+  store ptr %table, ptr %second
+  %times = getelementptr ptr, ptr %job, i64 2
+  %before = load atomic i64, ptr %gain monotonic, align 8
+  %worth = icmp sge i64 %before, {_GAIN}
+  br i1 %worth, label %share, label %alone
+share:
+  call void @parallel(ptr @timed, ptr %job, i64 %members)
+  br label %count
+alone:
+  %i = phi i64 [ 0, %0 ], [ %j, %alone ]
+  call void @timed(ptr %job, i64 %i)
+  %j = add i64 %i, 1
+  %again = icmp slt i64 %j, %members
+  br i1 %again, label %alone, label %count
+count:
+  %k = phi i64 [ 0, %share ], [ 0, %alone ], [ %l, %count ]
+  %total = phi i64 [ 0, %share ], [ 0, %alone ], [ %sum, %count ]
+  %longest = phi i64 [ 0, %share ], [ 0, %alone ], [ %most, %count ]
+  %place = getelementptr i64, ptr %times, i64 %k
+  %took = load i64, ptr %place
+  %sum = add i64 %total, %took
+  %longer = icmp sgt i64 %took, %longest
+  %most = select i1 %longer, i64 %took, i64 %longest
+  %l = add i64 %k, 1
+  %more = icmp slt i64 %l, %members
+  br i1 %more, label %count, label %keep
+keep:
+  %gained = sub i64 %sum, %most
+  store atomic i64 %gained, ptr %gain monotonic, align 8
+  ret void
+}}
 """
 
 _SERIAL = """
@@ -250,6 +320,10 @@ each:
 end:
   ret void
 }
+define void @together(ptr %function, ptr %table, i64 %members, ptr %gain) {
+  call void @parallel(ptr %function, ptr %table, i64 %members)
+  ret void
+}
 """
 
 
@@ -262,6 +336,7 @@ class Pool:
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self.address = engine.get_function_address("parallel")
+        self.together = engine.get_function_address("together")
         self._threads = self._word("threads", ctypes.c_int64)
         self._usual = self._word("usual", ctypes.c_int64)
         self.threads = default_threads()

@@ -19,7 +19,22 @@ from types import MappingProxyType
 import numpy as np
 from llvmlite import ir
 
-from ..lower.kernel import Branch, Buffer, Foreign, Kernel, Lapack, Lowered, Product, Reduce, Scan, Step, Together, Unwind, View, While
+from ..lower.kernel import (
+    Branch,
+    Buffer,
+    Foreign,
+    Kernel,
+    Lapack,
+    Lowered,
+    Product,
+    Reduce,
+    Scan,
+    Step,
+    Together,
+    Unwind,
+    View,
+    While,
+)
 from ..lower.schedule import arrange
 from . import lapack, tile, together, unwind, vecmath
 from .entry import GUARD_MISSED
@@ -336,6 +351,10 @@ class Routine:
             self.check(code.let(f"select i1 {refused}, i32 {GUARD_MISSED}, i32 0"))
 
     # -- loops and branches --
+
+    def body(self, lowered: Lowered) -> str:
+        """The name of the function of a program inside this one."""
+        return Routine(self.module, lowered).define_body()
 
     def run_body(self, name: str, body: Lowered, pointers: Sequence[str], scratch: Sequence[View]) -> None:
         memory = self.pointers[scratch[0].buffer] if scratch else "null"

@@ -11,7 +11,8 @@ import linecache
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PLUMBING = frozenset({__name__.partition(".")[0], "numpy", "scipy", "functools", "contextlib", "random", "statistics"})
 _files: dict[str, tuple[bool, str]] = {}  # what is known of a file name: asked for at every op that is staged
 _modules: dict[str, bool] = {}  # whether a module is plumbing
+_lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
 
 
 def _file(name: str) -> tuple[bool, str]:
@@ -51,12 +53,35 @@ def _is_plumbing(frame: types.FrameType) -> bool:
 written_on: ContextVar[str] = ContextVar("adjoint_line", default="")
 
 
+@contextmanager
+def on_line(line: str) -> Iterator[None]:
+    """What is written down meanwhile is of this line; with '' of the user's line that runs."""
+    token = written_on.set(line)
+    try:
+        yield
+    finally:
+        written_on.reset(token)
+
+
 def user_line() -> str:
     """`model.py:12` of the innermost frame that is the user's, or '' when there is none."""
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and _is_plumbing(frame):
+    known = _modules.get
+    while frame is not None:
+        if not known(frame.f_globals.get("__name__", "")):
+            code = frame.f_code
+            key = id(code), frame.f_lasti
+            held = _lines.get(key)
+            if held is not None:
+                return held[1]
+            if not _is_plumbing(frame):
+                if len(_lines) > 1 << 14:
+                    _lines.clear()
+                line = f"{_file(code.co_filename)[1]}:{frame.f_lineno}"
+                _lines[key] = code, line  # holds the code, so that its id stays its own
+                return line
         frame = frame.f_back
-    return "" if frame is None else f"{_file(frame.f_code.co_filename)[1]}:{frame.f_lineno}"
+    return ""
 
 
 def user_level() -> int:
@@ -183,6 +208,16 @@ def without_our_frames(error: BaseException) -> BaseException:
         if not _is_ours(entry.tb_frame):
             kept = types.TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return error.with_traceback(kept)
+
+
+def passed_boundary(error: BaseException) -> bool:
+    """Whether an error has come out of a public entry point, and not out of compiled code."""
+    tb = error.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_name == "entry" and tb.tb_frame.f_code.co_filename == __file__:
+            return True
+        tb = tb.tb_next
+    return False
 
 
 def boundary(f: F) -> F:

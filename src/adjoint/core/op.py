@@ -79,7 +79,7 @@ class Op:
 
     def gives_array(self, args: Sequence[Any]) -> bool:
         """Whether a result without axes is an array; `reshape` gives one, a ufunc gives a scalar."""
-        return self.no_axes == "array" or (self.no_axes == "same" and is_array(args[0]))
+        return self.no_axes != "scalar" and (self.no_axes == "array" or is_array(args[0]))
 
     def __repr__(self) -> str:
         return f"<{self.kind} op {self.name!r}>"

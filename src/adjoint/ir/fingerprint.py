@@ -8,6 +8,7 @@ function of the user's in a rule of his own say, has no such name.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
@@ -16,7 +17,8 @@ import numpy as np
 
 from ..core.op import OPS, Op
 from ..core.types import Type
-from .graph import Graph, Literal
+from .columns import Columns
+from .graph import Graph, Literal, is_repeated
 
 LARGE = 256  # bytes of an array that is told by a digest
 _PLAIN = frozenset({int, bool, str, float, NoneType, EllipsisType})  # their repr tells them apart
@@ -67,13 +69,25 @@ class _Writing:
         if known is not None:
             return known
         lines = [f"graph{self.types(graph.input_types)}"]
-        for e in graph.equations:
-            operands = [o if type(o) is int else self.literal(o) for o in e.inputs]
-            params = [(key, self.value(value)) for key, value in e.params.items()] if e.params else ""
-            lines.append(f"{self.op(e.op)}{operands}{params}{e.outputs}{self.types(e.types)}")
+        if isinstance(graph.equations, Columns):
+            lines += self.columns(graph.equations)
+        else:
+            for e in graph.equations:
+                operands = [o if type(o) is int else self.literal(o) for o in e.inputs]
+                lines.append(f"{self.op(e.op)}{operands}{self.params(e.params)}{e.outputs}{self.types(e.types)}")
         lines.append(f"return{[o if type(o) is int else self.literal(o) for o in graph.outputs]}")
         self.lines += lines
         return self.graphs.setdefault(id(graph), len(self.graphs))
+
+    def columns(self, equations: Columns) -> Iterator[str]:
+        """Equations that share their kinds and constants, whose columns are hashed as they are."""
+        for kind in equations.kinds:
+            yield f"{self.op(kind.op)}{self.params(kind.params)}{self.types(kind.types)}{kind.places}{len(kind.operands)}"
+        yield f"{[self.literal(literal) for literal in equations.literals]}"
+        yield f"{[digest(column) for column in (equations.kind, equations.operands, equations.integers)]}"
+
+    def params(self, params: Mapping[str, Any]) -> Any:
+        return [(key, self.value(value)) for key, value in params.items()] if params else ""
 
     def op(self, op: Op) -> str:
         name = self.ops.get(op)
@@ -106,6 +120,8 @@ class _Writing:
 
     def array(self, array: Any) -> tuple[Any, str, str]:
         dtype = self.dtype(array.dtype)
+        if is_repeated(array):
+            return array.shape, f"{dtype} repeated", array.flat[0].tobytes().hex()
         if array.nbytes <= LARGE:
             return array.shape, dtype, array.tobytes().hex()
         whole = np.ascontiguousarray(array)

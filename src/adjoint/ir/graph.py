@@ -29,7 +29,18 @@ from ..core.types import Type, Value, dtype_of, shape_of
 from .straight import straight
 
 _PYTHON_NUMBERS = frozenset({bool, int, float, complex})
+_LARGE = 1 << 12  # bytes of an array that is not copied to be compared
 _VALUES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
+
+
+def is_repeated(array: Any) -> bool:
+    """Whether an array is one number, spread without copies: a cotangent often is, of any size."""
+    return array.size > 1 and not any(array.strides)
+
+
+def _bits(array: Any) -> Any:
+    """The bytes of an array, without a copy where that can be."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 class Literal:
@@ -64,7 +75,11 @@ class Literal:
         if not isinstance(other, Literal) or type(self.value) is not type(other.value):
             return False
         a, b = np.asarray(self.value), np.asarray(other.value)
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()  # nan and -0.0 included
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        if is_repeated(a) and is_repeated(b):
+            a, b = a.flat[0], b.flat[0]
+        return np.array_equal(_bits(a), _bits(b)) if a.nbytes > _LARGE else a.tobytes() == b.tobytes()  # nan and -0.0 included
 
     def __hash__(self) -> int:
         return hash(np.asarray(self.value).tobytes())
@@ -89,7 +104,8 @@ class Equation:
     line: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "params", MappingProxyType(dict(self.params)) if self.params else _NO_PARAMS)
+        if not isinstance(self.params, MappingProxyType):  # else they are those of another equation
+            object.__setattr__(self, "params", MappingProxyType(dict(self.params)) if self.params else _NO_PARAMS)
 
     def __reduce__(self) -> Any:
         return Equation, (self.op, self.inputs, dict(self.params), self.outputs, self.types, self.line)
@@ -102,7 +118,7 @@ class Graph:
     name: str
     input_names: tuple[str, ...]
     input_types: tuple[Type, ...]
-    equations: tuple[Equation, ...]
+    equations: Sequence[Equation]  # a tuple, or `Columns`
     outputs: tuple[Operand, ...]
     in_structure: Structure | None = field(default=None, compare=False)
     out_structure: Structure = field(default=LEAF, compare=False)

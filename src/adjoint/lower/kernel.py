@@ -210,6 +210,12 @@ class Kernel:
             yield View.whole(buffer, (buffer.size,))
 
     @property
+    def results(self) -> set[int]:
+        """The lines that are written somewhere, or say where."""
+        written: list[Store | Reduce | Scatter] = [*self.stores, *self.reductions, *self.scatters]
+        return {w.scalar for w in written}.union(*(scatter.at for scatter in self.scatters))
+
+    @property
     def views(self) -> list[View]:
         """What the code reads and writes, in the order of the strides of its loops."""
         written: list[Store | Reduce | Scatter] = [*self.stores, *self.reductions, *self.scatters]
@@ -233,6 +239,7 @@ class Product:
     out: View
     lines: dict[str, None]
     is_narrow: bool = False
+    triangle: str = ""  # "lower" or "upper": where `left` is not zero, if that is known
     chunks: int = 1  # pieces of a narrow one that may run at the same time
 
     def reads(self) -> Iterator[View]:

@@ -17,9 +17,9 @@ import numpy as np
 from ..core.types import Shape, Type
 from ..ir.graph import Equation, Literal, Operand
 from .kernel import Dtype, Lapack, Reduce, View, contiguous
-from .product import for_blas
+from .product import for_blas, known_triangle
 from .scalar import BOOL, FLOATS, Writer
-from .views import region
+from .views import region, transposed
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -91,12 +91,6 @@ def _fits(low: Lowering, equation: Equation) -> bool:
     return dtype in FLOATS and all(t.dtype == dtype and 0 not in t.shape for t in types) and 0 not in equation.types[0].shape
 
 
-def _transposed(view: View) -> View:
-    *stack, m, n = view.shape
-    *outer, down, across = view.strides
-    return View(view.buffer, (*stack, n, m), (*outer, across, down), view.offset)
-
-
 def _diagonal(view: View) -> View:
     *stack, n, _ = view.shape
     *outer, down, across = view.strides
@@ -123,7 +117,7 @@ def _factors(low: Lowering, operand: Operand, or_transposed: bool = True) -> Fac
         same = low.in_memory(known)
         if same is mine or same == mine:
             return factors
-        if or_transposed and isinstance(same, View) and isinstance(mine, View) and same == _transposed(mine):
+        if or_transposed and isinstance(same, View) and isinstance(mine, View) and same == transposed(mine):
             return replace(factors, transposed=True)
     t = low.type_of(operand)
     *stack, n, _ = t.shape
@@ -146,7 +140,7 @@ def _solve(low: Lowering, equation: Equation) -> bool:
         return False
     a, b = equation.inputs
     (result,) = equation.types
-    known = _known_triangle(low, a)
+    known = known_triangle(low, a)
     if known is not None:
         base, transposed = known
         return low.hold(equation, _solve_triangle(low, base, b, result, lower=True, transposed=transposed))
@@ -168,16 +162,7 @@ def _inv(low: Lowering, equation: Equation) -> bool:
     low.copy(factors.lu, x)
     work = _numbers(low, _work_size("getri", result.dtype, result.shape[-1]), result.dtype)
     _run(low, "inverse", [factors.pivots, factors.zero], [x], (), [work])
-    return low.hold(equation, _transposed(x) if factors.transposed else x)
-
-
-def _known_triangle(low: Lowering, operand: Operand) -> tuple[View, bool] | None:
-    """The lower triangular matrix that an operand is, and whether it is its transpose."""
-    held = None if isinstance(operand, Literal) else low.held[operand]
-    base = low.triangular.get(held.buffer) if isinstance(held, View) else None
-    if base is None:
-        return None
-    return (base, False) if held == base else (base, True) if held == _transposed(base) else None
+    return low.hold(equation, transposed(x) if factors.transposed else x)
 
 
 def _triangular_solve(low: Lowering, equation: Equation) -> bool:

@@ -1,4 +1,4 @@
-"""Matrix products: a call of BLAS, or, if they are small, loops."""
+"""Matrix products: calls of BLAS; loops, if they are small; or tiles that are written out, if they are narrow."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.graph import Equation
+from ..ir.graph import Equation, Literal, Operand
 from .held import Line
 from .kernel import Product, Reduce, View, contiguous
 from .scalar import FLOATS, Writer
-from .views import as_numpy_does
+from .views import as_numpy_does, transposed
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -44,16 +44,31 @@ def product(low: Lowering, equation: Equation) -> bool:
     if rows * inner * columns <= _INLINE or rows == columns == 1:
         _loops(low, left, right, View(out.buffer, (*stack, rows, columns), contiguous((*stack, rows, columns))), inner)
     else:
-        left = left.over((*stack, *left.shape[-2:]))
         narrow = _is_narrow(rows, inner, columns, right.strides[-1] == 1 and right.strides[-2] >= 0)
         if narrow:
             right = _by_rows(low, right)
         else:
             left, right = for_blas(low, left), for_blas(low, right)
-        right = right.over((*stack, *right.shape[-2:]))
+        left, right = (v.over((*stack, *v.shape[-2:])) for v in (left, right))
         full = View(out.buffer, (*stack, rows, columns), contiguous((*stack, rows, columns)))
-        low.ready[out.buffer] = low.step(Product(left, right, full, {low.line: None} if low.line else {}, narrow))
+        triangle = "" if narrow else _triangle(low, a)
+        step = Product(left, right, full, {low.line: None} if low.line else {}, narrow, triangle)
+        low.ready[out.buffer] = low.step(step)
     return low.hold(equation, out)
+
+
+def known_triangle(low: Lowering, operand: Operand) -> tuple[View, bool] | None:
+    """The Cholesky factor that an operand is, and whether it is its transpose."""
+    held = None if isinstance(operand, Literal) else low.held[operand]
+    base = low.triangular.get(held.buffer) if isinstance(held, View) else None
+    if base is None:
+        return None
+    return (base, False) if held == base else (base, True) if held == transposed(base) else None
+
+
+def _triangle(low: Lowering, operand: Operand) -> str:
+    known = known_triangle(low, operand)
+    return "" if known is None else "upper" if known[1] else "lower"
 
 
 def _loops(low: Lowering, left: View, right: View, out: View, inner: int) -> None:

@@ -24,19 +24,21 @@ from .kernel import (
     bodies,
     size_of,
 )
+from .prune import prune
 from .unroll import unrolled
 
-#: About how long a line takes, in units of an addition; what is not named costs one.
+#: About how long a line takes, in units of an addition; what is not named is a function.
 _COST = {
     **dict.fromkeys(("div", "sqrt", "floor", "ceil", "trunc", "rint"), 4),
-    **dict.fromkeys(("add", "sub", "mul", "neg", "abs", "select", "cast", "and", "or", "not", "equal", "less", "greater"), 1),
+    **dict.fromkeys(("add", "sub", "mul", "neg", "abs", "select", "cast", "maximum", "minimum", "isnan", "signbit"), 1),
+    **dict.fromkeys(("and", "or", "xor", "not", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), 1),
 }
 _FUNCTION = 20  # a function such as exp
 _PIECE = 100_000  # additions that are worth a piece of their own: about 30 µs
 _PIECE_OF_PRODUCT = 1_000_000  # the same, in multiplications of a matrix product
 _MOST_PIECES = 64
 _SHORT = 8  # turns of a loop that may be written out
-_LONGEST = 500  # lines of a kernel after that
+_LONGEST = 500  # additions that a kernel may cost after that
 _TURNS = 1000  # taken for a loop whose number of turns is not known
 _TURN = 30  # additions that it takes to begin one: about 10 ns
 _LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for itself
@@ -44,6 +46,7 @@ _LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for 
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
+    lowered.steps = prune(lowered.steps)
     for i, step in enumerate(lowered.steps):
         if isinstance(step, Kernel):
             lowered.steps[i] = kernel = _arranged(step)
@@ -82,7 +85,7 @@ def _arranged(kernel: Kernel) -> Kernel:
     if len(kernel.loops) < 2:
         return kernel
     around, last = kernel.loops[-2:]
-    if last.length > _SHORT or len(last.axes) > 1 or len(kernel.code) * last.length > _LONGEST:
+    if last.length > _SHORT or len(last.axes) > 1 or sum(map(cost, kernel.code)) * last.length > _LONGEST:
         return kernel
     views = kernel.views
     places = [views.index(r.view) for r in kernel.reductions]

@@ -1,74 +1,216 @@
 """Independent steps that run at the same time: two loops over the same data, one forward and one backward, say.
 
     scan a            together:                     a long step that needs nothing of the others begins a member;
-    kernel of a         scan a; kernel of a         what needs one member only goes on with it,
+    kernel of a         scan a; kernel of a         what needs one member only goes on with it, unless it makes it the longest;
     scan b              scan b                      what needs several comes after all of them
     kernel of a, b    kernel of a, b
 
 Steps that use all cores by themselves (a kernel in pieces, a large product) are never members. Which steps are grouped depends
-on the program alone, and each computes what it would alone: the result is the same on any number of threads. If steps
-of several members fail, the first one in the order of the program counts; steps are not grouped where that could not be told.
+on the program alone, and each computes what it would compute alone: the result is the same on any number of threads. If several
+fail, the first one in the order of the program counts; where that could not be told, steps are not grouped.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
-from .kernel import Buffer, Kernel, Lapack, Lowered, Product, Step, Together, View, bodies, calls_python, can_fail
+import numpy as np
+
+from .kernel import Buffer, Kernel, Lapack, Lowered, Product, Step, Together, View, bodies, calls_python, can_fail, size_of
 from .memory import plan
+from .parts import Result, only, parts
 from .schedule import work
 
-_LONG = 30_000  # additions that are worth a member: about 10 µs
-_OWN_THREADS = 1 << 18  # multiplications of a product or a decomposition from which on BLAS uses threads of its own
-_OWN_THREADS_VECTOR = 1 << 13  # the same of a matrix and a vector
-_WINDOW = 200  # steps that are looked at together
+_LONG = 60_000  # additions that are worth a member: about 20 µs
+_IN_PRODUCTS = 10  # multiplications of a matrix product in the time of an addition
+#: From when on BLAS uses threads of its own: multiplications of a product or a decomposition, elements of a matrix that is
+#: multiplied by a vector, right sides of a system of equations.
+_PRODUCT, _VECTOR, _COLUMNS = 1 << 19, 1 << 13, 8
+_BY_VECTORS = ("eigen", "reflectors", "orthogonal", "singular")  # decompositions that are made of such products
+_SMALL = 1024  # points of a kernel that costs no more in parts
+_BYTE = np.dtype(np.uint8)
+_WINDOW = 64  # steps that are looked at for one group
+_BEFORE, _AFTER = -1, _WINDOW
 
 
 def together(lowered: Lowered) -> None:
-    """Group the steps of a program that may run at the same time. The order of the others changes where groups need it."""
-    if sum(work(step) >= _LONG for step in lowered.steps) > 1:
+    """Group the steps of a program that may run at the same time. Others change places where that is needed."""
+    if sum(_length(step) >= _LONG and not uses_cores(step) for step in lowered.steps) > 1:
         _Grouping(lowered).run()
 
 
+def _length(step: Step) -> int:
+    return work(step) // _IN_PRODUCTS if isinstance(step, Product) else work(step)
+
+
+def uses_cores(step: Step) -> bool:
+    """Whether a step uses several cores by itself: its pieces do, or BLAS does for matrices of this size.
+
+    Two calls of BLAS that both want its threads take turns, and spin while they wait.
+    """
+    if isinstance(step, Kernel):
+        return step.chunks > 1
+    if isinstance(step, Product):
+        if step.is_narrow:
+            return step.chunks > 1
+        rows, columns = step.out.shape[-2:]
+        return rows * columns * step.left.shape[-1] >= (_VECTOR if 1 in (rows, columns) else _PRODUCT)
+    if isinstance(step, Lapack):
+        rows, columns = (*step.inout, *step.outs)[0].shape[-2:]
+        if step.routine in _BY_VECTORS:
+            return rows * columns >= _VECTOR
+        has_many = step.routine in ("solve", "triangular") and columns >= _COLUMNS
+        return has_many or max(rows, columns) ** 3 >= _PRODUCT
+    return any(uses_cores(inner) for body in bodies(step) for inner in body.steps)
+
+
 class _Grouping:
+    """Goes through the steps of a program; a long one may begin a group with some of those that follow."""
+
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
-        self.steps = lowered.steps
-        self.starts = {step for step in self.steps if work(step) >= _LONG and not uses_cores(step)}
+        self.parts: dict[Step, tuple[Kernel, list[Result]]] = {}  # of small kernels, while their places are sought
+        self.steps = [part for step in lowered.steps for part in self.apart(step)]
+        self.busy = {step for step in self.steps if uses_cores(step)}
+        self.lengths = {step: _length(step) for step in self.steps}
+        self.python = {step for step in self.steps if calls_python(step)}
+        self.failing = {step for step in self.steps if can_fail(step)}
+        self.long = {step for step, length in self.lengths.items() if length >= _LONG} - self.busy - self.python
         self.reads = {step: {view.buffer for view in step.reads()} for step in self.steps}
         self.writes = {step: {view.buffer for view in step.writes()} for step in self.steps}
+        self.needs = self.dependences()
         asked = [*lowered.outside, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
-        self.users: dict[Buffer, int] = {view.buffer: 1 for view in asked}  # how many read or write a buffer
+        self.users = dict.fromkeys((view.buffer for view in asked), 1)  # how many read or write a buffer
         for step in self.steps:
             for buffer in self.reads[step] | self.writes[step]:
                 self.users[buffer] = self.users.get(buffer, 0) + 1
-        self.count = len(lowered.buffers)
+        self.numbers = len(lowered.buffers)  # that buffers have so far
 
     def run(self) -> None:
+        """Put the groups into the program; one without any stays as it is."""
         i = 0
         while i < len(self.steps):
-            found = self.split(self.steps[i : i + _WINDOW]) if self.steps[i] in self.starts else None
-            if found is not None:
-                before, members, after = found
-                size = len(before) + sum(map(len, members)) + len(after)
-                self.steps[i : i + size] = [*before, self.group(members), *after]
+            window = self.steps[i : i + _WINDOW]
+            places = self.split(window) if self.steps[i] in self.long else []
+            if places:
+                window = window[: len(places)]
+                failing = [place for step, place in zip(window, places, strict=True) if step in self.failing]
+                parts: dict[int, list[Step]] = {place: [] for place in (*failing, *places)}  # the first to fail comes first
+                for step, place in zip(window, places, strict=True):
+                    parts[place].append(step)
+                before, after = parts.pop(_BEFORE, []), parts.pop(_AFTER, [])
+                self.steps[i : i + len(places)] = [*before, self.group(list(parts.values())), *after]
                 i += len(before)
             i += 1
+        if any(isinstance(step, Together) for step in self.steps):
+            self.lowered.steps[:] = self.whole(self.steps)
 
-    def split(self, steps: Sequence[Step]) -> tuple[list[Step], list[list[Step]], list[Step]] | None:
-        """Steps as what comes before a group, its members, and what comes after it; None if there are no two members."""
-        end = next((i for i, step in enumerate(steps) if calls_python(step)), len(steps))
-        while True:
+    def apart(self, step: Step) -> list[Step]:
+        """The parts of a small kernel: one of them may be what a member needs, and another one need a member."""
+        if not isinstance(step, Kernel) or size_of(step.domain) > _SMALL or uses_cores(step):
+            return [step]
+        found = parts(step)
+        if len(found) == 1:
+            return [step]
+        made = [only(step, results) for results in found]
+        self.parts.update((part, (step, results)) for part, results in zip(made, found, strict=True))
+        return [*made]
+
+    def whole(self, steps: Sequence[Step]) -> list[Step]:
+        """Steps with the parts of a kernel put together again, as far as they are in one place."""
+        found: list[Step] = []
+        for kernel, some in itertools.groupby(steps, lambda step: self.parts[step][0] if step in self.parts else None):
+            if kernel is None:
+                found += some
+            else:
+                results = [result for part in some for result in self.parts[part][1]]
+                found.append(only(kernel, results) if len(results) < len([*kernel.writes()]) else kernel)
+        return found
+
+    def split(self, steps: Sequence[Step]) -> list[int]:
+        """For the first steps, as many as can be: where each comes; nothing if there are no two members."""
+        end: int | None = next((i for i, step in enumerate(steps) if step in self.python), len(steps))
+        while end is not None:
             steps = steps[:end]
-            needs = self.needs(steps)
-            member = self.members(steps, needs)
-            order = list(dict.fromkeys(m for m in member if m is not None and m >= 0))
-            if len(order) < 2:
-                return None
-            before: set[int] = set()  # that no member holds, but one needs
-            for i in reversed(range(len(steps))):
-                if i in before or member[i] in order:
-                    before |= {j for j in needs[i] if member[j] is None}
-            stages = [-1 if i in before else member[i] if member[i] in order else len(steps) for i in range(len(steps))]
-            failing = [i for i in range(len(steps)) if can_fail(steps[i])]
-            
+            places = self.places(steps)
+            end = self.out_of_order(steps, places)
+        return places if len({*places} - {_BEFORE, _AFTER}) > 1 else []
+
+    def places(self, steps: Sequence[Step]) -> list[int]:
+        """Where each step comes. Members have the number of their first step."""
+        found: list[set[int]] = []  # the members that a step needs, or is in; _AFTER if it cannot be in one
+        known = {step: i for i, step in enumerate(steps)}
+        needs = [[known[other] for other in self.needs[step] if other in known] for step in steps]
+        for i, step in enumerate(steps):
+            above = set().union(*[found[j] for j in needs[i]])
+            if above and step in self.busy:
+                above.add(_AFTER)
+            found.append(above or ({i} if step in self.long else above))
+        totals = {i: self.lengths[step] for i, step in enumerate(steps) if found[i] == {i}}
+        if len(totals) < 2:
+            return [_AFTER] * len(steps)
+        longest = max(totals.values())
+        for i, step in enumerate(steps):
+            if len(found[i]) == 1 and found[i] != {i}:
+                found[i] = set().union(*(found[j] for j in needs[i]))
+                (member,) = found[i] - {_AFTER}
+                totals[member] += self.lengths[step]
+                if step in self.long and totals[member] > longest:
+                    found[i].add(_AFTER)
+        before: set[int] = set()
+        for i in reversed(range(len(steps))):
+            if len(found[i]) == 1 or i in before:
+                before.update(j for j in needs[i] if not found[j])
+        return [_BEFORE if i in before else min(f) if len(f) == 1 else _AFTER for i, f in enumerate(found)]
+
+    def out_of_order(self, steps: Sequence[Step], places: Sequence[int]) -> int | None:
+        """The first step that can fail out of turn: failures come before a group, in one member after the other, or after it."""
+        seen: list[int] = []
+        for i, (step, place) in enumerate(zip(steps, places, strict=True)):
+            if step in self.failing:
+                if seen and place != seen[-1] and (place in (_BEFORE, *seen) or seen[-1] == _AFTER):
+                    return i
+                seen.append(place)
+        return None
+
+    def dependences(self) -> dict[Step, set[Step]]:
+        """For each step, earlier ones that must be done before: they write what it reads, or read or write what it writes."""
+        found: dict[Step, set[Step]] = {}
+        written: dict[Buffer, Step] = {}
+        read: dict[Buffer, list[Step]] = {}
+        for step in self.steps:
+            reads, writes = self.reads[step], self.writes[step]
+            found[step] = {written[b] for b in reads | writes if b in written}
+            found[step].update(other for b in writes for other in read.get(b, ()))
+            for buffer in writes:
+                written[buffer] = step
+                read.pop(buffer, None)
+            for buffer in reads - writes:
+                read.setdefault(buffer, []).append(step)
+        return found
+
+    def group(self, members: list[list[Step]]) -> Together:
+        programs = tuple(map(self.member, members))
+        scratch = []
+        for program in programs:
+            buffer = Buffer(self.numbers, _BYTE, program.arena, "local")
+            self.numbers += 1
+            self.lowered.buffers.append(buffer)
+            scratch.append(View.whole(buffer, (buffer.size,)))
+        return Together(programs, tuple(scratch))
+
+    def member(self, steps: list[Step]) -> Lowered:
+        """Steps as a program of its own, in which the buffers that nobody else uses are its own."""
+        users: dict[Buffer, int] = {}
+        for step in steps:
+            for buffer in dict.fromkeys(view.buffer for view in (*step.reads(), *step.writes())):
+                users[buffer] = users.get(buffer, 0) + 1
+        written = set().union(*(self.writes[step] for step in steps))
+        own = {b for b, count in users.items() if b.kind == "local" and count == self.users[b]}
+        inputs = [b for b in users if b not in own and b not in written]
+        outputs = [View.whole(b, (b.size,)) for b in users if b not in own and b in written]
+        self.lowered.buffers[:] = [b for b in self.lowered.buffers if b not in own]
+        program = Lowered([b for b in users if b in own], self.whole(steps), inputs, outputs)
+        plan(program)
+        return program

@@ -27,6 +27,13 @@ def as_numpy_does(view: View, change: Callable[[Any], Any]) -> View | None:
     return View(view.buffer, changed.shape, strides, view.offset + moved)
 
 
+def transposed(view: View) -> View:
+    """The matrices of a view, each transposed."""
+    *stack, m, n = view.shape
+    *outer, down, across = view.strides
+    return View(view.buffer, (*stack, n, m), (*outer, across, down), view.offset)
+
+
 def region(view: View, spec: tuple[Any, ...]) -> View:
     region = as_numpy_does(view, lambda a: a[(*spec, ...)])
     assert region is not None

@@ -16,12 +16,16 @@ from ..core.types import Shape, Type
 from ..ir.graph import Literal, Operand
 from .held import Frame, Held, Line
 from .kernel import Buffer, Kernel, Scalar, Step, Store, View, size_of
+from .prune import needed
 from .scalar import Writer
 from .schedule import cost
 
 _TRIFLE = 6  # additions; so much is computed again in another kernel, rather than stored and read
+_TRIFLE_OF_LARGE = 16  # the same, if what is stored is too large for the nearest caches
+_LARGE = 1 << 15  # elements
 _LOOK_BACK = 16  # kernels over one domain that are tried
 _LONGEST = 4000  # lines in one kernel
+_LOOKED_THROUGH = 300  # lines of a kernel, for some that it has no use for
 _MOST_FUNCTIONS = 24  # such as exp, in a kernel over more than a few points
 _FEW = 16
 _FUNCTION = 20  # the cost from which on a line is one
@@ -38,6 +42,7 @@ class Workspace:
         self.ready: dict[Buffer, int] = {}  # the step after which a buffer may be read; absent: from the start
         self.kernels: dict[Shape, list[int]] = {}  # positions of the kernels over a domain
         self.stored: dict[tuple[int, int], View] = {}  # lines that were put into memory
+        self.moved: dict[Line, Line] = {}  # lines that are computed in a later kernel, the only one that needs them
         self.constants: dict[int, tuple[Literal, View]] = {}
         self.weighed: dict[int, tuple[int, int]] = {}  # of kernels: lines that were looked at, functions among them
         self.line = ""  # of the user's source, for reports
@@ -57,6 +62,7 @@ class Workspace:
 
     def in_memory(self, held: Any) -> Any:
         """The view of a line that has been stored; anything else as it is."""
+        held = self.now(held)
         return self.stored.get((held.position, held.scalar), held) if isinstance(held, Line) else held
 
     def view(self, operand: Operand) -> View:
@@ -68,12 +74,18 @@ class Workspace:
                 view = View.whole(self.buffer(operand.type, "constant", data), operand.type.shape)
                 self.constants[key] = (operand, view)  # kept alive: another object might get its id
             return self.constants[key][1]
-        held = self.held[operand]
+        held = self.now(self.held[operand])
         if isinstance(held, Line):
             return self.store(held)
         if isinstance(held, Frame):
             view = self.held[operand] = self.fill_frame(held)
             return view
+        return held
+
+    def now(self, held: Any) -> Any:
+        """A line where it is computed now; anything else as it is."""
+        while isinstance(held, Line) and held in self.moved:
+            held = self.moved[held]
         return held
 
     def store(self, line: Line) -> View:
@@ -159,15 +171,22 @@ class Workspace:
         if isinstance(operand, Literal):
             value = operand.value
             return Writer(kernel).const(value if operand.is_weak else value[()], operand.type.dtype)
+        operand = self.now(operand)
         if isinstance(operand, Line):
             if operand.position == position:
                 return operand.scalar
-            again = None if (operand.position, operand.scalar) in self.stored else self.cheap(operand, _TRIFLE)
+            again = None
+            if (operand.position, operand.scalar) not in self.stored:
+                most = _TRIFLE_OF_LARGE if size_of(kernel.domain) >= _LARGE else _TRIFLE
+                cheap = self.cheap(operand, most)
+                again = self.idle(operand, most) if cheap is None else cheap
             if again is not None:
-                moved: dict[int, int] = {}
+                numbers: dict[int, int] = {}
                 for i, old in again:
-                    moved[i] = kernel.add(old.kind, tuple(moved[a] for a in old.args), old.data, old.dtype)
-                return moved[operand.scalar]
+                    numbers[i] = kernel.add(old.kind, tuple(numbers[a] for a in old.args), old.data, old.dtype)
+                if cheap is None:
+                    self.moved[operand] = Line(position, numbers[operand.scalar])
+                return numbers[operand.scalar]
             operand = self.store(operand)
         if isinstance(operand, Frame):
             return kernel.add("window", (), (operand.lines, operand.window), operand.dtype)
@@ -176,22 +195,39 @@ class Workspace:
     def cheap(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
         """The lines that compute a line, with their numbers, if they cost no more than so many additions."""
         code = self.kernel(line.position).code
-        needed, total, waiting = {line.scalar}, 0, [line.scalar]
+        found, total, waiting = {line.scalar}, 0, [line.scalar]
         while waiting:
             i = waiting.pop()
             total += cost(code[i])
             if total > most or code[i].kind in ("window", "gather"):
                 return None
-            fresh = set(code[i].args) - needed
-            needed |= fresh
+            fresh = set(code[i].args) - found
+            found |= fresh
             waiting += fresh
-        return [(i, code[i]) for i in sorted(needed)]
+        return [(i, code[i]) for i in sorted(found)]
+
+    def idle(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
+        """The lines that compute a line that its own kernel has no use for, if not much of them is needed there all the same.
+
+        Moved to the kernel that reads it, it need not be stored.
+        """
+        kernel = self.kernel(line.position)
+        if len(kernel.code) > _LOOKED_THROUGH:
+            return None
+        own = needed(kernel.code, {line.scalar})
+        if any(kernel.code[i].kind == "gather" for i in own):
+            return None
+        inside = set(own)
+        used = kernel.results
+        used.update(a for i, other in enumerate(kernel.code) if i not in inside for a in other.args)
+        shared = needed(kernel.code, used & inside)
+        return [(i, kernel.code[i]) for i in own] if sum(cost(kernel.code[i]) for i in shared) <= most else None
 
     def operand(self, operand: Operand, domain: Shape) -> Any:
         """What a kernel over the domain reads for an operand: a scalar literal, a line, a frame or a view."""
         if isinstance(operand, Literal):
             return operand if operand.type.shape == () else self.view(operand)
-        held = self.held[operand]
+        held = self.now(self.held[operand])
         shape = self.types[operand].shape
         if shape == domain or isinstance(held, View):
             return held

@@ -14,9 +14,7 @@ def primal(x: Any) -> Any:
     while isinstance(x, Traced):
         if isinstance(x.by, Batch):
             raise BatchError("a value inside vmap stands for a whole batch; it has no single number")
-        if not x.by.has_numbers:
-            x.by.concrete(x, "the number behind")
-        x = x.value
+        x = x.value if x.by.has_numbers else x.by.concrete(x, "the number behind")
     return x
 
 

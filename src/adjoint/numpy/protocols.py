@@ -82,6 +82,8 @@ def _operator(op: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     run = functools.partial(bind, op) if isinstance(op, Op) else op
 
     def general(a: Any, b: Any) -> Any:
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+            return run(a, b)
         a, b = _operand(a), _operand(b)
         return NotImplemented if a is NotImplemented or b is NotImplemented else run(a, b)
 

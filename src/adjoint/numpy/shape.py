@@ -51,14 +51,17 @@ def _full_shape(shape: Any, size: int) -> Shape:
     return tuple(wanted)
 
 
+def _in_memory(a: Value) -> Value:
+    """The array behind a value, for a look at how it is held."""
+    while isinstance(a, Traced):
+        a = a.value if a.by.has_numbers else a.by.concrete(a, "the order in memory of")
+    return np.asarray(a)
+
+
 def _memory_order(a: Value) -> Shape:
     """The axes from the slowest to the quickest in memory, as NumPy would hold the array; a batch axis does not count."""
     n = ndim_of(a)
-    while isinstance(a, Traced):
-        if not a.by.has_numbers:
-            a.by.concrete(a, "the order in memory of")
-        a = a.value
-    strides = np.asarray(a).strides
+    strides = _in_memory(a).strides
     strides = strides[len(strides) - n :]
     return tuple(sorted(range(n), key=lambda i: -abs(strides[i])))
 
@@ -66,10 +69,8 @@ def _memory_order(a: Value) -> Shape:
 def _is_fortran(a: Value) -> bool:
     """Whether NumPy would hold the array column by column; the examples of a batch are taken to be dense."""
     n = ndim_of(a)
-    axes = _memory_order(a)
-    while isinstance(a, Traced):
-        a = a.value
-    return bool(np.isfortran(np.asarray(a))) if np.ndim(a) == n else n > 1 and axes == tuple(range(n))[::-1]
+    axes, held = _memory_order(a), _in_memory(a)
+    return bool(np.isfortran(held)) if held.ndim == n else n > 1 and axes == tuple(range(n))[::-1]
 
 
 @implements(np.reshape)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from .broadcast import cast, spread, sum_
+from .broadcast import cast, spread, sum_, where
 from .declare import constant, linear, opaque, shift
 from .elementwise import absorb, chain, equal, isnan, logical_or
 from .index import getitem
@@ -18,7 +18,7 @@ from .shape import concatenate, flip
 def _tie_weights(x: Value, y: Value, axis: Shape, keepdims: bool) -> Value:
     """Equal weights on the elements that attain the extremum (on the nans, where it is nan)."""
     hit = logical_or(equal(x, spread(y, shape_of(x), axis, keepdims)), isnan(x))
-    weights = hit / sum_(hit, axis=axis, keepdims=True)
+    weights = where(hit, 1 / sum_(hit, axis=axis, keepdims=True), 0.0)
     return cast(weights, dtype=dtype_of(x)) if dtype_of(x) != dtype_of(weights) else weights
 
 

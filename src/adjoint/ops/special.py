@@ -30,6 +30,7 @@ from .elementwise import (
     log,
     log1p,
     logical_and,
+    maximum,
     power,
     safe_ratio,
     sign,
@@ -243,7 +244,7 @@ def softmax_of(x: Value, y: Value, axis: tuple[int, ...]) -> Value:
     if isinstance(hit, np.ndarray | np.generic) and not np.any(hit):
         return weights
     ties = logical_and(hit, greater(x, 0))
-    return where(ties, ties / where(ties, sum_(ties * 1.0, axis=axis, keepdims=True), 1.0), weights)
+    return where(ties, 1 / maximum(sum_(ties * 1.0, axis=axis, keepdims=True), 1.0), weights)
 
 
 logsumexp = opaque(

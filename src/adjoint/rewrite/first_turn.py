@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from ..ir.columns import parameters
 from ..ir.graph import Equation, Graph, Literal
 from ..ops.broadcast import reshape
-from .passes import renumber
 from .repeats import Stretch
-from .turns import Flat, parameters
+from .turns import Flat
 
 Constants = dict[Literal, list[tuple[int, int]]]  # by constant: equations and the places of operands
 
@@ -24,27 +25,32 @@ def hoisted(flat: Flat, found: Sequence[Stretch]) -> Graph | None:
     The first turn of a loop has equations that later ones need not repeat: p[0] is read once. They are put in front of it.
     And it starts from constants: these become values.
     """
-    equations = list(flat.graph.equations)
-    order = list(range(len(equations)))
-    number = len(flat.types)
-    end = 0  # of what belongs to an earlier loop
+    columns = flat.columns
+    order: list[Any] = []  # in pieces
+    replaced: dict[int, Equation] = {}
+    added: list[Equation] = []
+    end = written = 0  # of what belongs to an earlier loop, of what is in order
     changed = False
     for stretch in found:
         low, extra, constants = _led_up(flat, stretch, end)
-        chosen = set(extra)
         first = []
         for literal, uses in constants.items():
-            first.append(len(equations))
-            equations.append(Equation(reshape, (literal,), {"shape": literal.type.shape}, (number,), (literal.type,)))
+            number = columns.values + len(added)
+            first.append(len(columns) + len(added))
+            added.append(Equation(reshape, (literal,), {"shape": literal.type.shape}, (number,), (literal.type,)))
             for i, j in uses:
-                inputs = (*equations[i].inputs[:j], number, *equations[i].inputs[j + 1 :])
-                equations[i] = replace(equations[i], inputs=inputs)
-            number += 1
-        moved = [*first, *extra, *(i for i in range(low, stretch.start) if i not in chosen)]
-        order[low + len(order) - len(flat.keys) : stretch.start + len(order) - len(flat.keys)] = moved
+                e = replaced.get(i) or columns[i]
+                replaced[i] = replace(e, inputs=(*e.inputs[:j], number, *e.inputs[j + 1 :]))
+        chosen = set(extra)
+        rest = [i for i in range(low, stretch.start) if i not in chosen]
+        order += [np.arange(written, low), np.array([*first, *extra, *rest], np.int64)]
+        written, end = stretch.start, stretch.stop
         changed = changed or bool(extra or constants)
-        end = stretch.stop
-    return renumber(replace(flat.graph, equations=tuple([equations[i] for i in order]))) if changed else None
+    if not changed:
+        return None
+    order.append(np.arange(written, len(columns)))
+    equations, outputs = columns.changed(replaced, added).chosen(np.concatenate(order), flat.graph.outputs)
+    return replace(flat.graph, equations=equations, outputs=outputs)
 
 
 def _led_up(flat: Flat, stretch: Stretch, end: int) -> tuple[int, list[int], Constants]:
@@ -84,7 +90,9 @@ def _led_up(flat: Flat, stretch: Stretch, end: int) -> tuple[int, list[int], Con
 def _starting(flat: Flat, i: int, like: int) -> list[tuple[int, Literal]] | None:
     """The constants that an equation has where one like it has values, in the types of these; None if it is not like it."""
     a, b = flat.graph.equations[i], flat.graph.equations[like]
-    if a.op is not b.op or a.types != b.types or len(a.inputs) != len(b.inputs) or parameters(a) != parameters(b):
+    if a.op is not b.op or a.types != b.types or len(a.inputs) != len(b.inputs):
+        return None
+    if parameters(a.op, a.params) != parameters(b.op, b.params):
         return None
     found = []
     for j, (x, y) in enumerate(zip(a.inputs, b.inputs, strict=True)):

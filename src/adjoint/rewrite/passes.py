@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from ..core.op import Structured
+from ..ir.columns import Columns, ranges
 from ..ir.graph import Equation, Graph, Literal, Operand
 from .rewriter import Index, Rewriter
 
 G = TypeVar("G", bound=Graph)
 
 _NO_RULES = Index(())
+_MOST_ROUNDS = 64  # of taking away what nobody reads, all at once
 
 
 def dead_code(graph: G) -> G:
     """Without the equations that no output depends on, and without the results of loops and branches that nothing reads."""
+    if isinstance(graph.equations, Columns) and not any(isinstance(kind.op, Structured) for kind in graph.equations.kinds):
+        equations, outputs = graph.equations.chosen(np.flatnonzero(needed_of(graph.equations, graph.outputs)), graph.outputs)
+        return replace(graph, equations=equations, outputs=outputs)
     needed = {o for o in graph.outputs if isinstance(o, int)}
     kept: list[Equation] = []
     for equation in reversed(graph.equations):
@@ -25,6 +33,44 @@ def dead_code(graph: G) -> G:
             kept.append(equation)
             needed.update([o for o in equation.inputs if isinstance(o, int)])
     return replace(graph, equations=tuple(reversed(kept)))
+
+
+def needed_of(equations: Columns, outputs: Sequence[Operand]) -> Any:
+    """Which equations the outputs depend on: what nobody reads is taken away, then what only that has read, and so on."""
+    counts = np.diff(equations.first_number)
+    made_by = np.repeat(np.arange(len(equations)), counts)
+    inputs, ends = equations.inputs, np.diff(equations.first_operand)
+    reads = np.concatenate([equations.operands, [o for o in outputs if isinstance(o, int)]]).astype(np.int64)
+    uses = np.bincount(made_by[reads[reads >= inputs] - inputs], minlength=len(equations))  # of any result
+    needed = np.ones(len(equations), bool)
+    dead = np.flatnonzero(uses == 0)
+    rounds = 0
+    while len(dead):
+        needed[dead] = False
+        rounds += 1
+        if rounds > _MOST_ROUNDS:
+            return _needed_one_by_one(equations, outputs)
+        read = equations.operands[ranges(equations.first_operand[dead], ends[dead])]
+        behind = made_by[read[read >= inputs] - inputs]
+        np.subtract.at(uses, behind, 1)
+        dead = np.unique(behind[uses[behind] == 0])
+    return needed
+
+
+def _needed_one_by_one(equations: Columns, outputs: Sequence[Operand]) -> Any:
+    """The same for long chains that nobody reads."""
+    needed = [False] * len(equations)
+    made_by = np.repeat(np.arange(len(equations)), np.diff(equations.first_number)).tolist()
+    inputs, operands, first = equations.inputs, equations.operands.tolist(), equations.first_operand.tolist()
+    for o in outputs:
+        if isinstance(o, int) and o >= inputs:
+            needed[made_by[o - inputs]] = True
+    for i in range(len(equations) - 1, -1, -1):
+        if needed[i]:
+            for o in operands[first[i] : first[i + 1]]:
+                if o >= inputs:
+                    needed[made_by[o - inputs]] = True
+    return np.array(needed, bool)
 
 
 def _without_unread(equation: Equation, op: Structured, needed: set[int]) -> Equation:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ..core.op import OPS, Op
+from ..ir.columns import COMMUTATIVE
 
 #: What must hold for a rule to leave the values as they are; `rules.py` tells them apart.
 Needs = Literal["nothing", "rounding", "unsigned zeros", "finite"]
@@ -119,8 +120,6 @@ class Rule:
 
 
 # -- the two orders of a sum, a product -------------------------------------------------------------------------
-
-COMMUTATIVE = frozenset({"add", "mul", "absorb", "logical_and", "logical_or"})
 
 
 def orders(pattern: Any) -> Iterator[Any]:

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Entries = np.ndarray[Any, np.dtype[np.int64]]
+Entries = np.ndarray[Any, Any]  # whole numbers
 
 _MOST_PERIODS = 256  # that are tried
+_LONG = 1 << 15  # entries of a sequence that is looked at in places first,
+_PIECE = 1 << 13  # so many at each
+_LEFT = 16  # turns at either end of a long stretch
 
 
 class Stretch(NamedTuple):
@@ -39,7 +42,37 @@ Narrow = Callable[[Stretch], Iterable[Stretch]]
 
 
 def periods(entries: Entries, least: int) -> list[int]:
-    """The periods with which `least` turns (five or more) may repeat, found as distances between equal windows of all sizes.
+    """The periods with which `least` turns (six or more) may repeat.
+
+    Of a stretch that is a large part of the whole, the turns in the middle are left out of the search. Nothing is lost by that: a
+    loop around it has no room for its other turns.
+    """
+    kept = np.ones(len(entries), bool)
+    found = set()
+    for stretch in _long_stretches(entries, least) if len(entries) > _LONG else ():
+        found.add(stretch.period)
+        ends = _LEFT * stretch.period
+        spare = (stretch.stop - stretch.start - 2 * ends) // stretch.period * stretch.period
+        kept[stretch.start + ends : stretch.start + ends + max(spare, 0)] = False
+    return sorted(found.union(_periods(entries[kept] if found else entries, least)))
+
+
+def _long_stretches(entries: Entries, least: int) -> list[Stretch]:
+    """Stretches that are more than a fifth of the whole, found by looking closely at ten places."""
+    part = len(entries) // 10
+    found: list[Stretch] = []
+    for at in range(part // 2, len(entries), part):
+        piece = entries[at : at + min(part, _PIECE)]
+        if any(stretch.start <= at < stretch.stop for stretch in found):
+            continue
+        period = next((p for p in _periods(piece, least) if np.array_equal(piece[p:], piece[:-p])), None)
+        if period is not None:
+            found += [s for s in stretches(entries, period, least) if s.start <= at < s.stop and s.stop - s.start > 2 * part]
+    return found
+
+
+def _periods(entries: Entries, least: int) -> list[int]:
+    """The same, found as distances between equal windows of all sizes.
 
     A window as long as a turn occurs again after one period, and not before, unless a shorter period fits as well.
     """
@@ -76,6 +109,8 @@ def disjoint(entries: Entries, weights: Entries, least: int, worth: int, narrow:
     Each has repetitions of a weight of at least `worth`.
     `narrow` gives the parts of a stretch that may be used; parts of these may be used as well.
     """
+    if entries.max(initial=0) < 1 << 16:
+        entries = entries.astype(np.uint16)  # quicker to compare and to sort
     taken = np.zeros(len(entries), bool)
     total = np.concatenate([[0], np.cumsum(weights)])
     heap: list[tuple[int, int, Stretch, bool]] = []

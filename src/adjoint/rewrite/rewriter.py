@@ -16,10 +16,11 @@ import numpy as np
 from ..core.op import Elementwise, Linear, Op, Structured
 from ..core.types import Type
 from ..derive import type_rule
-from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ir.columns import COMMUTATIVE, hashable
+from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated
 from ..ops.broadcast import broadcast_to, where
 from ..ops.elementwise import absorb_op, chain_op
-from .pattern import COMMUTATIVE, Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
+from .pattern import Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
 
@@ -283,9 +284,11 @@ def _number(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     number = value.flat[0] if value.size else None
-    if value.size > 1 and not ((value == number).all() and _one_sign(value)):
+    if value.size < 2 or is_repeated(value):
+        return number
+    if value.flat[-1] != number or not (value == number).all():  # most arrays are told by the first and the last element
         return None
-    return number
+    return number if number != 0 or _one_sign(value) else None
 
 
 def _one_sign(array: Any) -> bool:
@@ -296,22 +299,3 @@ def _spreads(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     """Whether a shape broadcasts to another."""
     tail = large[len(large) - len(small) :]
     return len(small) <= len(large) and all(a in (1, b) for a, b in zip(small, tail, strict=True))
-
-
-def hashable(value: Any) -> Any:
-    """A key for a parameter. What cannot be compared by value is equal to itself only."""
-    if isinstance(value, tuple):
-        return tuple(map(hashable, value))
-    if isinstance(value, slice):
-        return "slice", value.start, value.stop, value.step
-    if isinstance(value, np.ndarray):
-        return "array", value.dtype, value.shape, value.tobytes()
-    if isinstance(value, float):
-        return "float", value.hex()  # tells -0.0 from 0.0
-    if isinstance(value, complex):
-        return "complex", value.real.hex(), value.imag.hex()
-    try:
-        hash(value)
-    except TypeError:
-        return "id", id(value)
-    return type(value), value

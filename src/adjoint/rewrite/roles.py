@@ -47,10 +47,9 @@ class Fixed:
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Varying:
-    values: tuple[Any, ...]
-    dtype: np.dtype[Any]
+    values: np.ndarray[Any, Any]  # stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Turns:
     initial: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, lag): number of the value before the first turn
     indices: dict[int, Numbers] = field(default_factory=dict)  # by equation: the integers of its index, for those that vary
     grown: list[Grown] = field(default_factory=list)
-    outside: dict[int, set[int]] = field(default_factory=dict)  # by offset: the turns whose value is read outside
+    outside: dict[int, int] = field(default_factory=dict)  # by offset: the first turn whose value is read outside
     source: int = -1  # of the rows that its values are
 
     @property

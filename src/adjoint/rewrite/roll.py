@@ -9,10 +9,12 @@ scan in reverse. Inner loops are rolled first, then the loops around them. The v
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..ir.columns import Columns
 from ..ir.graph import Graph
 from ..ops.control import scan
 from ..ops.index import getitem
@@ -115,24 +117,29 @@ def _stretches(
     def narrow(stretch: Stretch) -> list[Stretch]:
         if any(b.period == stretch.period and b.start < stretch.stop and stretch.start < b.stop for b in banned):
             return []
-        return [] if _only_reads(flat.graph, stretch) else flat.narrow(stretch, refusals)
+        return [] if _only_reads(flat, stretch) else flat.narrow(stretch, refusals)
 
     return disjoint(flat.keys, flat.weights, turns, saving, narrow)
 
 
 def _in_order(graph: Graph) -> bool:
+    if isinstance(graph.equations, Columns):
+        return True
     numbers = [n for e in graph.equations for n in e.outputs]
     first = len(graph.input_types)
     return numbers == list(range(first, first + len(numbers)))
 
 
-def _only_reads(graph: Graph, stretch: Stretch) -> bool:
+def _only_reads(flat: Flat, stretch: Stretch) -> bool:
     """Whether a turn does nothing but read rows: whoever reads these is a loop over the rows itself."""
-    return all(e.op is getitem for e in graph.equations[stretch.start : stretch.start + stretch.period])
+    return all(flat.kind(i).op is getitem for i in range(stretch.start, stretch.start + stretch.period))
 
 
 def _with_rolled_bodies(graph: Graph, turns: int, saving: int) -> Graph:
     """The graph with the loops in the bodies of the user's own loops and branches."""
+    held = graph.equations.kinds if isinstance(graph.equations, Columns) else graph.equations
+    if not any(isinstance(part, Graph) for one in held for part in one.params.values()):
+        return graph
     equations = list(graph.equations)
     changed = False
     for i, e in enumerate(equations):
@@ -171,14 +178,16 @@ def _left(flat: Flat, reasons: Sequence[tuple[Stretch, str]]) -> Iterator[Unroll
 def _irregular(flat: Flat, graph: Graph, saving: int, said: Sequence[Unrolled]) -> Iterator[Unrolled]:
     """Lines of the program that gave many equations which are in no loop, and what is different about them."""
     by_line: dict[str, list[int]] = {}
-    for i, e in enumerate(flat.graph.equations):
-        if e.line:
-            by_line.setdefault(e.line, []).append(i)
+    for i, line in enumerate(flat.columns.lines.tolist()):
+        if line:
+            by_line.setdefault(line, []).append(i)
     known = sum(loop.equations for loop in _loops(graph))  # first and last turns that differ are no news
     for line, positions in by_line.items():
         if len(positions) < saving + 4 * known or line in {u.line for u in said}:
             continue
         kinds = {int(flat.keys[i]) for i in positions}
-        ops = {flat.graph.equations[i].op.name for i in positions}
-        reason = "shapes or parameters change" if len(kinds) > 4 * len(ops) else "the equations do not repeat in turns"
+        ops = Counter(flat.columns.kinds[kind].op.name for kind in kinds)
+        reason = "the equations do not repeat in turns"
+        if len(kinds) > 4 * len(ops):
+            reason = f"shapes or parameters change, those of {ops.most_common(1)[0][0]!r} for one"
         yield Unrolled(len(positions), line, reason)

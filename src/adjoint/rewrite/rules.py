@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Shape, Type
+from ..ir.columns import COMMUTATIVE
 from ..ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
 from .indices import joined
-from .pattern import COMMUTATIVE, RESULT, ZERO, Call, Computed, ConstantHole, Hole, Needs, Parameter, Rule, calls, computed
+from .pattern import RESULT, ZERO, Call, Computed, ConstantHole, Hole, Needs, Parameter, Rule, calls, computed
 
 X, Y, Z = Hole("X"), Hole("Y"), Hole("Z")
 C, D = ConstantHole("C"), ConstantHole("D")

@@ -290,13 +290,13 @@ class _Body:
     def asked(self) -> tuple[list[int], list[int]]:
         """The values that are read outside: those of the last turn only, which are carried out, and those to be stacked."""
         kept, stacked = [], []
-        for offset, turns in self.loop.outside.items():
+        for offset, turn in self.loop.outside.items():
             if offset in self.grown:
                 continue
             lag = self.lags.get(offset, 0)
-            if all(self.loop.count - t <= lag for t in turns):
+            if self.loop.count - turn <= lag:
                 continue
-            if not lag and turns == {self.loop.count - 1}:
+            if not lag and turn == self.loop.count - 1:
                 kept.append(offset)
             else:
                 stacked.append(offset)
@@ -305,7 +305,7 @@ class _Body:
     def start(self, offset: int, lag: int) -> Operand:
         number = self.loop.initial.get((offset, lag))
         if number is None:  # carried out of the loop only
-            type_ = self.flat.types[self.loop.first + offset]
+            type_ = self.flat.type_of(self.loop.first + offset)
             return Literal(np.zeros(type_.shape, type_.dtype))
         return self.rolling.operand(number)
 
@@ -328,8 +328,7 @@ class _Body:
                 if isinstance(role, Fixed) and isinstance(role.operand, int) and not read_by_row:
                     consts.setdefault(role, self.rolling.operand(role.operand))
                 elif isinstance(role, Varying) and self.role_key(role) not in rows:
-                    array = np.stack([np.asarray(v, role.dtype) for v in self.ordered(role.values)])
-                    rows[self.role_key(role)] = Literal(array)
+                    rows[self.role_key(role)] = Literal(role.values[::-1] if self.reverse else role.values)
                 elif isinstance(role, RowOf) and role not in rows:
                     rows[role] = self.rolling.source(role.source, self.ordered(role.indices), e.line)
             if i not in loop.indices or i in skipped:
@@ -346,7 +345,7 @@ class _Body:
 
     @staticmethod
     def role_key(role: Varying) -> Any:
-        return "varying", role.dtype, tuple(np.asarray(v, role.dtype).tobytes() for v in role.values), np.shape(role.values[0])
+        return "varying", role.values.dtype, role.values.shape, role.values.tobytes()
 
     def index_key(self, i: int, c: int) -> Any:
         return "index", self.loop.indices[i][:, c].tobytes()

@@ -15,32 +15,19 @@ import numpy as np
 from ..core.op import Elementwise
 from ..core.types import Type
 from ..derive import type_rule
+from ..ir.columns import Kind, columns_of
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops.broadcast import where
 from ..ops.elementwise import absorb_op, chain_op, equal, greater, greater_equal, less, less_equal, not_equal
 from ..ops.index import getitem, place, put
 from .repeats import Stretch
-from .rewriter import hashable
 from .roles import Carried, Fixed, Grown, Inside, Numbers, RefusedError, Role, RowOf, Rows, Turns, Varying
 
 MOST_LAG = 4  # turns that a value may be read after its own
-INDEXING = (getitem, place, put)
 _PER_ELEMENT = (chain_op, absorb_op, where, less, less_equal, greater, greater_equal, equal, not_equal)
 
 
-def integers(spec: tuple[Any, ...]) -> list[int]:
-    return [part for part in spec if isinstance(part, int)]
-
-
-def parameters(e: Equation) -> tuple[Any, ...]:
-    """The parameters of an equation, but for the integers of an index."""
-    if e.op in INDEXING:
-        spec = tuple(["i" if isinstance(part, int) else hashable(part) for part in e.params["spec"]])
-        return spec, e.params.get("shape")
-    return tuple([(name, hashable(value)) for name, value in e.params.items()])
-
-
-def size(equation: Equation) -> int:
+def size(equation: Equation | Kind) -> int:
     """How many equations one is, with those of the graphs that it holds."""
     held = [part for part in equation.params.values() if isinstance(part, Graph)]
     return 1 + sum(size(e) for part in held for e in part.equations)
@@ -52,91 +39,55 @@ def axis_of(spec: Sequence[Any], place_: int) -> int:
 
 
 class Flat:
-    """A graph as arrays of numbers: values numbered in order, the operands of all equations in one row."""
+    """A graph as columns of numbers, with the loops that have been found in it, and which values are rows of arrays."""
 
     def __init__(self, graph: Graph, weak: Collection[int]) -> None:
         self.graph = graph
         self.weak = frozenset(weak)
-        self.inputs = len(graph.input_types)
-        types: list[Type] = list(graph.input_types)
-        known: dict[Any, int] = {}
-        type_numbers: dict[Type, int] = {}
-        by_number = [self._interned(type_numbers, t) for t in types]
-        self.literals: list[Literal] = []
-        self._marks: dict[Any, int] = {}
-        self._held: dict[int, tuple[Literal, int]] = {}
-        keys, operands, first_operand, first_number = [], [], [0], [len(types)]
-        self.indexing: dict[int, Equation] = {}
-        for i, e in enumerate(graph.equations):
-            part: list[Any] = [e.op]
-            for o in e.inputs:
-                if isinstance(o, int):
-                    operands.append(o)
-                    part.append(by_number[o])
-                else:
-                    operands.append(-1 - self._literal(o))
-                    part.append((type(o.value), None if o.is_weak else self._interned(type_numbers, o.type)))
-            numbers = [self._interned(type_numbers, t) for t in e.types]
-            part += numbers
-            if e.params:
-                part.append(parameters(e))
-                if e.op in INDEXING:
-                    self.indexing[i] = e
-            keys.append(known.setdefault(tuple(part), len(known)))
-            by_number += numbers
-            types += e.types
-            first_operand.append(len(operands))
-            first_number.append(len(types))
-        self.types = types
-        self.keys = np.array(keys, np.int64)
-        self.weights = np.array([1 if not e.params else size(e) for e in graph.equations], np.int64)
-        self.operands = np.array(operands, np.int64)
-        self.first_operand = np.array(first_operand, np.int64)
-        self.first_number = np.array(first_number, np.int64)
-        self.position = np.repeat(np.arange(len(keys)), np.diff(self.first_number))  # of the equation, by value behind the inputs
-        results = np.array([o for o in graph.outputs if isinstance(o, int)], np.int64)
-        reads = np.concatenate([self.operands, results])
-        order = np.argsort(reads, kind="stable")
-        self.read_numbers = reads[order]  # each with the equation that reads it
-        self.readers = np.repeat(np.arange(len(keys) + 1), [*np.diff(self.first_operand), len(results)])[order]
-        self.row_source = np.full(len(types), -1, np.int64)
-        self.row_index = np.zeros(len(types), np.int64)
+        self.columns = columns = columns_of(graph)
+        self.inputs = columns.inputs
+        self.keys = columns.kind
+        self.weights = np.array([size(kind) for kind in columns.kinds], np.int64)[columns.kind]
+        self.operands, self.literals = columns.operands, columns.literals
+        self.first_operand, self.first_number = columns.first_operand, columns.first_number
+        self.position = columns.made_by
+        self.row_source = np.full(columns.values, -1, np.int64)
+        self.row_index = np.zeros(columns.values, np.int64)
         self.sources = 0
         self.arrays: dict[int, Rows] = {}
         self.loops: list[Turns] = []
 
-    @staticmethod
-    def _interned(table: dict[Any, int], key: Any) -> int:
-        return table.setdefault(key, len(table))
+    def kind(self, position: int) -> Kind:
+        return self.columns.kinds[self.keys[position]]
 
-    def _literal(self, o: Literal) -> int:
-        held = self._held.get(id(o.value))
-        if held is not None:
-            return held[1]
-        mark = self._marks.setdefault((type(o), hashable(o.value)), len(self.literals))
-        if mark == len(self.literals):
-            self.literals.append(o)
-        self._held[id(o.value)] = o, mark  # holds the value, so that its id stays its own
-        return mark
+    def type_of(self, o: Operand) -> Type:
+        return self.columns.type_of(o)
+
+    def integers(self, positions: Numbers) -> Numbers:
+        """The integers of the indices of equations of one kind, a row for each."""
+        places = np.arange(len(self.kind(int(positions[0])).places))
+        return self.columns.integers[self.columns.first_integer[positions][:, None] + places]
 
     def _find_rows(self) -> None:
         """Values that are read of an array by an integer are its rows."""
-        known: dict[Any, int] = {}
-        for i, e in self.indexing.items():
-            if e.op is not getitem or not isinstance(e.inputs[0], int):
+        for number, kind in enumerate(self.columns.kinds):
+            if kind.op is not getitem or not kind.places:
                 continue
-            spec = e.params["spec"]
-            at = next((k for k, part in enumerate(spec) if isinstance(part, int)), None)
-            if at is None:
+            positions = np.flatnonzero(self.keys == number)
+            arrays = self.operands[self.first_operand[positions]]
+            positions, arrays = positions[arrays >= 0], arrays[arrays >= 0]  # not of a constant
+            if not len(positions):
                 continue
-            index = spec[at] % self.types[e.inputs[0]].shape[axis_of(spec, at)]
-            template = (*spec[:at], slice(None), *spec[at + 1 :])
-            source = self._interned(known, (e.inputs[0], hashable(template)))
-            if source == self.sources:
-                self.arrays[source] = Rows(e.inputs[0], template, at)
-                self.sources += 1
-            number = self.first_number[i]
-            self.row_source[number], self.row_index[number] = source, index
+            found = self.integers(positions)
+            read = np.column_stack([arrays, found[:, 1:]])  # the array, and where its rows are read but for the first integer
+            distinct, which = np.unique(read if read.shape[1] > 1 else read[:, 0], axis=0, return_inverse=True)
+            for source, (array, *rest) in enumerate(distinct.reshape(len(distinct), -1).tolist(), self.sources):
+                spec = list(kind.params_with([0, *rest])["spec"])
+                spec[kind.places[0]] = slice(None)
+                self.arrays[source] = Rows(array, tuple(spec), kind.places[0])
+            numbers = self.first_number[positions]
+            self.row_source[numbers], self.row_index[numbers] = self.sources + which.reshape(-1), found[:, 0] % kind.sizes[0]
+            self.sources += len(distinct)
 
     # -- which equations repeat, with operands that do ----------------------------------------------------------
 
@@ -179,7 +130,8 @@ class Flat:
         cost = np.zeros(2 * period)
         for number, i in furthest.items():
             made = int(self.position[number - self.inputs])
-            weight = 16 + self.types[number].size * self.types[number].dtype.itemsize
+            type_ = self.type_of(number)
+            weight = 16 + type_.size * type_.dtype.itemsize
             offset, distance = (made + 1 - start) % period, i - made
             cost[:period] += (distance // period) * weight
             cost[offset : offset + distance % period] += weight
@@ -205,27 +157,18 @@ class Flat:
         good = equal.all(axis=1)
         strict = good & carried.all(axis=1)
         low, high = _longest(strict)
-        while low > 0 and good[low - 1] and self._starts(table[low - 1], kinds, int(bases[low - 1])):
+        if low > 0 and good[low - 1] and self._starts(table[low - 1], kinds, int(bases[low - 1])):
             low -= 1
-            break
         if high - low < least:
             bad = next((t for t in range(count // 2, count) if not strict[t]), None)
             bad = bad if bad is not None else int(np.flatnonzero(~strict)[-1])
             column = int(np.flatnonzero(~(equal[bad] & carried[bad]))[0])
             raise RefusedError(f"turn {bad + 1} of {count} {self._difference(start + bad * period, column)}")
+        while self._starts_itself(table[low], kinds, int(bases[low])) or not _starts_once(table[low:high], kinds):
+            low += 1  # turns that only read what others of the loop have made do not
         loop = Turns(start + low * period, period, high - low, int(bases[low]), values)
         table = table[low:high]
-        try:
-            loop.initial = _initial(table, kinds)
-        except RefusedError:  # the first turn starts from several values: the others do not
-            loop = Turns(loop.start + period, period, loop.count - 1, loop.first + values, values)
-            table = table[1:]
-            loop.initial = _initial(table, kinds)
-        for c in range(width):  # what is read from before must not be a value of the first turns
-            rows = self.arrays.get(int(kinds[c, 1])) if kinds[c, 0] == 4 else None
-            number = table[0, c] if kinds[c, 0] == 2 else rows.array if rows is not None else -1
-            if number >= loop.first:
-                raise RefusedError(self._difference(start, c).replace("differs in what", "gives a value to all others that"))
+        loop.initial = _initial(table, kinds)
         self._assign(loop, table, kinds)
         self._look_outside(loop)
         self._find_grown(loop)
@@ -267,6 +210,11 @@ class Flat:
         fixed = kinds[:, 0] == 2
         return bool(((row[carried] >= 0) & (row[carried] < base)).all() and (row[fixed] < base).all())
 
+    def _starts_itself(self, row: Numbers, kinds: Numbers, base: int) -> bool:
+        """Whether a turn gives a value, or an array with rows, to all others, so that it cannot be one of them."""
+        rows = [self.arrays[k].array for k in kinds[kinds[:, 0] == 4, 1].tolist() if k in self.arrays]
+        return bool((row[kinds[:, 0] == 2] >= base).any()) or any(array >= base for array in rows)
+
     def _difference(self, position: int, column: int) -> str:
         begin = int(self.first_operand[position])
         i = int(np.searchsorted(self.first_operand, begin + column, side="right")) - 1
@@ -300,39 +248,28 @@ class Flat:
             if any(isinstance(r, Fixed) and isinstance(r.operand, int) and r.operand in self.weak for r in roles):
                 self._check_types(e, {}, loop.start + i)
             loop.roles.append(roles)
-            position = loop.start + i
-            if position in self.indexing:
-                rows = [integers(self.graph.equations[position + t * loop.period].params["spec"]) for t in range(loop.count)]
-                indices = np.array(rows, np.int64).reshape(loop.count, -1)
+            kind = self.kind(loop.start + i)
+            if kind.places:
+                indices = self.integers(loop.start + i + loop.period * np.arange(loop.count))
                 if (indices != indices[0]).any():
-                    loop.indices[i] = self._positive(indices, e)
-
-    def _positive(self, indices: Numbers, e: Equation) -> Numbers:
-        shape = e.params["shape"] if e.op is place else self.type_of(e.inputs[0]).shape
-        spec = e.params["spec"]
-        sizes = [shape[axis_of(spec, k)] for k, part in enumerate(spec) if isinstance(part, int)]
-        return indices % np.array(sizes, np.int64)
-
-    def type_of(self, o: Operand) -> Type:
-        return self.types[o] if isinstance(o, int) else o.type
+                    loop.indices[i] = indices % np.array(kind.sizes, np.int64)
 
     def _varying(self, e: Equation, place_: int, literals: list[Literal], position: int) -> Varying:
         """Constants that become rows of an array. A Python number, which is weak, takes the dtype that it would be cast to."""
         if not literals[0].is_weak:
-            return Varying(tuple([o.value for o in literals]), literals[0].type.dtype)
+            return Varying(np.stack([o.value for o in literals]))
         if e.op.name in ("power", "float_power") or not (
             isinstance(e.op, Elementwise) or isinstance(e.op.impl, np.ufunc) or e.op in _PER_ELEMENT
         ):
             raise RefusedError(f"a number that {e.op.name!r} takes changes from turn to turn{self.at(position)}")
-        parts = [o.value if isinstance(o, Literal) and o.is_weak else self.type_of(o).dtype for o in e.inputs]
-        dtype = np.result_type(*parts)
-        if any(np.result_type(*parts[:place_], o.value, *parts[place_ + 1 :]) != dtype for o in literals):
-            raise RefusedError(f"the dtype of a number changes from turn to turn{self.at(position)}")
+        dtype = np.result_type(
+            *[o.value if isinstance(o, Literal) and o.is_weak else self.type_of(o).dtype for o in e.inputs]
+        )  # which does not depend on the number, but on its class
         self._check_types(e, {place_: Type((), dtype)}, position)
-        values = [np.array(o.value).astype(dtype) for o in literals]
-        if dtype.kind in "iu" and any(int(v) != o.value for v, o in zip(values, literals, strict=True)):
+        values = [o.value for o in literals]
+        if dtype.kind in "iu" and not np.iinfo(dtype).min <= min(values) <= max(values) <= np.iinfo(dtype).max:
             raise RefusedError(f"a number that changes from turn to turn is out of the range of {dtype}{self.at(position)}")
-        return Varying(tuple(values), dtype)
+        return Varying(np.array(values).astype(dtype))
 
     def _check_types(self, e: Equation, strong: dict[int, Type], position: int) -> None:
         """The results must keep their types when numbers are not weak any more."""
@@ -345,12 +282,12 @@ class Flat:
     # -- what is read outside -----------------------------------------------------------------------------------
 
     def _look_outside(self, loop: Turns) -> None:
-        low, high = np.searchsorted(self.read_numbers, [loop.first, loop.first + loop.count * loop.values])
-        numbers, readers = self.read_numbers[low:high], self.readers[low:high]
-        reads = np.unique(numbers[readers >= loop.stop])
-        turn, offset = np.divmod(reads - loop.first, loop.values)
-        for t, o in zip(turn.tolist(), offset.tolist(), strict=True):
-            loop.outside.setdefault(o, set()).add(t)
+        results = [o for o in self.graph.outputs if isinstance(o, int)]
+        reads = np.concatenate([self.operands[self.first_operand[loop.stop] :], np.array(results, np.int64)]) - loop.first
+        turn, offset = np.divmod(reads[(reads >= 0) & (reads < loop.count * loop.values)], loop.values)
+        earliest = np.full(loop.values, loop.count)
+        np.minimum.at(earliest, offset, turn)
+        loop.outside = {o: int(earliest[o]) for o in np.flatnonzero(earliest < loop.count).tolist()}
 
     def _find_grown(self, loop: Turns) -> None:
         """Arrays to which every turn adds rows, or in which it writes them, without reading them."""
@@ -361,7 +298,7 @@ class Flat:
                     readers.setdefault(role.offset, []).append((i, j, role.lag if isinstance(role, Carried) else 0))
         offsets = (self.first_number[loop.start : loop.start + loop.period] - loop.first).tolist()
         for carried, lag in loop.lags().items():
-            if lag > 1 or loop.outside.get(carried, set()) - {loop.count - 1}:
+            if lag > 1 or loop.outside.get(carried, loop.count) < loop.count - 1:
                 continue
             grown = Grown(carried, "", [], set())
             at = carried
@@ -403,7 +340,7 @@ class Flat:
         grown.kind = kind
         grown.parts.append((placed, 1 if kind == "put" else 0))
         grown.equations |= {i, placed}
-        return self.types[loop.first + grown.offset] == e.types[0]
+        return self.type_of(loop.first + grown.offset) == e.types[0]
 
     def _in_step(self, loop: Turns, grown: Grown) -> bool:
         """Whether the rows move by the same step along the same axis; rows that are written must be the same ones."""
@@ -467,10 +404,15 @@ def _initial(table: Numbers, kinds: Numbers) -> dict[tuple[int, int], int]:
     for c in np.flatnonzero((kinds[:, 0] == 1) & (kinds[:, 2] > 0)):
         offset, lag = kinds[c, 1:].tolist()
         for t in range(lag):
-            number = int(table[t, c])
-            if found.setdefault((offset, lag - t), number) != number:
-                raise RefusedError("the first turn starts from several values")
+            found.setdefault((offset, lag - t), int(table[t, c]))
     return found
+
+
+def _starts_once(table: Numbers, kinds: Numbers) -> bool:
+    """Whether all that reads a value of the turns before starts from the same one."""
+    found = _initial(table, kinds)
+    carried = np.flatnonzero((kinds[:, 0] == 1) & (kinds[:, 2] > 0))
+    return all(found[int(kinds[c, 1]), int(kinds[c, 2]) - t] == table[t, c] for c in carried for t in range(kinds[c, 2]))
 
 
 def varying_index(indices: Numbers) -> tuple[int, Numbers] | None:

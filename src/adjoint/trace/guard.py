@@ -4,19 +4,28 @@ Python code that asks for a number (an `if`, an index, a number of turns) gets t
 guard: the program is right for all calls that give the same answers.
 
     if x > 0: …        a guard on the value of x > 0, which was True
+
+Nothing is computed before somebody asks (see `lazy.py`). An op on the same operands as an earlier one is that one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import Traced, bind
-from ..core.errors import user_line
+from ..core.bind import Traced
+from ..core.errors import on_line, user_line, written_on
 from ..core.op import Op
 from ..core.types import Type, Value
+from ..derive import type_rule
+from ..ir.columns import COMMUTATIVE, INDEXED, ColumnWriter, parameters
+from ..ir.graph import Graph, Literal
+from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
+from ..ops.reduce import all_
+from .lazy import Numbers
 from .stage import Stage
 
 
@@ -35,6 +44,7 @@ _PARTS = {
     "the order in memory of": Asked.TYPE,
     "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
 }
+_WEAK = frozenset({bool, int, float, complex})
 
 
 class Guard(NamedTuple):
@@ -48,34 +58,169 @@ class Guard(NamedTuple):
 
 
 class Guarded(Stage):
-    """One recording. `value` is the number of this call, which nobody sees without asking; `aux` as in `Stage`."""
+    """One recording. `value` is not used, `aux` as in `Stage`."""
 
-    __slots__ = ("guards",)
+    __slots__ = ("failed", "guards", "light", "numbers", "program", "seen", "shared", "weak")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.guards: dict[tuple[int, Asked], Guard] = {}
+        self.failed = False  # an op could not be computed: what the function did about it is right for this call only
+        self.program = ColumnWriter()
+        self.numbers = Numbers(self.program)
+        self.seen: dict[Any, int] = {}  # the kind of an equation, by what its types follow from
+        self.shared: dict[Any, int] = {}  # the first result of an equation, by kind and operands
+        self.weak: dict[Any, tuple[int, Any]] = {}  # Python numbers as operands
+        self.light: dict[int, Any] = {}  # values that are Python numbers: what promotion looks at
+
+    def input(self, name: str, type_: Type) -> Traced:
+        self.program.input(type_)
+        return super().input(name, type_)
 
     def input_like(self, name: str, value: Value) -> Traced:
         x = self.input(name, Type.of(value))
-        x.value = value
+        self.numbers.give(x.aux[0], value)
+        if type(value) in _WEAK:
+            self.light[x.aux[0]] = _weight(value)
         return x
 
     def inner(self, name: str) -> Stage:
         return Stage(name)  # the body of a loop is right for every turn: it may not ask
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        inputs = tuple([self.operand(a) for a in args])
-        numbers = [a.value if isinstance(a, Traced) else a for a in args]
-        return self.note_values(op, inputs, params, bind(op, *numbers, **params))
+        program, light = self.program, self.light
+        operands = []
+        facts: list[Any] = [op]  # what the types of the results follow from
+        for a in args:
+            if isinstance(a, Traced) and a.by is self:
+                number = a.aux[0]
+                facts.append(light[number] if number in light else program.type_of[number])
+            else:
+                number, fact = self.weak_number(a) if type(a) in _WEAK else self.outside(a)
+                facts.append(fact)
+            operands.append(number)
+        integers: tuple[int, ...] = ()
+        if params:
+            facts.append(parameters(op, params))
+            if op.name in INDEXED:
+                integers = tuple([part for part in params["spec"] if isinstance(part, int)])
+        key = tuple(facts)
+        kind_number = self.seen.get(key)
+        if kind_number is None:
+            types = self.types_of(op, operands, params)
+            kind_number = program.kind_number(op, [program.operand_type(o) for o in operands], params, types)
+            self.seen[key] = kind_number
+        kind = program.kinds[kind_number]
+        if integers and any(not -size <= i < size for i, size in zip(integers, kind.sizes, strict=True)):
+            self.run(op, operands, params)  # which says so
+        same = (kind_number, *operands, integers)
+        if len(operands) == 2 and operands[0] > operands[1] and op.name in COMMUTATIVE:
+            same = (kind_number, operands[1], operands[0], integers)
+        first = self.shared.get(same)
+        if first is None:
+            first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
+            if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
+                self.keep_weak(first, self.run(op, operands, params))
+        if op.many:
+            return tuple([self.traced(number, type_, op, args) for number, type_ in enumerate(kind.types, first)])
+        return self.traced(first, kind.types[0], op, args)
+
+    def traced(self, number: int, type_: Type, op: Op, args: tuple[Any, ...]) -> Traced:
+        return Traced(self, None, (number, type_, type_.shape != () or (op.no_axes != "scalar" and op.gives_array(args))))
+
+    def weak_number(self, x: Any) -> tuple[int, Any]:
+        """A Python number as an operand, and what promotion looks at."""
+        key = (type(x), x if x and type(x) is not complex else repr(x))  # which tells -0.0 from 0.0
+        found = self.weak.get(key)
+        if found is None:
+            found = self.weak[key] = self.program.literal(Literal(x)), (Literal, *_weight(x))
+        return found
+
+    def is_weak(self, operand: int) -> bool:
+        """Whether an operand is a Python number."""
+        return operand in self.light if operand >= 0 else self.program.literals[-1 - operand].is_weak
+
+    def keep_weak(self, first: int, values: tuple[Any, ...]) -> None:
+        """The results of an op on Python numbers, which may be such numbers again."""
+        self.numbers.keep(first, values, {})
+        self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in _WEAK)
+
+    def outside(self, x: Value) -> tuple[int, Any]:
+        """An array or scalar that is not traced, as an operand, and its type."""
+        literal = self.operand(x)
+        assert isinstance(literal, Literal)
+        return self.program.literal(literal), -1 - self.program.type_number(literal.type)
+
+    def types_of(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> tuple[Type, ...]:
+        """The types of an op's results."""
+        program = self.program
+        types = [program.types[program.type_of[o]] if o >= 0 else program.literals[-1 - o].type for o in operands]
+        weak = [self.numbers[o] if self.is_weak(o) else None for o in operands]
+        found = _told(op, types, params, weak) if op.many or None in weak else None
+        return found or tuple(map(Type.of, self.run(op, operands, params)))
+
+    def run(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> tuple[Any, ...]:
+        """The results of an op on the numbers of this call."""
+        with np.errstate(all="ignore"):
+            result = op.impl(*[self.numbers[o] for o in operands], **params)
+        return tuple(result) if op.many else (result,)
+
+    def line(self, x: Traced) -> str:
+        return self.program.line_of[x.aux[0]]
 
     def concrete(self, x: Traced, what: str) -> Any:
         number, of = x.aux[0], _PARTS.get(what, Asked.ALL)
+        try:
+            value = self.numbers[number]
+        except Exception:
+            self.failed = True
+            raise
         if of is not Asked.TYPE and (number, of) not in self.guards:
-            answer = x.value.copy() if isinstance(x.value, np.ndarray) else x.value
+            answer = value.copy() if isinstance(value, np.ndarray) else value
             if of is Asked.TRUTH:
                 answer = bool(answer)
             elif of is Asked.WHOLE and x.aux[1].dtype.kind == "f":
                 answer = np.trunc(answer)
             self.guards[number, of] = Guard(number, of, answer, what, user_line())
-        return x.value
+        return value
+
+    def holds(self) -> Value:
+        """Whether all that was asked has the answers of this call."""
+        program, result = self.program, None
+        for guard in self.guards.values():
+            type_ = program.types[program.type_of[guard.number]]
+            with on_line(guard.line):
+                same = _same(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)
+                result = same if result is None else logical_and(result, same)
+        return result
+
+    def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
+        results = tuple([self.operand(y) for y in outputs])
+        return Graph(name, tuple(self.names), tuple(self.inputs), self.program.columns(), results)
+
+
+def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[Any]) -> tuple[Type, ...] | None:
+    """The types of an op's results, as far as they are known without running it."""
+    try:
+        found = type_rule(op, types, params, weak)
+    except Exception:  # an op without a rule, or a mistake of the user's: running the op gives the types, or NumPy's error
+        return None
+    return found if op.many else (found,)
+
+
+def _weight(number: Any) -> tuple[Any, ...]:
+    """What promotion looks at in a Python number: its class, and of an integer whether it fits."""
+    return (int, number < 0, max(number, ~number).bit_length()) if type(number) is int else (type(number),)
+
+
+def _same(x: Value, type_: Type, guard: Guard) -> Value:
+    """Whether a value has the answer of a guard."""
+    kind, answer = type_.dtype.kind, np.asarray(guard.answer)
+    if guard.of is Asked.TRUTH:
+        same = (not_equal if guard.answer else equal)(x, np.zeros((), type_.dtype))
+    else:
+        x = trunc(x) if guard.of is Asked.WHOLE and kind == "f" else x
+        same = equal(x, answer)
+        if kind in "fc" and np.any(np.isnan(answer)):
+            same = logical_or(same, logical_and(isnan(x), np.isnan(answer)))
+    return all_(same, axis=tuple(range(type_.ndim)), keepdims=False) if type_.shape else same

@@ -1,6 +1,6 @@
-"""Recording on a tape, made short for the common case: an elementwise op on plain arrays and one tape.
+"""Recording on a tape, made short for the common case: an elementwise op on plain arrays, or staged values, and one tape.
 
-`Tape.process` handles every case; what is written here does the same for plain values with the checks folded into
+`Tape.process` handles every case; what is written here does the same for such values with the checks folded into
 one function per op, about a third of the time. It is built from the op's plan on first use:
 
     def record(x0):                                     # sin
@@ -25,8 +25,9 @@ import numpy as np
 
 from ..core.bind import Traced, bind
 from ..core.op import Elementwise
+from ..core.types import dtype_of, shape_of
 from ..derive import define, plan, split
-from .tape import Node, Tape
+from .tape import Node, Tape, line_of
 
 PLAIN = frozenset({np.ndarray, np.float64, np.float32, float})
 CONSTANT = PLAIN | {int}
@@ -34,11 +35,26 @@ CONSTANT = PLAIN | {int}
 
 def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle."""
-    scope = {
+    scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
-        "NONE": {}, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "otherwise": otherwise or functools.partial(bind, op),
+        "NONE": {}, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
+        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of,
     }  # fmt: skip
-    return _unary(op, scope) if op.arity == 1 else _binary(op, scope)
+    rest = otherwise or functools.partial(bind, op)
+
+    def first(*args: Any) -> Any:
+        """The first call on staged values makes a function for such."""
+        if any(a.__class__ is Traced and a.by.__class__ is Tape and a.value.__class__ is Traced for a in args):
+            scope["otherwise"] = _made(op, {**scope, "otherwise": rest}, plain=False)
+            return scope["otherwise"](*args)
+        return rest(*args)
+
+    scope["otherwise"] = first
+    return _made(op, scope, plain=True)
+
+
+def _made(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
+    return (_unary if op.arity == 1 else _binary)(op, scope, plain)
 
 
 def quicken(op: Elementwise) -> None:
@@ -53,7 +69,7 @@ def quicken(op: Elementwise) -> None:
         op.run = first
 
 
-def _finish(op: Elementwise, mask: int, scope: dict[str, Any]) -> list[str]:
+def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> list[str]:
     """The lines that run the op and record its node, given v0, v1 and the tape."""
     if any(partial.missing and mask >> i & 1 for i, partial in enumerate(split(op))):
         return [f"return otherwise({', '.join(f'x{i}' for i in range(op.arity))})"]  # which says what is missing
@@ -62,9 +78,19 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any]) -> list[str]:
     saved = ", ".join(name if kept else "None" for name, kept in zip(values, step.keep, strict=True))
     parents = ", ".join(f"x{i}.aux" for i in range(op.arity) if mask >> i & 1)
     constants = [f"v{i}" for i in range(op.arity) if not mask >> i & 1 and step.keep[i + 1]]
+    secured = [f"if {v}.__class__ is ndarray: {v} = tape.secure({v})" for v in constants]
+    if not plain:
+        return [
+            f"y = bind(op, {', '.join(values[1:])})",
+            *secured,
+            "tape.room = 0",
+            f"node = Node(op, ({parents},), plan{mask}, ({saved},), NONE, shape_of(y), dtype_of(y), False)",
+            "node.line = line_of(y)",
+            "return Traced(tape, y, node)",
+        ]
     return [
         f"y = impl({', '.join(values[1:])})",
-        *(f"if {v}.__class__ is ndarray: {v} = tape.secure({v})" for v in constants),
+        *secured,
         "if y.__class__ is float:",
         "    tape.room -= 1",
         f"    return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, (), DOUBLE))",
@@ -77,41 +103,43 @@ def _indent(lines: list[str], depth: int) -> list[str]:
     return ["    " * depth + line for line in lines]
 
 
-def _unary(op: Elementwise, scope: dict[str, Any]) -> Callable[..., Any]:
+def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
+    held = "in PLAIN" if plain else "is Traced"
     lines = [
         "if x0.__class__ is Traced:",
         "    tape = x0.by",
         "    if tape.__class__ is Tape and not tape.closed:",
         "        v0 = x0.value",
-        "        if v0.__class__ in PLAIN:",
-        *_indent(_finish(op, 1, scope), 3),
+        f"        if v0.__class__ {held}:",
+        *_indent(_finish(op, 1, scope, plain), 3),
         "return otherwise(x0)",
     ]
     return define("record", ["x0"], lines, scope)
 
 
-def _binary(op: Elementwise, scope: dict[str, Any]) -> Callable[..., Any]:
+def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
+    held = "in PLAIN" if plain else "is Traced"
     lines = [
         "if x0.__class__ is Traced:",
         "    tape = x0.by",
         "    if tape.__class__ is Tape and not tape.closed:",
         "        v0 = x0.value",
-        "        if v0.__class__ in PLAIN:",
+        f"        if v0.__class__ {held}:",
         "            if x1.__class__ is Traced:",
         "                if x1.by is tape:",
         "                    v1 = x1.value",
-        "                    if v1.__class__ in PLAIN:",
-        *_indent(_finish(op, 3, scope), 6),
+        f"                    if v1.__class__ {held}:",
+        *_indent(_finish(op, 3, scope, plain), 6),
         "            elif x1.__class__ in CONSTANT:",
         "                v1 = x1",
-        *_indent(_finish(op, 1, scope), 4),
+        *_indent(_finish(op, 1, scope, plain), 4),
         "elif x0.__class__ in CONSTANT and x1.__class__ is Traced:",
         "    tape = x1.by",
         "    if tape.__class__ is Tape and not tape.closed:",
         "        v1 = x1.value",
-        "        if v1.__class__ in PLAIN:",
+        f"        if v1.__class__ {held}:",
         "            v0 = x0",
-        *_indent(_finish(op, 2, scope), 3),
+        *_indent(_finish(op, 2, scope, plain), 3),
         "return otherwise(x0, x1)",
     ]
     return define("record", ["x0", "x1"], lines, scope)

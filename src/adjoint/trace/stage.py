@@ -16,7 +16,7 @@ from ..core.errors import UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
 from ..derive import type_rule
-from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated
 
 
 class Stage(Trace):
@@ -65,7 +65,8 @@ class Stage(Trace):
             return Literal(x)
         known = self.constants.get(id(x))
         if known is None or known != Literal(x):
-            known = self.constants[id(x)] = Literal(x.copy())
+            own = np.broadcast_to(x.flat[0], x.shape) if is_repeated(x) else x.copy()
+            known = self.constants[id(x)] = Literal(own)
         return known
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

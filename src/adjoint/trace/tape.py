@@ -24,7 +24,7 @@ from ..core.errors import FreedError, written_on
 from ..core.op import Constant, Op, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
-from ..ops.elementwise import is_finite
+from ..ops.elementwise import add, is_finite
 
 _serials = itertools.count()
 _FREED: Any = ("freed",)
@@ -340,6 +340,8 @@ class Pass:
         elif entry[2] and type(g) is ndarray:
             total = entry[1]
             total += g
+        elif isinstance(g, Traced):
+            entry[1:] = bind(add, entry[1], g), False
         else:
             total = entry[1] + g
             entry[1:] = total, type(total) is ndarray

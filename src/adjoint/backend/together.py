@@ -1,0 +1,66 @@
+"""A group of programs that may run at the same time: one function that runs the member of a number.
+
+    define internal void @together(ptr %table, i64 %number)
+
+The table holds the addresses of what the members read and write, then `env`, then a word for what each member returned. Whether
+the members go to several threads is decided when they run, by how long they took the last time: see `pool`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lower.kernel import Buffer, Lowered, Together
+from ..lower.schedule import work
+from .instruction import Code
+
+if TYPE_CHECKING:
+    from .program import Routine
+
+_ADDITIONS = 3  # in a nanosecond
+
+
+def emit(routine: Routine, step: Together) -> None:
+    module, code = routine.module, routine.code
+    scratch = [view.buffer for view in step.scratch]
+    used = list(dict.fromkeys([*(b for member in step.members for b in _buffers(member)), *scratch]))
+    statuses = len(used) + 1
+    table = code.let(f"alloca [{statuses + len(step.members)} x ptr]")
+    for i, pointer in enumerate([*(routine.pointers[b] for b in used), "%env"]):
+        code.do(f"store ptr {pointer}, ptr {_slot(code, table, i)}")
+    name = module.name("together")
+    longest = sorted(range(len(step.members)), key=lambda i: -_work(step.members[i]))  # begins first
+    cases, lines = [], Code()
+    for number, i in enumerate(longest):
+        member = step.members[i]
+        lines.label(f"member{number}")
+        places = [used.index(b) for b in _buffers(member)] + [len(used), used.index(scratch[i])]
+        pointers = [lines.let(f"load ptr, ptr {_slot(lines, '%table', place)}") for place in places]
+        body = routine.body(member)
+        status = lines.let(f"call i32 {body}({', '.join(f'ptr {p}' for p in pointers)})")
+        lines.do(f"store i32 {status}, ptr {_slot(lines, '%table', statuses + i)}")
+        lines.do("ret void")
+        cases.append(f"i64 {number}, label %member{number}")
+    head = f"define internal void {name}(ptr %table, i64 %number) nounwind {{"
+    switch = f"  switch i64 %number, label %member0 [ {' '.join(cases[1:])} ]"
+    works = sorted(map(_work, step.members))
+    module.definitions.append(f"{name}.gain = internal global i64 {sum(works[:-1]) // _ADDITIONS}")
+    module.definitions.append("\n".join([head, switch, *lines.lines, "}"]))
+    module.declared.add("declare void @adjoint_together(ptr, ptr, i64, ptr) nounwind")
+    code.do(f"call void @adjoint_together(ptr {name}, ptr {table}, i64 {len(step.members)}, ptr {name}.gain)")
+    for i, member in enumerate(step.members):
+        if member.can_fail:
+            routine.check(code.let(f"load i32, ptr {_slot(code, table, statuses + i)}"))
+
+
+def _buffers(member: Lowered) -> list[Buffer]:
+    """What a member is given the addresses of, in order."""
+    return [*member.inputs, *(view.buffer for view in member.outputs)]
+
+
+def _work(member: Lowered) -> int:
+    return sum(map(work, member.steps))
+
+
+def _slot(code: Code, table: str, i: int) -> str:
+    return code.let(f"getelementptr ptr, ptr {table}, i64 {i}")

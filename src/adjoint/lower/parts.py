@@ -1,0 +1,79 @@
+"""A kernel as several kernels, of results that have nothing to do with each other.
+
+    kernel over (3,):                       kernel over (3,):               kernel over (3,):
+      s0 = load b0                            s0 = load b0                    s0 = load b1
+      s1 = sin s0                             s1 = sin s0                     store s0 to b3
+      s2 = load b1                            store s1 to b2
+      store s1 to b2, s2 to b3
+
+Results over the same points share a loop, even if one needs a long step before and the other one is what a second long step waits
+for. Where that matters, they are better computed apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .kernel import Kernel, Reduce, Scatter, Store
+from .schedule import arrange
+
+_FREE = ("load", "const")  # lines that may stand in several kernels
+
+
+Result = Store | Reduce | Scatter
+
+
+def parts(kernel: Kernel) -> list[list[Result]]:
+    """The results of a kernel: those that share more than what they read are in one list."""
+    code = kernel.code
+    known = list(range(len(code)))  # for each line, one that belongs to the same part, up to that which stands for all
+
+    def part(i: int) -> int:
+        while known[i] != i:
+            known[i] = i = known[known[i]]
+        return i
+
+    def joined(lines: tuple[int, ...]) -> int | None:
+        """The part of some lines, which are one from now on."""
+        found = [part(i) for i in lines if code[i].kind not in _FREE]
+        for i in found:
+            known[part(i)] = part(found[0])
+        return part(found[0]) if found else None
+
+    for i, line in enumerate(code):
+        joined((i, *line.args))
+    written: list[Result] = [*kernel.stores, *kernel.reductions, *kernel.scatters]
+    for result in written:
+        joined(_lines(result))
+    found: dict[int, list[Result]] = {}
+    for i, result in enumerate(written):
+        which = joined(_lines(result))
+        found.setdefault(-1 - i if which is None else which, []).append(result)
+    return list(found.values())
+
+
+def only(kernel: Kernel, results: Sequence[Result]) -> Kernel:
+    """A kernel for some of the results."""
+    needed = {line for result in results for line in _lines(result)}
+    for i in reversed(range(len(kernel.code))):
+        if i in needed:
+            needed.update(kernel.code[i].args)
+    made = Kernel(kernel.domain, lines=dict(kernel.lines))
+    moved: dict[int, int] = {}
+    for i in sorted(needed):
+        line = kernel.code[i]
+        moved[i] = made.add(line.kind, tuple(moved[a] for a in line.args), line.data, line.dtype)
+    for result in results:
+        if isinstance(result, Store):
+            made.stores.append(Store(moved[result.scalar], result.view))
+        elif isinstance(result, Reduce):
+            made.reductions.append(Reduce(result.how, moved[result.scalar], result.axes, result.view))
+        else:
+            at = tuple(moved[a] for a in result.at)
+            made.scatters.append(Scatter(moved[result.scalar], at, result.strides, result.view))
+    arrange(made)
+    return made
+
+
+def _lines(result: Result) -> tuple[int, ...]:
+    return (result.scalar, *result.at) if isinstance(result, Scatter) else (result.scalar,)

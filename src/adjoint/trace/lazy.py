@@ -1,0 +1,111 @@
+"""The numbers of a recording, worked out when somebody asks for one.
+
+Most programs never do, so nothing is computed while they are written down. A question is answered by running the equations that
+the value depends on, each once: what they give is kept for the next question. Of large arrays there is only so much room; those
+that were not used for the longest time are forgotten, and computed again if need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.types import Value
+from ..ir.columns import ColumnWriter
+
+LARGE = 1 << 12  # bytes of an array that counts
+ROOM = 1 << 28  # bytes for all of them,
+COPIES = 16  # or so many times the bytes of the inputs, if that is more
+
+
+class Numbers:
+    """The values of a program that is being written, as far as they are known."""
+
+    def __init__(self, program: ColumnWriter) -> None:
+        self.program = program
+        self.known: dict[int, Any] = {}
+        self.room, self.given = ROOM, 0
+        self.held = 0
+        self.bytes: dict[int, int] = {}  # of the large arrays, those used last at the end; inputs stay anyway
+        self.places: list[tuple[int, int, int]] = []  # of the equations seen so far: first operand, integer and result
+        self.made_by: list[int] = []  # the equation behind each value that is no input
+
+    def give(self, number: int, value: Value) -> None:
+        """The value of an input."""
+        self.known[number] = value
+        self.given += getattr(value, "nbytes", 0)
+        self.room = max(ROOM, COPIES * self.given)
+
+    def __getitem__(self, operand: int) -> Any:
+        """The value of an operand."""
+        if operand < 0:
+            return self.program.literals[-1 - operand].value
+        if operand not in self.known:
+            self._work_out(operand)
+        return self.known[operand]
+
+    def keep(self, first: int, values: Iterable[Any], uses: Mapping[int, int]) -> None:
+        """Keep the results of an equation, and forget others if there is no room; not those with `uses`, which are still read."""
+        for number, value in enumerate(values, first):
+            self.known[number] = value
+            size = getattr(value, "nbytes", 0)
+            if size > LARGE:
+                self.held += size - self.bytes.pop(number, 0)
+                self.bytes[number] = size
+        if self.held > self.room:
+            for number in [n for n in self.bytes if not uses.get(n)]:
+                if self.held <= self.room:
+                    break
+                self.held -= self.bytes.pop(number)
+                del self.known[number]
+
+    def _work_out(self, wanted: int) -> None:
+        """Run the equations behind a value, in the order in which they were written."""
+        self._look_up()
+        chosen: set[int] = set()
+        uses = {wanted: 1}  # by whoever asks
+        waiting = [wanted]
+        while waiting:
+            i = self.made_by[waiting.pop() - self.program.inputs]
+            if i not in chosen:
+                chosen.add(i)
+                for operand in self._operands(i):
+                    if operand >= 0:
+                        uses[operand] = uses.get(operand, 0) + 1
+                        if operand not in self.known:
+                            waiting.append(operand)
+        with np.errstate(all="ignore"):
+            for i in sorted(chosen):
+                self._run(i, uses)
+
+    def _run(self, i: int, uses: dict[int, int]) -> None:
+        program = self.program
+        kind, operands = program.kinds[program.kind[i]], self._operands(i)
+        _, integer, number = self.places[i]
+        params = kind.params_with(program.integers[integer : integer + len(kind.places)])
+        result = kind.op.impl(*[self[o] for o in operands], **params)
+        for o in operands:
+            if o >= 0:
+                uses[o] -= 1
+                if o in self.bytes:
+                    self.bytes[o] = self.bytes.pop(o)
+        self.keep(number, result if kind.op.many else (result,), uses)
+
+    def _look_up(self) -> None:
+        """Note where the equations begin that were written since the last question."""
+        program = self.program
+        operand = integer = 0
+        number = program.inputs
+        if self.places:
+            operand, integer, number = self.places.pop()  # where the next one begins
+        for i in range(len(self.places), len(program.kind)):
+            kind = program.kinds[program.kind[i]]
+            self.places.append((operand, integer, number))
+            self.made_by += [i] * len(kind.types)
+            operand, integer, number = operand + len(kind.operands), integer + len(kind.places), number + len(kind.types)
+        self.places.append((operand, integer, number))
+
+    def _operands(self, i: int) -> list[int]:
+        return self.program.operands[self.places[i][0] : self.places[i + 1][0]]

@@ -1,0 +1,56 @@
+"""Zeros around a value, writes at an index, arrays side by side."""
+
+import numpy as np
+
+import adjoint as ad
+
+RNG = np.random.default_rng(0)
+
+
+def steps(f, *xs):
+    return ad.jit(f).lower(*xs).lowered.steps
+
+
+def test_the_gradient_of_a_stencil_is_one_pass():
+    """Each slice gives zeros with a part in them: they are added point by point, and none of them is stored."""
+    f = ad.grad(lambda x: np.sum((x[1:] - x[:-1]) ** 2))
+    x = RNG.normal(size=100)
+    (kernel,) = steps(f, x)
+    assert kernel.domain == (100,)
+    assert sum(line.kind == "window" for line in kernel.code) == 2
+    assert len(kernel.stores) == 1
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-12)
+
+
+def test_a_write_without_steps_is_a_choice():
+    def f(x, v):
+        x = np.sin(x)
+        x[2:5, 1] = v
+        return x * 2
+
+    x, v = RNG.normal(size=(6, 3)), RNG.normal(size=3)
+    (kernel,) = steps(f, x, v)
+    assert sum(line.kind == "window" for line in kernel.code) == 1
+    np.testing.assert_allclose(ad.jit(f)(x, v), f(x, v), rtol=1e-14)
+
+
+def test_a_write_with_steps_is_a_copy_and_a_write():
+    def f(x, v):
+        x = np.sin(x)
+        x[::2] = v
+        return x
+
+    x, v = RNG.normal(size=6), RNG.normal(size=3)
+    copy, write = steps(f, x, v)
+    assert copy.domain == (6,)
+    assert write.domain == (3,)
+    np.testing.assert_allclose(ad.jit(f)(x, v), f(x, v), rtol=1e-14)
+
+
+def test_pieces_are_computed_in_their_place():
+    f = lambda x, y: np.concatenate([np.sin(x), np.cos(y), x])
+    x, y = RNG.normal(size=5), RNG.normal(size=7)
+    first, second = steps(f, x, y)  # x and its sine share a pass
+    assert [s.view.offset for k in (first, second) for s in k.stores] == [0, 12, 5]
+    assert ad.jit(f).lower(x, y).lowered.arena == 0
+    np.testing.assert_allclose(ad.jit(f)(x, y), f(x, y), rtol=1e-14)
