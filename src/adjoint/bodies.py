@@ -17,7 +17,7 @@ from .core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from .core.tree import Structure, final, flatten, leaf_names
 from .core.types import Type, Value, dtype_of
 from .ir.graph import Graph
-from .outside import random_states
+from .outside import Draws
 from .trace.body import Body, NumbersNeededError
 
 Function = Callable[..., Any]
@@ -89,7 +89,7 @@ def write(
     """Run f on types; the error says that it asks for numbers. With `weak`, Python numbers stay what they are."""
     leaves, structure = flatten(args)
     names = input_names(f, ["[0]" + path for path in structure.paths()])
-    before = random_states(f)
+    draws = Draws(f)
     with Body(transform, sibling, alone) as body:
         inside = [x if weak and is_weak(x) else body.input_like(name, strong(x)) for x, name in zip(leaves, names, strict=True)]
         try:
@@ -98,7 +98,7 @@ def write(
             if error.body is not body:
                 raise
             return error
-        if transform in _LOOPS and random_states(f) != before:
+        if transform in _LOOPS and draws.happened:
             raise UnsupportedError(
                 f"{name_of(f)} draws random numbers, which would be the same in every turn of {transform}; draw them all before, "
                 "and go over them as rows of xs"

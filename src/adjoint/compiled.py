@@ -47,7 +47,7 @@ from .ir.graph import Graph
 from .ir.text import show
 from .lower.fuse import lower
 from .lower.kernel import Branch, Foreign, Kernel, Lapack, Lowered, Product, Step, Together
-from .outside import random_states, watched
+from .outside import Draws, watched
 from .rewrite import Rolled, dead_code, roll, simplify, sums_after_loops
 from .trace.guard import Guard, Guarded
 
@@ -344,7 +344,7 @@ class Jitted:
         The last output is the conjunction of the guards, if there are any.
         """
         names = input_names(self.f, leaf_names("", signature.structure))
-        before = random_states(self.f)
+        draws = Draws(self.f)
         with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
             inside = [stage.input_like(name, x) for name, x in zip(names, leaves, strict=True)]
             free, named = signature.structure.unflatten(inside)
@@ -356,7 +356,7 @@ class Jitted:
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
             guards = list(stage.guards.values())
             graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)
-        if random_states(self.f) != before:
+        if draws.happened:
             raise UnsupportedError("it draws random numbers, which a program would hold for ever; pass them as an argument")
         return replace(graph, out_structure=out_structure), guards, stage.failed
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import os
 import pickle
 import random
@@ -164,20 +165,32 @@ def _refusing(original: Any) -> Any:
 
 # -- random numbers ---------------------------------------------------------------------------------------------
 
-_MOST_HELD = 2000  # things that are looked at in search of generators
+_MOST_HELD = 1000  # things that are looked at in search of generators
 
 
-def random_states(f: Any) -> list[Any]:
-    """The states of the generators of random numbers that f may draw from: the global ones and those it can reach."""
-    states = [random.getstate(), pickle.dumps(np.random.get_state(legacy=False))]
-    for x in _reached(f):
-        if isinstance(x, np.random.Generator):
-            states.append(pickle.dumps(x.bit_generator.state))
-        elif isinstance(x, np.random.RandomState):
-            states.append(pickle.dumps(x.get_state(legacy=False)))
-        elif isinstance(x, random.Random) and not isinstance(x, random.SystemRandom):
-            states.append(x.getstate())
-    return states
+class Draws:
+    """Tells whether f has drawn random numbers since this was made: from a global generator, or one that it can reach."""
+
+    def __init__(self, f: Any) -> None:
+        self.generators = [x for x in _reached(f) if isinstance(x, _GENERATORS) and not isinstance(x, random.SystemRandom)]
+        self.before = self.states()
+
+    def states(self) -> list[Any]:
+        return [random.getstate(), pickle.dumps(np.random.get_state(legacy=False)), *map(_state, self.generators)]
+
+    @property
+    def happened(self) -> bool:
+        return self.states() != self.before
+
+
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator
+    return pickle.dumps(bits.state)
 
 
 def _reached(f: Any) -> Iterator[Any]:
@@ -215,9 +228,9 @@ def _held(x: Any, names: set[str]) -> Iterator[Any]:
         if x.__name__.partition(".")[0] not in _LIBRARY_NAMES:
             yield from [vars(x)[name] for name in names if name in vars(x)]
     elif isinstance(x, dict):
-        yield from x.values()
+        yield from itertools.islice(x.values(), _MOST_HELD)
     elif isinstance(x, (list, tuple, set, frozenset, deque)):
-        yield from x
+        yield from itertools.islice(x, _MOST_HELD)
     elif isinstance(x, functools.partial):
         yield from (x.func, x.args, x.keywords)
     elif not isinstance(x, type):
@@ -301,10 +314,10 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
 
 def pure(f: Any, stage: Callable[[], G]) -> G:
     """The graph that `stage` makes of f, refused if f takes something from outside."""
-    before = random_states(f)
+    draws = Draws(f)
     with watched():
         graph = stage()
-    drew = random_states(f) != before
+    drew = draws.happened
     if not drew and not is_suspect(graph):
         return graph
     with watched():

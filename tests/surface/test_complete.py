@@ -115,7 +115,7 @@ def test_checks_are_left_out_for_a_reason():
     for module, name in EVERY:
         calls = TABLES[module][name]
         for call in calls:
-            assert call.without.keys() <= CHECKS, (name, call)
+            assert call.without.keys() <= CHECKS | {"compiled"}, (name, call)
             assert all(isinstance(why, str) and len(why) > 10 for why in call.without.values()), (name, call)
             assert "double" not in call.without, name
             assert "second" not in call.without, name

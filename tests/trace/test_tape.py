@@ -317,3 +317,16 @@ def test_a_recording_is_simple_while_it_is_little():
         for _ in range(ROOM // 10_000):
             y = np.sin(y)
         assert not tape.simple
+
+
+def test_parts_of_a_number_are_all_counted():
+    """A number that is read as an array, and as itself in between: what arrives is added in place, or not, in any order."""
+
+    def f(x):
+        first, again = x[None], x[None]
+        return np.sum(np.sin(first)) + np.sin(x) + np.sin(x * 1.0) + np.sin(x) + np.sum(np.sin(again)) + np.sin(x)
+
+    for order in (f, lambda x: np.sum(x[None] * 2.0) + x * 3.0 + np.sum(x[None, None] * 5.0) + x * 7.0 + np.sum(x[None] * 11.0)):
+        x = np.float64(0.3)
+        eps = 1e-6
+        np.testing.assert_allclose(ad.grad(order)(x), (order(x + eps) - order(x - eps)) / (2 * eps), rtol=1e-8)

@@ -25,6 +25,7 @@ from .pool import TEXT as POOL
 from .pool import Pool
 from .program import Module
 
+MOST_KNOWN = 64  # sets of addresses that a call of NumPy remembers
 LONG_WORK = 150_000  # additions; from about 50 µs on, other Python threads may run meanwhile
 
 
@@ -204,11 +205,20 @@ def _callable(step: Foreign, guarded: bool) -> Any:
     With guards, a failure may be that of a path which is not this call's: what was given is given back, and the guards miss.
     """
     reads, writes = list(step.reads()), list(step.writes())
+    known: dict[bytes, tuple[list[Any], list[Any]]] = {}  # arrays by their addresses, which are mostly the same
+
+    def found(table: bytes) -> tuple[list[Any], list[Any]]:
+        addresses = np.frombuffer(table, np.uintp).tolist()
+        arrays = [_array(v, a) for v, a in zip([*reads, *writes], addresses, strict=True)]
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[table] = arrays[: len(reads)], arrays[len(reads) :]
+        return known[table]
 
     def call(address: int) -> int | None:
-        table = (ctypes.c_void_p * (len(reads) + len(writes))).from_address(address)
-        arrays = iter([_array(v, table[i] or 0) for i, v in enumerate(reads)])
-        outs = [_array(v, table[len(reads) + i] or 0) for i, v in enumerate(writes)]
+        table = ctypes.string_at(address, 8 * (len(reads) + len(writes)))
+        given, outs = known.get(table) or found(table)
+        arrays = iter(given)
         operands = [next(arrays)[()] if isinstance(o, View) else _fresh(o) for o in step.operands]
         for i in step.weak:
             operands[i] = operands[i].item()

@@ -71,6 +71,12 @@ def is_shown(frame: types.FrameType) -> bool:
     return call_of(frame).kind in ("%", "%=")
 
 
+def is_cached() -> bool:
+    """Whether the user's code is calling a function that remembers its results, and asks for the arguments as a key."""
+    frame, _ = user_frame()
+    return frame is not None and isinstance(call_of(frame).function, functools._lru_cache_wrapper)
+
+
 def is_printed() -> bool:
     """Whether the text that the user's code is making goes straight to a screen, a log or an error: none returns from there."""
     frame, _ = user_frame()

@@ -23,7 +23,7 @@ from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
-from .caller import advice, call_of, is_printed, is_shown
+from .caller import advice, call_of, is_cached, is_printed, is_shown
 from .concrete import primal, primals
 from .elementwise import absolute, divmod_, power
 from .mutate import Flat, partition_in_place, sort_in_place
@@ -269,8 +269,11 @@ def _contains(self: Traced, item: Any) -> bool:
 
 
 def _hash(self: Traced) -> int:
-    """A number is found in a set or a dict by what it is, as NumPy's scalars are; arrays and symbols are themselves."""
-    if self.by.has_identity or self.by.is_array(self):
+    """A number is found in a set or a dict by what it is, as NumPy's scalars are; arrays and symbols are themselves.
+
+    To a cache of results, two variables of one value are two: each has a derivative of its own.
+    """
+    if self.by.has_identity or self.by.is_array(self) or is_cached():
         return object.__hash__(self)
     return hash(self.by.concrete(self, "the hash of"))
 

@@ -368,7 +368,7 @@ class Pass:
             entry = self.live[parent.serial]
         elif isinstance(entry[1], Traced):
             return False
-        elif not entry[2]:
+        elif not entry[2] or type(entry[1]) is not ndarray:  # a sum of arrays without axes is a number, which cannot be added to
             entry[1] = np.array(entry[1])
         entry[2] = True
         node.plan.into(entry[1], g, *node.saved[2:], **node.params)  # type: ignore[union-attr,misc]
