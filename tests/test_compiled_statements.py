@@ -484,6 +484,24 @@ def test_an_operation_that_fails_may_be_caught(f):
         at(fine, 5)
 
 
+def test_an_operation_that_is_tried_for_its_failure_alone():
+    """Nothing reads what it gives: a program would not compute it. The function runs as it is, and says so."""
+
+    def is_definite(x):
+        try:
+            np.linalg.cholesky(x)
+        except np.linalg.LinAlgError:
+            return np.sum(x) * 0.0
+        return np.sum(x)
+
+    for f in (is_definite, ad.grad(is_definite)):
+        for calls in ((np.eye(2), -np.eye(2)), (-np.eye(2), np.eye(2))):
+            compiled = ad.jit(f)
+            with pytest.warns(CompileWarning, match=r"tried for its failure alone.*test_compiled_statements.py:\d+"):
+                np.testing.assert_array_equal(compiled(calls[0]), f(calls[0]))
+            np.testing.assert_array_equal(compiled(calls[1]), f(calls[1]))
+
+
 # -- recompilation ----------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ Every error derives from `AdjointError` and from the built-in that fits, so that
 
 from __future__ import annotations
 
+import dis
 import functools
 import linecache
 import os
@@ -100,6 +101,29 @@ def user_frame() -> tuple[types.FrameType | None, str]:
         module = "" if _is_ours(frame) else frame.f_globals.get("__name__", "")
         frame = frame.f_back
     return frame, module
+
+
+def calls_under_way() -> list[types.FrameType]:
+    """The frames of all calls, the innermost first, without those of this function and of its caller."""
+    found, frame = [], sys._getframe(1).f_back
+    while frame is not None:
+        found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def in_a_try(outermost: int) -> bool:
+    """Whether an error that is raised now may be caught by code of the user's, in all but so many of the outermost calls."""
+    frames = calls_under_way()
+    return any(
+        not _is_plumbing(frame) and any(e.start <= frame.f_lasti < e.end for e in _handlers(frame.f_code))
+        for frame in frames[: len(frames) - outermost]
+    )
+
+
+@functools.cache
+def _handlers(code: types.CodeType) -> list[Any]:
+    return dis._parse_exception_table(code)  # type: ignore[attr-defined,no-any-return]
 
 
 def source_text(line: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import on_line, user_line, written_on
+from ..core.errors import UnsupportedError, calls_under_way, in_a_try, on_line, user_line, written_on
 from ..core.op import Op
 from ..core.types import Type, Value
 from ..derive import type_rule
@@ -57,15 +57,24 @@ class Guard(NamedTuple):
     line: str
 
 
+#: Ops that raise for some numbers: matrices that are singular or not definite, indices out of bounds.
+_MAY_FAIL = frozenset(
+    {"cholesky", "eig", "eigh", "expm", "inv", "logm", "lstsq", "lu", "pinv", "qr", "solve", "sqrtm", "svd", "triangular_solve"}
+    | {"gather", "take_along"}
+)
+
+
 class Guarded(Stage):
     """One recording. `value` is not used, `aux` as in `Stage`."""
 
-    __slots__ = ("failed", "guards", "light", "numbers", "program", "seen", "shared", "weak")
+    __slots__ = ("attempts", "depth", "failed", "guards", "light", "numbers", "program", "seen", "shared", "weak")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.guards: dict[tuple[int, Asked], Guard] = {}
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
+        self.depth = len(calls_under_way())  # those that the function is called from
+        self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
         self.program = ColumnWriter()
         self.numbers = Numbers(self.program)
         self.seen: dict[Any, int] = {}  # the kind of an equation, by what its types follow from
@@ -121,6 +130,8 @@ class Guarded(Stage):
             first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
             if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
                 self.keep_weak(first, self.run(op, operands, params))
+        if op.name in _MAY_FAIL and in_a_try(self.depth):
+            self.attempts.append(range(first, first + len(kind.types)))
         if op.many:
             return tuple([self.traced(number, type_, op, args) for number, type_ in enumerate(kind.types, first)])
         return self.traced(first, kind.types[0], op, args)
@@ -196,6 +207,12 @@ class Guarded(Stage):
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         results = tuple([self.operand(y) for y in outputs])
+        read = {*self.program.operands, *results} if self.attempts else set()
+        for attempt in self.attempts:
+            if read.isdisjoint(attempt):  # a program would not compute it, and never fail
+                raise UnsupportedError(
+                    "an operation is tried for its failure alone, and its result is not used", self.program.line_of[attempt[0]]
+                )
         return Graph(name, tuple(self.names), tuple(self.inputs), self.program.columns(), results)
 
 
