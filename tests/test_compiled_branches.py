@@ -232,7 +232,7 @@ def curvature(f):
 
 
 @given(python_programs, points)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=24, deadline=None)
 def test_python_statements_compiled(program, seeds):
     f = function_of(program)
     compiled, slope, tangent = ad.jit(f), ad.jit(ad.value_and_grad(f)), ad.jit(forward(f))
@@ -439,7 +439,7 @@ def loops_of(program, loops):
 
 
 @given(loop_programs, points)
-@settings(max_examples=18, deadline=None)
+@settings(max_examples=14, deadline=None)
 def test_loops_compiled(program, seeds):
     f, plain_python = loops_of(program, Structured), loops_of(program, Unrolled)
     compiled, slope, tangent = ad.jit(f), ad.jit(ad.value_and_grad(f)), ad.jit(forward(f))
