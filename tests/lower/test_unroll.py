@@ -75,3 +75,15 @@ def test_windows_are_decided():
     gradient = ad.grad(lambda x, y: np.sum(np.cos(f(x, y))), argnums=(0, 1))
     for got, want in zip(ad.jit(gradient)(x, y), gradient(x, y), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_axes_without_elements_are_left_alone():
+    def forces(x):
+        gaps = x[:, None, :] - x[None, :, :]
+        return np.sum(gaps / (1 + gaps * gaps), axis=1), np.sum(gaps, axis=(0, 1))
+
+    for shape in ((0, 3), (5, 0), (0, 0)):
+        compiled = ad.jit(forces)
+        for found, wanted in zip(compiled(np.zeros(shape)), forces(np.zeros(shape)), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        assert not compiled.eager

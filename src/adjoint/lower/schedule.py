@@ -82,7 +82,7 @@ def _arranged(kernel: Kernel) -> Kernel:
     the terms are then added in registers, and the loop around becomes vectors.
     """
     arrange(kernel)
-    if len(kernel.loops) < 2:
+    if len(kernel.loops) < 2 or 0 in kernel.domain:
         return kernel
     around, last = kernel.loops[-2:]
     if last.length > _SHORT or len(last.axes) > 1 or sum(map(cost, kernel.code)) * last.length > _LONGEST:
