@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.backend import llvm
 from adjoint.compiled import CompileWarning
 from adjoint.core.tree import flatten
 
@@ -482,6 +483,15 @@ def test_an_operation_that_fails_may_be_caught(f):
     assert at(fine, 1)[1] == 4.0
     with pytest.raises(IndexError):
         at(fine, 5)
+
+
+def test_a_mistake_of_the_compiler_is_not_hidden(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(llvm, "_array", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        ad.jit(np.cumsum)(np.ones(3))
 
 
 def test_an_operation_that_is_tried_for_its_failure_alone():

@@ -33,6 +33,7 @@ from .core.bind import Traced, settled
 from .core.errors import (
     AdjointError,
     ArgumentError,
+    OperationError,
     ShapeError,
     UnsupportedError,
     boundary,
@@ -185,8 +186,8 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._entry(*args, **kwargs)  # native, for calls like earlier ones
-        except Exception as error:
-            if isinstance(error, MemoryError) or passed_boundary(error):
+        except (OperationError, IndexError, np.linalg.LinAlgError) as error:
+            if passed_boundary(error):
                 raise
             return self._find(*args, **kwargs)  # an operation failed; the function may know what to do then
 
@@ -221,9 +222,7 @@ class Jitted:
         """What a program gives. Where an operation fails, what the function gives: it may catch the error, or raises its own."""
         try:
             return path.run(leaves)
-        except MemoryError:
-            raise
-        except Exception:
+        except (OperationError, IndexError, np.linalg.LinAlgError):
             return self.f(*args, **kwargs)
 
     # -- arguments --

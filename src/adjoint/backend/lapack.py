@@ -144,22 +144,6 @@ class Matrix:
         self.call(name, *arguments, info)
         return self.code.let(f"icmp ne i32 {self.code.let(f'load i32, ptr {info}')}, 0")
 
-    def loop(self, length: int, body: Callable[[str], None]) -> None:
-        """A counted loop, of one turn at least."""
-        code = self.code
-        self.labels += 1
-        before, head, end = (f"{what}{self.labels}" for what in ("before", "loop", "end"))
-        index, following = code.fresh(), code.fresh()
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br label %{head}")
-        code.label(head)
-        code.do(f"{index} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-        body(index)
-        code.do(f"{following} = add nuw nsw i64 {index}, 1")
-        code.do(f"br i1 {code.let(f'icmp slt i64 {following}, {length}')}, label %{head}, label %{end}")
-        code.label(end)
-
     def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
         """A loop from one number to another, of no turns if there are none between."""
         code = self.code
@@ -259,7 +243,7 @@ def _cholesky(c: Matrix, a: str) -> str:
         row = c.code.let(f"mul nuw nsw i64 {i}, {n + 1}")
         c.clear(c.element(a, c.code.let(f"add nuw nsw i64 {row}, 1")), c.code.let(f"sub nuw nsw i64 {n - 1}, {i}"))
 
-    c.loop(n, clear_rest)
+    c.span("0", str(n), clear_rest)
     return failed
 
 
@@ -284,7 +268,7 @@ def _inverse(c: Matrix, pivots: str, info: str, x: str, work: str) -> str:
     def put_nan(i: str) -> None:
         c.code.do(f"store {c.kind} {literal(np.nan, c.dtype)}, ptr {c.element(x, i)}")
 
-    c.when(c.code.load(info, np.dtype(bool)), lambda: c.loop(n * n, put_nan))
+    c.when(c.code.load(info, np.dtype(bool)), lambda: c.span("0", str(n * n), put_nan))
     return "false"
 
 

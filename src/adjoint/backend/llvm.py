@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from ..core.errors import UnsupportedError
+from ..core.errors import OperationError, UnsupportedError
 from ..lower import special
 from ..lower.kernel import Foreign, Lowered, View
 from ..lower.schedule import work
@@ -225,10 +225,10 @@ def _callable(step: Foreign, guarded: bool) -> Any:
         try:
             with np.errstate(all="ignore"):
                 result = step.op.impl(*operands, **step.params)
-        except Exception:
+        except Exception as error:
             if guarded:
                 return address
-            raise
+            raise OperationError(f"{step.op.name} failed") from error
         for out, part in zip(outs, result if step.op.many else (result,), strict=True):
             out[...] = part
         return None

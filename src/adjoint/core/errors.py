@@ -160,6 +160,10 @@ def _rebuild(cls: type[AdjointError], message: str, line: str) -> AdjointError:
     return error
 
 
+class OperationError(Exception):
+    """An operation that a compiled program calls has raised: its cause. The function, run eagerly, raises or catches that."""
+
+
 class ArgumentError(AdjointError, TypeError):
     """An argument of the wrong kind: an integer to `grad`, a string, an unknown option."""
 
