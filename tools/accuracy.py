@@ -17,16 +17,17 @@ import pathlib
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import mpmath as mp
 import numpy as np
 import scipy.special
-from llvmlite import ir
 
 from adjoint.backend import vecmath
+from adjoint.backend.instruction import REGISTER
+from adjoint.backend.vecmath.scalar import FORMATS
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "accuracy.md"
 Array = Any
@@ -46,9 +47,6 @@ class Loop(NamedTuple):
     engine: Any
 
 
-_TYPES = {np.dtype("f8"): ir.DoubleType(), np.dtype("f4"): ir.FloatType()}
-
-
 def machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -56,29 +54,38 @@ def machine() -> Any:
     return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3)
 
 
-def loop_module(names: list[str], count: int, kind: Any) -> Any:
-    """A module with the loop; of several functions, the sum."""
-    module, index, pointer = ir.Module(), ir.IntType(64), kind.as_pointer()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*[pointer] * (count + 1), index]), "loop")
-    for argument in function.args[:-1]:
-        argument.add_attribute("noalias")
-    start, body, end = (function.append_basic_block(label) for label in ("start", "body", "end"))
-    builder = ir.IRBuilder(start)
-    builder.cbranch(builder.icmp_signed(">", function.args[-1], index(0)), body, end)
-    builder.position_at_end(body)
-    i = builder.phi(index)
-    i.add_incoming(index(0), start)
-    values = [builder.load(builder.gep(argument, [i])) for argument in function.args[:count]]
-    result = vecmath.emit(builder, names[0], *values)
-    for name in names[1:]:
-        result = builder.fadd(result, vecmath.emit(builder, name, *values))
-    builder.store(result, builder.gep(function.args[count], [i]))
-    following = builder.add(i, index(1))
-    i.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, function.args[-1]), body, end)
-    builder.position_at_end(end)
-    builder.ret_void()
-    return module
+def loop_text(names: Sequence[str], count: int, kind: str) -> str:
+    """A program with the loop; of several functions, the sum."""
+    suffix = FORMATS[kind].suffix
+    pointers = [*(f"%a{k}" for k in range(count)), "%out"]
+    places = [f"  %p{k} = getelementptr {kind}, ptr {pointer}, i64 %i" for k, pointer in enumerate(pointers)]
+    loads = [f"  %x{k} = load {kind}, ptr %p{k}" for k in range(count)]
+    given = ", ".join(f"{kind} %x{k}" for k in range(count))
+    calls = [f"  %y{k} = call {kind} @adjoint.{name}.{suffix}({given})" for k, name in enumerate(names)]
+    sums = [f"  %s{k} = fadd {kind} {'%y0' if k == 1 else f'%s{k - 1}'}, %y{k}" for k in range(1, len(names))]
+    result = f"%s{len(names) - 1}" if sums else "%y0"
+    return "\n".join(
+        [
+            *vecmath.definitions([(name, kind, count) for name in names]),
+            f"define void @loop({', '.join(f'ptr noalias {pointer}' for pointer in pointers)}, i64 %n) {{",
+            "start:",
+            "  %some = icmp sgt i64 %n, 0",
+            "  br i1 %some, label %body, label %end",
+            "body:",
+            "  %i = phi i64 [ 0, %start ], [ %following, %body ]",
+            *places,
+            *loads,
+            *calls,
+            *sums,
+            f"  store {kind} {result}, ptr %p{count}",
+            "  %following = add i64 %i, 1",
+            "  %more = icmp slt i64 %following, %n",
+            "  br i1 %more, label %body, label %end",
+            "end:",
+            "  ret void",
+            "}",
+        ]
+    )
 
 
 def compiled(name: str, dtype: Any, also: tuple[str, ...] = (), soft: bool = False) -> Loop:
@@ -86,10 +93,9 @@ def compiled(name: str, dtype: Any, also: tuple[str, ...] = (), soft: bool = Fal
     dtype = np.dtype(dtype)
     count = CASES[name].arity
     began = time.process_time()
-    raw = loop_module([name, *also], count, _TYPES[dtype])
+    text = loop_text([name, *also], count, REGISTER[dtype.name])
     if soft:
-        vecmath.soften(raw)
-    text = str(raw)
+        text = vecmath.soften(text)
     built = time.process_time()
     module = llvm.parse_assembly(text)
     module.verify()

@@ -250,13 +250,14 @@ def constants() -> str:
 
 
 def binary_digits() -> str:
-    """2/π as 32-bit words, after two words of zeros: for arguments of every size (Payne and Hanek 1983)."""
-    count = 40
-    with mp.workprec(32 * count + 64):
-        digits = int(mp.floor(mp.ldexp(2 / mp.pi, 32 * count)))
-    words = [0, 0, *((digits >> (32 * (count - 1 - i))) & 0xFFFFFFFF for i in range(count))]
-    rows = "".join(" ".join(f"{w:08X}" for w in words[i : i + 7]) + "\n" for i in range(0, len(words), 7))
-    return f'# The binary digits of 2/π, after two words of zeros\nTWO_OVER_PI_DIGITS = """\n{rows}"""\n'
+    """2/π as 64-bit words, the last digits first, and two words of zeros: for arguments of every size (Payne and Hanek 1983)."""
+    count = 20
+    with mp.workprec(64 * count + 64):
+        digits = int(mp.floor(mp.ldexp(2 / mp.pi, 64 * count)))
+    words = [*((digits >> 64 * i) & (2**64 - 1) for i in range(count)), 0, 0]
+    rows = "".join(" ".join(f"{w:016X}" for w in words[i : i + 6]) + "\n" for i in range(0, len(words), 6))
+    title = "# The binary digits of 2/π, from the last word to the first, and two words of zeros"
+    return f'{title}\nTWO_OVER_PI_DIGITS = """\n{rows}"""\n'
 
 
 HEADER = '''\

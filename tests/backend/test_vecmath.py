@@ -10,7 +10,6 @@ import llvmlite.binding as llvm
 import mpmath as mp
 import numpy as np
 import pytest
-from llvmlite import ir
 
 import adjoint.ops.elementwise
 import adjoint.ops.gamma
@@ -180,24 +179,15 @@ def test_functions_on_one_argument_share_their_work():
     assert both < 1.2 * alone
 
 
-def test_each_function_is_defined_once_in_a_module():
-    module = ir.Module()
-    double = ir.DoubleType()
-    function = ir.Function(module, ir.FunctionType(double, [double]), "f")
-    builder = ir.IRBuilder(function.append_basic_block())
-    twice = vecmath.emit(builder, "sin", vecmath.emit(builder, "sin", function.args[0]))
-    builder.ret(vecmath.emit(builder, "tan", twice))
-    llvm.parse_assembly(str(module)).verify()
-    assert str(module).count('define internal double @"adjoint.sin.f64"') == 1
+def test_each_function_is_defined_once_in_a_program():
+    text = "\n".join(vecmath.definitions([("sin", "double", 1), ("tan", "double", 1), ("sin", "double", 1)]))
+    llvm.parse_assembly(text).verify()
+    assert text.count("define internal double @adjoint.sin.f64(") == text.count("@adjoint.huge(double %a)") == 1
 
 
-def test_arguments_of_other_types_are_refused():
-    module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.DoubleType(), ir.FloatType(), ir.IntType(32)]), "f")
-    builder = ir.IRBuilder(function.append_basic_block())
-    for arguments in (function.args[:2], function.args[2:]):
-        with pytest.raises(TypeError, match="all double or all float"):
-            vecmath.emit(builder, "hypot", *arguments)
+def test_functions_of_other_types_are_refused():
+    with pytest.raises(TypeError, match="hypot is a function of doubles or floats, not of i32"):
+        vecmath.definitions([("hypot", "i32", 2)])
 
 
 def test_the_page_is_about_every_function():

@@ -32,7 +32,7 @@ _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc
 def literal(value: Any, dtype: Dtype) -> str:
     """A number as LLVM writes it; floats by their bits."""
     if dtype.kind == "f":
-        return "0x" + struct.pack(">d", float(value)).hex().upper()
+        return "0x" + struct.pack(">d", float(dtype.type(value))).hex().upper()
     if dtype.kind == "b":
         return "true" if value else "false"
     return str(int(value))
@@ -69,6 +69,7 @@ class Code:
         self.apart = apart  # functions are called, not written into the code: it runs a few times only
         self.lines: list[str] = []
         self.count = 0
+        self.block = ""  # the one that is written to
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
 
@@ -87,6 +88,7 @@ class Code:
 
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
+        self.block = name
 
     def intrinsic(self, name: str, kind: str, *args: str, flags: str = "") -> str:
         """A call of an intrinsic whose arguments and result are of one type."""

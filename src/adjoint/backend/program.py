@@ -10,14 +10,12 @@ addresses one by one.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from llvmlite import ir
 
 from ..lower.kernel import (
     Branch,
@@ -48,8 +46,7 @@ ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
 _PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
 _WRITTEN_OUT = re.compile(r"!WRITTEN_OUT\b")
-_FIRST_NAME = 1000  # of a loop; `vecmath` has smaller numbers
-_NAME = re.compile(r'@"?([\w.]+)"?\(')
+_FIRST_NAME = 1000  # of a loop
 
 
 class Module:
@@ -89,12 +86,11 @@ class Module:
         return code.let(f"load ptr, ptr {_slot(code, '%env', f'CONSTANT{len(self.constants) - 1}')}")
 
     def text(self) -> str:
-        math = _math_text(frozenset(self.functions))
-        declared = {_name_of(line): line for line in (*math, *sorted(self.declared)) if line.startswith("declare")}
-        rest = [line for line in math if not line.startswith("declare")]
-        rest += [function.define() for function in sorted(self.functions) if function.apart]
+        math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
+        apart = [function.define() for function in sorted(self.functions) if function.apart]
+        declared = sorted(self.declared - set(math))
         definitions = [_PLACE.sub(lambda found: str(self.place(found)), text) for text in self.definitions]
-        return _with_loops_named("\n".join([*declared.values(), *rest, *definitions]))
+        return _with_loops_named("\n".join([*declared, *math, *apart, *definitions]))
 
     def place(self, found: re.Match[str]) -> int:
         """The word of `env` of a constant or of an object that is called: known when all of them are."""
@@ -111,12 +107,6 @@ def _with_loops_named(text: str) -> str:
     how = f"!{_FIRST_NAME}"
     named = [f"!{i} = distinct !{{!{i}, {how}}}" for i in range(_FIRST_NAME + 1, _FIRST_NAME + 1 + count)]
     return "\n".join([text, f'{how} = !{{!"llvm.loop.unroll.full"}}', *named])
-
-
-def _name_of(line: str) -> str:
-    found = _NAME.search(line)
-    assert found is not None
-    return found[1]
 
 
 class Routine:
@@ -513,29 +503,3 @@ _GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind
 
 def _slot(code: Code, table: str, i: int | str) -> str:
     return code.let(f"getelementptr ptr, ptr {table}, i64 {i}")
-
-
-@functools.cache
-def _math_text(functions: frozenset[Function]) -> list[str]:
-    """The definitions of the functions of `vecmath` that a program calls."""
-    if not functions:
-        return []
-    module = ir.Module()
-    void = ir.FunctionType(ir.VoidType(), [])
-    builder = ir.IRBuilder(ir.Function(module, void, "uses").append_basic_block())
-    for name, kind, arity in sorted({function[:3] for function in functions}):
-        float_type = ir.DoubleType() if kind == "double" else ir.FloatType()
-        vecmath.emit(builder, name, *[ir.Constant(float_type, 0.0)] * arity)
-    builder.ret_void()
-    lines = []
-    skipping = False
-    for line in str(module).splitlines():
-        if line.startswith(("target ", "; ModuleID", "source_filename")):
-            continue
-        if 'void @"uses"' in line:
-            skipping = True
-        if not skipping:
-            lines.append(line)
-        elif line == "}":
-            skipping = False
-    return lines

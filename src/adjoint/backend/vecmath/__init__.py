@@ -1,7 +1,7 @@
 """Elementary functions as LLVM code: straight lines of arithmetic that the loop vectoriser widens, for any target.
 
-    vecmath.emit(builder, "exp", x)     the value of exp(x), x a double or a float
-    vecmath.soften(module)              at the end, for a target without fused multiply-add
+    vecmath.definitions([("exp", "double", 1)])     the function @adjoint.exp.f64, and what it needs
+    vecmath.soften(text)                            for a target without fused multiply-add
 
 Each function is defined once in a module, to be inlined wherever it is called. Errors are below 2 units in the last place on the
 whole range, for float64 and float32 (docs/accuracy.md gives the greatest found); signed zeros, infinities and nan follow C's
@@ -10,16 +10,14 @@ Annex F, as NumPy's do. Only the error of `logaddexp` near the curve where it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from llvmlite import ir
+import functools
+from collections.abc import Callable, Iterable
 
 from adjoint.backend.vecmath import error, exponential, inverse, logarithm, power, roots, trigonometric
-from adjoint.backend.vecmath.scalar import DOUBLE, FLOAT, Scalar
+from adjoint.backend.vecmath.scalar import DOUBLE, FORMATS, Body, Scalar
 from adjoint.backend.vecmath.soften import soften
 
-__all__ = ["NAMES", "emit", "soften"]
+__all__ = ["NAMES", "definitions", "soften"]
 
 Function = Callable[..., Scalar]
 
@@ -62,31 +60,27 @@ _SINGLE: dict[str, Function] = {"power": power.power_to_single}  # where less th
 NAMES = frozenset(_NATIVE) | frozenset(_WIDE)
 
 
-def emit(builder: Any, name: str, *args: Any) -> Any:
-    """The value of the function at `args`, all double or all float."""
-    kind = args[0].type
-    if kind not in (DOUBLE, FLOAT) or any(arg.type != kind for arg in args):
-        raise TypeError(f"vecmath.{name} takes values that are all double or all float, not {[str(arg.type) for arg in args]}")
-    return builder.call(_defined(builder.module, name, kind, len(args)), args)
+def definitions(functions: Iterable[tuple[str, str, int]]) -> list[str]:
+    """The text of functions, each of a name, a type ("double" or "float") and a number of arguments, and of what they need."""
+    found: dict[str, str] = {}
+    for name, kind, count in functions:
+        found |= _defined(name, kind, count)
+    return list(found.values())
 
 
-def _defined(module: Any, name: str, kind: Any, count: int) -> Any:
-    """The function in the module; defined there on first use."""
-    full = f"adjoint.{name}.{'f64' if kind == DOUBLE else 'f32'}"
-    known = module.globals.get(full)
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(kind, [kind] * count), full)
-    function.linkage = "internal"
-    function.attributes.add("alwaysinline")
-    function.attributes.add("nounwind")
-    builder = ir.IRBuilder(function.append_basic_block())
-    scalars = [Scalar(builder, arg) for arg in function.args]
+@functools.cache
+def _defined(name: str, kind: str, count: int) -> dict[str, str]:
+    if kind not in FORMATS:
+        raise TypeError(f"vecmath.{name} is a function of doubles or floats, not of {kind}")
+    body = Body()
+    body.define(f"@adjoint.{name}.{FORMATS[kind].suffix}", kind, count, _function(name, kind), "alwaysinline nounwind")
+    return body.needed
+
+
+def _function(name: str, kind: str) -> Function:
     if name in _NATIVE:
-        result = _NATIVE[name](*scalars)
-    elif kind == DOUBLE:
-        result = _WIDE[name](*scalars)
-    else:
-        result = (_SINGLE.get(name) or _WIDE[name])(*(scalar.widened() for scalar in scalars)).narrowed()
-    builder.ret(result.value)
-    return function
+        return _NATIVE[name]
+    if kind == DOUBLE:
+        return _WIDE[name]
+    wide = _SINGLE.get(name) or _WIDE[name]
+    return lambda *args: wide(*(x.widened() for x in args)).narrowed()

@@ -84,7 +84,7 @@ def arctan2(y: Scalar, x: Scalar) -> Scalar:
     t = quotient(top, bottom)
     rest = _arctan_small(t)
     # The angle from the nearest axis is added to that axis or taken from it.
-    left = x.like(x.builder.icmp_unsigned("!=", (x.as_word() >> (form.bits - 1)).value, x.as_word().lift(0)))
+    left = (x.as_word() >> (form.bits - 1)) > 0
     away = steep ^ left
     axis = select(steep, x.constant(2.0), select(left, x.constant(4.0), 0.0))
     sign = select(away, x.constant(-1.0), 1.0)

@@ -7,15 +7,15 @@ matter are taken from a table and multiplied by the fraction of x in integers (P
 
 from __future__ import annotations
 
-import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from llvmlite import ir
+import numpy as np
 
+from adjoint.backend.instruction import literal
 from adjoint.backend.vecmath import coefficients as table
 from adjoint.backend.vecmath.pair import product, sum_of
-from adjoint.backend.vecmath.rare import outlined
-from adjoint.backend.vecmath.scalar import DOUBLE, INT32, INT64, Scalar, fma, muladd, select
+from adjoint.backend.vecmath.rare import ATTRIBUTES
+from adjoint.backend.vecmath.scalar import Scalar, fma, muladd
 
 
 class Angle(NamedTuple):
@@ -55,79 +55,72 @@ def reduce(a: Scalar) -> Angle:
 
 
 def reduce_any(a: Scalar) -> Angle:
-    """For a double a ≥ 2⁻⁸, however large; infinity gives some angle."""
-    module = a.builder.module
-    name = "adjoint.two_over_pi"
-    digits = module.globals.get(name)
-    if digits is None:
-        numbers = [int(word, 16) for word in table.TWO_OVER_PI_DIGITS.split()]
-        words = ir.ArrayType(INT32, len(numbers))
-        digits = ir.GlobalVariable(module, words, name)
-        digits.linkage, digits.global_constant = "internal", True
-        digits.initializer = ir.Constant(words, numbers)
-    found = []
-    for part in (_quadrant, _remainder):
-        full = f"adjoint.huge.{part.__name__[1:]}"
-        function = module.globals.get(full) or outlined(module, full, functools.partial(part, digits), DOUBLE)
-        found.append(a.like(a.builder.call(function, [a.value])))
-    return Angle(found[0], found[1], a.constant(0.0))
+    """For a double a ≥ 2⁻³, however large; infinity gives some angle."""
+    a.code.needs("@adjoint.two_over_pi", _DIGITS)
+    a.code.needs("@adjoint.huge", _HUGE)
+    a.code.declared.add(_FMA)
+    both = a.code.let(f"call {{ double, double }} @adjoint.huge(double {a.name})")
+    n, r = (a.let(f"extractvalue {{ double, double }} {both}, {i}") for i in (0, 1))
+    return Angle(n, r, a.constant(0.0))
 
 
-class _Turns(NamedTuple):
-    """x·2/π modulo 4 as a binary fraction of 128 bits, two of them before the point."""
-
-    top: Scalar
-    bottom: Scalar
+def _bits(number: float) -> str:
+    return literal(number, np.dtype(float))
 
 
-def _turns(digits: Any, x: Scalar) -> _Turns:
-    """The product of the fraction of x by the 192 digits of 2/π from the one that counts 2 on."""
-    builder = x.builder
-    word = x.as_word()
-    fraction = (word & ((1 << 52) - 1)) | (1 << 52)
-    # x = fraction·2^(exponent − 1075); the first digit that counts has weight 2^−(exponent − 1076), after 64 zeros.
-    offset = (word >> 52) - (1075 + 2 - 64)
-    shift = offset & 31
-    index = offset >> 5
+_WORDS = table.TWO_OVER_PI_DIGITS.split()
+_DIGITS = f"@adjoint.two_over_pi = internal constant [{len(_WORDS)} x i64] [{', '.join(f'i64 u0x{word}' for word in _WORDS)}]"
+_FMA = "declare double @llvm.fma.f64(double, double, double)"
+_PLACES = 64 * (len(_WORDS) - 2)  # digits of 2/π after the point; two words of zeros stand before it
 
-    def loaded(i: int) -> Scalar:
-        place = builder.gep(digits, [ir.Constant(INT64, 0), (index + i).value], inbounds=True)
-        return x.like(builder.zext(builder.load(place), INT64))
-
-    raw = [loaded(i) for i in range(7)]
-    mask = 0xFFFFFFFF
-    window = [((((raw[i] << 32) | raw[i + 1]) << shift) >> 32) for i in range(6)][::-1]  # the lowest word first
-    lower, upper = fraction & mask, fraction >> 32
-    words: list[Scalar] = []
-    carry = fraction.constant(0)
-    for j in range(6):
-        total = carry + ((lower * window[j]) & mask)
-        if j >= 1:
-            total = total + ((lower * window[j - 1]) >> 32) + ((upper * window[j - 1]) & mask)
-        if j >= 2:
-            total = total + ((upper * window[j - 2]) >> 32)
-        words.append(total & mask)
-        carry = total >> 32
-    return _Turns((words[5] << 32) | words[4], (words[3] << 32) | words[2])
-
-
-def _quadrant(digits: Any, x: Scalar) -> Scalar:
-    """The nearest whole number of quarter turns."""
-    top = _turns(digits, x).top
-    nearest = (top + (1 << 61)) >> 62
-    return x.like(x.builder.uitofp(nearest.value, DOUBLE))
-
-
-def _remainder(digits: Any, x: Scalar) -> Scalar:
-    """What is left, in radians."""
-    top, bottom = _turns(digits, x)
-    top = (top + (1 << 61) & ((1 << 62) - 1)) - (1 << 61)  # from −1/2 to 1/2, as two's complement
-    negative = x.like(x.builder.icmp_signed("<", top.value, ir.Constant(INT64, 0)))
-    flip = x.like(x.builder.sext(negative.value, INT64))
-    top, bottom = top ^ flip, bottom ^ flip
-    high = x.like(x.builder.uitofp((top >> 10).value, DOUBLE)) * 2.0**-52
-    low = x.like(x.builder.uitofp((((top & 1023) << 54) | (bottom >> 10)).value, DOUBLE)) * 2.0**-116
-    first, second, _ = table.HALF_PI_64
-    whole = product(high, first)
-    radians = whole.high + fma(high, second, fma(low, first, whole.low))
-    return select(negative, -radians, radians)
+# a = fraction·2^(exponent − 1075). Of the product with 2/π only what is below 4 counts, and of the digits of 2/π only 192: those
+# whose products reach the upper 128 bits, and 64 more; products wrap around at 4. The words are read as on all machines that
+# LLVM compiles for here, the lowest first.
+_HUGE = f"""\
+define internal {{ double, double }} @adjoint.huge(double %a) {ATTRIBUTES} {{
+  %bits = bitcast double %a to i64
+  %exponent = lshr i64 %bits, 52
+  %low52 = and i64 %bits, {2**52 - 1}
+  %fraction = or i64 %low52, {2**52}
+  %first = sub i64 {_PLACES + 1075 - 190}, %exponent
+  %index = lshr i64 %first, 6
+  %shift = and i64 %first, 63
+  %place = getelementptr i64, ptr @adjoint.two_over_pi, i64 %index
+  %words = load <4 x i64>, ptr %place, align 8
+  %window = bitcast <4 x i64> %words to i256
+  %shift256 = zext i64 %shift to i256
+  %shifted = lshr i256 %window, %shift256
+  %digits = trunc i256 %shifted to i192
+  %wide = zext i64 %fraction to i192
+  %product = mul i192 %digits, %wide
+  %upper = lshr i192 %product, 64
+  %turns = trunc i192 %upper to i128
+  %ahead = add i128 %turns, {2**125}
+  %n = lshr i128 %ahead, 126
+  %whole = shl i128 %n, 126
+  %rest = sub i128 %turns, %whole
+  %negative = icmp slt i128 %rest, 0
+  %opposite = sub i128 0, %rest
+  %size = select i1 %negative, i128 %opposite, i128 %rest
+  %size.high = lshr i128 %size, 74
+  %word.high = trunc i128 %size.high to i64
+  %size.low = lshr i128 %size, 10
+  %word.low = trunc i128 %size.low to i64
+  %real.high = uitofp i64 %word.high to double
+  %real.low = uitofp i64 %word.low to double
+  %high = fmul double %real.high, {_bits(2.0**-52)}
+  %low = fmul double %real.low, {_bits(2.0**-116)}
+  %product.high = fmul double %high, {_bits(table.HALF_PI_64[0])}
+  %minus = fneg double %product.high
+  %error = call double @llvm.fma.f64(double %high, double {_bits(table.HALF_PI_64[0])}, double %minus)
+  %error.low = call double @llvm.fma.f64(double %low, double {_bits(table.HALF_PI_64[0])}, double %error)
+  %error.all = call double @llvm.fma.f64(double %high, double {_bits(table.HALF_PI_64[1])}, double %error.low)
+  %radians = fadd double %product.high, %error.all
+  %other = fneg double %radians
+  %r = select i1 %negative, double %other, double %radians
+  %n.word = trunc i128 %n to i64
+  %n.real = uitofp i64 %n.word to double
+  %one = insertvalue {{ double, double }} poison, double %n.real, 0
+  %both = insertvalue {{ double, double }} %one, double %r, 1
+  ret {{ double, double }} %both
+}}"""

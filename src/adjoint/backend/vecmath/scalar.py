@@ -1,4 +1,4 @@
-"""Arithmetic on LLVM values, written as arithmetic: `a * b + 1.0` builds two instructions.
+"""Arithmetic on values of LLVM, written as arithmetic: `a * b + 1.0` writes two lines of its language.
 
 Everything here is straight-line code on single numbers, of the kind that LLVM's loop vectoriser widens. Nothing calls a library:
 `fma` is one instruction on x86-64-v3, aarch64 and NVPTX, and is written out by `soften.py` for targets that lack it.
@@ -8,25 +8,31 @@ No fast-math flags: the error terms of `pair.py` would be simplified away.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
+import numpy as np
 
-BOOL = ir.IntType(1)
-INT32, INT64 = ir.IntType(32), ir.IntType(64)
-DOUBLE, FLOAT = ir.DoubleType(), ir.FloatType()
+from ..instruction import Code, literal
+
+DOUBLE, FLOAT = "double", "float"
+_COMPARISONS = {"<": ("olt", "ult"), "<=": ("ole", "ule"), ">": ("ogt", "ugt"), ">=": ("oge", "uge"), "==": ("oeq", "eq")}
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
     """A binary floating-point format: value = fraction · 2^exponent."""
 
-    real: Any  # the LLVM types
-    word: Any
+    real: str  # LLVM's types
+    word: str
     bits: int
     fraction: int  # explicit bits of the fraction
     bias: int
+
+    @property
+    def suffix(self) -> str:
+        """In the names of functions."""
+        return f"f{self.bits}"
 
     @property
     def shifter(self) -> float:
@@ -42,37 +48,72 @@ class Format:
         return (2 - 2.0**-self.fraction) * 2.0**self.bias
 
 
-FLOAT64 = Format(DOUBLE, INT64, 64, 52, 1023)
-FLOAT32 = Format(FLOAT, INT32, 32, 23, 127)
+FLOAT64 = Format(DOUBLE, "i64", 64, 52, 1023)
+FLOAT32 = Format(FLOAT, "i32", 32, 23, 127)
 FORMATS = {DOUBLE: FLOAT64, FLOAT: FLOAT32}
+_DTYPES: dict[str, np.dtype[Any]] = {
+    DOUBLE: np.dtype("float64"),
+    FLOAT: np.dtype("float32"),
+    "i64": np.dtype("int64"),
+    "i32": np.dtype("int32"),
+    "i1": np.dtype(bool),
+}
+
+
+class Body(Code):
+    """The code of a function, and what else it needs, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.needed: dict[str, str] = {}
+        self.label("entry")
+
+    def needs(self, name: str, text: str) -> None:
+        self.needed.setdefault(name, text)
+
+    def define(self, symbol: str, kind: str, count: int, function: Callable[..., Scalar], attributes: str) -> None:
+        """Need a function of `count` arguments of one kind, made of what `function` writes for them."""
+        if symbol in self.needed:
+            return
+        body = Body()
+        result = function(*(Scalar(body, f"%x{i}", kind) for i in range(count)))
+        body.do(f"ret {result.kind} {result.name}")
+        self.needed |= body.needed | {line: line for line in sorted(body.declared)}
+        given = ", ".join(f"{kind} %x{i}" for i in range(count))
+        head = f"define internal {result.kind} {symbol}({given}) {attributes} {{"
+        self.needed[symbol] = "\n".join([head, *body.lines, "}"])
 
 
 class Scalar:
-    """One LLVM value (a real, a word of bits, or a truth) with the builder that continues the code."""
+    """One value (a real, a word of bits, or a truth): its name, its type, and the code that goes on after it."""
 
-    __slots__ = ("builder", "value")
+    __slots__ = ("code", "kind", "name")
 
-    def __init__(self, builder: Any, value: Any) -> None:
-        self.builder = builder
-        self.value = value
+    def __init__(self, code: Body, name: str, kind: str) -> None:
+        self.code = code
+        self.name = name
+        self.kind = kind
 
     @property
     def format(self) -> Format:
-        return FORMATS[self.value.type]
+        return FORMATS[self.kind]
 
-    def lift(self, other: Any) -> Any:
-        """The LLVM value of a number or a Scalar, in the type of self."""
-        return other.value if isinstance(other, Scalar) else ir.Constant(self.value.type, other)
+    def lift(self, other: Any) -> str:
+        """The name of a Scalar, or a number in the type of self."""
+        if isinstance(other, Scalar):
+            return other.name
+        return literal(other, _DTYPES[self.kind])
 
-    def like(self, value: Any) -> Scalar:
-        return Scalar(self.builder, value)
+    def let(self, text: str, kind: str | None = None) -> Scalar:
+        """The value of a line; of the type of self, if no other is said."""
+        return Scalar(self.code, self.code.let(text), kind or self.kind)
 
     def constant(self, number: Any) -> Scalar:
-        return self.like(self.lift(number))
+        return Scalar(self.code, self.lift(number), self.kind)
 
     def _apply(self, real: str, word: str, left: Any, right: Any) -> Scalar:
-        name = real if self.value.type in FORMATS else word
-        return self.like(getattr(self.builder, name)(self.lift(left), self.lift(right)))
+        name = real if self.kind in FORMATS else word
+        return self.let(f"{name} {self.kind} {self.lift(left)}, {self.lift(right)}")
 
     def __add__(self, other: Any) -> Scalar:
         return self._apply("fadd", "add", self, other)
@@ -99,13 +140,13 @@ class Scalar:
         return self._apply("fdiv", "", other, self)
 
     def __neg__(self) -> Scalar:
-        return self.like(self.builder.fneg(self.value))
+        return self.let(f"fneg {self.kind} {self.name}")
 
     def __and__(self, other: Any) -> Scalar:
-        return self._apply("", "and_", self, other)
+        return self._apply("", "and", self, other)
 
     def __or__(self, other: Any) -> Scalar:
-        return self._apply("", "or_", self, other)
+        return self._apply("", "or", self, other)
 
     def __xor__(self, other: Any) -> Scalar:
         return self._apply("", "xor", self, other)
@@ -117,8 +158,9 @@ class Scalar:
         return self._apply("", "lshr", self, other)  # there is no arithmetic shift of 64-bit words in AVX2
 
     def _compare(self, sign: str, other: Any) -> Scalar:
-        compare = self.builder.fcmp_ordered if self.value.type in FORMATS else self.builder.icmp_unsigned
-        return self.like(compare(sign, self.value, self.lift(other)))
+        real, word = _COMPARISONS[sign]
+        how = f"fcmp {real}" if self.kind in FORMATS else f"icmp {word}"
+        return self.let(f"{how} {self.kind} {self.name}, {self.lift(other)}", "i1")
 
     def __lt__(self, other: Any) -> Scalar:
         return self._compare("<", other)
@@ -136,37 +178,35 @@ class Scalar:
         return self._compare("==", other)
 
     def is_nan(self) -> Scalar:
-        return self.like(self.builder.fcmp_unordered("uno", self.value, self.value))
+        return self.let(f"fcmp uno {self.kind} {self.name}, {self.name}", "i1")
 
     def inverted(self) -> Scalar:
         """The other truth."""
-        return self.like(self.builder.not_(self.value))
+        return self.let(f"xor i1 {self.name}, true")
 
     # -- between the formats ------------------------------------------------------------------------------------
 
+    def _as(self, how: str, kind: str) -> Scalar:
+        return self.let(f"{how} {self.kind} {self.name} to {kind}", kind)
+
     def as_word(self) -> Scalar:
         """The bits of a real."""
-        return self.like(self.builder.bitcast(self.value, self.format.word))
+        return self._as("bitcast", self.format.word)
 
     def as_real(self, form: Format) -> Scalar:
         """The real that has these bits."""
-        return self.like(self.builder.bitcast(self.value, form.real))
+        return self._as("bitcast", form.real)
 
     def widened(self) -> Scalar:
-        return self.like(self.builder.fpext(self.value, DOUBLE))
+        return self._as("fpext", DOUBLE)
 
     def narrowed(self) -> Scalar:
-        return self.like(self.builder.fptrunc(self.value, FLOAT))
+        return self._as("fptrunc", FLOAT)
 
 
 def _intrinsic(name: str, first: Scalar, *others: Any) -> Scalar:
-    kind = first.value.type
-    full = f"llvm.{name}.f{FORMATS[kind].bits}"
-    module = first.builder.module
-    function = module.globals.get(full)
-    if function is None:
-        function = ir.Function(module, ir.FunctionType(kind, [kind] * (1 + len(others))), full)
-    return first.like(first.builder.call(function, [first.value, *map(first.lift, others)]))
+    given = [first.name, *map(first.lift, others)]
+    return Scalar(first.code, first.code.intrinsic(name, first.kind, *given), first.kind)
 
 
 def fma(a: Scalar, b: Any, c: Any) -> Scalar:
@@ -197,8 +237,8 @@ def square_root(x: Scalar) -> Scalar:
 
 def select(condition: Scalar, yes: Any, no: Any) -> Scalar:
     """`yes` where the condition holds; at least one of the two is a Scalar."""
-    kind = yes if isinstance(yes, Scalar) else no
-    return kind.like(kind.builder.select(condition.value, kind.lift(yes), kind.lift(no)))
+    one = yes if isinstance(yes, Scalar) else no
+    return one.let(f"select i1 {condition.name}, {one.kind} {one.lift(yes)}, {one.kind} {one.lift(no)}")
 
 
 def at_most(x: Scalar, bound: Any) -> Scalar:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-
 from adjoint.backend.vecmath.pair import sum_of
-from adjoint.backend.vecmath.scalar import DOUBLE, FLOAT, Scalar
+from adjoint.backend.vecmath.scalar import DOUBLE, FLOAT, Body, Scalar
 
 
-def soften(module: Any) -> None:
-    """Define the fused multiply-adds that the module uses. Call it when all functions are in.
+def soften(text: str) -> str:
+    """A program with its fused multiply-adds written out.
 
     The product is exact, and the sum rounded once but for rare ties: the functions stay below their 2 units in the last place.
     """
-    for kind, name, body in ((DOUBLE, "llvm.fma.f64", _double), (FLOAT, "llvm.fma.f32", _single)):
-        function = module.globals.get(name)
-        if function is None or function.type.pointee.return_type != kind:
+    for kind, suffix, function in ((DOUBLE, "f64", _double), (FLOAT, "f32", _single)):
+        intrinsic = f"@llvm.fma.{suffix}("
+        if intrinsic not in text:
             continue
-        function.name = f"adjoint.fma.{name[-3:]}"  # no longer the intrinsic; all calls refer to the object
-        function.linkage = "internal"
-        function.attributes.add("alwaysinline")
-        builder = ir.IRBuilder(function.append_basic_block())
-        builder.ret(body(*(Scalar(builder, argument) for argument in function.args)).value)
+        body = Body()
+        body.define(f"@adjoint.fma.{suffix}", kind, 3, function, "alwaysinline nounwind")
+        kept = [line for line in text.splitlines() if not (line.startswith("declare") and intrinsic in line)]
+        text = "\n".join([*body.needed.values(), *kept]).replace(intrinsic, f"@adjoint.fma.{suffix}(")
+    return text
 
 
 def _single(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
