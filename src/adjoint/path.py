@@ -1,0 +1,152 @@
+"""One compiled program of a function: what it was made for, what it is made of, how long it takes."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from .backend import kept
+from .core.tree import Structure
+from .core.types import Type
+from .ir.graph import Graph
+from .ir.text import show
+from .lower.fuse import lower
+from .lower.kernel import Branch, Foreign, Kernel, Lapack, Lowered, Product, Step, Together
+from .rewrite import Rolled, dead_code, roll, simplify, sums_after_loops
+from .trace.guard import Guard
+
+Function = Callable[..., Any]
+PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
+
+
+class Signature(NamedTuple):
+    """What a compiled program depends on, besides the numbers."""
+
+    structure: Structure
+    types: tuple[Type, ...]
+    weak: tuple[Any, ...]  # the class of a Python number, None for an array
+    static: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]
+        return ", ".join([*shown, *(f"{value!r}" for _, value in self.static)])
+
+
+class Path:
+    """One compiled program: the graph of one path through the function, and its machine code.
+
+    The code may be there from an earlier process. What it was made of is then worked out only for those who look at it.
+    """
+
+    def __init__(self, staged: Graph, guards: Sequence[Guard], signature: Signature, began: float) -> None:
+        from .backend import emit, entry, llvm  # heavy: loads LLVM
+
+        self.staged = staged
+        self.guards = guards
+        self.weak = frozenset(i for i, w in enumerate(signature.weak) if w is not None)
+        name = kept.name_of(staged, self.weak, bool(guards), emit.described())
+        self.native = llvm.native(name, lambda: self.lowered)
+        self.inputs = [entry.Input(t, w) for t, w in zip(signature.types, signature.weak, strict=True)]
+        self.flat = self.native.function(self.inputs)
+        self.seconds = time.perf_counter() - began
+        self.missed = entry.MISS
+
+    @functools.cached_property
+    def rolled(self) -> Rolled:
+        """The graph as it was written down, with its loops found. Before it is simplified, one turn is most like another."""
+        return roll(dead_code(self.staged), self.weak)
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """What is computed."""
+        return sums_after_loops(simplify(self.rolled.graph)[0])
+
+    @functools.cached_property
+    def lowered(self) -> Lowered:
+        """How: loops, products, calls."""
+        return lower(self.graph, self.weak, bool(self.guards))
+
+    def __str__(self) -> str:
+        return f"{show(self.graph)}\n\n{self.lowered}"
+
+    def __repr__(self) -> str:
+        return f"<program of {self.staged.name}: print it, or look at .graph, .lowered, .native.text and .native.assembly()>"
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """The result for flat inputs, or MISS if the path is not that of this call."""
+        results = self.flat(*leaves)
+        return results if results is self.missed else self.staged.out_structure.unflatten(results)
+
+    def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
+        """The program as a function of the positional arguments, which hands other calls on; None if they need Python to open."""
+        from .backend import entry  # heavy: loads LLVM
+
+        arguments = [child for _, child in signature.structure.children[0][1].children]
+        named = signature.structure.children[1][1]
+        result = self.staged.out_structure
+        if signature.static or named.children or not entry.opens_natively(arguments) or not entry.packs_natively(result):
+            return None
+        return self.native.function(self.inputs, arguments=arguments, result=result, otherwise=otherwise, name=name)
+
+    def report(self) -> list[str]:
+        """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
+        steps = list(_every_step(self.lowered))
+        lines = [
+            f"{_counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
+            f"{self.lowered.arena} bytes of memory, {self.seconds * 1e3:.0f} ms"
+        ]
+        lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
+        lines += map(str, (*self.rolled.loops, *self.rolled.unrolled))
+        calls = [f"calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in steps if isinstance(s, Foreign)]
+        return lines + list(dict.fromkeys(calls))
+
+    def profile(self, leaves: Sequence[Any]) -> str:
+        """How long a call takes, and each of its steps, the longest first."""
+        from .backend import llvm  # heavy: loads LLVM
+
+        timed = llvm.assembled(self.lowered, timed=True)
+        function = timed.function(self.inputs)
+        function(*leaves)
+        before, began, calls = timed.times(), time.perf_counter(), 0
+        while calls < PROFILED_CALLS and time.perf_counter() - began < PROFILED_SECONDS:
+            function(*leaves)
+            calls += 1
+        seconds = (time.perf_counter() - began) / calls
+        cycles = [b - a for a, b in zip(before, timed.times(), strict=True)]
+        rate = seconds / max(sum(cycles), 1)  # what is not in a step is spread over all
+        lines = [f"{seconds * 1e6:.1f} µs a call, by step:"]
+        for step, count in sorted(zip(self.lowered.steps, cycles, strict=True), key=lambda pair: -pair[1]):
+            where = f" ({', '.join(step.lines)})" if step.lines else ""
+            share = count / max(sum(cycles), 1)
+            lines.append(f"  {share:6.1%} {count * rate * 1e6:10.1f} µs  {str(step).splitlines()[0].rstrip(':')}{where}")
+        return "\n".join(lines)
+
+
+def _every_step(lowered: Lowered) -> Iterator[Step]:
+    """The steps of a program and of the bodies of its loops and branches."""
+    yield from lowered.steps
+    for body in lowered.inner:
+        yield from _every_step(body)
+
+
+def _kinds(steps: Sequence[Step]) -> str:
+    """How many steps there are of each kind."""
+    kinds = {
+        Kernel: "kernel",
+        Product: "product",
+        Lapack: "call of LAPACK",
+        Foreign: "call of NumPy",
+        Branch: "branch",
+        Together: "group of independent steps",
+    }
+    found = Counter(kinds.get(type(step), "loop") for step in steps)
+    return ", ".join(_counted(n, kind) for kind, n in found.items()) or "nothing to compute"
+
+
+def _counted(n: int, what: str) -> str:
+    first, _, rest = what.partition(" ")
+    plural = first + ("es" if first.endswith("ch") else "s")
+    return f"{n} {what}" if n == 1 else f"{n} {plural} {rest}".rstrip()
