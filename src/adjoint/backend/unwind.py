@@ -2,9 +2,10 @@
 
     i32 @unwind(ptr count, ptr consts…, carries…, cotangents…, totals…, finals…, parts…, spare…, ptr env, ptr scratch)
 
-The turns are cut into segments. Going forward, the state at the start of each is kept (a mark); going back, the states of one
-segment at a time are computed again, and pulled through from the last to the first. How many turns there are is known only now,
-so marks and states are in memory of their own, which is freed at the one place where the function ends.
+All states are kept; or the turns are cut into segments, and going forward, the state at the start of each is kept (a mark);
+going back, the states of one segment at a time are computed again, and pulled through from the last to the first. How many turns
+there are is known only now, so marks and states are in memory of their own, which is freed at the one place where the function
+ends.
 """
 
 from __future__ import annotations
@@ -64,13 +65,27 @@ class _Unwinding:
             self.copy(source, target, view.buffer.nbytes)
         turns = code.let("load i64, ptr %count, align 8")
         self.need(code.let(f"icmp sgt i64 {turns}, 0"))
-        length = self.segment_length(turns)
+        if step.checkpoint is None:
+            self.in_one(turns)
+        else:
+            self.in_segments(turns, self.segment_length(turns))
+        self.settle()
+
+    def in_one(self, turns: str) -> None:
+        """All states are kept."""
+        self.allocate(turns, turns)
+        self.states = self.code.let(f"load ptr, ptr {self.block}")
+        self.begin(self.states)
+        self.go_on(turns)
+        self.go_back(turns)
+
+    def in_segments(self, turns: str, length: str) -> None:
+        code = self.code
         segments = self.divided(turns, length)
         self.allocate(turns, code.let(f"add i64 {segments}, {length}"))
         marks = code.let(f"load ptr, ptr {self.block}")
         self.states = self.at(marks, segments)
-        for pointer, target, view in zip(self.pointers["carries"], self.carries(marks), step.carries, strict=True):
-            self.copy(pointer, target, view.buffer.nbytes)
+        self.begin(marks)
         last = code.let(f"sub i64 {segments}, 1")
         with self.loop(last) as k:
             self.fill(self.at(marks, k), length)
@@ -81,18 +96,14 @@ class _Unwinding:
             left = code.let(f"sub i64 {turns}, {code.let(f'mul i64 {k}, {length}')}")
             count = self.smaller(left, length)
             self.fill(self.at(marks, k), count)
-            with self.loop(count) as i:
-                j = code.let(f"sub i64 {code.let(f'sub i64 {count}, 1')}, {i}")
-                self.pull(self.at(self.states, j))
-        self.settle()
+            self.go_back(count)
 
     # -- the parts of the work --
 
     def segment_length(self, turns: str) -> str:
         """As `ops.control.segment_length`."""
         code, checkpoint = self.code, self.step.checkpoint
-        if checkpoint is None:
-            return turns
+        assert checkpoint is not None
         if checkpoint == "sqrt":  # exact below 2^52 turns
             root = code.intrinsic("sqrt", "double", code.let(f"sitofp i64 {turns} to double"))
             return self.divided(turns, code.let(f"fptosi double {root} to i64"))
@@ -106,12 +117,28 @@ class _Unwinding:
         code.do(f"store ptr {block}, ptr {self.block}")
         self.need(code.let(f"icmp ne ptr {block}, null"), OUT_OF_MEMORY)
 
+    def begin(self, state: str) -> None:
+        """The first state: what the loop started from."""
+        for pointer, target, view in zip(self.pointers["carries"], self.carries(state), self.step.carries, strict=True):
+            self.copy(pointer, target, view.buffer.nbytes)
+
     def fill(self, mark: str, count: str) -> None:
         """The states of a segment, from its mark."""
-        code = self.code
         self.copy(mark, self.states, self.record)
+        self.go_on(count)
+
+    def go_on(self, count: str) -> None:
+        """The states after the first, of so many."""
+        code = self.code
         with self.loop(code.let(f"sub i64 {count}, 1")) as i:
             self.turn(self.at(self.states, i), self.at(self.states, code.let(f"add i64 {i}, 1")))
+
+    def go_back(self, count: str) -> None:
+        """Pull the cotangents through so many turns, from the last."""
+        code = self.code
+        with self.loop(count) as i:
+            j = code.let(f"sub i64 {code.let(f'sub i64 {count}, 1')}, {i}")
+            self.pull(self.at(self.states, j))
 
     def turn(self, source: str, target: str) -> None:
         self.call(self.run_name, self.step.step, [*self.pointers["consts"], *self.carries(source), *self.carries(target)])
@@ -132,9 +159,15 @@ class _Unwinding:
     def add(self, total: str, part: str, view: View) -> None:
         code, dtype = self.code, view.dtype
         kind = MEMORY[dtype.name]
-        with self.loop(str(view.buffer.size)) as i:
-            into, from_ = (code.let(f"getelementptr {kind}, ptr {p}, i64 {i}") for p in (total, part))
+
+        def add_one(into: str, from_: str) -> None:
             code.store(code.let(f"fadd {kind} {code.load(into, dtype)}, {code.load(from_, dtype)}"), into, dtype)
+
+        if view.buffer.size == 1:
+            add_one(total, part)
+            return
+        with self.loop(str(view.buffer.size)) as i:
+            add_one(*(code.let(f"getelementptr {kind}, ptr {p}, i64 {i}") for p in (total, part)))
 
     def settle(self) -> None:
         """After an odd number of turns the cotangents are in the spare place."""
