@@ -14,6 +14,8 @@ from rewrite import test_random_programs as rewritten
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.tree import flatten
+from adjoint.lower import bands, schedule
+from adjoint.lower.kernel import Bands
 
 ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
 CHUNK = 25
@@ -417,6 +419,21 @@ def test_derivatives_and_batches_of_programs(chunk):
         check_derivatives(number, steps, types, c)
         if ASK.isdisjoint(NAMES[s[0] % len(NAMES)] for s in steps):
             check_batches(number, steps, types, c)
+
+
+@pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 6)))
+def test_programs_in_bands(chunk, monkeypatch):
+    """Kernels that take turns, as those of large arrays do: a few rows at a time, and in pieces."""
+    for name, least in (("_WORTH", 0), ("_LARGE", 0), ("_BAND", 100)):
+        monkeypatch.setattr(bands, name, least)
+    monkeypatch.setattr(schedule, "_PIECE", 20)
+    grouped = 0
+    for number, steps, types, c in drawn(3000 + chunk, CHUNK, SHAPES, longest=8):
+        compiled = check_values(number, steps, types, c)
+        check_derivatives(number, steps, types, c)
+        lowered = compiled.lower(*values(types, np.random.default_rng(number)), c).lowered
+        grouped += any(isinstance(step, Bands) for step in lowered.steps)
+    assert grouped > CHUNK // 4
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // 150)))

@@ -14,7 +14,7 @@ from .core.types import Type
 from .ir.graph import Graph
 from .ir.text import show
 from .lower.fuse import lower
-from .lower.kernel import Branch, Foreign, Kernel, Lapack, Lowered, Product, Step, Together
+from .lower.kernel import Bands, Branch, Foreign, Kernel, Lapack, Lowered, Product, Step, Together
 from .rewrite import Rolled, dead_code, roll, simplify, sums_after_loops
 from .trace.guard import Guard
 
@@ -136,6 +136,7 @@ def _kinds(steps: Sequence[Step]) -> str:
     """How many steps there are of each kind."""
     kinds = {
         Kernel: "kernel",
+        Bands: "group of kernels",
         Product: "product",
         Lapack: "call of LAPACK",
         Foreign: "call of NumPy",

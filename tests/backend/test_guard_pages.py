@@ -176,6 +176,14 @@ def chosen():
         (large[:40_000].reshape(200, 200),),
     )
 
+    wide = rng.normal(size=(1003, 33))
+    yield "in bands", lambda x: (x / np.sum(x * x, axis=1, keepdims=True), x - x.max(1, keepdims=True)), (wide,)
+    yield (
+        "a gradient in bands",
+        ad.value_and_grad(lambda x: np.sum(np.tanh(x / np.sum(x * x, axis=1, keepdims=True)) ** 3)),
+        (wide,),
+    )
+
 
 def drawn():
     for chunk in (0, 1):

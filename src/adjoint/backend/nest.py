@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
+from ..lower.kernel import Bands, Buffer, Kernel, Reduce, Scalar, View, Window, size_of
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel up to which it is written into the program that calls it
@@ -40,13 +40,16 @@ BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rou
 class Nest:
     """Writes the body of one kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, bands: Bands | None = None) -> None:
         self.kernel = kernel
+        self.own = bands.own if bands else {}  # buffers that begin with the first turn of a call
+        self.begun = bands.totals if bands else {}  # to which a call adds
         self.is_small = size_of(kernel.domain) <= SMALL
         self.code = Code(apart=self.is_small)
         self.loops = kernel.loops
         # The turns of the outermost loop that a call makes: a part of them in each, or all, which are then known beforehand.
-        self.whole = ("%start", "%length") if kernel.chunks > 1 else ("0", str(self.loops[0].length) if self.loops else "1")
+        in_parts = bands is not None or kernel.chunks > 1
+        self.whole = ("%start", "%length") if in_parts else ("0", str(self.loops[0].length) if self.loops else "1")
         self.views = kernel.views
         self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
         self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}
@@ -61,7 +64,7 @@ class Nest:
     def define(self, name: str) -> str:
         """The function `name(buffers…, start, length)`; a small one becomes part of the program, in registers if it can."""
         for r, d in zip(self.kernel.reductions, self.depths, strict=True):
-            if self.adds_to_memory(r, d):
+            if self.adds_to_memory(r, d) and r.view.buffer not in self.begun:
                 self.fill(r)
         if all(self.kernel.domain):
             self.level(0)
@@ -92,7 +95,8 @@ class Nest:
 
     def adds_to_memory(self, r: Reduce, d: int) -> bool:
         """Whether the result is gathered in memory: it is met more than once, or not at all."""
-        return any(not s for s in self.strides[id(r.view)][:d]) or not all(self.kernel.domain)
+        several = any(not s for s in self.strides[id(r.view)][:d])
+        return several or r.view.buffer in self.begun or not all(self.kernel.domain)
 
     # -- loops --
 
@@ -254,7 +258,8 @@ class Nest:
         start, length = self.whole
 
         def body(i: str) -> None:
-            index = self.code.let(f"add nuw nsw i64 {start}, {i}") if k == 0 and start != "0" else i
+            moved = k == 0 and start != "0" and r.view.buffer not in self.own
+            index = self.code.let(f"add nuw nsw i64 {start}, {i}") if moved else i
             self.fill_loops(r, rest, [*at, (index, stride)])
 
         self.turn(length if k == 0 else str(n), body)
@@ -324,7 +329,10 @@ class Nest:
         return code.let(f"phi {REGISTER[dtype.name]} [ {value}, %{last} ], [ {outside}, %{before} ]")
 
     def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
-        return self.pointer(view.buffer, view.offset, [*zip(self.indices, self.strides[id(view)], strict=False), *moved])
+        indices = self.indices
+        if view.buffer in self.own and indices:
+            indices = [self.code.let(f"sub nuw nsw i64 {indices[0]}, {self.whole[0]}"), *indices[1:]]
+        return self.pointer(view.buffer, view.offset, [*zip(indices, self.strides[id(view)], strict=False), *moved])
 
     def pointer(self, buffer: Buffer, offset: int, at: Sequence[tuple[str, int]]) -> str:
         """The address of an element."""

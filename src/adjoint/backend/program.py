@@ -18,6 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..lower.kernel import (
+    Bands,
     Branch,
     Buffer,
     Foreign,
@@ -34,7 +35,7 @@ from ..lower.kernel import (
     While,
 )
 from ..lower.schedule import arrange
-from . import lapack, tile, together, unwind, vecmath
+from . import bands, lapack, tile, together, unwind, vecmath
 from .entry import GUARD_MISSED
 from .instruction import Code, Function
 from .nest import Nest
@@ -167,6 +168,8 @@ class Routine:
     def step(self, step: Step) -> None:
         if isinstance(step, Kernel):
             self.kernel(step)
+        elif isinstance(step, Bands):
+            bands.emit(self, step)
         elif isinstance(step, Product):
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):

@@ -7,9 +7,9 @@
       s1 = sin s0
       sum s1 into b1[+0, (0,)]
 
-A kernel is a loop nest over its `domain` whose body is straight scalar code. The other steps are matrix products, for
-BLAS, routines of LAPACK, loops and branches with programs of their own inside, groups of programs that may run at the same
-time, and foreign calls, for what has no native form.
+A kernel is a loop nest over its `domain` whose body is straight scalar code. The other steps are kernels that take turns,
+matrix products, for BLAS, routines of LAPACK, loops and branches with programs of their own inside, groups of programs that may
+run at the same time, and foreign calls, for what has no native form.
 """
 
 from __future__ import annotations
@@ -227,6 +227,34 @@ class Kernel:
 
 
 @dataclass(slots=True, eq=False)
+class Bands:
+    """Kernels with the same outermost loop, run one after the other for a band of its turns at a time: see `lower.bands`."""
+
+    kernels: tuple[Kernel, ...]
+    length: int  # turns of the loop
+    band: int  # of them at a time
+    own: dict[Buffer, int]  # what only they use: elements for each turn, of which there is room for a band
+    totals: dict[Buffer, str]  # results of reductions over all turns, and how their parts are combined
+    chunks: int = 1  # pieces of the loop that may run at the same time
+    partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)  # where those leave the parts, if there are several
+
+    @property
+    def lines(self) -> dict[str, None]:
+        return {line: None for kernel in self.kernels for line in kernel.lines}
+
+    def reads(self) -> Iterator[View]:
+        yield from (view for kernel in self.kernels for view in kernel.reads() if view.buffer not in self.own)
+
+    def writes(self) -> Iterator[View]:
+        yield from (view for kernel in self.kernels for view in kernel.writes() if view.buffer not in self.own)
+        yield from (View.whole(buffer, (buffer.size,)) for _, buffer in self.partials.values())
+
+    def __str__(self) -> str:
+        head = f"bands of {self.band} of {self.length} turns, with {_list_of(self.own)} of their own:"
+        return "\n  ".join([head, *(line for kernel in self.kernels for line in str(kernel).splitlines())])
+
+
+@dataclass(slots=True, eq=False)
 class Product:
     """out = left @ right for matrices, or stacks of them, of one shape.
 
@@ -437,6 +465,10 @@ class Together:
         return "\n".join([head, *parts])
 
 
+def _list_of(buffers: Iterable[Buffer]) -> str:
+    return ", ".join(map(repr, buffers)) or "nothing"
+
+
 def _list(views: Iterable[View]) -> str:
     return ", ".join(map(repr, views))
 
@@ -445,7 +477,7 @@ def _indented(lowered: Lowered, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | Product | Lapack | Foreign | Scan | While | Unwind | Branch | Together
+Step = Kernel | Bands | Product | Lapack | Foreign | Scan | While | Unwind | Branch | Together
 
 
 def bodies(step: Step) -> tuple[Lowered, ...]:

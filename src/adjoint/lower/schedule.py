@@ -7,7 +7,9 @@ to the last bit, on any number of threads.
 
 from __future__ import annotations
 
+from .bands import LARGEST_PARTIAL, in_bands
 from .kernel import (
+    Bands,
     Branch,
     Buffer,
     Kernel,
@@ -41,16 +43,15 @@ _SHORT = 8  # turns of a loop that may be written out
 _LONGEST = 500  # additions that a kernel may cost after that
 _TURNS = 1000  # taken for a loop whose number of turns is not known
 _TURN = 30  # additions that it takes to begin one: about 10 ns
-_LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for itself
 
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
-    lowered.steps = prune(lowered.steps)
-    for i, step in enumerate(lowered.steps):
-        if isinstance(step, Kernel):
-            lowered.steps[i] = kernel = _arranged(step)
-            _cut(kernel, lowered.buffers)
+    lowered.steps = [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)]
+    in_bands(lowered)
+    for step in lowered.steps:
+        if isinstance(step, (Kernel, Bands)):
+            _cut(step, lowered.buffers)
         elif isinstance(step, Product) and step.is_narrow:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
@@ -109,6 +110,8 @@ def work(step: Step) -> int:
         return size_of(step.out.shape) * step.left.shape[-1]
     if isinstance(step, Lapack):  # a cube of the longest side
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
+    if isinstance(step, Bands):
+        return sum(map(work, step.kernels))
     if not isinstance(step, Kernel):
         inside = [_TURN + sum(map(work, body.steps)) for body in bodies(step)]
         if isinstance(step, Branch):
@@ -119,21 +122,23 @@ def work(step: Step) -> int:
     return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
 
-def _cut(kernel: Kernel, buffers: list[Buffer]) -> None:
-    """Cut the outermost loop, if the kernel is large enough and what each piece needs for itself is small."""
-    length = kernel.loops[0].length if kernel.loops else 1
-    pieces = min(work(kernel) // _PIECE, _MOST_PIECES, length)
-    if pieces < 2 or kernel.scatters:  # two pieces may add to the same element
+def _cut(step: Kernel | Bands, buffers: list[Buffer]) -> None:
+    """Cut the outermost loop, if there is enough to do and what each piece needs for itself is small."""
+    if isinstance(step, Bands):
+        length, summed = step.length, step.totals
+    else:
+        length = step.loops[0].length if step.loops else 1
+        summed = {r.view.buffer: r.how for r in step.reductions if is_reduced(step, r, 0)} if step.loops else {}
+        if step.scatters:  # two pieces may add to the same element
+            return
+    pieces = min(work(step) // _PIECE, _MOST_PIECES, length)
+    if pieces < 2 or any(out.size > LARGEST_PARTIAL for out in summed):
         return
-    summed = {r.view.buffer: r for r in kernel.reductions if is_reduced(kernel, r, 0)}
-    if any(out.size > _LARGEST_PARTIAL for out in summed):
-        return
-    pieces = -(-length // -(-length // pieces))  # all of one size but for the last, and none empty
-    kernel.chunks = pieces
-    for out, r in summed.items():
-        buffer = Buffer(len(buffers), out.dtype, out.size * pieces, "local")
+    step.chunks = -(-length // -(-length // pieces))  # all of one size but for the last, and none empty
+    for out, how in summed.items():
+        buffer = Buffer(len(buffers), out.dtype, out.size * step.chunks, "local")
         buffers.append(buffer)
-        kernel.partials[out] = (r.how, buffer)
+        step.partials[out] = (how, buffer)
 
 
 def is_reduced(kernel: Kernel, r: Reduce, loop: int) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .kernel import Buffer, Kernel, Lapack, Lowered, Product, Step, Together, View, bodies, calls_python, can_fail, size_of
+from .kernel import Bands, Buffer, Kernel, Lapack, Lowered, Product, Step, Together, View, bodies, calls_python, can_fail, size_of
 from .memory import plan
 from .parts import Result, only, parts
 from .schedule import work
@@ -49,7 +49,7 @@ def uses_cores(step: Step) -> bool:
 
     Two calls of BLAS that both want its threads take turns, and spin while they wait.
     """
-    if isinstance(step, Kernel):
+    if isinstance(step, (Kernel, Bands)):
         return step.chunks > 1
     if isinstance(step, Product):
         if step.is_narrow:
