@@ -87,9 +87,28 @@ def one(v: Any) -> Any:
 
 QUARTER = mp.mpf("0.63")  # (π/4)², and a little more, as the nearest multiple of π/2 is found in rounded arithmetic
 HALF_LN2 = mp.mpf("0.34661")
+LOG_MIDDLE = mp.mpf(53) / 128  # near √2 − 1, and short
 
 TARGETS = [
     Target("EXP", "(eʳ − 1 − r)/r², |r| ≤ ln 2 / 2", exp_rest, lambda r: r * r / mp.exp(r), -HALF_LN2, HALF_LN2, {64: 9, 32: 4}),
+    Target(
+        "EXP_QUARTER",
+        "2(eʰ − 1 − h − h²/2)/h³, |h| ≤ ln 2 / 8, for the pair of logaddexp",
+        lambda h: 2 * mp.fsum(h**k / mp.factorial(k + 3) for k in range(60)),
+        lambda h: h * h * HALF_LN2 / 2,  # not less than 4·|h|³/2: the fourth power has four times the error
+        -HALF_LN2 / 4,
+        HALF_LN2 / 4,
+        {64: 6},
+    ),
+    Target(
+        "LOG_THIRDS",
+        "(2 atanh(s/2) − s)/s³ in s², |s| ≤ 0.173, for the pair of logaddexp",
+        lambda z: atanh_rest(1)(z / 4) / 4,
+        lambda z: z,
+        mp.mpf(0),
+        mp.mpf("0.03"),
+        {64: 5},
+    ),
     Target(
         "LOG",
         "(log((1+s)/(1−s))/s − 2)/s² in s², |s| ≤ (√2−1)/(√2+1)",
@@ -221,6 +240,8 @@ def table(target: Target, bits: int) -> str:
 CONSTANTS: list[tuple[str, Any, int, int]] = [  # name, value, parts, bits cut from the first part
     ("LN2", mp.log(2), 2, 0),
     ("LN2_SHORT", mp.log(2), 2, 12),
+    ("LN2_QUARTER", mp.log(2) / 4, 2, 0),
+    ("LOG_MIDDLE", mp.log(1 + LOG_MIDDLE), 2, 0),
     ("LOG2_E", 1 / mp.log(2), 2, 0),
     ("LOG10_2_SHORT", mp.log10(2), 2, 12),
     ("LOG10_E", 1 / mp.log(10), 2, 0),

@@ -144,17 +144,67 @@ def test_results_do_not_depend_on_the_place_in_the_loop(dtype):
         assert np.array_equal(whole, single), name
 
 
+# Of twelve million pairs on the curve of the zeros: the results are about 2⁻⁷⁶ of the larger argument.
+CLOSEST = {
+    "logaddexp": [
+        (-3.628089879970761e-08, -17.1319744561747),
+        (-0.41842964840118185, -1.0731768054501987),
+        (-0.5528129581354257, -0.8564408929571429),
+    ],
+    "logaddexp2": [
+        (-0.6822964161611864, -1.4080240212389097),
+        (-0.40670910332462745, -2.0252776021363754),
+        (-0.8486444754874567, -1.1691159488148593),
+    ],
+}
+HALVES = {"logaddexp": -math.log(2), "logaddexp2": -1.0}  # where both arguments are equal, and the result is 0 or the next to it
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
 @pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
-def test_logaddexp_where_it_crosses_zero(name):
-    """The error stays small beside the arguments."""
-    base = mp.e if name == "logaddexp" else mp.mpf(2)
-    first = np.random.default_rng(0).uniform(-4, -0.05, 300)
-    second = np.array([float(mp.log1p(-(base**a)) / mp.log(base)) for a in first.tolist()])
-    got = loop(name, np.float64).run(first, second)
-    exact = list(accuracy.references(name, (first, second)))
-    assert (
-        max(abs(value - number) / max(-a, -b) for value, number, a, b in zip(got, exact, first, second, strict=True)) < 2.0**-55
-    )
+def test_logaddexp_where_it_crosses_zero(name, dtype):
+    half = HALVES[name]
+    first = np.concatenate([np.linspace(40 * half, 0.02 * half, 150), np.linspace(0.98 * half, 1.02 * half, 51)]).astype(dtype)
+    with mp.workprec(200):
+        scale = mp.log(2) if name == "logaddexp2" else mp.mpf(1)
+        exact = [mp.log(-mp.expm1(scale * mp.mpf(float(a)))) / scale for a in first]
+    second = np.array([float(b) for b in exact], dtype)
+    beside = second + np.tile([-2, -1, 1], 67).astype(dtype) * np.spacing(second)
+    for b in (second, beside):
+        for arguments in ((first, b), (b, first)):
+            got = loop(name, dtype).run(*arguments).tolist()
+            errors = [accuracy.ulps(*pair, dtype) for pair in zip(got, accuracy.references(name, arguments), strict=True)]
+            assert max(errors) <= BOUND, [float(x[int(np.argmax(errors))]) for x in arguments]
+
+
+@pytest.mark.parametrize("soft", [False, True], ids=["fused", "soft"])
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_logaddexp_at_the_closest_that_are_known_to_its_zeros(name, soft):
+    arguments = tuple(np.array(CLOSEST[name]).T)
+    compiled = accuracy.compiled(name, np.float64, soft=True) if soft else loop(name, np.float64)
+    for value, number in zip(compiled.run(*arguments).tolist(), accuracy.references(name, arguments), strict=True):
+        assert accuracy.ulps(value, number, np.float64) <= BOUND
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_logaddexp_of_equal_numbers(name):
+    numbers = np.array([HALVES[name], np.nextafter(HALVES[name], 0), np.nextafter(HALVES[name], -2), 0.0, -5e-324, -1e300, 3.0])
+    got = loop(name, np.float64).run(numbers, numbers)
+    with mp.workprec(200):
+        exact = [mp.mpf(x) + (1 if name == "logaddexp2" else mp.log(2)) for x in numbers.tolist()]
+    assert max(accuracy.ulps(*pair, np.float64) for pair in zip(got.tolist(), exact, strict=True)) <= 0.5
+    assert name == "logaddexp" or got[0] == 0
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_a_cancelling_sum_among_others_changes_none_of_them(name):
+    first, second = np.linspace(-3, 1, 101), np.linspace(2, -1, 101)
+    alone = loop(name, np.float64).run(first, second)
+    for place in (0, 3, 64, 100):
+        mixed = first.copy(), second.copy()
+        for array, number in zip(mixed, CLOSEST[name][0], strict=True):
+            array[place] = number
+        assert np.array_equal(np.delete(loop(name, np.float64).run(*mixed), place), np.delete(alone, place))
 
 
 def test_exact_values():

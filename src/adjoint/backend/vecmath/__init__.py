@@ -5,7 +5,7 @@
 
 Each function is defined once in a module, to be inlined wherever it is called. Errors are below 2 units in the last place on the
 whole range, for float64 and float32 (docs/accuracy.md gives the greatest found); signed zeros, infinities and nan follow C's
-Annex F, as NumPy's do. Only the error of `logaddexp` near the curve where it is 0 is relative to its arguments.
+Annex F, as NumPy's do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 
-from adjoint.backend.vecmath import error, exponential, inverse, logarithm, power, roots, trigonometric
+from adjoint.backend.vecmath import error, exponential, inverse, logaddexp, logarithm, power, roots, trigonometric
 from adjoint.backend.vecmath.scalar import DOUBLE, FORMATS, Body, Scalar
 from adjoint.backend.vecmath.soften import soften
 
@@ -49,14 +49,19 @@ _NATIVE: dict[str, Function] = {
 }
 # Written for float64; a float32 is widened, and the result rounded.
 _WIDE: dict[str, Function] = {
-    "logaddexp": logarithm.logaddexp,
-    "logaddexp2": logarithm.logaddexp2,
+    "logaddexp": logaddexp.logaddexp,
+    "logaddexp2": logaddexp.logaddexp2,
     "power": power.power,
     "cbrt": roots.cbrt,
     "erf": error.erf,
     "erfc": error.erfc,
 }
-_SINGLE: dict[str, Function] = {"power": power.power_to_single}  # where less than the whole float64 function is enough for that
+# Where less than the whole float64 function is enough for that.
+_SINGLE: dict[str, Function] = {
+    "logaddexp": logaddexp.logaddexp_to_single,
+    "logaddexp2": logaddexp.logaddexp2_to_single,
+    "power": power.power_to_single,
+}
 NAMES = frozenset(_NATIVE) | frozenset(_WIDE)
 
 

@@ -12,19 +12,16 @@ import struct
 from typing import NamedTuple
 
 from adjoint.backend.vecmath import coefficients as table
-from adjoint.backend.vecmath.exponential import exp_pair
 from adjoint.backend.vecmath.pair import Pair, ordered_sum, pair_product, pair_root, product, quotient, sum_of
 from adjoint.backend.vecmath.scalar import (
     Format,
     Scalar,
-    at_least,
     at_most,
     copysign,
     fma,
     horner,
     magnitude,
     power_of_two,
-    scaled,
     select,
     square_root,
 )
@@ -34,7 +31,6 @@ _LN2 = {64: table.LN2_64, 32: table.LN2_32}
 _LOG2_E = {64: table.LOG2_E_64, 32: table.LOG2_E_32}
 _LOG10_E = {64: table.LOG10_E_64, 32: table.LOG10_E_32}
 _LOG10_2 = {64: table.LOG10_2_SHORT_64, 32: table.LOG10_2_SHORT_32}
-_UNDERFLOW = {64: -746.0, 32: -104.0}
 
 
 def word_of(number: float, form: Format) -> int:
@@ -177,41 +173,3 @@ def arctanh(x: Scalar) -> Scalar:
     value = log1p_pair(u, low)
     result = select(a.equals(1.0), math.inf, (value.high + value.low) * 0.5)
     return copysign(select(a > 1.0, math.nan, result), x)
-
-
-# -- log of a sum of exponentials -------------------------------------------------------------------------------
-
-
-def logaddexp(a: Scalar, b: Scalar) -> Scalar:
-    """max + log1p(e^(min − max)), as pairs: where the two nearly cancel, the error is relative to the larger argument."""
-    return _log_of_sum(a, b, base_two=False)
-
-
-def logaddexp2(a: Scalar, b: Scalar) -> Scalar:
-    return _log_of_sum(a, b, base_two=True)
-
-
-def _log_of_sum(a: Scalar, b: Scalar, base_two: bool) -> Scalar:
-    form = a.format
-    most, least = select(a < b, b, a), select(a < b, a, b)
-    gap = sum_of(least, -most)
-    lost = gap.high > 2 * _UNDERFLOW[form.bits]
-    gap = Pair(select(lost, gap.high, 2 * _UNDERFLOW[form.bits]), select(lost, gap.low, 0.0))
-    if base_two:
-        gap = pair_product(gap, _constant(a, _LN2))
-    fraction, n = exp_pair(at_least(gap.high, _UNDERFLOW[form.bits]), gap.low)
-    ratio, low = scaled(fraction.high, n), scaled(fraction.low, n)
-    # log(1 + ratio) is the ratio itself where its square is nothing beside it; squares of less would be subnormal, and slow.
-    negligible = 2.0 ** -(form.fraction + 8)
-    plain = ratio < negligible
-    value = log1p_pair(at_least(ratio, negligible), select(plain, 0.0, low))
-    value = Pair(select(plain, ratio, value.high), select(plain, low, value.low))
-    if base_two:
-        value = pair_product(value, _constant(a, _LOG2_E))
-    doubling = Pair(a.constant(1.0), a.constant(0.0)) if base_two else _constant(a, _LN2)
-    equal = gap.high.equals(0.0)
-    value = Pair(select(equal, doubling.high, value.high), select(equal, doubling.low, value.low))
-    high, error = sum_of(most, value.high)
-    finite = magnitude(most) < math.inf
-    result = select(finite, high + (error + value.low), most)
-    return select((a + b).is_nan(), select(a.is_nan(), a, select(b.is_nan(), b, most)), result)

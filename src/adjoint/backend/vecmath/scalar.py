@@ -51,13 +51,7 @@ class Format:
 FLOAT64 = Format(DOUBLE, "i64", 64, 52, 1023)
 FLOAT32 = Format(FLOAT, "i32", 32, 23, 127)
 FORMATS = {DOUBLE: FLOAT64, FLOAT: FLOAT32}
-_DTYPES: dict[str, np.dtype[Any]] = {
-    DOUBLE: np.dtype("float64"),
-    FLOAT: np.dtype("float32"),
-    "i64": np.dtype("int64"),
-    "i32": np.dtype("int32"),
-    "i1": np.dtype(bool),
-}
+_DTYPES: dict[str, np.dtype[Any]] = {DOUBLE: np.dtype("float64"), FLOAT: np.dtype("float32")}
 
 
 class Body(Code):
@@ -102,7 +96,7 @@ class Scalar:
         """The name of a Scalar, or a number in the type of self."""
         if isinstance(other, Scalar):
             return other.name
-        return literal(other, _DTYPES[self.kind])
+        return literal(other, _DTYPES[self.kind]) if self.kind in FORMATS else str(int(other))
 
     def let(self, text: str, kind: str | None = None) -> Scalar:
         """The value of a line; of the type of self, if no other is said."""
@@ -186,22 +180,23 @@ class Scalar:
 
     # -- between the formats ------------------------------------------------------------------------------------
 
-    def _as(self, how: str, kind: str) -> Scalar:
+    def to(self, how: str, kind: str) -> Scalar:
+        """Converted by an instruction of LLVM to another type."""
         return self.let(f"{how} {self.kind} {self.name} to {kind}", kind)
 
     def as_word(self) -> Scalar:
         """The bits of a real."""
-        return self._as("bitcast", self.format.word)
+        return self.to("bitcast", self.format.word)
 
     def as_real(self, form: Format) -> Scalar:
         """The real that has these bits."""
-        return self._as("bitcast", form.real)
+        return self.to("bitcast", form.real)
 
     def widened(self) -> Scalar:
-        return self._as("fpext", DOUBLE)
+        return self.to("fpext", DOUBLE)
 
     def narrowed(self) -> Scalar:
-        return self._as("fptrunc", FLOAT)
+        return self.to("fptrunc", FLOAT)
 
 
 def _intrinsic(name: str, first: Scalar, *others: Any) -> Scalar:
