@@ -197,3 +197,29 @@ def test_methods_in_place():
         np.testing.assert_array_equal(a, b)
     g = ad.grad(lambda x: f(x)[0][:, 0].sum())(X)
     np.testing.assert_array_equal(g, X.min(axis=1, keepdims=True) == X)
+
+
+MASKS = [
+    np.array([True, False]),
+    (slice(None), np.array([True, False])),
+    (..., np.array([True, False, True])),
+    (None, ..., np.ones((4, 3), bool)),
+    (np.ones((2, 3), bool), np.array([0])),
+]
+
+
+@pytest.mark.parametrize("index", MASKS)
+def test_masks_have_the_lengths_of_their_axes(index):
+    x = np.zeros((2, 3, 4))
+
+    def read(x):
+        return (x * 1.0)[index]
+
+    try:
+        expected = read(x).shape
+    except IndexError as error:
+        for f in (ad.jit(read), ad.grad(lambda x: np.sum(read(x)))):
+            with pytest.raises(IndexError, match=str(error).split(";")[0]):
+                f(x)
+    else:
+        assert ad.jit(read)(x).shape == expected

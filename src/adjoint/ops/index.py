@@ -280,8 +280,13 @@ class Index(NamedTuple):
 
 def decompose(index: Any, shape: Shape) -> Index:
     """Split any NumPy index into the ops above."""
-    entries = list(index) if isinstance(index, tuple) else [index]
-    entries = [part for entry in entries for part in _expand_entry(entry)]
+    entries: list[Any] = []
+    masks: list[tuple[int, Shape]] = []  # where each begins among the entries
+    for entry in index if isinstance(index, tuple) else (index,):
+        known = _known(entry)
+        if isinstance(known, np.ndarray) and known.dtype.kind == "b":
+            masks.append((len(entries), known.shape))
+        entries += _expand_entry(known)
     consumed = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
     if consumed > len(shape):
         raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {consumed} were indexed")
@@ -291,6 +296,8 @@ def decompose(index: Any, shape: Shape) -> Index:
     fill = [slice(None)] * (len(shape) - consumed)
     where_to = ellipses[0] if ellipses else len(entries)
     entries[where_to : where_to + 1] = fill
+    for place, extent in masks:
+        _check_mask(extent, entries[: place + (len(fill) - 1 if place > where_to else 0)], shape)
     if not any(_is_array(entry) for entry in entries):
         while entries and entries[-1] == slice(None):
             entries.pop()
@@ -315,21 +322,40 @@ def _is_array(entry: Any) -> bool:
     return isinstance(entry, (np.ndarray, Traced))
 
 
+def _known(entry: Any) -> Any:
+    """An entry with lists as arrays and masks as plain ones: how many elements they choose must be known."""
+    if isinstance(entry, Traced) and dtype_of(entry).kind == "b":
+        while isinstance(entry, Traced):
+            entry = entry.by.concrete(entry, "the elements chosen by")
+        return np.asarray(entry)
+    if isinstance(entry, (list, tuple, range)):
+        array = np.asarray(entry)
+        return array if array.size else array.astype(np.intp)
+    return entry
+
+
+def _check_mask(extent: Shape, before: list[Any], shape: Shape) -> None:
+    """A mask has the lengths of the axes that it chooses from, which follow those of the entries before it."""
+    first = sum(entry is not None for entry in before)
+    for axis, (length, own) in enumerate(zip(shape[first:], extent, strict=False), first):
+        if length != own:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis}; size of axis is {length} but size of "
+                f"corresponding boolean axis is {own}"
+            )
+
+
 def _expand_entry(entry: Any) -> list[Any]:
-    """One entry of an index as NumPy understands it: masks become integer arrays, lists become arrays."""
+    """One entry of an index as NumPy understands it: masks become integer arrays."""
     if entry is None or entry is Ellipsis or type(entry) is int or isinstance(entry, slice):
         return [entry]
     if isinstance(entry, Traced):
-        if dtype_of(entry).kind == "b":
-            while isinstance(entry, Traced):  # how many elements it chooses must be known
-                entry = entry.by.concrete(entry, "the elements chosen by")
-            return _expand_entry(np.asarray(entry))
         if dtype_of(entry).kind not in "iu":
             raise IndexError("arrays used as indices must be of integer (or boolean) type")
         return [entry]
     if isinstance(entry, (bool, np.bool_)):
         raise UnsupportedError("a single True or False as an index is not supported on traced values; use slices or np.where")
-    if not isinstance(entry, (np.ndarray, list, tuple, range)):
+    if not isinstance(entry, np.ndarray):
         try:
             return [operator.index(entry)]
         except TypeError:
@@ -337,14 +363,11 @@ def _expand_entry(entry: Any) -> list[Any]:
                 "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid "
                 "indices"
             ) from None
-    array = np.asarray(entry)
-    if array.size == 0 and not isinstance(entry, np.ndarray):
-        array = array.astype(np.intp)
-    if array.dtype.kind == "b":
-        return _expand_entry(bool(array)) if array.ndim == 0 else list(array.nonzero())
-    if array.dtype.kind not in "iu":
+    if entry.dtype.kind == "b":
+        return _expand_entry(bool(entry)) if entry.ndim == 0 else list(entry.nonzero())
+    if entry.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
-    return [int(array)] if array.ndim == 0 else [array]
+    return [int(entry)] if entry.ndim == 0 else [entry]
 
 
 def read(x: Value, index: Any) -> Value:
