@@ -79,6 +79,23 @@ def _sign(w: Writer, x: int) -> int:
     return unit if w.dtype(x).kind in "ib" else w("select", w.test("isnan", x), x, unit)
 
 
+def _copysign(w: Writer, a: int, b: int) -> int:
+    size = w("abs", a)
+    return w("select", w.test("signbit", b), w("neg", size), size)
+
+
+def _heaviside(w: Writer, x: int, at_zero: int) -> int:
+    zero = w.like(0, x)
+    step = w("select", w.test("greater", x, zero), w.like(1, x), w("select", w.test("equal", x, zero), at_zero, zero))
+    return w("select", w.test("isnan", x), x, step)
+
+
+def _fraction(w: Writer, x: int) -> int:
+    """x without its whole part: a zero of the same sign where nothing is left, and of an infinite x."""
+    rest = w("select", _infinite(w, x), w.like(0, x), w("sub", x, w("trunc", x)))
+    return _copysign(w, rest, x)
+
+
 def _infinite(w: Writer, x: int) -> int:
     return w.test("equal", w("abs", x), w.like(math.inf, x))
 
@@ -144,6 +161,11 @@ RULES: dict[str, Rule] = {
     "square": lambda w, x: w("mul", x, x),
     "reciprocal": lambda w, x: w("div", w.like(1, x), x),
     "abs": lambda w, x: w("abs", x),
+    "fabs": lambda w, x: w("abs", x),
+    "copysign": _copysign,
+    "heaviside": _heaviside,
+    "fraction": _fraction,
+    "whole": lambda w, x: w("trunc", x),
     "maximum": lambda w, a, b: w("maximum", a, b),
     "minimum": lambda w, a, b: w("minimum", a, b),
     "fmax": lambda w, a, b: w("select", w.test("isnan", a), b, w("select", w.test("isnan", b), a, w("maximum", a, b))),
@@ -178,6 +200,7 @@ _FLOAT_ONLY = (
     | _TESTS
     | _OF_FLOATS
     | {"div", "reciprocal", "chain", "absorb", "root", "deg2rad", "rad2deg", "fmax", "fmin", "power"}
+    | {"fabs", "copysign", "heaviside", "fraction", "whole"}
 )
 _NOT_OF_BOOLS = frozenset({"sub", "neg", "abs", "square", "sign", "pos", "add", "mul"})
 

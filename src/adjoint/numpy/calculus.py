@@ -140,6 +140,14 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     column = (n,) + (1,) * (ndim_of(y) - axis - 1)
     if n == 0:
         return np.sum(y, axis=axis)
+    if dtype_of(y).kind not in "fc":
+        # Neighbours are added first, and wrap around as their dtype does; the halves of the sums are floats.
+        lead = (slice(None),) * axis
+        sums = indexing.read(y, (*lead, slice(1, None))) + indexing.read(y, (*lead, slice(None, -1)))
+        gaps = lift(dx) if x is None else diff(lift(x), axis=0 if ndim_of(lift(x)) == 1 else axis)
+        if ndim_of(gaps) == 1:
+            gaps = shapes.reshape(gaps, shape=(n - 1, *column[1:]))
+        return np.sum(gaps * sums / 2.0, axis=axis)
     if x is None:
         w = np.full(n, 1.0, dtype_of(y) if dtype_of(y).kind in "fc" else float)
         w[[0, -1]] *= 0.5 if n > 1 else 0

@@ -7,7 +7,6 @@ import numpy as np
 from ..core.types import Value, dtype_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
-from ..ops import integer
 from .table import UFUNCS, implements
 
 UFUNCS.update(
@@ -80,6 +79,11 @@ UFUNCS.update(
         np.bitwise_xor: ops.bitwise_xor,
         np.invert: ops.invert,
         np.spacing: ops.spacing,
+        np.fabs: ops.fabs,
+        np.copysign: ops.copysign,
+        np.heaviside: ops.heaviside,
+        np.nextafter: ops.nextafter,
+        np.ldexp: ops.ldexp,
     }
 )
 
@@ -87,7 +91,7 @@ UFUNCS.update(
 @implements(np.power)
 def power(a: Value, b: Value) -> Value:
     """a**b; a small whole exponent that is a plain number takes a shorter way."""
-    if type(b) in (int, float):
+    if type(b) in (int, float) and dtype_of(a).kind != "b":
         if b == 2:
             return ops.square(a)
         if b == 1:
@@ -110,35 +114,11 @@ def absolute(x: Value) -> Value:
     return ops.absolute(x)
 
 
-@implements(np.fabs)
-def fabs(x: Value) -> Value:
-    return ops.absolute(x)
-
-
 @implements(np.sign)
 def sign(x: Value) -> Value:
     if dtype_of(x).kind == "c":
         return ops.safe_ratio(x, absolute(x))
     return ops.sign(x)
-
-
-@implements(np.copysign)
-def copysign(a: Value, b: Value) -> Value:
-    size = absolute(a)
-    kind = np.copysign(*[v if type(v) in (int, float) else np.ones((), dtype_of(v)) for v in (a, b)]).dtype
-    size = shapes.cast(size, dtype=kind) if dtype_of(size) != kind else size
-    return shapes.where(ops.signbit(b), -size, size)
-
-
-@implements(np.heaviside)
-def heaviside(x: Value, at_zero: Value) -> Value:
-    step = shapes.where(ops.isnan(x), x, ops.greater(x, 0))  # in the dtype of x
-    return shapes.where(ops.equal(x, 0), at_zero, step)
-
-
-@implements(np.ldexp)
-def ldexp(x: Value, n: Value) -> Value:
-    return x * np.ldexp(np.ones((), dtype_of(x)), n)
 
 
 @implements(np.divmod)
@@ -148,24 +128,9 @@ def divmod_(a: Value, b: Value) -> tuple[Value, Value]:
 
 @implements(np.modf)
 def modf(x: Value) -> tuple[Value, Value]:
-    whole = ops.trunc(x)
-    return x - whole, whole
+    return ops.fraction(x), ops.whole(x)
 
 
 @implements(np.frexp)
 def frexp(x: Value) -> tuple[Value, Value]:
-    """Mantissa and exponent; the exponent is constant."""
-    exponent = integer.exponent(x)
-    # In two steps, since 2**-exponent itself may overflow.
-    half = np.floor_divide(exponent, 2)
-    return x * _power_of_two(-half, x) * _power_of_two(half - exponent, x), exponent
-
-
-def _power_of_two(n: Value, x: Value) -> Value:
-    return shapes.cast(ops.exp2(1.0 * n), dtype=dtype_of(x))
-
-
-@implements(np.nextafter)
-def nextafter(x: Value, y: Value) -> Value:
-    """A constant away from x, as far as derivatives go."""
-    return x + integer.step_towards(x, y)
+    return ops.mantissa(x), ops.exponent(x)

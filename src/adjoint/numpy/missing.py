@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -12,11 +11,12 @@ from ..core.bind import Traced
 from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
-from .reduce import argmax, argmin, cumprod, cumsum, prod, sum
+from ..trace.guard import Guarded
+from .reduce import argmax, argmin, cumprod, cumsum, per, prod, sum
 from .reduce import max as max_
 from .reduce import min as min_
 from .reduce import var as var_
-from .statistics import Axis, flag, interpolated, one_axis, restore_axes
+from .statistics import Axis, flag, interpolated, median, one_axis, restore_axes, sample
 from .table import implements, lift
 from .ufunc import deliver
 
@@ -91,6 +91,8 @@ def nanmin(
 
 def _extremum(function: Any, fill: float, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
     a = lift(a)
+    if dtype_of(a).kind not in "fc":
+        return function(a, axis, out, keepdims, initial, where)
     y = function(_without(a, fill), axis, None, keepdims, initial, where)
     # A slice of nothing but nan gives nan, unless there is a value to begin with.
     empty = np.all(ops.isnan(a), axis=canonical_axes(axis, ndim_of(a)), keepdims=flag(keepdims))
@@ -114,7 +116,7 @@ def nanargmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any
 
 def _some_number(a: Value, axis: int | None) -> None:
     empty = np.all(ops.isnan(a), axis=axis)
-    if not isinstance(empty, Traced) and np.any(empty):
+    if (not isinstance(empty, Traced) or isinstance(empty.by, Guarded)) and np.any(empty):
         raise ValueError("All-NaN slice encountered")
 
 
@@ -126,12 +128,7 @@ def nanmean(
     count = sum(_counted(a, where), axis, None, None, keepdims)
     _warn_if(ops.equal(count, 0), "Mean of empty slice")
     with np.errstate(invalid="ignore", divide="ignore"):
-        return deliver(_like(sum(_without(a, 0), axis, dtype, None, keepdims, where=where), count), out)
-
-
-def _like(total: Value, count: Value) -> Value:
-    """total / count in the dtype of the total."""
-    return total / (np.asarray(count).astype(dtype_of(total)) if not isinstance(count, Traced) else count)
+        return deliver(per(sum(_without(a, 0), axis, dtype, None, keepdims, where=where), count), out)
 
 
 @implements(np.nanvar)
@@ -178,7 +175,9 @@ def nanstd(
 
 @implements(np.nanmedian)
 def nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Value:
-    return nanquantile(a, 0.5, axis, out, overwrite_input, "linear", keepdims)
+    if dtype_of(lift(a)).kind not in "fc":
+        return median(a, axis, out, overwrite_input, keepdims)
+    return _quantile(lift(a), 0.5, axis, out, "linear", keepdims)
 
 
 @implements(np.nanquantile)
@@ -193,11 +192,14 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Value:
-    if not math.prod(shape_of(lift(a))):  # as NumPy has it, whatever q is
-        return nanmean(a, axis, None, out, keepdims)
-    if weights is not None:
+    if weights is not None and 0 not in shape_of(lift(a)):
         return _nan_weighted(a, q, axis, out, method, keepdims, weights)
-    a, q = lift(a), lift(q)
+    return _quantile(sample(a), lift(q), axis, out, method, keepdims)
+
+
+def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: Any) -> Value:
+    if 0 in shape_of(a):  # as NumPy has it, whatever q is
+        return nanmean(a, axis, None, out, keepdims)
     x, axes = one_axis(a, axis)
     count = sum(_counted(x), axis=-1)
     _warn_if(ops.equal(count, 0), "All-NaN slice encountered")

@@ -21,7 +21,7 @@ from .elementwise import absolute
 from .reduce import max as max_
 from .reduce import min as min_
 from .reduce import sum as sum_
-from .shape import moveaxis
+from .shape import astype, moveaxis
 from .table import lift
 
 
@@ -87,9 +87,15 @@ def _matrix(x: Value, ord: Any) -> Value:
     raise ValueError("Invalid norm order for matrices.")
 
 
+def _floats(x: Any) -> Value:
+    """Whole numbers as floats, whose squares do not wrap around."""
+    x = lift(x)
+    return x if dtype_of(x).kind in "fc" else astype(x, float)
+
+
 @drop_in(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
-    x = lift(x)
+    x = _floats(x)
     n = ndim_of(x)
     if axis is None and (ord is None or (ord in ("f", "fro") and n == 2) or (ord == 2 and n == 1)):
         return euclidean(x, axis=tuple(range(n)), keepdims=bool(keepdims))
@@ -116,7 +122,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Value
 
 @drop_in(np.linalg.vector_norm)
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Value:
-    x = lift(x)
+    x = _floats(x)
     shape = shape_of(x)
     axes = canonical_axes(axis, len(shape))
     rest = [i for i in range(len(shape)) if i not in axes]

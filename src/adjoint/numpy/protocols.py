@@ -19,6 +19,7 @@ from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
+from ..ops import integer
 from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.guard import Guarded
@@ -123,6 +124,8 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "and": ops.bitwise_and,
     "or": ops.bitwise_or,
     "xor": ops.bitwise_xor,
+    "lshift": integer.left_shift,
+    "rshift": integer.right_shift,
 }
 _COMPARISON = {
     "eq": ops.equal,

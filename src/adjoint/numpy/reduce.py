@@ -40,7 +40,13 @@ def sum(
     if dtype is not None:
         a = astype(a, dtype)
     y = shapes.sum_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
-    return deliver(y if _no_value(initial) else y + initial, out)
+    return deliver(y if _no_value(initial) else y + _cast(initial, dtype_of(y)), out)
+
+
+def _cast(initial: Any, dtype: np.dtype[Any]) -> Value:
+    """A value to begin with, in the dtype of the result: a reduction never widens to it."""
+    initial = lift(initial)
+    return initial if dtype_of(initial) == dtype else astype(initial, dtype)
 
 
 def _flag(keepdims: Any) -> bool:
@@ -61,40 +67,52 @@ def prod(
     if dtype is not None:
         a = astype(a, dtype)
     axes = canonical_axes(axis, ndim_of(a))
-    y = a
+    y = a if axes else astype(a, np.multiply.reduce(np.ones(1, dtype_of(a))).dtype)
     for ax in sorted(axes, reverse=True):
         y = reductions.prod(y, axis=ax)
     if _flag(keepdims):
         y = shapes.expand_dims(y, axes)
-    return deliver(y if _no_value(initial) else y * initial, out)
+    return deliver(y if _no_value(initial) else y * _cast(initial, dtype_of(y)), out)
 
 
 @implements(np.max, np.amax)
 def max(
     a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Value:
-    return _extremum(reductions.max_, ops.maximum, -np.inf, a, axis, out, keepdims, initial, where)
+    return _extremum(reductions.max_, ops.maximum, -1, a, axis, out, keepdims, initial, where)
 
 
 @implements(np.min, np.amin)
 def min(
     a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Value:
-    return _extremum(reductions.min_, ops.minimum, np.inf, a, axis, out, keepdims, initial, where)
+    return _extremum(reductions.min_, ops.minimum, 1, a, axis, out, keepdims, initial, where)
 
 
-def _extremum(op: Any, pair: Any, fill: float, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
+def last(dtype: np.dtype[Any], sign: int) -> Any:
+    """The number of a dtype beyond all others: the largest for sign 1, the smallest for −1."""
+    if dtype.kind in "fc":
+        return dtype.type(sign * np.inf)
+    if dtype.kind == "b":
+        return np.bool_(sign > 0)
+    limits = np.iinfo(dtype)
+    return dtype.type(limits.max if sign > 0 else limits.min)
+
+
+def _extremum(op: Any, pair: Any, sign: int, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
     if where is not True and not _no_value(where) and _no_value(initial):
         raise ValueError("reduction operation which has no identity, so to use a where mask one has to specify 'initial'")
-    a = _masked(lift(a), where, fill)
+    a = lift(a)
+    fill = last(dtype_of(a), sign)
+    a = _masked(a, where, fill)
     axes = canonical_axes(axis, ndim_of(a))
     if not axes:
-        y = ops.pos(a)
+        y = ops.stop_gradient(a) if dtype_of(a).kind == "b" else ops.pos(a)
     elif math.prod(shape_of(a)[i] for i in axes) == 0 and not _no_value(initial):
         y = np.full(shape_of(shapes.sum_(a, axis=axes, keepdims=_flag(keepdims))), fill, dtype_of(a))
     else:
         y = op(a, axis=axes, keepdims=_flag(keepdims))
-    return deliver(y if _no_value(initial) else pair(y, initial), out)
+    return deliver(y if _no_value(initial) else pair(y, _cast(initial, dtype_of(y))), out)
 
 
 @implements(np.ptp)
@@ -108,7 +126,7 @@ def _count(a: Value, axes: Shape, where: Any, keepdims: bool) -> Any:
     return np.sum(np.broadcast_to(where, shape_of(a)), axis=axes, keepdims=keepdims)
 
 
-def _per(total: Value, count: Any) -> Value:
+def per(total: Value, count: Any) -> Value:
     """total / count in the dtype of the total, which is at least a float."""
     if isinstance(count, (int, float)) or dtype_of(total).kind not in "fc":
         return total / count
@@ -120,7 +138,7 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims
     a = lift(a)
     axes = canonical_axes(axis, ndim_of(a))
     keep = _flag(keepdims)
-    return deliver(_per(sum(a, axes, dtype, None, keep, where=where), _count(a, axes, where, keep)), out)
+    return deliver(per(sum(a, axes, dtype, None, keep, where=where), _count(a, axes, where, keep)), out)
 
 
 @implements(np.var)
@@ -150,7 +168,7 @@ def var(
         squares = ops.square(deviation)
     total = sum(squares, axes, None, None, _flag(keepdims), where=where)
     count = _count(a, axes, where, _flag(keepdims)) - ddof
-    return deliver(_per(total, count if isinstance(count, (int, float)) and count >= 0 else np.maximum(count, 0)), out)
+    return deliver(per(total, count if isinstance(count, (int, float)) and count >= 0 else np.maximum(count, 0)), out)
 
 
 def _mean_of(a: Value, axes: Shape, where: Any) -> Value:

@@ -150,6 +150,14 @@ def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = F
     return deliver(restore_axes(_poison(y, x), axes, keepdims), out)
 
 
+def sample(a: Any) -> Value:
+    """Numbers that have an order."""
+    a = lift(a)
+    if dtype_of(a).kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    return a
+
+
 @implements(np.quantile)
 def quantile(
     a: Any,
@@ -162,7 +170,7 @@ def quantile(
     *,
     weights: Any = None,
 ) -> Value:
-    a, q = lift(a), lift(q)
+    a, q = sample(a), lift(q)
     x, axes = one_axis(a, axis)
     if weights is None:
         y = _poison(interpolated(x, q, shape_of(x)[-1], method), x)
@@ -209,6 +217,8 @@ def restore_axes(y: Value, axes: Shape, keepdims: Any, front: int = 0) -> Value:
 
 def _poison(y: Value, x: Value) -> Value:
     """nan wherever the sample has one."""
+    if dtype_of(x).kind not in "fc":
+        return y
     bad = reductions.any_(ops.isnan(x), axis=(ndim_of(x) - 1,), keepdims=False)
     if not isinstance(bad, Traced) and not np.any(bad):
         return y
@@ -280,7 +290,7 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     else:
         below, above = _many(x, low, high, q_shape)
     y = below + (above - below) * weight
-    wanted = dtype_of(below) if weak or method in _JUMPS else np.result_type(dtype_of(below), dtype_of(q))
+    wanted = dtype_of(below) if method in _JUMPS else np.result_type(dtype_of(below), 0.5 if weak else dtype_of(q))
     return astype(y, wanted) if dtype_of(y) != wanted else y
 
 

@@ -123,6 +123,20 @@ power = elementwise(
 # Of a real number; the modulus of a complex one is hypot(real, imag).
 absolute = elementwise("abs", abs, partials=lambda y, x: (sign(x),))
 
+# -- signs and parts of a float ---------------------------------------------------------------------------------
+
+fabs = elementwise("fabs", np.fabs, partials=lambda y, x: (sign(x),))
+copysign = elementwise("copysign", np.copysign, partials=lambda y, a, b: (where(signbit(b), -sign(a), sign(a)), 0))
+heaviside = elementwise("heaviside", np.heaviside, partials=lambda y, x, at_zero: (0, where(equal(x, 0), 1.0, 0.0)))
+nextafter = elementwise("nextafter", np.nextafter, partials=lambda y, x, towards: (1, 0))
+
+# x = fraction + whole, both with the sign of x; x = mantissa · 2^exponent with ½ ≤ |mantissa| < 1.
+fraction = elementwise("fraction", lambda x: np.modf(x)[0], partials=lambda y, x: (1,), domain=(0.1, 0.9))
+whole = constant("whole", lambda x: np.modf(x)[1], cases=[case((3,))])
+mantissa = elementwise("mantissa", lambda x: np.frexp(x)[0], partials=lambda y, x: (ldexp(1.0, -exponent(x)),))
+exponent = constant("exponent", lambda x: np.frexp(x)[1], cases=[case((3,))])
+ldexp = elementwise("ldexp", np.ldexp, partials=lambda y, x, n: (ldexp(1.0, n), 0), cases=[case((3,), np.array([1, -2, 0]))])
+
 # -- exponentials and logarithms --------------------------------------------------------------------------------
 
 sqrt = elementwise("sqrt", np.sqrt, partials=lambda y, x: (0.5 / y,), domain=(0.2, 3), complex_domain=True)

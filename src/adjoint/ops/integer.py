@@ -14,9 +14,3 @@ lcm = constant("lcm", np.lcm, cases=[_PAIR])
 left_shift = constant("left_shift", np.left_shift, cases=[_PAIR])
 right_shift = constant("right_shift", np.right_shift, cases=[_PAIR])
 bitwise_count = constant("bitwise_count", np.bitwise_count, cases=[case(np.array([6, 4]))])
-
-# x = m · 2^e with ½ ≤ |m| < 1: the whole number e.
-exponent = constant("exponent", lambda x: np.frexp(x)[1])
-
-# The distance to the neighbouring number towards another one.
-step_towards = constant("step_towards", lambda x, y: np.nextafter(x, y) - x, cases=[case((3,), (3,)), case((2, 1), (3,))])

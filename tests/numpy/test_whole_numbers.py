@@ -1,0 +1,75 @@
+"""What NumPy makes of whole numbers, bools and narrow floats: the dtypes and the numbers of a program are the same."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+I = np.array([[100, -3, 7], [5, 0, 90]])
+MASK = I > 4
+ALL = ("int8", "uint8", "int32", "int64", "bool")
+FLOATS = ("float16", "float32", "float64")
+
+FUNCTIONS = {
+    "fabs": (np.fabs, ALL),
+    "modf": (lambda x: np.modf(x)[0] + np.modf(x)[1], ALL),
+    "frexp": (lambda x: np.frexp(x)[0], ALL),
+    "exponent": (lambda x: np.frexp(x)[1], ALL),
+    "heaviside": (lambda x: np.heaviside(x, x), ALL),
+    "copysign": (lambda x: np.copysign(x, x), ALL),
+    "ldexp": (lambda x: np.ldexp(x, x % 3), ("int8", "int32")),
+    "square of bools": (lambda x: x**2, ("bool",)),
+    "shifts": (lambda x: ((x << 1) >> 2) | (1 << (x & 3)), ("int8", "uint8", "int64")),
+    "largest where": (lambda x: np.max(x, axis=0, initial=0, where=MASK), ALL),
+    "least where": (lambda x: np.min(x, initial=1, where=MASK), ALL),
+    "a wider value to begin with": (lambda x: np.sum(x, initial=np.float64(2.5)) * np.prod(x, initial=2.5), ALL + FLOATS),
+    "no axes": (lambda x: np.prod(x, axis=()) * np.max(x, axis=()), ALL + FLOATS),
+    "norm": (lambda x: np.linalg.norm(x) + np.linalg.vector_norm(x), ALL),
+    "mean of numbers": (np.nanmean, ALL + FLOATS),
+    "median of numbers": (lambda x: np.nanmedian(x, axis=0), ALL + FLOATS),
+    "largest number": (lambda x: np.nanmax(x) - np.nanmin(x, axis=0), ("int8", "int64", *FLOATS)),
+    "quantile": (lambda x: np.quantile(x, 0.3, axis=0), ("int8", "int64", *FLOATS)),
+    "quantile of numbers": (lambda x: np.nanquantile(x, 0.3), ("int8", "int64", *FLOATS)),
+    "trapezoid": (np.trapezoid, ALL + FLOATS),
+    "trapezoid at points": (lambda x: np.trapezoid(x, [0.0, 1.0, 3.0]), ALL),
+}
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name, (_, dtypes) in FUNCTIONS.items() for dtype in dtypes])
+def test_as_numpy(name, dtype):
+    f, x = FUNCTIONS[name][0], I.astype(dtype)
+    expected, found = f(x), ad.graph(f)(x).run(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps if dtype in FLOATS else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parts_of_special_numbers(dtype):
+    x = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-40], dtype)
+
+    def f(x):
+        return *np.modf(x), *np.frexp(x), np.nextafter(x, np.float32(0)), np.copysign(x, -x), np.heaviside(x, x), np.ldexp(x, 3)
+
+    for found, expected in zip(ad.jit(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_powers_of_two_beyond_the_range_of_floats():
+    assert ad.grad(lambda x: np.ldexp(x, 3))(1.5) == 8.0
+    assert ad.jit(lambda x, n: np.ldexp(x, n))(1e-300, np.int64(1030)) == np.ldexp(1e-300, 1030)
+
+
+def test_copies_of_other_dtypes():
+    x = np.arange(6).reshape(2, 3)
+    for dtype in ("uint8", "float16", "complex128"):
+        np.testing.assert_array_equal(ad.jit(lambda x: np.repeat(x, 2, axis=0))(x.astype(dtype)), np.repeat(x, 2, axis=0))
+
+
+def test_failures_that_depend_on_the_numbers():
+    f = ad.jit(lambda x: np.nanargmax(x))
+    assert f(np.array([1.0, np.nan, 3.0])) == 2
+    with pytest.raises(ValueError, match="All-NaN slice"):
+        f(np.full(3, np.nan))
+    with pytest.raises(TypeError, match="real numbers"):
+        ad.jit(lambda x: np.quantile(x, 0.5))(np.array([1j, 2.0]))
