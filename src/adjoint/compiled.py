@@ -82,9 +82,9 @@ def set_num_threads(count: int) -> None:
     """Let compiled programs use this many threads. At first it is the number of cores, or OMP_NUM_THREADS."""
     from .backend import llvm  # heavy: loads LLVM
 
-    if not isinstance(count, int) or count < 1:
+    if not isinstance(count, (int, np.integer)) or count < 1:
         raise ShapeError(f"the number of threads is a whole number of at least 1, not {count!r}")
-    llvm.pool().threads = count
+    llvm.pool().threads = int(count)
 
 
 class Uncompiled(NamedTuple):

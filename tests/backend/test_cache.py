@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,6 +29,14 @@ def test_what_is_written_is_read(place):
 
 def test_keys_tell_parts_apart():
     assert cache.key("ab", "c") != cache.key("a", "bc")
+
+
+def test_the_home_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ADJOINT_CACHE_DIR", "~/objects")
+    assert cache.folder() == tmp_path / "objects"
+    monkeypatch.setattr("pathlib.Path.expanduser", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    assert cache.folder() is None
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:-1], lambda d: d[:50] + b"x" + d[51:], lambda d: b"", lambda d: b"x" + d])

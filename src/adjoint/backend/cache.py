@@ -26,12 +26,20 @@ def folder() -> Path | None:
     """Where entries are kept; None if nothing shall be."""
     asked = os.environ.get("ADJOINT_CACHE_DIR")
     if asked is not None:
-        return Path(asked) if asked else None
+        return _home(Path(asked)) if asked else None
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "adjoint"
+        return _home(Path("~/Library/Caches/adjoint"))
     if os.name == "nt":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "adjoint" / "Cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adjoint"
+        return _home(Path(os.environ.get("LOCALAPPDATA", "~"), "adjoint", "Cache"))
+    return _home(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "adjoint"))
+
+
+def _home(path: Path) -> Path | None:
+    """The path with `~` as the user's home; None for a user without one, as in some containers."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return None
 
 
 def key(*parts: str) -> str:
@@ -99,7 +107,7 @@ def _is_ours(status: os.stat_result) -> bool:
 def _shrink(place: Path) -> None:
     """Remove the entries above the limit, those first that were not read for longest."""
     entries = []
-    for path in place.glob("*.o"):
+    for path in (*place.glob("*.o"), *place.glob("*.tmp")):  # a process that was killed leaves one of these
         try:
             status = path.stat()
         except OSError:  # another process was quicker
@@ -114,4 +122,5 @@ def _shrink(place: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a folder that is only to be read, or another process was quicker
+        path.unlink()
