@@ -69,7 +69,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
 
 @implements(np.gradient)
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    f = lift(f)
+    f = _floats(lift(f))
     axes = canonical_axes(axis, ndim_of(f))
     steps = _spacings(f, axes, varargs)
     if edge_order > 2:
@@ -85,9 +85,14 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return results[0] if len(axes) == 1 else tuple(results)
 
 
+def _floats(x: Value) -> Value:
+    """Whole numbers as floats: their differences may be negative."""
+    return astype(x, float) if dtype_of(x).kind in "iu" and ndim_of(x) else x
+
+
 def _spacings(f: Value, axes: Sequence[int], varargs: tuple[Any, ...]) -> list[Value]:
     """For each axis one number, or the distances between samples."""
-    given = [lift(v) for v in varargs] or [1.0]
+    given = [_floats(lift(v)) for v in varargs] or [1.0]
     if len(given) == 1 and ndim_of(given[0]) == 0:
         given = given * len(axes)
     if len(given) != len(axes):
@@ -139,7 +144,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     n = shape_of(y)[axis]
     column = (n,) + (1,) * (ndim_of(y) - axis - 1)
     if n == 0:
-        return np.sum(y, axis=axis)
+        return np.sum(y if dtype_of(y).kind in "fc" else astype(y, float), axis=axis)
     if dtype_of(y).kind not in "fc":
         # Neighbours are added first, and wrap around as their dtype does; the halves of the sums are floats.
         lead = (slice(None),) * axis
@@ -255,7 +260,7 @@ def _components(a: Value) -> list[Value]:
 @implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:
     """Differentiable in x, xp and fp. At a knot the slope is the mean of both sides."""
-    x, xp, fp = lift(x), lift(xp), lift(fp)
+    x, xp, fp = _double(x), _double(xp), _double(fp)
     if ndim_of(xp) != 1 or shape_of(xp) != shape_of(fp):
         raise ValueError("fp and xp are not of the same length.")
     if not shape_of(xp)[0]:
@@ -279,10 +284,17 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     flat = ops.logical_or(below, above) if n > 1 else True
     y = indexing.gather(fp, knot, axis=0) + slope * shapes.where(flat, 0.0, x - base)
     if left is not None:
-        y = shapes.where(below, lift(left), y)
+        y = shapes.where(below, _double(left), y)
     if right is not None:
-        y = shapes.where(above, lift(right), y)
-    return astype(y, float) if dtype_of(y).kind != "c" and dtype_of(y) != np.dtype(float) else y
+        y = shapes.where(above, _double(right), y)
+    return y
+
+
+def _double(x: Any) -> Value:
+    """In double precision, whatever it was."""
+    x = lift(x)
+    kind = np.dtype(complex if dtype_of(x).kind == "c" else float)
+    return x if dtype_of(x) == kind else astype(x, kind)
 
 
 def _periodic(x: Value, xp: Value, fp: Value, period: Value) -> tuple[Value, Value, Value]:
@@ -328,7 +340,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
     shift = ops.rint(turned) * lift(period)
     y = part(p, axis, 1, None) + shift
     y = joins.concatenate(part(p, axis, 0, 1), y, axis=axis)
-    return astype(y, dtype_of(p)) if dtype_of(y) != dtype_of(p) else y
+    kind = np.result_type(dtype_of(p), period if type(period) in (int, float) else dtype_of(lift(period)))
+    return astype(y, kind) if dtype_of(y) != kind else y
 
 
 # -- grids between traced ends ----------------------------------------------------------------------------------

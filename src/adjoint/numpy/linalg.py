@@ -37,8 +37,8 @@ from .norm import norm as norm
 from .norm import vector_norm as vector_norm
 from .reduce import sum as sum_
 from .selection import take_along_axis
+from .shape import astype, moveaxis, ravel, transpose
 from .shape import matrix_transpose as _matrix_transpose
-from .shape import moveaxis, ravel, transpose
 from .table import lift, piecewise_constant
 from .ufunc import deliver
 
@@ -52,15 +52,16 @@ _SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 _SVDResult: Any = type(np.linalg.svd(np.eye(1)))
 
 
-def _matrices(a: Any) -> Value:
+def _matrices(a: Any, whole: bool = False) -> Value:
+    """Matrices on the last two axes; of floats, unless whole numbers are meant to stay."""
     a = lift(a)
     if ndim_of(a) < 2:
         raise LinAlgError(f"{ndim_of(a)}-dimensional array given. Array must be at least two-dimensional")
-    return a
+    return a if whole or dtype_of(a).kind in "fc" else astype(a, float)
 
 
-def _square(a: Any) -> Value:
-    a = _matrices(a)
+def _square(a: Any, whole: bool = False) -> Value:
+    a = _matrices(a, whole)
     if shape_of(a)[-1] != shape_of(a)[-2]:
         raise LinAlgError("Last 2 dimensions of the array must be square")
     return a
@@ -135,6 +136,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Value, Value, Value, Value]:
     """The solution, the sums of squared residuals, the rank (constant) and the singular values."""
     a, b = _matrices(a), lift(b)
+    b = b if dtype_of(b).kind in "fc" else astype(b, float)
     vector = ndim_of(b) == 1
     b = column(b) if vector else b
     if ndim_of(a) != 2 or ndim_of(b) != 2:
@@ -290,7 +292,7 @@ piecewise_constant(np.linalg.matrix_rank)
 
 @drop_in(np.linalg.matrix_power)
 def matrix_power(a: Any, n: int) -> Value:
-    a = _square(a)
+    a = _square(a, whole=True)
     try:
         n = operator.index(n)
     except TypeError as error:
@@ -393,7 +395,10 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Value:
 
 @drop_in(np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Value:
-    return _matrix_transpose(_matrices(x))
+    x = lift(x)
+    if ndim_of(x) < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim_of(x)}")
+    return _matrix_transpose(x)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.types import Shape, Value, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
+from ..ops import elementwise as ops
 from ..ops import index as indexing
 from ..ops import shape as joins
 from .arrange import along
@@ -131,7 +132,9 @@ def _edge(a: Value, axis: int, side: int) -> Value:
 def _ramp(a: Value, axis: int, width: int, side: int, end: Any) -> Value:
     steps = np.arange(width) / width if side == 0 else np.arange(width - 1, -1, -1) / width
     steps = steps.reshape((-1,) + (1,) * (ndim_of(a) - axis - 1))
-    return astype(end + (_edge(a, axis, side) - end) * steps, dtype_of(a))
+    edge = _edge(a, axis, side)
+    edge = edge if dtype_of(a).kind in "fc" else astype(edge, float)  # the way to the end may be negative
+    return astype(end + (edge - end) * steps, dtype_of(a))
 
 
 def _statistic(a: Value, axis: int, width: int, side: int, function: Any, length: int | None) -> Value:
@@ -141,7 +144,10 @@ def _statistic(a: Value, axis: int, width: int, side: int, function: Any, length
     if length == 0 and function in (np.max, np.min):
         raise ValueError("stat_length of 0 yields no value for padding")
     part = indexing.getitem(a, spec=along(axis, slice(0, length) if side == 0 else slice(n - length, n)))
-    return shapes.broadcast_to(function(part, axis=axis, keepdims=True), shape=_room(a, axis, width))
+    y = function(part, axis=axis, keepdims=True)
+    if dtype_of(y) != dtype_of(a):
+        y = astype(ops.rint(y) if dtype_of(a).kind in "iu" else y, dtype_of(a))
+    return shapes.broadcast_to(y, shape=_room(a, axis, width))
 
 
 def _copied(a: Value, axis: int, width: int, side: int, widths: tuple[int, int], mode: Any) -> Value:

@@ -124,7 +124,9 @@ def poly(seq_of_zeros: Any) -> Value:
         zeros = np.linalg.eigvals(zeros)
     elif ndim_of(zeros) != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
-    p: Value = np.ones(1, dtype_of(zeros))
+    kind = np.dtype(np.mintypecode(dtype_of(zeros).char))  # a float at least
+    zeros = zeros if dtype_of(zeros) == kind else astype(zeros, kind)
+    p: Value = np.ones(1, kind)
     for i in range(shape_of(zeros)[0]):
         p = concatenate([p, np.zeros(1, dtype_of(p))]) - concatenate([np.zeros(1, dtype_of(p)), p * zeros[i]])
     return shapes.real(p) if dtype_of(p).kind == "c" and _in_pairs(zeros) else p
@@ -158,7 +160,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
     if ndim_of(x) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     kind = np.promote_types(dtype_of(x), int)  # float32 becomes float64, as in NumPy
-    x = astype(x, kind) if kind.kind in "fc" and kind != dtype_of(x) else x
+    x = astype(x, kind) if kind != dtype_of(x) else x
     n = shape_of(x)[0] if N is None else N
     if n == 0:
         return np.zeros((shape_of(x)[0], 0), dtype_of(x))

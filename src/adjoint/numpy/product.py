@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Value, canonical_axis, ndim_of, shape_of
+from ..core.types import Value, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops import linalg
 from .reduce import sum as sum_
-from .shape import moveaxis, ravel
+from .shape import astype, moveaxis, ravel
 from .table import implements, lift
 from .ufunc import deliver
 from .views import view
@@ -57,16 +57,22 @@ def outer(a: Any, b: Any, out: Any = None) -> Value:
     return deliver(linalg.column(ravel(a)) * linalg.row(ravel(b)), out)
 
 
+def _conj(x: Value) -> Value:
+    return shapes.conj(x) if dtype_of(x).kind == "c" else x
+
+
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Value:
-    return linalg.matmul(shapes.conj(ravel(a)), ravel(b))
+    return linalg.matmul(_conj(ravel(a)), ravel(b))
 
 
 @implements(np.vecdot)
 def vecdot(x1: Any, x2: Any, axis: int = -1, out: Any = None, *, axes: Any = None) -> Value:
     left, right = (axis, axis) if axes is None else (_axis(i) for i in axes[:2])
     a, b = moveaxis(x1, left, -1), moveaxis(x2, right, -1)
-    return deliver(sum_(shapes.conj(a) * b, axis=-1), out)
+    y = sum_(_conj(a) * b, axis=-1)
+    kind = np.result_type(dtype_of(a), dtype_of(b))  # a sum of narrow whole numbers is wider, a product is not
+    return deliver(y if dtype_of(y) == kind else astype(y, kind), out)
 
 
 def _axis(entry: Any) -> int:
@@ -82,7 +88,7 @@ def matvec(x1: Any, x2: Any, out: Any = None) -> Value:
 
 def vecmat(x1: Any, x2: Any, out: Any = None) -> Value:
     """A vector, conjugated, times a matrix, over all leading axes."""
-    y = linalg.matmul(linalg.row(shapes.conj(lift(x1))), lift(x2))
+    y = linalg.matmul(linalg.row(_conj(lift(x1))), lift(x2))
     return deliver(shapes.reshape(y, shape=(*shape_of(y)[:-2], shape_of(y)[-1])), out)
 
 

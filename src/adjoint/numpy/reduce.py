@@ -45,6 +45,8 @@ def sum(
 
 def _cast(initial: Any, dtype: np.dtype[Any]) -> Value:
     """A value to begin with, in the dtype of the result: a reduction never widens to it."""
+    if type(initial) in (int, float):
+        return dtype.type(initial)  # which raises for a whole number that does not fit
     initial = lift(initial)
     return initial if dtype_of(initial) == dtype else astype(initial, dtype)
 

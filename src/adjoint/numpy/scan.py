@@ -25,6 +25,8 @@ def running_extremum(ufunc: np.ufunc, x: Value, axis: int) -> Value:
     if n == 0:
         return x
     y = (reductions.running_max if ufunc is np.maximum else reductions.running_min)(x, axis=axis)
+    if dtype_of(x).kind not in "fc":
+        return y
     number = np.arange(n).reshape((n,) + (1,) * (ndim_of(x) - axis - 1))
     hit = ops.equal(x, y)
     latest = reductions.running_max(shapes.where(hit, number, 0), axis=axis)
@@ -35,7 +37,8 @@ def running_extremum(ufunc: np.ufunc, x: Value, axis: int) -> Value:
         sources = shapes.where(ops.greater(counts, 1), means, sources)
     # The value is y itself; `sources`, which equals it up to rounding, brings the derivative.
     change = sources - ops.stop_gradient(sources)
-    return y + shapes.where(ops.isfinite(change), change, np.zeros((), dtype_of(x)))
+    change = shapes.where(ops.isfinite(change), change, 0.0)
+    return y + (change if dtype_of(change) == dtype_of(y) else shapes.cast(change, dtype=dtype_of(y)))
 
 
 def _since(x: Value, y: Value, number: Any, axis: int) -> Value:

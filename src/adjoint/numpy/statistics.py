@@ -15,6 +15,7 @@ from ..ops import elementwise as ops
 from ..ops import linalg
 from ..ops import reduce as reductions
 from ..ops import sort as sorts
+from ..trace.guard import Guarded
 from .reduce import mean, sum
 from .shape import astype, concatenate, moveaxis, reshape
 from .table import implements, lift
@@ -274,7 +275,8 @@ def _position(q: Value, n: Value, method: str) -> tuple[Value, Value, Value]:
 
 def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     """Quantiles along the last axis, of which the first n sorted values count; the axes of q come first."""
-    if not isinstance(q, Traced) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= 1)):
+    known = not isinstance(q, Traced) or isinstance(q.by, Guarded)
+    if known and not np.all(ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))):
         raise ValueError("Quantiles must be in the range [0, 1]")
     rest = shape_of(x)[:-1]
     q_shape = shape_of(q)

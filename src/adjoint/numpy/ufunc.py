@@ -88,8 +88,14 @@ def _reduce(
         run = find_ufunc(ufunc)
         if run is None or ufunc.nin != 2 or ufunc.nout != 1:
             raise UnsupportedError(f"{name} is not supported on traced values")
-        return deliver(_fold(ufunc, run, lift(a), axis, bool(keepdims), **options), out)
+        return deliver(_fold(ufunc, run, _as_worked(ufunc, lift(a)), axis, bool(keepdims), **options), out)
     return function(a, axis=axis, out=out, keepdims=keepdims, **options)
+
+
+def _as_worked(ufunc: np.ufunc, a: Value) -> Value:
+    """Whole numbers as the floats that the ufunc makes of them from the first one on."""
+    kind = ufunc.reduce(np.ones(2, dtype_of(a))).dtype  # raises where NumPy does
+    return shapes.cast(a, dtype=kind) if kind.kind in "fc" and kind != dtype_of(a) else a
 
 
 _REDUCTIONS: dict[np.ufunc, Any] = {
@@ -158,7 +164,7 @@ def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = 
     function = find_ufunc(ufunc)
     if function is None or ufunc.nin != 2:
         raise UnsupportedError(f"{name} is not supported on traced values")
-    a = FUNCTIONS[np.moveaxis](lift(a), axis, 0)
+    a = FUNCTIONS[np.moveaxis](_as_worked(ufunc, lift(a)), axis, 0)
     if not shape_of(a)[0]:
         return deliver(FUNCTIONS[np.moveaxis](FUNCTIONS[np.copy](a), 0, axis), out)
     parts = [read(a, 0)]
