@@ -38,9 +38,9 @@ def steps_of(f, *args):
 @pytest.fixture
 def always(monkeypatch):
     """Groups of all that may be one, in bands of a row or a few."""
-    monkeypatch.setattr(bands, "_WORTH", 0)
+    monkeypatch.setattr(bands, "WORTH", 0)
     monkeypatch.setattr(bands, "_LARGE", 0)
-    monkeypatch.setattr(bands, "_BAND", 200)
+    monkeypatch.setattr(bands, "BAND", 200)
 
 
 @pytest.mark.parametrize("f", [softmax, standardised])

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 from .kernel import Bands, Buffer, Kernel, Loop, Lowered, Step, View, size_of
 
-_WORTH = 1 << 17  # bytes that are written for a later kernel; fewer stay in the cache anyway
+WORTH = 1 << 17  # bytes that are written for a later kernel; fewer stay in the cache anyway
 _LARGE = 1 << 14  # bytes of the largest array that the first kernel of a group touches
-_BAND = 1 << 15  # bytes of the rows of a band
+BAND = 1 << 15  # bytes of the rows of a band
 LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for itself
 _WINDOW = 24  # steps that are looked at for one group
 
@@ -51,7 +51,7 @@ def _best(steps: Sequence[Step]) -> _Group | None:
         return None
     groups = [group for n in _lengths(first) if (group := _grown(steps, n)) is not None]
     best = max(groups, key=lambda group: group.spared, default=None)
-    return best if best is not None and best.spared >= _WORTH and best.band > 0 else None
+    return best if best is not None and best.spared >= WORTH and best.band > 0 else None
 
 
 def _grown(steps: Sequence[Step], length: int) -> _Group | None:
@@ -140,7 +140,7 @@ class _Group:
         """Turns whose rows stay in the cache."""
         rows = self.given | self.rows
         row = sum(rows[buffer] * buffer.dtype.itemsize for buffer in self.shared | self.again)
-        return min(_BAND // max(row, 1), self.length)
+        return min(BAND // max(row, 1), self.length)
 
     def bands(self, users: Counter[Buffer]) -> Bands:
         """The step. Buffers that others use, too, are whole."""

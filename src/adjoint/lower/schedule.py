@@ -7,6 +7,7 @@ to the last bit, on any number of threads.
 
 from __future__ import annotations
 
+from . import twice
 from .bands import LARGEST_PARTIAL, in_bands
 from .kernel import (
     Bands,
@@ -47,13 +48,25 @@ _TURN = 30  # additions that it takes to begin one: about 10 ns
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
-    lowered.steps = [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)]
-    in_bands(lowered)
+    _group(lowered, [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
     for step in lowered.steps:
         if isinstance(step, (Kernel, Bands)):
             _cut(step, lowered.buffers)
         elif isinstance(step, Product) and step.is_narrow:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
+
+
+def _group(lowered: Lowered, steps: list[Step]) -> None:
+    """Let kernels take turns, and products join them that read a matrix from both sides."""
+    products = twice.products(steps)
+    while True:
+        halves = {product: _arranged(twice.kernel(product)) for product in products}
+        lowered.steps = [halves[step] if isinstance(step, Product) and step in halves else step for step in steps]
+        in_bands(lowered)
+        met = twice.met(halves, lowered.steps)
+        if len(met) == len(products):
+            return
+        products = met  # the others are better left to BLAS
 
 
 def arrange(kernel: Kernel) -> None:
