@@ -268,6 +268,7 @@ GUARDED = {"branch": lambda a, b, c, k: real(a) * 2 if np.sum(small(a)) > 0.0123
 STEPS = {**FUNCTIONS, **NUMBERS, **WHOLE, **REDUCTIONS, **VIEWS, **INDEXING, **PAIRS, **PRODUCTS, **GUARDED}
 NAMES = list(STEPS)
 ASK = {"masked", "written at", "branch"}  # for an answer that depends on the values: other values may take another path
+GROWING = {*PRODUCTS, "outer", "gather by values"}  # the result may be as large as a product of the two
 #: Where they jump, or are no function of the numbers alone, special values need not give what eager gives.
 ORDER_MATTERS = {"sorted"}
 
@@ -285,9 +286,12 @@ def program(steps, largest):
         pool = [x, y]
         for which, i, j, k in steps:
             a, b = pool[-1 - i % min(len(pool), 3)], pool[j % len(pool)]
+            name = NAMES[which % len(NAMES)]
             if np.size(a) * np.size(b) > largest**2:
                 a = np.sum(small(a), axis=0) / 3
-            value = STEPS[NAMES[which % len(NAMES)]](a, b, c, k)
+            if name in GROWING and np.size(a) * max(np.size(a), np.size(b)) > 10_000_000:
+                a, b = (np.ravel(x)[:1000] for x in (a, b))
+            value = STEPS[name](a, b, c, k)
             pool.append(value if np.size(value) <= largest or not np.ndim(value) else np.sum(small(value), axis=0) / 3)
         return pool[2:]
 
@@ -350,7 +354,7 @@ def described(number, steps, types):
     return f"program {number}, {types}: {[NAMES[s[0] % len(NAMES)] for s in steps]} {steps}"
 
 
-def check_values(number, steps, types, c, largest=LARGEST):
+def check_values(number, steps, types, c, largest=LARGEST, loose=1.0):
     """The program, for two sets of values in other layouts, and for special ones."""
     f, what = program(steps, largest), described(number, steps, types)
     names = {NAMES[s[0] % len(NAMES)] for s in steps}
@@ -361,7 +365,7 @@ def check_values(number, steps, types, c, largest=LARGEST):
         inputs.append(nasty(types))
     with np.errstate(all="ignore"):
         for arrays in inputs:
-            agree([*arrays, *compiled(*arrays, c)], [*arrays, *f(*arrays, c)], what)
+            agree([*arrays, *compiled(*arrays, c)], [*arrays, *f(*arrays, c)], what, loose)
     assert not compiled.eager, compiled.report()
     if names.isdisjoint(ASK):
         assert [len(paths) for paths in compiled.paths.values()] == [1], compiled.report()
@@ -443,7 +447,7 @@ def test_large_programs_on_any_number_of_threads(chunk):
     try:
         for number, steps, types, c in drawn(2000 + chunk, 10, LARGE, longest=6):
             ad.set_num_threads(3)
-            compiled = check_values(number, steps, types, c, largest=200_000)
+            compiled = check_values(number, steps, types, c, largest=200_000, loose=20)  # NumPy adds up columns one by one
             arrays = values(types, np.random.default_rng(number))
             found = [np.asarray(y).tobytes() for y in compiled(*arrays, c)]
             for count in (1, 2):
