@@ -161,3 +161,15 @@ stop.append(1)
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("n", [-16, -7, -3, -2, -1, 0, 1, 2, 3, 4, 6, 7, 12, 16, 0.5])
+def test_powers_are_accurate_to_two_units(n):
+    x = np.concatenate([np.linspace(0.5, 2.0, 999), [1e155, 1e45, 1e-45, 0.0, np.inf, np.nan]])
+    x = np.concatenate([x, -x]) if n != 0.5 else x
+    with np.errstate(all="ignore"):
+        expected = x**n
+        found = ad.jit(lambda x: x**n)(x)
+        assert np.array_equal(np.isnan(expected), np.isnan(found))
+        same = (expected == found) | np.isnan(expected)
+        assert np.all(same | (np.abs(found - expected) <= 2 * np.spacing(np.abs(expected))))

@@ -263,32 +263,28 @@ _MOST_FACTORS = 16
 
 
 def _power(w: Writer, args: Sequence[int], dtype: Dtype) -> int:
-    """A whole power is a product; a half is a square root; the rest is a function."""
+    """A small whole power is a product; a half is a square root; the rest is a function.
+
+    Each factor adds half a unit in the last place: beyond the fourth power, the product must keep its rounding errors. A square
+    of the reciprocal, and not the reciprocal of a square, stays right where the result is almost too small.
+    """
     base, exponent = args
     line = w.kernel.code[exponent]
     x = w.cast(base, dtype)
     if line.kind == "const":
         n = line.data
+        if n in (0, 1):
+            return w.like(1, x) if n == 0 else x
+        if n in (2, 3, 4):
+            square = w("mul", x, x)
+            return square if n == 2 else w("mul", square, x if n == 3 else square)
+        if n in (-1, -2):
+            inverse = w("div", w.like(1, x), x)
+            return inverse if n == -1 else w("mul", inverse, inverse)
         if float(n).is_integer() and abs(n) <= _MOST_FACTORS:
-            y = _whole_power(w, x, abs(int(n)))
-            return y if n >= 0 else w("div", w.like(1, y), y)
+            return w(f"power.{int(n)}" if n > 0 else f"power.minus.{-int(n)}", x)
         if n == 0.5:
             # pow(-0.0, 0.5) is +0.0 and pow(-inf, 0.5) is inf; adding zero and the test give both.
             root = w("add", w("sqrt", x), w.like(0, x))
             return w("select", w.test("equal", x, w.like(-math.inf, x)), w.like(math.inf, x), root)
     return w("power", x, w.cast(exponent, dtype))
-
-
-def _whole_power(w: Writer, x: int, n: int) -> int:
-    """xⁿ by squaring."""
-    if n == 0:
-        return w.like(1, x)
-    result, square = None, x
-    while n:
-        if n & 1:
-            result = square if result is None else w("mul", result, square)
-        n >>= 1
-        if n:
-            square = w("mul", square, square)
-    assert result is not None
-    return result

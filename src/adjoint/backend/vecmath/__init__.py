@@ -63,6 +63,7 @@ _SINGLE: dict[str, Function] = {
     "power": power.power_to_single,
 }
 NAMES = frozenset(_NATIVE) | frozenset(_WIDE)
+_POWER = "power."  # with a whole number, as in power.3 or power.minus.3: that power
 
 
 def definitions(functions: Iterable[tuple[str, str, int]]) -> list[str]:
@@ -83,6 +84,9 @@ def _defined(name: str, kind: str, count: int) -> dict[str, str]:
 
 
 def _function(name: str, kind: str) -> Function:
+    if name.startswith(_POWER):
+        exponent = int(name.removeprefix(_POWER).replace("minus.", "-"))
+        return lambda x: power.whole_power(x, exponent)
     if name in _NATIVE:
         return _NATIVE[name]
     if kind == DOUBLE:

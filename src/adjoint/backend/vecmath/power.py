@@ -27,6 +27,21 @@ def log_pair(x: Scalar) -> Pair:
     return ordered_sum(high, error + fma(k, rest, below + below))
 
 
+def whole_power(x: Scalar, n: int) -> Scalar:
+    """xⁿ for a fixed n, by squaring pairs: each product keeps its rounding error, which would grow with every factor."""
+    base = Pair(x, x.constant(0.0)) if n > 0 else quotient(Pair(x.constant(1.0), x.constant(0.0)), Pair(x, x.constant(0.0)))
+    result = None
+    for digit in f"{abs(n):b}":
+        if result is not None:
+            result = pair_product(result, result)
+        if digit == "1":
+            result = base if result is None else pair_product(result, base)
+    assert result is not None
+    high, low = result
+    size = magnitude(high)  # 0, inf and nan have no error, and the sign of a zero does not survive a sum
+    return select((size > 0.0) & (size < math.inf), high + low, high)
+
+
 def power(x: Scalar, y: Scalar) -> Scalar:
     """C's pow, which is NumPy's power for floating-point numbers."""
     a = magnitude(x)
