@@ -14,6 +14,7 @@ import numpy as np
 
 from ..lower.kernel import Lapack, Product, View, size_of
 from .instruction import REGISTER, Code, literal
+from .pullback import pull_back
 from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
 
 if TYPE_CHECKING:
@@ -349,6 +350,7 @@ def _singular(c: Matrix, a: str, u: str, s: str, vh: str, work: str, whole: str)
 
 _ROUTINES: dict[str, Callable[..., str]] = {
     "cholesky": _cholesky,
+    "cholesky_pullback": pull_back,
     "factors": _factors,
     "solve": _solve,
     "inverse": _inverse,

@@ -48,6 +48,16 @@ def by_columns(low: Lowering, shape: Shape, dtype: Dtype) -> View:
     return View(low.buffer(Type(shape, dtype), "local"), shape, (*outer, 0 if m == 1 else 1, 0 if n == 1 else m))
 
 
+def _by_rows(low: Lowering, view: View) -> View:
+    """Matrices whose rows have no gaps and do not overlap; a copy if they do."""
+    (m, n), (down, across) = view.shape[-2:], view.strides[-2:]
+    if (across == 1 or n == 1) and (down >= n or m == 1):
+        return view
+    whole = low.local(view.type)
+    low.copy(view, whole)
+    return whole
+
+
 def _numbers(low: Lowering, shape: Shape, dtype: Dtype) -> View:
     return low.local(Type(shape, dtype))
 
@@ -106,6 +116,17 @@ def _cholesky(low: Lowering, equation: Equation) -> bool:
     out = _written(low, equation.inputs[0], low.local(equation.types[0]))
     _run(low, "cholesky", inout=[out], failure="indefinite")
     low.triangular[out.buffer] = out
+    return low.hold(equation, out)
+
+
+def _cholesky_pullback(low: Lowering, equation: Equation) -> bool:
+    if not _fits(low, equation):
+        return False
+    factor, cotangent = equation.inputs
+    (result,) = equation.types
+    l = _by_rows(low, low.view(factor))  # noqa: E741
+    out = _written(low, cotangent, low.local(result))
+    _run(low, "cholesky_pullback", [l.over(result.shape)], [out], leading=max(l.strides[-2], l.shape[-1]))
     return low.hold(equation, out)
 
 
@@ -407,6 +428,7 @@ def _negligible(low: Lowering, equation: Equation) -> bool:
 
 RULES: dict[str, Callable[[Any, Equation], bool]] = {
     "cholesky": _cholesky,
+    "cholesky_pullback": _cholesky_pullback,
     "triangular_solve": _triangular_solve,
     "solve": _solve,
     "inv": _inv,

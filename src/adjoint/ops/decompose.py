@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value, dtype_of, shape_of
-from .broadcast import cast, sum_
+from .broadcast import align_all, cast, sum_
 from .declare import opaque
 from .linalg import row, swap
 from .matrix import (
@@ -34,6 +34,7 @@ from .matrix import (
     real_part,
     rows,
     triangle,
+    weights,
 )
 from .shape import concatenate
 from .solve import solve, triangular_solve
@@ -42,29 +43,96 @@ _SPD = np.array([[2.0, 9.0, 9.0], [0.4, 1.5, 9.0], [-0.3, 0.2, 1.0]])  # only on
 _STACK = np.array([1.0, 1.3]).reshape(2, 1, 1) * _SPD
 
 # -- cholesky: a = l lᴴ -----------------------------------------------------------------------------------------
+# dl = l Φ(l⁻¹ da l⁻ᴴ), where Φ takes the lower triangle and one half of the diagonal. The pull-back of g is
+# p = l⁻ᵀ (s + sᴴ) l̄⁻¹ with s = Φ(lᵀ g), so lᵀ p l̄ = s + sᴴ, from which the differential of p follows.
+
+
+def _lower(x: Value, diagonal: float = 1.0) -> Value:
+    return triangle(shape_of(x)[-1], True, x, diagonal) * x
+
+
+def _on_both_sides(l: Value, x: Value, transposed: bool = False) -> Value:  # noqa: E741
+    """l⁻¹ x l⁻ᴴ, or l⁻ᵀ x l̄⁻¹."""
+    half = triangular_solve(l, x, lower=True, transposed=transposed)
+    return dagger(triangular_solve(l, dagger(half), lower=True, transposed=transposed))
+
+
+def _with_dagger(x: Value) -> Value:
+    return x + dagger(x)
 
 
 def _cholesky_jvp(ts: Any, l: Value, a: Value) -> Value:  # noqa: E741
-    half = triangular_solve(l, hermitian_tangent(ts[0], a), lower=True, transposed=False)
-    s = dagger(triangular_solve(l, dagger(half), lower=True, transposed=False))  # l⁻¹ da l⁻ᴴ
-    return l @ (triangle(shape_of(a)[-1], True, a, diagonal=0.5) * s)
-
-
-def _cholesky_vjp(g: Value, l: Value, a: Value) -> Any:  # noqa: E741
-    s = triangle(shape_of(a)[-1], True, a, diagonal=0.5) * (swap(l) @ g)
-    half = triangular_solve(l, s, lower=True, transposed=True)
-    inner = dagger(triangular_solve(l, dagger(half), lower=True, transposed=True))
-    return (hermitian_cotangent(inner, a),)
+    return l @ _lower(_on_both_sides(l, hermitian_tangent(ts[0], a)), 0.5)
 
 
 cholesky = opaque(
     "cholesky",
     np.linalg.cholesky,
     jvp=_cholesky_jvp,
-    vjp=_cholesky_vjp,
+    vjp=lambda g, y, a: (weights(a) * cholesky_pullback(y, g),),
     batch=lambda flags, a: cholesky(a),
     cases=[case(_SPD), case(_STACK), case(np.array([[4.0]])), case((0, 0))],
     doc="The lower triangular l with a = l lᴴ; reads the lower triangle. See `matrix.hermitian_tangent`.",
+)
+
+_BLOCK = 64
+
+
+def _pull_back(l: Any, g: Any) -> Any:  # noqa: E741
+    """By blocks of columns, the last first: two products a block (Murray, arXiv:1602.07527), and the formula for what is left.
+
+    [l₁ 0; c l₂] l̄ᵀ … gives p₂ from l₂ and g₂;  p₂₁ = (g₂₁ − p₂ c̄) l̄₁⁻¹;  p₁ from l₁ and g₁ − p₂₁ᴴ c̄.
+    """
+    n = shape_of(l)[-1]
+    if n <= _BLOCK:
+        return _with_dagger(_on_both_sides(l, _lower(swap(_lower(l)) @ g, 0.5), transposed=True))
+    p = np.empty(np.broadcast_shapes(l.shape, g.shape), np.result_type(l, g))
+    for stop in range(n, 0, -_BLOCK):
+        own, rest = slice(max(stop - _BLOCK, 0), stop), slice(stop, n)
+        corner, left = l[..., own, own], g[..., own, own]
+        if stop < n:
+            below = conjugate(l[..., rest, own])
+            right = dagger(g[..., rest, own] - p[..., rest, rest] @ below)
+            p[..., own, rest] = triangular_solve(corner, right, lower=True, transposed=True)
+            p[..., rest, own] = dagger(p[..., own, rest])
+            left = left - p[..., own, rest] @ below
+        p[..., own, own] = _pull_back(corner, left)
+    return p
+
+
+def _pullback_jvp(ts: Any, p: Value, l: Value, g: Value) -> Value:  # noqa: E741
+    tl, tg = ts
+    if tl is None:
+        return cholesky_pullback(l, tg)
+    turned = swap(_lower(tl))
+    moved = _on_both_sides(l, _lower(turned @ g, 0.5), transposed=True)
+    t = _with_dagger(moved - triangular_solve(l, turned @ p, lower=True, transposed=True))
+    return t if tg is None else t + cholesky_pullback(l, tg)
+
+
+def _pullback_vjp(c: Value, p: Value, l: Value, g: Value) -> Any:  # noqa: E741
+    c = _with_dagger(c)
+    s = _lower(_on_both_sides(l, c), 0.5)
+    gl = g @ swap(s) - swap(triangular_solve(l, c @ swap(p), lower=True, transposed=False))
+    return _lower(gl), _lower(l) @ s
+
+
+_FACTOR = np.array([[1.4, 9.0, 9.0], [0.3, 1.2, 9.0], [-0.2, 0.1, 0.9]])
+
+cholesky_pullback = opaque(
+    "cholesky_pullback",
+    _pull_back,
+    jvp=_pullback_jvp,
+    vjp=_pullback_vjp,
+    batch=lambda flags, *xs: cholesky_pullback(*align_all(flags, xs)),
+    cases=[
+        case(_FACTOR, (3, 3)),
+        case(np.array([1.0, 1.3]).reshape(2, 1, 1) * _FACTOR, (3, 3)),
+        case(np.array([[2.0]]), (2, 1, 1)),
+        case((0, 0), (0, 0)),
+    ],
+    complex_domain=True,
+    doc="p = pᴴ, the cotangent of l lᴴ for g, that of l; reads the lower triangles of both.",
 )
 
 # -- qr: a = q r with at least as many rows as columns ----------------------------------------------------------

@@ -86,7 +86,7 @@ is_hermitian = constant(
 )
 
 
-def _weights(a: Value, lower: bool) -> Value:
+def weights(a: Value, lower: bool = True) -> Value:
     """How much of each element goes into half of the matrix that is read: W ∘ a + (W ∘ a)ᴴ."""
     return where(is_hermitian(a), 0.5, triangle(shape_of(a)[-1], lower, a, diagonal=0.5))
 
@@ -99,13 +99,13 @@ def hermitian_tangent(t: Value, a: Value, lower: bool = True) -> Value:
     symmetric directions. Where a is not (only one triangle is filled in), the derivative is that of the
     triangle that is read.
     """
-    half = _weights(a, lower) * t
+    half = weights(a, lower) * t
     return half + dagger(half)
 
 
 def hermitian_cotangent(g: Value, a: Value, lower: bool = True) -> Value:
     """The transpose of `hermitian_tangent`."""
-    return _weights(a, lower) * (g + dagger(g))
+    return weights(a, lower) * (g + dagger(g))
 
 
 def _hermitian(a: Any, *, lower: bool) -> Any:
