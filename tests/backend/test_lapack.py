@@ -149,10 +149,19 @@ def test_rectangles(m, n, stack, dtype, full):
 def test_is_hermitian(dtype):
     a = positive((2,), 3, dtype)
     a[1, 0, 1] += 1
-    agree(is_hermitian, a)
+    for x, view in layouts(a):
+        agree(lambda x: is_hermitian(view(x)), x)  # noqa: B023
     agree(is_hermitian, a[0])
     agree(is_hermitian, np.full((2, 2), np.nan, dtype))
     agree(is_hermitian, np.full((2, 2), np.inf, dtype))
+    infinite = np.stack([np.full((2, 2), np.inf, dtype), np.arange(4, dtype=dtype).reshape(2, 2)])
+    agree(is_hermitian, infinite)
+    large = np.stack([positive((), 40, dtype)] * 4)
+    large[1, 39, 0] += 1
+    large[2, 17, 35] = np.nan
+    large[3, 30, 3] *= 1 + np.finfo(dtype).eps
+    agree(is_hermitian, large)
+    assert is_hermitian(large).ravel().tolist() == [True, False, False, True]
     agree(is_hermitian, (a[0] + np.array([[0, 1e-10, 0], [0, 0, 0], [0, 0, 0]])).astype(dtype))
 
 

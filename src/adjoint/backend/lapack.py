@@ -16,6 +16,7 @@ from ..lower.kernel import Lapack, Product, View, size_of
 from .instruction import REGISTER, Code, literal
 from .pullback import pull_back
 from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
+from .symmetry import is_symmetric
 
 if TYPE_CHECKING:
     from .program import Routine
@@ -114,15 +115,16 @@ class Matrix:
         self.step: Any = step
         self.options = step.options if isinstance(step, Lapack) else {}
         self.count = count
-        self.dtype = next(step.writes()).dtype
+        self.dtype = next(v.dtype for v in (*step.writes(), *step.reads()) if v.dtype.kind == "f")
         self.kind = REGISTER[self.dtype.name]
         self.labels = 0
+        self.attributes = ""  # of the function
 
     def define(self, name: str) -> str:
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
         arguments = ", ".join(f"ptr noalias %p{i}" for i in range(self.count))
-        head = f"define internal i1 {name}({arguments}) nounwind noinline {{"
+        head = f"define internal i1 {name}({arguments}) nounwind noinline {self.attributes} {{"
         return "\n".join([head, *self.code.lines, f"  ret i1 {result}", "}"])
 
     def number(self, value: Any, kind: str = "i32") -> str:
@@ -359,4 +361,5 @@ _ROUTINES: dict[str, Callable[..., str]] = {
     "reflectors": _reflectors,
     "orthogonal": _orthogonal,
     "singular": _singular,
+    "is_symmetric": is_symmetric,
 }

@@ -5,128 +5,219 @@ By blocks of columns, the last first (after Murray, arXiv:1602.07527). Once the 
     [ l₁     ]   [ p₁     ]       p₂₁ = (g₂₁ − p₂ c) l₁⁻¹
     [ c   l₂ ]   [ p₂₁ p₂ ]       p₁ is found in the same way from l₁ and g₁ − p₂₁ᵀ c, a column at a time
 
-p is symmetric, and both of its triangles are written as it is found, so the products are plain ones, for BLAS. What is left to
-do here is a small part of the work: transposing, a triangular system with many sides, and the blocks on the diagonal.
+p is symmetric, and both of its triangles are written as it is found, so the products are plain ones. Those are nearly all of the
+work. They are narrow: for matrices that stay in the caches they are written out, as in `tile`; BLAS, which copies p₂ every
+time, takes twice as long. For larger ones it has the better order, and threads.
 All matrices lie by rows. Of g and l only the lower triangles are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from .instruction import literal
+from .instruction import Code, literal
+from .tile import registers
 
 if TYPE_CHECKING:
     from .lapack import Matrix
 
-_SMALL, _LARGE, _MANY = 16, 32, 512  # columns of a block; rows from which on it is a large one
-_PANEL = 256  # bytes of the vectors in which right-hand sides are solved for
+_STRIPE = 16  # columns that are transposed together
+_PANEL = 4  # vectors of right-hand sides that are solved for together
 
 
-def pull_back(c: Matrix, factor: str, p: str) -> str:
-    """p holds g, and in the end p."""
-    _Blocks(c, factor, p).run()
+class _Vector(NamedTuple):
+    """Some numbers beside each other, as a value of LLVM's; or a single one."""
+
+    code: Code
+    kind: str
+    lanes: int
+    size: int  # bytes of a number
+
+    @property
+    def type(self) -> str:
+        return self.kind if self.lanes == 1 else f"<{self.lanes} x {self.kind}>"
+
+    def slot(self) -> str:
+        return self.code.let(f"alloca {self.type}")
+
+    def load(self, pointer: str) -> str:
+        return self.code.let(f"load {self.type}, ptr {pointer}, align {self.size}")
+
+    def store(self, value: str, pointer: str) -> None:
+        self.code.do(f"store {self.type} {value}, ptr {pointer}, align {self.size}")
+
+    def repeated(self, number: str) -> str:
+        if self.lanes == 1:
+            return number
+        single = self.code.let(f"insertelement {self.type} poison, {self.kind} {number}, i64 0")
+        return self.code.let(f"shufflevector {self.type} {single}, {self.type} poison, <{self.lanes} x i32> zeroinitializer")
+
+    def add_product(self, place: str, a: str, b: str) -> None:
+        """Add a product to what is in a place."""
+        name = f"@llvm.fmuladd.{f'v{self.lanes}' if self.lanes > 1 else ''}f{8 * self.size}"
+        self.code.declared.add(f"declare {self.type} {name}({', '.join([self.type] * 3)})")
+        total = self.code.let(f"call {self.type} {name}({', '.join(f'{self.type} {x}' for x in (a, b, self.load(place)))})")
+        self.store(total, place)
+
+
+def pull_back(c: Matrix, factor: str, p: str, *work: str) -> str:
+    """p holds g, and in the end p. The memory is there if the products are to be written out: for the columns below a block."""
+    c.attributes = '"prefer-vector-width"="512"'
+    _Blocks(c, factor, p, *work).run()
     return "false"
 
 
 class _Blocks:
-    def __init__(self, c: Matrix, factor: str, p: str) -> None:
-        self.c, self.code, self.factor, self.p = c, c.code, factor, p
-        self.n, self.leading = c.side(), c.options["leading"]
-        self.size = _SMALL if self.n < _MANY else _LARGE
-        self.total = self.code.let(f"alloca {c.kind}")
-        self.row = self.code.let(f"alloca [{self.size} x {c.kind}]")
-        self.lanes = _PANEL // c.dtype.itemsize
-        self.panel = self.code.let(f"alloca <{self.lanes} x {c.kind}>")
+    def __init__(self, c: Matrix, factor: str, p: str, below: str = "") -> None:
+        self.c, self.code, self.factor, self.p, self.below = c, c.code, factor, p, below
+        self.n, self.leading, self.width = c.side(), c.options["leading"], c.options["width"]
+        size, most, _ = registers()
+        item = c.dtype.itemsize
+        self.single, self.panel, self.row = (
+            _Vector(self.code, c.kind, lanes, item) for lanes in (1, _PANEL * size // item, self.width)
+        )
+        self.total, self.totals = self.single.slot(), self.panel.slot()
+        self.line = self.code.let(f"alloca [{self.width} x {c.kind}]")
+        heights = [1]
+        while 2 * heights[0] * self.width * item <= most * size:
+            heights.insert(0, 2 * heights[0])
+        self.heights = heights if below else []
+        self.rows = [self.row.slot() for _ in range(max(self.heights, default=0))]
 
     def run(self) -> None:
         c, code, n = self.c, self.code, self.n
-        if n <= self.size:
+        if n <= self.width:
             self.corner("0", str(n))
             return
-        width, rest, step, leading = (c.number(k) for k in (0, 0, n, self.leading))
-        one, minus = (c.number(literal(value, c.dtype), c.kind) for value in (1, -1))
-        as_is, turned = c.letter("N"), c.letter("T")
+        multiply = self.written_out if self.below else self.by_blas()
 
         def block(turn: str) -> None:
-            stop = code.let(f"sub nsw i64 {n}, {code.let(f'mul nsw i64 {turn}, {self.size}')}")
-            start = self.greater(code.let(f"sub nsw i64 {stop}, {self.size}"), "0")
-            code.do(f"store i32 {self.short(code.let(f'sub nsw i64 {stop}, {start}'))}, ptr {width}")
-            code.do(f"store i32 {self.short(code.let(f'sub nsw i64 {n}, {stop}'))}, ptr {rest}")
-            below, right = self.at_l(stop, start), self.at_p(start, stop)
+            number = code.let(f"sub nsw i64 {-(-n // self.width) - 1}, {turn}")
+            start = code.let(f"mul nsw i64 {number}, {self.width}")
+            stop = self.smaller(code.let(f"add nsw i64 {start}, {self.width}"), str(n))
+            if self.below:
+                self.each_below(start, stop, lambda i, j: self.keep(i, j, start, stop))
+            multiply(stop, str(n), start, stop)
             self.each_below(start, stop, lambda i, j: self.copy(self.at_p(i, j), self.at_p(j, i)))
-            known = self.at_p(stop, stop)
-            c.call("gemm", as_is, turned, rest, width, rest, minus, known, step, below, leading, one, right, step)
             self.solve(start, stop)
-            own = self.at_p(start, start)
-            c.call("gemm", as_is, as_is, width, width, rest, minus, below, leading, right, step, one, own, step)
+            multiply(start, stop, start, stop)
             self.corner(start, stop)
             self.each_below(start, stop, lambda i, j: self.copy(self.at_p(j, i), self.at_p(i, j)))
 
-        c.span("0", str(-(-n // self.size)), block)
+        c.span("0", str(-(-n // self.width)), block)
 
-    # -- parts of a block ---------------------------------------------------------------------------------------
+    # -- products: in some rows, from the columns of the block are taken those right of it times what is below it in l --
+
+    def by_blas(self) -> Callable[[str, str, str, str], None]:
+        c = self.c
+        height, width, inner, step, leading = (c.number(k) for k in (0, 0, 0, self.n, self.leading))
+        one, minus = (c.number(literal(value, c.dtype), c.kind) for value in (1, -1))
+        as_is = c.letter("N")
+
+        def multiply(top: str, bottom: str, start: str, stop: str) -> None:
+            for place, upper, lower in ((height, bottom, top), (width, stop, start), (inner, str(self.n), stop)):
+                count = self.code.let(f"trunc i64 {self.code.let(f'sub nsw i64 {upper}, {lower}')} to i32")
+                self.code.do(f"store i32 {count}, ptr {place}")
+            below, right, out = self.at_l(stop, start), self.at_p(top, stop), self.at_p(top, start)
+            c.call("gemm", as_is, as_is, width, height, inner, minus, below, leading, right, step, one, out, step)
+
+        return multiply
+
+    def written_out(self, top: str, bottom: str, start: str, stop: str) -> None:
+        code = self.code
+        for height in self.heights:
+            count = code.let(f"sdiv i64 {code.let(f'sub nsw i64 {bottom}, {top}')}, {height}")
+
+            def tile(number: str, top: str = top, height: int = height) -> None:
+                first = code.let(f"add nsw i64 {top}, {code.let(f'mul nsw i64 {number}, {height}')}")
+                self.tile([code.let(f"add nsw i64 {first}, {r}") for r in range(height)], start, stop)
+
+            self.c.span("0", count, tile)
+            top = code.let(f"add nsw i64 {top}, {code.let(f'mul nsw i64 {count}, {height}')}")
+
+    def tile(self, rows: list[str], start: str, stop: str) -> None:
+        """A few rows, in registers."""
+        row, slots = self.row, self.rows[: len(rows)]
+        for i, slot in zip(rows, slots, strict=True):
+            row.store(row.load(self.at_p(i, start)), slot)
+
+        def inner(k: str) -> None:
+            kept = row.load(self.at_kept(k, stop))
+            for i, slot in zip(rows, slots, strict=True):
+                row.add_product(slot, row.repeated(self.single.load(self.at_p(i, k))), kept)
+
+        self.c.span(stop, str(self.n), inner)
+        for i, slot in zip(rows, slots, strict=True):
+            row.store(row.load(slot), self.at_p(i, start))
+
+    def keep(self, i: str, j: str, start: str, stop: str) -> None:
+        """An element below the block, without gaps and with its sign changed."""
+        column = self.code.let(f"sub nsw i64 {j}, {start}")
+        self.single.store(self.minus(self.at_l(i, j)), self.c.element(self.at_kept(i, stop), column))
+
+    def at_kept(self, i: str, stop: str) -> str:
+        row = self.code.let(f"sub nsw i64 {i}, {stop}")
+        return self.c.element(self.below, self.code.let(f"mul nsw i64 {row}, {self.width}"))
+
+    # -- the rest of a block ------------------------------------------------------------------------------------
 
     def each_below(self, start: str, stop: str, do: Callable[[str, str], None]) -> None:
-        """Every element below the block."""
-        self.c.span(stop, str(self.n), lambda i: self.c.span(start, stop, lambda j: do(i, j)))
+        """Every element below the block, a few columns at a time: their rows across the diagonal lie in as many pages."""
+        code = self.code
+
+        def stripe(number: str) -> None:
+            left = code.let(f"add nsw i64 {start}, {code.let(f'mul nsw i64 {number}, {_STRIPE}')}")
+            right = self.smaller(code.let(f"add nsw i64 {left}, {_STRIPE}"), stop)
+            self.c.span(stop, str(self.n), lambda i: self.c.span(left, right, lambda j: do(i, j)))
+
+        self.c.span("0", str(-(-self.width // _STRIPE)), stripe)
 
     def solve(self, start: str, stop: str) -> None:
         """The columns right of the block, by the transpose of its triangle: vectors of them first, then what is left."""
-        code, lanes = self.code, self.lanes
+        code, lanes = self.code, self.panel.lanes
         across = code.let(f"sub nsw i64 {self.n}, {stop}")
         panels = code.let(f"sdiv i64 {across}, {lanes}")
         first = code.let(f"add nsw i64 {stop}, {code.let(f'mul nsw i64 {panels}, {lanes}')}")
 
         def panel(number: str) -> None:
             column = code.let(f"add nsw i64 {stop}, {code.let(f'mul nsw i64 {number}, {lanes}')}")
-            self.substitute(start, stop, column, lanes)
+            self.substitute(start, stop, column, self.panel, self.totals)
 
         self.c.span("0", panels, panel)
-        self.c.span(first, str(self.n), lambda column: self.substitute(start, stop, column, 1))
+        self.c.span(first, str(self.n), lambda column: self.substitute(start, stop, column, self.single, self.total))
 
-    def substitute(self, start: str, stop: str, column: str, lanes: int) -> None:
-        """Some columns, from the last unknown to the first, in registers."""
-        c, code = self.c, self.code
-        kind = c.kind if lanes == 1 else f"<{lanes} x {c.kind}>"
-        slot = self.total if lanes == 1 else self.panel
-        suffix = ("" if lanes == 1 else f"v{lanes}") + f"f{8 * c.dtype.itemsize}"
-        code.declared.add(f"declare {kind} @llvm.fmuladd.{suffix}({kind}, {kind}, {kind})")
-
-        def load(pointer: str) -> str:
-            return code.let(f"load {kind}, ptr {pointer}, align {c.dtype.itemsize}")
+    def substitute(self, start: str, stop: str, column: str, vector: _Vector, total: str) -> None:
+        """Some columns, from the last unknown to the first."""
 
         def unknown(j: str) -> None:
             place = self.at_p(j, column)
-            code.do(f"store {kind} {load(place)}, ptr {slot}")
-
-            def known(k: str) -> None:
-                factor = code.let(f"fneg {c.kind} {code.load(self.at_l(k, j), c.dtype)}")
-                arguments = (self.repeated(factor, lanes), load(self.at_p(k, column)), code.let(f"load {kind}, ptr {slot}"))
-                total = code.let(f"call {kind} @llvm.fmuladd.{suffix}({', '.join(f'{kind} {a}' for a in arguments)})")
-                code.do(f"store {kind} {total}, ptr {slot}")
-
-            c.span(code.let(f"add nsw i64 {j}, 1"), stop, known)
-            total = code.let(f"load {kind}, ptr {slot}")
-            solved = code.let(f"fmul {kind} {total}, {self.repeated(self.inverse(j), lanes)}")
-            code.do(f"store {kind} {solved}, ptr {place}, align {c.dtype.itemsize}")
+            vector.store(vector.load(place), total)
+            self.c.span(
+                self.code.let(f"add nsw i64 {j}, 1"),
+                stop,
+                lambda k: vector.add_product(
+                    total, vector.repeated(self.minus(self.at_l(k, j))), vector.load(self.at_p(k, column))
+                ),
+            )
+            solved = self.code.let(f"fmul {vector.type} {vector.load(total)}, {vector.repeated(self.inverse(j))}")
+            vector.store(solved, place)
 
         self.backward(start, stop, unknown)
 
     def corner(self, start: str, stop: str) -> None:
         """The block on the diagonal: the same with blocks of one column."""
-        c, code = self.c, self.code
+        c, code, single = self.c, self.code, self.single
 
         def place(i: str) -> str:
-            return c.element(self.row, code.let(f"sub nsw i64 {i}, {start}"))
+            return c.element(self.line, code.let(f"sub nsw i64 {i}, {start}"))
 
         def column(j: str) -> None:
             after = code.let(f"add nsw i64 {j}, 1")
 
             def known(k: str) -> None:
-                factor = code.let(f"fneg {c.kind} {code.load(self.at_l(k, j), c.dtype)}")
-                c.span(after, stop, lambda i: self.add_product(place(i), factor, code.load(self.at_p(k, i), c.dtype)))
+                factor = self.minus(self.at_l(k, j))
+                c.span(after, stop, lambda i: single.add_product(place(i), factor, single.load(self.at_p(k, i))))
 
             c.span(after, stop, lambda i: self.copy(self.at_p(i, j), place(i)))
             c.span(after, stop, known)
@@ -134,13 +225,13 @@ class _Blocks:
             self.copy(own, self.total)
 
             def found(i: str) -> None:
-                value = code.let(f"fmul {c.kind} {code.load(place(i), c.dtype)}, {inverse}")
+                value = code.let(f"fmul {c.kind} {single.load(place(i))}, {inverse}")
                 for pointer in (self.at_p(i, j), self.at_p(j, i)):
-                    code.store(value, pointer, c.dtype)
-                self.add_product(self.total, code.let(f"fneg {c.kind} {value}"), code.load(self.at_l(i, j), c.dtype))
+                    single.store(value, pointer)
+                single.add_product(self.total, value, self.minus(self.at_l(i, j)))
 
             c.span(after, stop, found)
-            code.store(code.let(f"fmul {c.kind} {code.load(self.total, c.dtype)}, {inverse}"), own, c.dtype)
+            single.store(code.let(f"fmul {c.kind} {single.load(self.total)}, {inverse}"), own)
 
         self.backward(start, stop, column)
 
@@ -160,26 +251,13 @@ class _Blocks:
         self.c.span(start, stop, lambda turn: body(self.code.let(f"sub nsw i64 {last}, {turn}")))
 
     def copy(self, source: str, target: str) -> None:
-        self.code.store(self.code.load(source, self.c.dtype), target, self.c.dtype)
+        self.single.store(self.single.load(source), target)
 
-    def add_product(self, place: str, a: str, b: str) -> None:
-        total = self.code.intrinsic("fmuladd", self.c.kind, a, b, self.code.load(place, self.c.dtype))
-        self.code.store(total, place, self.c.dtype)
+    def minus(self, pointer: str) -> str:
+        return self.code.let(f"fneg {self.c.kind} {self.single.load(pointer)}")
 
     def inverse(self, j: str) -> str:
-        one = literal(1, self.c.dtype)
-        return self.code.let(f"fdiv {self.c.kind} {one}, {self.code.load(self.at_l(j, j), self.c.dtype)}")
+        return self.code.let(f"fdiv {self.c.kind} {literal(1, self.c.dtype)}, {self.single.load(self.at_l(j, j))}")
 
-    def repeated(self, value: str, lanes: int) -> str:
-        """A number in all lanes of a vector."""
-        if lanes == 1:
-            return value
-        kind = f"<{lanes} x {self.c.kind}>"
-        single = self.code.let(f"insertelement {kind} poison, {self.c.kind} {value}, i64 0")
-        return self.code.let(f"shufflevector {kind} {single}, {kind} poison, <{lanes} x i32> zeroinitializer")
-
-    def greater(self, a: str, b: str) -> str:
-        return self.code.let(f"select i1 {self.code.let(f'icmp sgt i64 {a}, {b}')}, i64 {a}, i64 {b}")
-
-    def short(self, number: str) -> str:
-        return self.code.let(f"trunc i64 {number} to i32")
+    def smaller(self, a: str, b: str) -> str:
+        return self.code.let(f"select i1 {self.code.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def _registers() -> tuple[int, int, int]:
+def registers() -> tuple[int, int, int]:
     """Bytes of a vector of this processor, vectors that a tile may take, and how many of them side by side."""
     features = llvm.get_host_cpu_features()
     if features.get("avx512f"):
@@ -52,7 +52,7 @@ class _Tile:
         *self.stack, self.rows, self.columns = step.out.shape
         self.inner = step.left.shape[-1]
         self.kind = REGISTER[step.out.dtype.name]
-        size, most, wide = _registers()
+        size, most, wide = registers()
         self.panels = _panels(self.columns, size // step.out.dtype.itemsize, wide)
         height = most // max(len(panel) for panel in self.panels)
         self.blocks = -(-self.rows // height)

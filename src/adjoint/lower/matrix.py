@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .fuse import Lowering
 
 _INT = np.dtype(np.int32)
+_NARROW, _WIDE, _BY_BLAS = 16, 64, 768  # columns of a block in the pull-back of Cholesky; rows from which on it is a wide one
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,14 @@ def _cholesky_pullback(low: Lowering, equation: Equation) -> bool:
         return False
     factor, cotangent = equation.inputs
     (result,) = equation.types
+    n, dtype = result.shape[-1], result.dtype
     l = _by_rows(low, low.view(factor))  # noqa: E741
     out = _written(low, cotangent, low.local(result))
-    _run(low, "cholesky_pullback", [l.over(result.shape)], [out], leading=max(l.strides[-2], l.shape[-1]))
+    is_small = n < _BY_BLAS
+    width = _NARROW if is_small else _WIDE
+    work = [_numbers(low, ((n - width) * width,), dtype)] if is_small and n > width else []
+    leading = max(l.strides[-2], n)
+    _run(low, "cholesky_pullback", [l.over(result.shape)], [out], work=work, leading=leading, width=width)
     return low.hold(equation, out)
 
 
@@ -379,20 +385,9 @@ def _lu(low: Lowering, equation: Equation) -> bool:
 def _is_hermitian(low: Lowering, equation: Equation) -> bool:
     if not _fits_square(low, equation):
         return False
-    (a,), (result,) = equation.inputs, equation.types
-    t = low.type_of(a)
-    truths, sizes = Type(t.shape, BOOL), Type(result.shape, t.dtype)
-    rows, columns = t.ndim - 2, t.ndim - 1
-    other = low.emit("transpose", (a,), t, axes=(*range(rows), columns, rows))
-    same = low.emit("equal", (a, other), truths)
-    whole = low.emit("all", (same,), Type((), BOOL), axis=tuple(range(t.ndim)), keepdims=False)
-    size = low.emit("max", (low.emit("abs", (a,), t),), sizes, axis=(rows, columns), keepdims=True)
-    slack = low.emit("mul", (Literal(np.sqrt(np.finfo(t.dtype).eps)), size), sizes)
-    gap = low.emit("abs", (low.emit("sub", (a, other), t),), t)
-    near = low.emit("less_equal", (gap, slack), truths)
-    close = low.emit("all", (near,), result, axis=(rows, columns), keepdims=True)
-    low.held[equation.outputs[0]] = low.held[low.emit("logical_or", (whole, close), result)]
-    return True
+    out = low.local(equation.types[0])
+    _run(low, "is_symmetric", [low.view(equation.inputs[0])], outs=[out])
+    return low.hold(equation, out)
 
 
 def _hermitian(low: Lowering, equation: Equation) -> bool:

@@ -84,7 +84,7 @@ def _pull_back(l: Any, g: Any) -> Any:  # noqa: E741
     [l₁ 0; c l₂] l̄ᵀ … gives p₂ from l₂ and g₂;  p₂₁ = (g₂₁ − p₂ c̄) l̄₁⁻¹;  p₁ from l₁ and g₁ − p₂₁ᴴ c̄.
     """
     n = shape_of(l)[-1]
-    if n <= _BLOCK:
+    if n < 2 * _BLOCK:
         return _with_dagger(_on_both_sides(l, _lower(swap(_lower(l)) @ g, 0.5), transposed=True))
     p = np.empty(np.broadcast_shapes(l.shape, g.shape), np.result_type(l, g))
     for stop in range(n, 0, -_BLOCK):

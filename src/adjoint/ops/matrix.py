@@ -5,6 +5,7 @@ All act on the last two axes; the axes in front are a stack of matrices.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,20 @@ def as_diagonal(v: Value) -> Value:
 
 def triangle(n: int, lower: bool, like: Value, diagonal: float = 1.0) -> Any:
     """Weights 1 in one triangle, `diagonal` on the diagonal and 0 elsewhere, real, of the precision of `like`."""
-    mask = np.tri(n, n, -1, dtype=np.empty((), dtype_of(like)).real.dtype)
-    np.fill_diagonal(mask, diagonal)
+    weigh = _kept_weights if n <= _FEW else _lower_weights
+    mask = weigh(n, dtype_of(like), diagonal)
     return mask if lower else mask.T
+
+
+def _lower_weights(n: int, dtype: Any, diagonal: float) -> Any:
+    mask = np.tri(n, n, -1, dtype=np.empty((), dtype).real.dtype)
+    np.fill_diagonal(mask, diagonal)
+    mask.flags.writeable = False
+    return mask
+
+
+_FEW = 64  # rows of a matrix for which writing the weights takes longer than using them
+_kept_weights = functools.lru_cache(maxsize=32)(_lower_weights)
 
 
 # -- reading a Hermitian matrix ---------------------------------------------------------------------------------
@@ -71,11 +83,14 @@ def triangle(n: int, lower: bool, like: Value, diagonal: float = 1.0) -> Any:
 
 def _is_hermitian(a: Any) -> Any:
     other = np.conjugate(np.swapaxes(a, -1, -2))
-    if np.array_equal(a, other):
+    same = a == other
+    if same.all():
         return np.ones((*a.shape[:-2], 1, 1), bool)
     size = np.max(np.abs(a), axis=(-1, -2), keepdims=True, initial=0)
     slack = np.sqrt(np.finfo(np.asarray(a).dtype).eps)
-    return np.all(np.abs(a - other) <= slack * size, axis=(-1, -2), keepdims=True)
+    with np.errstate(invalid="ignore"):  # of infinities
+        near = np.abs(a - other) <= slack * size
+    return np.all(same | near, axis=(-1, -2), keepdims=True)
 
 
 is_hermitian = constant(
