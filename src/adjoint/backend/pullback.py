@@ -14,51 +14,17 @@ All matrices lie by rows. Of g and l only the lower triangles are read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from .instruction import Code, literal
+from .instruction import literal
 from .tile import registers
+from .vector import Vector
 
 if TYPE_CHECKING:
     from .lapack import Matrix
 
 _STRIPE = 16  # columns that are transposed together
 _PANEL = 4  # vectors of right-hand sides that are solved for together
-
-
-class _Vector(NamedTuple):
-    """Some numbers beside each other, as a value of LLVM's; or a single one."""
-
-    code: Code
-    kind: str
-    lanes: int
-    size: int  # bytes of a number
-
-    @property
-    def type(self) -> str:
-        return self.kind if self.lanes == 1 else f"<{self.lanes} x {self.kind}>"
-
-    def slot(self) -> str:
-        return self.code.let(f"alloca {self.type}")
-
-    def load(self, pointer: str) -> str:
-        return self.code.let(f"load {self.type}, ptr {pointer}, align {self.size}")
-
-    def store(self, value: str, pointer: str) -> None:
-        self.code.do(f"store {self.type} {value}, ptr {pointer}, align {self.size}")
-
-    def repeated(self, number: str) -> str:
-        if self.lanes == 1:
-            return number
-        single = self.code.let(f"insertelement {self.type} poison, {self.kind} {number}, i64 0")
-        return self.code.let(f"shufflevector {self.type} {single}, {self.type} poison, <{self.lanes} x i32> zeroinitializer")
-
-    def add_product(self, place: str, a: str, b: str) -> None:
-        """Add a product to what is in a place."""
-        name = f"@llvm.fmuladd.{f'v{self.lanes}' if self.lanes > 1 else ''}f{8 * self.size}"
-        self.code.declared.add(f"declare {self.type} {name}({', '.join([self.type] * 3)})")
-        total = self.code.let(f"call {self.type} {name}({', '.join(f'{self.type} {x}' for x in (a, b, self.load(place)))})")
-        self.store(total, place)
 
 
 def pull_back(c: Matrix, factor: str, p: str, *work: str) -> str:
@@ -75,7 +41,7 @@ class _Blocks:
         size, most, _ = registers()
         item = c.dtype.itemsize
         self.single, self.panel, self.row = (
-            _Vector(self.code, c.kind, lanes, item) for lanes in (1, _PANEL * size // item, self.width)
+            Vector(self.code, c.kind, lanes, item) for lanes in (1, _PANEL * size // item, self.width)
         )
         self.total, self.totals = self.single.slot(), self.panel.slot()
         self.line = self.code.let(f"alloca [{self.width} x {c.kind}]")
@@ -187,7 +153,7 @@ class _Blocks:
         self.c.span("0", panels, panel)
         self.c.span(first, str(self.n), lambda column: self.substitute(start, stop, column, self.single, self.total))
 
-    def substitute(self, start: str, stop: str, column: str, vector: _Vector, total: str) -> None:
+    def substitute(self, start: str, stop: str, column: str, vector: Vector, total: str) -> None:
         """Some columns, from the last unknown to the first."""
 
         def unknown(j: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .instruction import literal
+from .vector import Vector
 
 if TYPE_CHECKING:
     from .lapack import Matrix
@@ -19,41 +20,76 @@ _TILE = 16  # rows and columns
 
 
 def is_symmetric(c: Matrix, a: str, out: str) -> str:
-    code, kind, view = c.code, c.kind, c.step.operands[0]
-    n, (down, across) = view.shape[-1], view.strides[-2:]
-    zero = literal(0, c.dtype)
-    largest, widest = (c.number(zero, kind) for _ in range(2))
-
-    turned = code.let(f"alloca [{_TILE * _TILE} x {kind}]")
-
-    def at(i: str, j: str) -> str:
-        index = code.let(f"add nsw i64 {code.let(f'mul nsw i64 {i}, {down}')}, {code.let(f'mul nsw i64 {j}, {across}')}")
-        return code.load(c.element(a, index), c.dtype)
-
-    def enlarge(place: str, value: str) -> None:
-        code.store(code.intrinsic("maximum", kind, code.load(place, c.dtype), value), place, c.dtype)
-
-    def compare(x: str, y: str) -> None:
-        enlarge(largest, code.intrinsic("fabs", kind, x))  # as large as y, if they are to be equal up to rounding
-        gap = code.intrinsic("fabs", kind, code.let(f"fsub {kind} {x}, {y}"))
-        enlarge(widest, code.pick(code.compare("equal", c.dtype, x, y), c.dtype, zero, gap))
-
-    def ends(tile: str) -> tuple[str, str]:
-        start = code.let(f"mul nsw i64 {tile}, {_TILE}")
-        stop = code.let(f"add nsw i64 {start}, {_TILE}")
-        return start, code.let(f"select i1 {code.let(f'icmp slt i64 {stop}, {n}')}, i64 {stop}, i64 {n}")
-
-    def tile(rows: str, columns: str) -> None:
-        (top, bottom), (left, right) = ends(rows), ends(columns)
-
-        def place(i: str, j: str) -> str:
-            row = code.let(f"mul nsw i64 {code.let(f'sub nsw i64 {i}, {top}')}, {_TILE}")
-            return c.element(turned, code.let(f"add nsw i64 {row}, {code.let(f'sub nsw i64 {j}, {left}')}"))
-
-        c.span(left, right, lambda j: c.span(top, bottom, lambda i: code.store(at(j, i), place(i, j), c.dtype)))
-        c.span(top, bottom, lambda i: c.span(left, right, lambda j: compare(at(i, j), code.load(place(i, j), c.dtype))))
-
-    c.span("0", str(-(-n // _TILE)), lambda rows: c.span("0", code.let(f"add nsw i64 {rows}, 1"), lambda k: tile(rows, k)))
-    slack = code.let(f"fmul {kind} {literal(np.sqrt(np.finfo(c.dtype).eps), c.dtype)}, {code.load(largest, c.dtype)}")
-    code.store(code.compare("less_equal", c.dtype, code.load(widest, c.dtype), slack), out, np.dtype(bool))
+    c.attributes = '"prefer-vector-width"="512"'
+    view = c.step.operands[0]
+    largest, widest = _Pairs(c, a, view.shape[-1], *sorted(view.strides[-2:], reverse=True)).run()
+    slack = c.code.let(f"fmul {c.kind} {literal(np.sqrt(np.finfo(c.dtype).eps), c.dtype)}, {largest}")
+    c.code.store(c.code.compare("less_equal", c.dtype, widest, slack), out, np.dtype(bool))
     return "false"
+
+
+class _Pairs:
+    """Visits all pairs of elements across the diagonal. The transpose serves as well, so `across` is the smaller stride."""
+
+    def __init__(self, c: Matrix, a: str, n: int, down: int, across: int) -> None:
+        self.c, self.code, self.a, self.n, self.down, self.across = c, c.code, a, n, down, across
+        self.single, self.row = (Vector(c.code, c.kind, lanes, c.dtype.itemsize) for lanes in (1, _TILE))
+        zero = literal(0, c.dtype)
+        self.slots = {}  # for the largest element, and for the widest gap
+        for vector in (self.single, self.row):
+            self.slots[vector] = places = (vector.slot(), vector.slot())
+            for place in places:
+                vector.store(vector.repeated(zero), place)
+        self.turned = self.code.let(f"alloca [{_TILE * _TILE} x {c.kind}]")
+
+    def run(self) -> tuple[str, str]:
+        c, code, n = self.c, self.code, self.n
+        tiles = n // _TILE if self.across == 1 else 0
+
+        def tiles_of(number: str) -> None:
+            top = code.let(f"mul nsw i64 {number}, {_TILE}")
+            bottom = self.smaller(code.let(f"add nsw i64 {top}, {_TILE}"), str(n))
+            last = self.smaller(code.let(f"add nsw i64 {number}, 1"), str(tiles))
+            c.span("0", last, lambda k: self.tile(top, bottom, code.let(f"mul nsw i64 {k}, {_TILE}")))
+
+        if tiles:
+            c.span("0", str(-(-n // _TILE)), tiles_of)
+        rest = str(tiles * _TILE)
+        c.span(rest, str(n), lambda i: c.span(rest, str(n), lambda j: self.compare(self.single, self.at(i, j), self.at(j, i))))
+        for kept, lanes in zip(self.slots[self.single], self.slots[self.row], strict=True):
+            self.single.enlarge(kept, self.row.largest(self.row.load(lanes)))
+        largest, widest = map(self.single.load, self.slots[self.single])
+        return largest, widest
+
+    def tile(self, top: str, bottom: str, left: str) -> None:
+        c, code = self.c, self.code
+        right = code.let(f"add nsw i64 {left}, {_TILE}")
+
+        def turned(i: str) -> str:
+            return c.element(self.turned, code.let(f"mul nsw i64 {code.let(f'sub nsw i64 {i}, {top}')}, {_TILE}"))
+
+        def turn(j: str, i: str) -> None:
+            place = c.element(turned(i), code.let(f"sub nsw i64 {j}, {left}"))
+            self.single.store(self.single.load(self.at(j, i)), place)
+
+        c.span(left, right, lambda j: c.span(top, bottom, lambda i: turn(j, i)))
+        c.span(top, bottom, lambda i: self.compare(self.row, self.at(i, left), turned(i)))
+
+    def compare(self, vector: Vector, here: str, there: str) -> None:
+        largest, widest = self.slots[vector]
+        x, y, zero = vector.load(here), vector.load(there), vector.repeated(literal(0, self.c.dtype))
+        vector.enlarge(largest, vector.call("fabs", x))  # as large as y, if they are to be equal up to rounding
+        gap = vector.call("fabs", self.code.let(f"fsub {vector.type} {x}, {y}"))
+        bits = "i1" if vector.lanes == 1 else f"<{vector.lanes} x i1>"
+        same = self.code.let(f"fcmp oeq {vector.type} {x}, {y}")  # infinities, too
+        vector.enlarge(widest, self.code.let(f"select {bits} {same}, {vector.type} {zero}, {vector.type} {gap}"))
+
+    def at(self, i: str, j: str) -> str:
+        code = self.code
+        index = code.let(
+            f"add nsw i64 {code.let(f'mul nsw i64 {i}, {self.down}')}, {code.let(f'mul nsw i64 {j}, {self.across}')}"
+        )
+        return self.c.element(self.a, index)
+
+    def smaller(self, a: str, b: str) -> str:
+        return self.code.let(f"select i1 {self.code.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
