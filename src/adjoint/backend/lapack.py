@@ -27,6 +27,7 @@ LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 
+_NAME = "@NAME"  # of a function, as long as it has none
 _BLOCK, _MOST_BLOCKS = 64, 32  # of a triangular system
 
 
@@ -36,9 +37,7 @@ def emit(routine: Routine, step: Lapack) -> None:
     views = [*step.operands, *step.inout, *outs]
     stack = (*step.inout, *outs)[0].shape[:-2]
     matrix = Matrix(step, len(views) + len(step.work))
-    name = routine.module.name(step.routine)
-    routine.module.definitions.append(matrix.define(name))
-    routine.module.declared |= matrix.code.declared
+    name = _defined(routine, matrix, step.routine)
     code = routine.code
     bases = [routine.at(v) for v in views]
     work = [routine.at(v) for v in step.work]
@@ -56,9 +55,7 @@ def product(routine: Routine, step: Product) -> None:
     """Matrix products by BLAS. It sees matrices by columns, so it computes the transpose of the product of transposes."""
     views = [step.left, step.right, step.out]
     matrix = Matrix(step, len(views))
-    name = routine.module.name("product")
-    routine.module.definitions.append(matrix.define(name))
-    routine.module.declared |= matrix.code.declared
+    name = _defined(routine, matrix, "product")
     code, stack = routine.code, step.out.shape[:-2]
     bases = [routine.at(v) for v in views]
 
@@ -71,6 +68,17 @@ def product(routine: Routine, step: Product) -> None:
         call("0")
     else:
         _for_each(routine, count, call)
+
+
+def _defined(routine: Routine, matrix: Matrix, what: str) -> str:
+    """The name of the function for one matrix. Steps of the same sizes share one."""
+    module, text = routine.module, matrix.define()
+    name = module.nests.get(text)
+    if name is None:
+        name = module.nests[text] = module.name(what)
+        module.definitions.append(text.replace(_NAME, name, 1))
+        module.declared |= matrix.code.declared
+    return name
 
 
 def _for_each(routine: Routine, count: int, call: Callable[[str], str]) -> str:
@@ -120,11 +128,12 @@ class Matrix:
         self.labels = 0
         self.attributes = ""  # of the function
 
-    def define(self, name: str) -> str:
+    def define(self) -> str:
+        """The text of the function, which is still to be given a name."""
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
         arguments = ", ".join(f"ptr noalias %p{i}" for i in range(self.count))
-        head = f"define internal i1 {name}({arguments}) nounwind noinline {self.attributes} {{"
+        head = f"define internal i1 {_NAME}({arguments}) nounwind noinline {self.attributes} {{"
         return "\n".join([head, *self.code.lines, f"  ret i1 {result}", "}"])
 
     def number(self, value: Any, kind: str = "i32") -> str:

@@ -60,7 +60,7 @@ class Module:
         self.definitions: list[str] = []
         self.constants: list[Buffer] = []
         self.foreign: list[Foreign] = []
-        self.nests: dict[str, str] = {}  # the functions of kernels, by their text
+        self.nests: dict[str, str] = {}  # the functions of kernels and of matrices, by their text
         self.pieces: set[str] = set()
         self.names = 0
         self.guarded = lowered.guard is not None

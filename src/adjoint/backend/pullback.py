@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .instruction import literal
 from .tile import registers
-from .vector import Vector
+from .vector import WRITTEN_AS_VECTORS, Vector
 
 if TYPE_CHECKING:
     from .lapack import Matrix
@@ -29,7 +29,7 @@ _PANEL = 4  # vectors of right-hand sides that are solved for together
 
 def pull_back(c: Matrix, factor: str, p: str, *work: str) -> str:
     """p holds g, and in the end p. The memory is there if the products are to be written out: for the columns below a block."""
-    c.attributes = '"prefer-vector-width"="512"'
+    c.attributes = WRITTEN_AS_VECTORS
     _Blocks(c, factor, p, *work).run()
     return "false"
 
@@ -45,11 +45,8 @@ class _Blocks:
         )
         self.total, self.totals = self.single.slot(), self.panel.slot()
         self.line = self.code.let(f"alloca [{self.width} x {c.kind}]")
-        heights = [1]
-        while 2 * heights[0] * self.width * item <= most * size:
-            heights.insert(0, 2 * heights[0])
-        self.heights = heights if below else []
-        self.rows = [self.row.slot() for _ in range(max(self.heights, default=0))]
+        height = max(1, most * size // (self.width * item)) if below else 0  # rows that registers can hold
+        self.rows = [self.row.slot() for _ in range(1 << height.bit_length() >> 1)]
 
     def run(self) -> None:
         c, code, n = self.c, self.code, self.n
@@ -63,11 +60,16 @@ class _Blocks:
             start = code.let(f"mul nsw i64 {number}, {self.width}")
             stop = self.smaller(code.let(f"add nsw i64 {start}, {self.width}"), str(n))
             if self.below:
-                self.each_below(start, stop, lambda i, j: self.keep(i, j, start, stop))
-            multiply(stop, str(n), start, stop)
-            self.each_below(start, stop, lambda i, j: self.copy(self.at_p(i, j), self.at_p(j, i)))
-            self.solve(start, stop)
-            multiply(start, stop, start, stop)
+                c.span(stop, str(n), lambda i: self.keep(i, start, stop))
+
+            def phase(number: str) -> None:
+                """Below the block first, then on the diagonal, from what was found below it."""
+                is_first = code.let(f"icmp eq i64 {number}, 0")
+                top, bottom = (code.let(f"select i1 {is_first}, i64 {x}, i64 {y}") for x, y in ((stop, start), (str(n), stop)))
+                multiply(top, bottom, start, stop)
+                c.when(is_first, lambda: self.below_block(start, stop))
+
+            c.span("0", "2", phase)
             self.corner(start, stop)
             self.each_below(start, stop, lambda i, j: self.copy(self.at_p(j, i), self.at_p(i, j)))
 
@@ -91,40 +93,42 @@ class _Blocks:
         return multiply
 
     def written_out(self, top: str, bottom: str, start: str, stop: str) -> None:
-        code = self.code
-        for height in self.heights:
-            count = code.let(f"sdiv i64 {code.let(f'sub nsw i64 {bottom}, {top}')}, {height}")
+        """A few rows at a time, in registers. Where fewer are left, the last is computed several times."""
+        code, row = self.code, self.row
+        height = len(self.rows)
+        last = code.let(f"sub nsw i64 {bottom}, 1")
 
-            def tile(number: str, top: str = top, height: int = height) -> None:
-                first = code.let(f"add nsw i64 {top}, {code.let(f'mul nsw i64 {number}, {height}')}")
-                self.tile([code.let(f"add nsw i64 {first}, {r}") for r in range(height)], start, stop)
+        def tile(number: str) -> None:
+            first = code.let(f"add nsw i64 {top}, {code.let(f'mul nsw i64 {number}, {height}')}")
+            rows = [self.smaller(code.let(f"add nsw i64 {first}, {r}"), last) for r in range(height)]
+            for i, slot in zip(rows, self.rows, strict=True):
+                row.store(row.load(self.at_p(i, start)), slot)
 
-            self.c.span("0", count, tile)
-            top = code.let(f"add nsw i64 {top}, {code.let(f'mul nsw i64 {count}, {height}')}")
+            def inner(k: str) -> None:
+                kept = row.load(self.at_kept(k, stop))
+                for i, slot in zip(rows, self.rows, strict=True):
+                    row.add_product(slot, row.repeated(self.single.load(self.at_p(i, k))), kept)
 
-    def tile(self, rows: list[str], start: str, stop: str) -> None:
-        """A few rows, in registers."""
-        row, slots = self.row, self.rows[: len(rows)]
-        for i, slot in zip(rows, slots, strict=True):
-            row.store(row.load(self.at_p(i, start)), slot)
+            self.c.span(stop, str(self.n), inner)
+            for i, slot in zip(rows, self.rows, strict=True):
+                row.store(row.load(slot), self.at_p(i, start))
 
-        def inner(k: str) -> None:
-            kept = row.load(self.at_kept(k, stop))
-            for i, slot in zip(rows, slots, strict=True):
-                row.add_product(slot, row.repeated(self.single.load(self.at_p(i, k))), kept)
+        beyond = code.let(f"add nsw i64 {code.let(f'sub nsw i64 {bottom}, {top}')}, {height - 1}")
+        self.c.span("0", code.let(f"sdiv i64 {beyond}, {height}"), tile)
 
-        self.c.span(stop, str(self.n), inner)
-        for i, slot in zip(rows, slots, strict=True):
-            row.store(row.load(slot), self.at_p(i, start))
-
-    def keep(self, i: str, j: str, start: str, stop: str) -> None:
-        """An element below the block, without gaps and with its sign changed."""
-        column = self.code.let(f"sub nsw i64 {j}, {start}")
-        self.single.store(self.minus(self.at_l(i, j)), self.c.element(self.at_kept(i, stop), column))
+    def keep(self, i: str, start: str, stop: str) -> None:
+        """A row below the block, without gaps to the next and with its sign changed."""
+        value = self.code.let(f"fneg {self.row.type} {self.row.load(self.at_l(i, start))}")
+        self.row.store(value, self.at_kept(i, stop))
 
     def at_kept(self, i: str, stop: str) -> str:
         row = self.code.let(f"sub nsw i64 {i}, {stop}")
         return self.c.element(self.below, self.code.let(f"mul nsw i64 {row}, {self.width}"))
+
+    def below_block(self, start: str, stop: str) -> None:
+        """What the product has left is transposed, and solved for there."""
+        self.each_below(start, stop, lambda i, j: self.copy(self.at_p(i, j), self.at_p(j, i)))
+        self.solve(start, stop)
 
     # -- the rest of a block ------------------------------------------------------------------------------------
 
@@ -134,10 +138,15 @@ class _Blocks:
 
         def stripe(number: str) -> None:
             left = code.let(f"add nsw i64 {start}, {code.let(f'mul nsw i64 {number}, {_STRIPE}')}")
-            right = self.smaller(code.let(f"add nsw i64 {left}, {_STRIPE}"), stop)
+            visit(left, self.smaller(code.let(f"add nsw i64 {left}, {_STRIPE}"), stop))
+
+        def visit(left: str, right: str) -> None:
             self.c.span(stop, str(self.n), lambda i: self.c.span(left, right, lambda j: do(i, j)))
 
-        self.c.span("0", str(-(-self.width // _STRIPE)), stripe)
+        if self.width > _STRIPE:
+            self.c.span("0", str(-(-self.width // _STRIPE)), stripe)
+        else:
+            visit(start, stop)
 
     def solve(self, start: str, stop: str) -> None:
         """The columns right of the block, by the transpose of its triangle: vectors of them first, then what is left."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .instruction import literal
-from .vector import Vector
+from .vector import WRITTEN_AS_VECTORS, Vector
 
 if TYPE_CHECKING:
     from .lapack import Matrix
@@ -20,7 +20,7 @@ _TILE = 16  # rows and columns
 
 
 def is_symmetric(c: Matrix, a: str, out: str) -> str:
-    c.attributes = '"prefer-vector-width"="512"'
+    c.attributes = WRITTEN_AS_VECTORS
     view = c.step.operands[0]
     largest, widest = _Pairs(c, a, view.shape[-1], *sorted(view.strides[-2:], reverse=True)).run()
     slack = c.code.let(f"fmul {c.kind} {literal(np.sqrt(np.finfo(c.dtype).eps), c.dtype)}, {largest}")

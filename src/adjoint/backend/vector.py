@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 from .instruction import Code
 
+#: Of a function whose vectors are all written here: they are as long as the machine has them, and LLVM is not to look for others
+#: in its many short loops, which takes longer than all the rest.
+WRITTEN_AS_VECTORS = 'noimplicitfloat "prefer-vector-width"="512"'
+
 
 class Vector(NamedTuple):
     """Some numbers beside each other, as a value of LLVM's; or a single one."""

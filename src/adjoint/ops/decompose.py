@@ -105,16 +105,14 @@ def _pullback_jvp(ts: Any, p: Value, l: Value, g: Value) -> Value:  # noqa: E741
     if tl is None:
         return cholesky_pullback(l, tg)
     turned = swap(_lower(tl))
-    moved = _on_both_sides(l, _lower(turned @ g, 0.5), transposed=True)
-    t = _with_dagger(moved - triangular_solve(l, turned @ p, lower=True, transposed=True))
-    return t if tg is None else t + cholesky_pullback(l, tg)
+    ts = turned @ g if tg is None else turned @ g + swap(_lower(l)) @ tg
+    return _with_dagger(_on_both_sides(l, _lower(ts, 0.5) - turned @ p @ conjugate(_lower(l)), transposed=True))
 
 
 def _pullback_vjp(c: Value, p: Value, l: Value, g: Value) -> Any:  # noqa: E741
-    c = _with_dagger(c)
-    s = _lower(_on_both_sides(l, c), 0.5)
-    gl = g @ swap(s) - swap(triangular_solve(l, c @ swap(p), lower=True, transposed=False))
-    return _lower(gl), _lower(l) @ s
+    half = triangular_solve(l, _with_dagger(c), lower=True, transposed=False)
+    s = _lower(dagger(triangular_solve(l, dagger(half), lower=True, transposed=False)), 0.5)
+    return _lower(g @ swap(s) - p @ swap(half)), _lower(l) @ s
 
 
 _FACTOR = np.array([[1.4, 9.0, 9.0], [0.3, 1.2, 9.0], [-0.2, 0.1, 0.9]])
