@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 import adjoint.lower.matrix as lowering
+from adjoint.backend import pullback
 from adjoint.lower.kernel import Foreign
 from adjoint.ops.decompose import cholesky_pullback
 
@@ -51,6 +52,14 @@ def test_products_by_blas(n, monkeypatch):
     monkeypatch.setattr(lowering, "_BY_BLAS", 2)
     rng = np.random.default_rng(n)
     l, g = triangle(rng, n, n), triangle(rng, n, n)
+    np.testing.assert_allclose(compiled(l, g), formula(l, g), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [16, 32, 64])
+def test_registers_of_other_machines(size, monkeypatch):
+    monkeypatch.setattr(pullback, "registers", lambda: (size, 12, 3))
+    rng = np.random.default_rng(size)
+    l, g = triangle(rng, 53, 53), triangle(rng, 53, 53)
     np.testing.assert_allclose(compiled(l, g), formula(l, g), rtol=1e-12, atol=1e-12)
 
 

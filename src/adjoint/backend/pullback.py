@@ -6,8 +6,8 @@ By blocks of columns, the last first (after Murray, arXiv:1602.07527). Once the 
     [ c   l₂ ]   [ p₂₁ p₂ ]       p₁ is found in the same way from l₁ and g₁ − p₂₁ᵀ c, a column at a time
 
 p is symmetric, and both of its triangles are written as it is found, so the products are plain ones. Those are nearly all of the
-work. They are narrow: for matrices that stay in the caches they are written out, as in `tile`; BLAS, which copies p₂ every
-time, takes twice as long. For larger ones it has the better order, and threads.
+work. They are narrow, so they are written out, as in `tile`: BLAS, which copies p₂ every time, takes nearly twice as long on one
+core. Those of large matrices are left to it nevertheless, for its threads.
 All matrices lie by rows. Of g and l only the lower triangles are read.
 """
 
@@ -69,7 +69,7 @@ class _Blocks:
                 multiply(top, bottom, start, stop)
                 c.when(is_first, lambda: self.below_block(start, stop))
 
-            c.span("0", "2", phase)
+            c.span("0", code.let(f"select i1 {code.let(f'icmp slt i64 {stop}, {n}')}, i64 2, i64 0"), phase)
             self.corner(start, stop)
             self.each_below(start, stop, lambda i, j: self.copy(self.at_p(j, i), self.at_p(i, j)))
 

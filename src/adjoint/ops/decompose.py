@@ -79,9 +79,9 @@ _BLOCK = 64
 
 
 def _pull_back(l: Any, g: Any) -> Any:  # noqa: E741
-    """By blocks of columns, the last first: two products a block (Murray, arXiv:1602.07527), and the formula for what is left.
+    """By blocks of columns, the last first (after Murray, arXiv:1602.07527): for l = [l₁ 0; c l₂], and p₂ from l₂ and g₂,
 
-    [l₁ 0; c l₂] l̄ᵀ … gives p₂ from l₂ and g₂;  p₂₁ = (g₂₁ − p₂ c̄) l̄₁⁻¹;  p₁ from l₁ and g₁ − p₂₁ᴴ c̄.
+    p₂₁ = (g₂₁ − p₂ c̄) l̄₁⁻¹, and p₁ is found from l₁ and g₁ − p₂₁ᴴ c̄. Small matrices, by the formula.
     """
     n = shape_of(l)[-1]
     if n < 2 * _BLOCK:
