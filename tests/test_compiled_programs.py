@@ -5,6 +5,7 @@ mixed dtypes made here, of what kernels are made of: broadcasting, reductions ov
 arrays, writes in place, products of all ranks. The same ones on every run; ADJOINT_PROGRAMS=10000 draws more of both.
 """
 
+import math
 import os
 
 import numpy as np
@@ -74,8 +75,13 @@ def needs(axes=0, elements=False):
 
 
 def fits(step):
-    """Pairs that do not broadcast are left alone."""
-    return lambda a, b, c, k: step(a, b, c, k) if rewritten._fit(a, b) else a
+    """Pairs that do not broadcast, or become too large, are left alone."""
+
+    def fitting(a, b, c, k):
+        fit = rewritten._fit(a, b) and math.prod(np.broadcast_shapes(np.shape(a), np.shape(b))) <= 10_000_000
+        return step(a, b, c, k) if fit else a
+
+    return fitting
 
 
 def function(f, inside=small):
