@@ -15,7 +15,7 @@ from .ir.graph import Graph
 from .ir.text import show
 from .lower.fuse import lower
 from .lower.kernel import Bands, Branch, Foreign, Kernel, Lapack, Lowered, Product, Step, Together
-from .rewrite import Rolled, dead_code, roll, simplify, sums_after_loops
+from .rewrite import Rolled, dead_code, roll, shared_turns, simplify, sums_after_loops
 from .trace.guard import Guard
 
 Function = Callable[..., Any]
@@ -62,7 +62,7 @@ class Path:
     @functools.cached_property
     def graph(self) -> Graph:
         """What is computed."""
-        return sums_after_loops(simplify(self.rolled.graph)[0])
+        return sums_after_loops(shared_turns(simplify(self.rolled.graph)[0]))
 
     @functools.cached_property
     def lowered(self) -> Lowered:
