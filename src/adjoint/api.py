@@ -31,6 +31,7 @@ from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names
 from .core.types import Type, Value, dtype_of, shape_of
 from .trace.dual import Dual
 from .trace.tape import Node, Tape, backward
+from .transform.deferral import finish, tape_for
 from .transformed import Transformed
 
 Function = Callable[..., Any]
@@ -55,12 +56,13 @@ class Recording:
         self.f, self.transform = f, transform
         self.indices, self.single = positions(argnums, len(args), transform)
         self.inputs, self.structures = open_arguments(args, self.indices, transform)
-        with Tape(transform, lasting=lasting) as tape:
+        with tape_for(self.inputs, transform, lasting) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
             inside = replace(args, self.indices, self.structures, leaves)
             del leaves
             result = final(run_guarded(tape, f, inside, kwargs))
+            finish(tape, result)
         self.aux: Any = None
         if has_aux:
             result, aux = split_aux(result, f, transform)
@@ -95,7 +97,7 @@ class Recording:
 
 def _leave(tape: Tape, x: Any) -> Any:
     """A result without what the tape added to it."""
-    return x.value if tape.node(x) is not None else check_alive(x, tape)
+    return tape.leave(x) if isinstance(x, Traced) and x.by is tape else check_alive(tape.leave(x), tape)
 
 
 def run_guarded(tape: Tape, f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -77,8 +77,9 @@ class Call:
     # reverse: one node
 
     def on_tape(self, tape: Tape, leaves: Sequence[Value]) -> list[Value]:
-        values = [x.value if tape.node(x) is not None else x for x in leaves]
-        wanted = tuple(i for i, x in enumerate(leaves) if tape.node(x) is not None)
+        nodes = {i: node for i, x in enumerate(leaves) if (node := tape.node(x)) is not None}
+        values = [x.value if i in nodes else x for i, x in enumerate(leaves)]
+        wanted = tuple(nodes)
         types = [Type.of(x) if isinstance(x, _NUMBERS) else None for x in values]
         results, pull = self.vjp(values, types)
         self.check_closed(results, tape)
@@ -91,7 +92,7 @@ class Call:
 
         op = Opaque(self.name, self.f, None, None, many=True)
         plan = Plan(wanted, (), pull_wanted, pull_wanted)
-        node = Outputs(op, [leaves[i].aux for i in wanted], plan, (), {}, (), None)  # type: ignore[arg-type]
+        node = Outputs(op, list(nodes.values()), plan, (), {}, (), None)  # type: ignore[arg-type]
         tape.complicate()
         return list(tape.outputs(results, node))
 

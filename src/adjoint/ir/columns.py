@@ -307,6 +307,9 @@ class ColumnWriter(_Tables):
             self.types.append(type_)
         return number
 
+    def type_of_operand(self, operand: int) -> Type:
+        return self.types[self.type_of[operand]] if operand >= 0 else self.literals[-1 - operand].type
+
     def operand_type(self, operand: int) -> Any:
         """The type of an operand; of constants see `constant_type`."""
         return self.types[self.type_of[operand]] if operand >= 0 else constant_type(self.literals[-1 - operand])
@@ -317,16 +320,17 @@ class ColumnWriter(_Tables):
             self.results.append(tuple(map(self.type_number, types)))
         return number
 
-    def write(self, kind_number: int, operands: Iterable[int], integers: Iterable[int], line: str) -> int:
+    def write(self, kind_number: int, operands: Sequence[int], integers: Sequence[int], line: str) -> int:
         """Add an equation; the number of its first result."""
         first = len(self.type_of)
+        results = self.results[kind_number]
         self.kind.append(kind_number)
-        self.operands.extend(operands)
-        self.integers.extend(integers)
+        self.operands += operands
         self.lines.append(line)
-        for result in self.results[kind_number]:
-            self.type_of.append(result)
-            self.line_of.append(line)
+        if integers:
+            self.integers += integers
+        self.type_of += results
+        self.line_of += (line,) * len(results)
         return first
 
     def copy(self, e: Equation) -> None:

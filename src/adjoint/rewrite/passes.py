@@ -21,9 +21,11 @@ _MOST_ROUNDS = 64  # of taking away what nobody reads, all at once
 
 def dead_code(graph: G) -> G:
     """Without the equations that no output depends on, and without the results of loops and branches that nothing reads."""
-    if isinstance(graph.equations, Columns) and not any(isinstance(kind.op, Structured) for kind in graph.equations.kinds):
+    if isinstance(graph.equations, Columns):
         equations, outputs = graph.equations.chosen(np.flatnonzero(needed_of(graph.equations, graph.outputs)), graph.outputs)
-        return replace(graph, equations=equations, outputs=outputs)
+        graph = replace(graph, equations=equations, outputs=outputs)
+        if not any(isinstance(equations.kinds[kind].op, Structured) for kind in np.unique(equations.kind).tolist()):
+            return graph
     needed = {o for o in graph.outputs if isinstance(o, int)}
     kept: list[Equation] = []
     for equation in reversed(graph.equations):

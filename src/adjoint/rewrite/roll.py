@@ -137,8 +137,7 @@ def _only_reads(flat: Flat, stretch: Stretch) -> bool:
 
 def _with_rolled_bodies(graph: Graph, turns: int, saving: int) -> Graph:
     """The graph with the loops in the bodies of the user's own loops and branches."""
-    held = graph.equations.kinds if isinstance(graph.equations, Columns) else graph.equations
-    if not any(isinstance(part, Graph) for one in held for part in one.params.values()):
+    if not _has_bodies(graph):
         return graph
     equations = list(graph.equations)
     changed = False
@@ -150,11 +149,18 @@ def _with_rolled_bodies(graph: Graph, turns: int, saving: int) -> Graph:
     return replace(graph, equations=tuple(equations)) if changed else graph
 
 
+def _has_bodies(graph: Graph) -> bool:
+    held = graph.equations.kinds if isinstance(graph.equations, Columns) else graph.equations
+    return any(isinstance(part, Graph) for one in held for part in one.params.values())
+
+
 def _loops(graph: Graph, depth: int = 0) -> Iterator[Loop]:
     """The loops that were rolled, those inside others behind them."""
+    if not _has_bodies(graph):
+        return
     for e in graph.equations:
         held = [part for part in e.params.values() if isinstance(part, Graph)]
-        own = e.op is scan and held[0].name == TURN
+        own = e.op is scan and held[0].name.endswith(TURN)  # or what a transform has made of one
         if own:
             yield Loop(e.params["length"], len(held[0]), e.line, depth)
         for part in held:

@@ -10,7 +10,7 @@ Nothing is computed before somebody asks (see `lazy.py`). An op on the same oper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -21,8 +21,9 @@ from ..core.errors import UnsupportedError, calls_under_way, in_a_try, on_line, 
 from ..core.op import Op
 from ..core.types import Type, Value
 from ..derive import type_rule
-from ..ir.columns import COMMUTATIVE, INDEXED, ColumnWriter, parameters
+from ..ir.columns import COMMUTATIVE, ColumnWriter, parameters
 from ..ir.graph import Graph, Literal
+from ..ops.broadcast import reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from ..ops.reduce import all_
 from .lazy import Numbers
@@ -64,20 +65,46 @@ _MAY_FAIL = frozenset(
 )
 
 
+class _Known(NamedTuple):
+    """What equations have in common whose operands are alike."""
+
+    kind_number: int
+    types: tuple[Type, ...]
+    array: bool | None  # whether NumPy would give an array; None if that depends on the operands
+    commutes: bool
+    may_fail: bool
+    sizes: tuple[int, ...]  # of the axes that the integers of an index read
+
+
 class Guarded(Stage):
     """One recording. `value` is not used, `aux` as in `Stage`."""
 
-    __slots__ = ("attempts", "depth", "failed", "guards", "light", "numbers", "program", "seen", "shared", "weak")
+    __slots__ = (
+        "attempts",
+        "checked",
+        "conditions",
+        "depth",
+        "failed",
+        "guards",
+        "light",
+        "numbers",
+        "program",
+        "seen",
+        "shared",
+        "weak",
+    )
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.guards: dict[tuple[int, Asked], Guard] = {}
+        self.checked: set[tuple[int, Asked]] = set()  # guards that are part of a condition
+        self.conditions: list[int] = []  # truth values on which the program depends
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
         self.depth = len(calls_under_way())  # those that the function is called from
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
         self.program = ColumnWriter()
         self.numbers = Numbers(self.program)
-        self.seen: dict[Any, int] = {}  # the kind of an equation, by what its types follow from
+        self.seen: dict[Any, _Known] = {}  # by what the types of an equation follow from
         self.shared: dict[Any, int] = {}  # the first result of an equation, by kind and operands
         self.weak: dict[Any, tuple[int, Any]] = {}  # Python numbers as operands
         self.light: dict[int, Any] = {}  # values that are Python numbers: what promotion looks at
@@ -93,51 +120,71 @@ class Guarded(Stage):
             self.light[x.aux[0]] = _weight(value)
         return x
 
+    def alias(self, x: Traced) -> Traced:
+        """The same value under a number of its own."""
+        number, type_, array = x.aux
+        program = self.program
+        known = self.seen.get(type_)
+        if known is None:
+            known = self.seen[type_] = self.look_at(reshape, [number], {"shape": type_.shape})
+        own = program.write(known.kind_number, [number], (), written_on.get() or user_line())
+        if number in self.light:
+            self.keep_weak(own, (self.numbers[number],))
+        return Traced(self, None, (own, type_, array))
+
     def inner(self, name: str) -> Stage:
         return Stage(name)  # the body of a loop is right for every turn: it may not ask
 
-    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         program, light = self.program, self.light
+        type_of = program.type_of
         operands = []
         facts: list[Any] = [op]  # what the types of the results follow from
         for a in args:
             if isinstance(a, Traced) and a.by is self:
                 number = a.aux[0]
-                facts.append(light[number] if number in light else program.type_of[number])
+                facts.append(light[number] if light and number in light else type_of[number])
             else:
                 number, fact = self.weak_number(a) if type(a) in _WEAK else self.outside(a)
                 facts.append(fact)
             operands.append(number)
-        integers: tuple[int, ...] = ()
         if params:
             facts.append(parameters(op, params))
-            if op.name in INDEXED:
-                integers = tuple([part for part in params["spec"] if isinstance(part, int)])
         key = tuple(facts)
-        kind_number = self.seen.get(key)
-        if kind_number is None:
-            types = self.types_of(op, operands, params)
-            kind_number = program.kind_number(op, [program.operand_type(o) for o in operands], params, types)
-            self.seen[key] = kind_number
-        kind = program.kinds[kind_number]
-        if integers and any(not -size <= i < size for i, size in zip(integers, kind.sizes, strict=True)):
-            self.run(op, operands, params)  # which says so
-        same = (kind_number, *operands, integers)
-        if len(operands) == 2 and operands[0] > operands[1] and op.name in COMMUTATIVE:
-            same = (kind_number, operands[1], operands[0], integers)
+        known = self.seen.get(key)
+        if known is None:
+            known = self.seen[key] = self.look_at(op, operands, params)
+        kind_number, types, array, commutes, may_fail, sizes = known
+        if commutes and operands[0] > operands[1]:
+            same: tuple[Any, ...] = (kind_number, operands[1], operands[0])
+        else:
+            same = (kind_number, *operands)
+        integers: tuple[int, ...] = ()
+        if sizes:
+            integers = tuple([part for part in params["spec"] if isinstance(part, int)])
+            same = (*same, integers)
+            if any(not -size <= i < size for i, size in zip(integers, sizes, strict=True)):
+                self.run(op, operands, params)  # which says so
         first = self.shared.get(same)
         if first is None:
             first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
             if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
                 self.keep_weak(first, self.run(op, operands, params))
-        if op.name in _MAY_FAIL and in_a_try(self.depth):
-            self.attempts.append(range(first, first + len(kind.types)))
+        if may_fail and in_a_try(self.depth):
+            self.attempts.append(range(first, first + len(types)))
         if op.many:
-            return tuple([self.traced(number, type_, op, args) for number, type_ in enumerate(kind.types, first)])
-        return self.traced(first, kind.types[0], op, args)
+            given = op.gives_array(args)
+            return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
+        return Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
 
-    def traced(self, number: int, type_: Type, op: Op, args: tuple[Any, ...]) -> Traced:
-        return Traced(self, None, (number, type_, type_.shape != () or (op.no_axes != "scalar" and op.gives_array(args))))
+    def look_at(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> _Known:
+        """What is known of all equations with operands and parameters like these."""
+        program = self.program
+        types = self.types_of(op, operands, params)
+        number = program.kind_number(op, [program.operand_type(o) for o in operands], params, types)
+        array = True if any(t.shape for t in types) else False if op.no_axes == "scalar" else None
+        commutes = op.name in COMMUTATIVE and len(operands) == 2
+        return _Known(number, types, array, commutes, op.name in _MAY_FAIL, program.kinds[number].sizes)
 
     def weak_number(self, x: Any) -> tuple[int, Any]:
         """A Python number as an operand, and what promotion looks at."""
@@ -195,15 +242,32 @@ class Guarded(Stage):
             self.guards[number, of] = Guard(number, of, answer, what, user_line())
         return value
 
-    def holds(self) -> Value:
-        """Whether all that was asked has the answers of this call."""
-        program, result = self.program, None
-        for guard in self.guards.values():
-            type_ = program.types[program.type_of[guard.number]]
-            with on_line(guard.line):
-                same = _same(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)
-                result = same if result is None else logical_and(result, same)
+    def holds(self, since: int = 0) -> Traced | None:
+        """Whether all that was asked of values from a number on has the answers of this call; None if nothing was asked.
+
+        Who takes the result is to `require` it, or what is the same: the questions are not put again.
+        """
+        result = None
+        for same in self._answers(since):
+            result = same if result is None else logical_and(result, same)
         return result
+
+    def require(self, condition: Traced) -> None:
+        """Let the program be right only where a condition holds."""
+        self.conditions.append(condition.aux[0])
+
+    def _answers(self, since: int) -> Iterator[Any]:
+        program = self.program
+        held = [n for n in self.conditions if n >= since]
+        self.conditions = [n for n in self.conditions if n < since]
+        for number in held:
+            yield Traced(self, None, (number, program.types[program.type_of[number]], False))
+        for key, guard in self.guards.items():
+            if guard.number >= since and key not in self.checked:
+                self.checked.add(key)
+                type_ = program.types[program.type_of[guard.number]]
+                with on_line(guard.line):  # what is made of the answer belongs there as well
+                    yield _same(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         results = tuple([self.operand(y) for y in outputs])

@@ -1,7 +1,8 @@
 """Recording on a tape, made short for the common case: an elementwise op on plain arrays, or staged values, and one tape.
 
 `Tape.process` handles every case; what is written here does the same for such values with the checks folded into
-one function per op, about a third of the time. It is built from the op's plan on first use:
+one function per op, about a third of the time. A program that is being written down takes such an op at once.
+The function is built from the op's plan on first use:
 
     def record(x0):                                     # sin
         if x0.__class__ is Traced:
@@ -27,17 +28,21 @@ from ..core.bind import Traced, bind
 from ..core.op import Elementwise
 from ..core.types import dtype_of, shape_of
 from ..derive import define, plan, split
+from .deferred import Deferred
+from .guard import Guarded
 from .tape import Node, Tape, line_of
 
 PLAIN = frozenset({np.ndarray, np.float64, np.float32, float})
 CONSTANT = PLAIN | {int}
+NONE: dict[str, Any] = {}
+WRITTEN = frozenset({Guarded, Deferred})
 
 
 def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle."""
     scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
-        "NONE": {}, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
+        "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
         "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of,
     }  # fmt: skip
     rest = otherwise or functools.partial(bind, op)
@@ -61,7 +66,7 @@ def quicken(op: Elementwise) -> None:
     """Let an op record by a function of its own, made when a tape first meets it."""
 
     def first(*args: Any) -> Any:
-        if any(isinstance(a, Traced) and a.by.__class__ is Tape for a in args):
+        if any(isinstance(a, Traced) and isinstance(a.by, Tape) for a in args):
             op.run = recorder(op)
         return bind(op, *args)
 
@@ -112,6 +117,8 @@ def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...,
         "        v0 = x0.value",
         f"        if v0.__class__ {held}:",
         *_indent(_finish(op, 1, scope, plain), 3),
+        "    elif tape.__class__ in WRITTEN and not tape.closed:",
+        "        return tape.process(op, (x0,), NONE)",
         "return otherwise(x0)",
     ]
     return define("record", ["x0"], lines, scope)
@@ -133,6 +140,9 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         "            elif x1.__class__ in CONSTANT:",
         "                v1 = x1",
         *_indent(_finish(op, 1, scope, plain), 4),
+        "    elif tape.__class__ in WRITTEN and not tape.closed:",
+        "        if x1.by is tape if x1.__class__ is Traced else x1.__class__ in CONSTANT:",
+        "            return tape.process(op, (x0, x1), NONE)",
         "elif x0.__class__ in CONSTANT and x1.__class__ is Traced:",
         "    tape = x1.by",
         "    if tape.__class__ is Tape and not tape.closed:",
@@ -140,6 +150,8 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         f"        if v1.__class__ {held}:",
         "            v0 = x0",
         *_indent(_finish(op, 2, scope, plain), 3),
+        "    elif tape.__class__ in WRITTEN and not tape.closed:",
+        "        return tape.process(op, (x0, x1), NONE)",
         "return otherwise(x0, x1)",
     ]
     return define("record", ["x0", "x1"], lines, scope)

@@ -207,6 +207,10 @@ class Tape(Trace):
     def node(self, x: Value) -> Node | None:
         return x.aux if isinstance(x, Traced) and x.by is self else None
 
+    def leave(self, x: Any) -> Any:
+        """A result without what the tape added to it."""
+        return x.value if isinstance(x, Traced) and x.by is self else x
+
 
 def _pull_structured(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
     back, residuals = saved

@@ -1,0 +1,283 @@
+"""Gradients under jit: the function is written down and its loops are found before it is differentiated."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+import adjoint.numpy as anp
+from adjoint.core.errors import AdjointError
+from adjoint.ops.control import scan
+
+TURNS = 40
+W = np.linspace(0.5, 1.5, 3)
+X = np.array([0.3, -0.2, 0.9])
+
+
+def looped(x, w=W):
+    """A loop that is long enough to be rolled."""
+    y = x
+    for _ in range(TURNS):
+        y = np.sin(y) * w + 0.1 * x * y - y / (1.0 + y * y)
+    return np.sum(y * y)
+
+
+def agrees(f, *args, rtol=1e-11):
+    """The compiled function gives what the function gives; the graph that was staged."""
+    compiled = ad.jit(f)
+    want, got = f(*args), compiled(*args)
+    parts, structure = ad.core.tree.flatten(want)
+    found, other = ad.core.tree.flatten(got)
+    assert structure == other
+    for a, b in zip(found, parts, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+    assert not compiled.eager
+    return compiled.lower(*args)
+
+
+def scans(graph):
+    return [e for e in graph.equations if e.op is scan]
+
+
+def test_the_loop_is_found_before_it_is_differentiated():
+    path = agrees(ad.value_and_grad(looped), X)
+    assert len(scans(path.staged)) == 2  # forward and back; the turns themselves are read by nobody
+    assert len(path.graph) < 40
+    assert len(path.rolled.loops) == 2
+    assert all("test_deferral.py" in loop.line for loop in path.rolled.loops)
+
+
+def test_the_function_runs_once():
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        return looped(x)
+
+    ad.jit(ad.grad(f))(X)
+    assert len(calls) == 1
+
+
+def test_a_variable_is_told_from_the_value_that_it_starts_from():
+    agrees(lambda x: ad.grad(lambda t: looped(t, x) + np.sum(x * t))(x), X)
+    agrees(lambda x: ad.grad(lambda t: np.sum(t * x))(x), X)  # too short for a loop
+
+
+def test_a_function_that_was_written_before_is_computed_once():
+    both, one = agrees(lambda x: (looped(x), ad.grad(looped)(x)), X), agrees(ad.value_and_grad(looped), X)
+    assert len(scans(both.graph)) == len(scans(one.graph)) == 2
+
+
+def test_gradients_of_gradients():
+    def f(t):
+        y = t
+        for _ in range(TURNS):
+            y = np.sin(y) * 0.9 + t * y * 0.1 - 0.01 * y * y
+        return y
+
+    agrees(ad.grad(ad.grad(f)), np.float64(0.4), rtol=1e-9)
+
+
+def test_variables_of_two_levels_in_one_loop():
+    def f(x, y):
+        inner = ad.grad(lambda t: looped(t, y) + looped(x, t))(y)
+        return np.sum(inner * x)
+
+    agrees(ad.grad(f, (0, 1)), X, W, rtol=1e-9)
+
+
+def test_other_transforms_around_and_inside():
+    v = np.array([1.0, 0.5, -2.0])
+    agrees(lambda x: ad.jvp(ad.grad(looped), (x,), (v,)), X)
+    agrees(ad.jacrev(lambda x: ad.jvp(lambda t: t * looped(t), (x,), (v,))[1]), X)
+    agrees(ad.grad(lambda x: np.sum(ad.vmap(looped)(np.stack([x, x * x])))), X)
+
+
+def test_a_direction_of_another_transform_in_the_closure():
+    """The gradient is of staged values, but what it computes depends on a dual number as well."""
+
+    def f(w, x):
+        return ad.jvp(lambda d: ad.grad(lambda t: looped(t, d) + np.sum(d * t))(w), (x,), (np.ones(3),))
+
+    agrees(f, W, X)
+
+
+def test_auxiliary_results_and_values_that_are_kept():
+    kept = []
+
+    def f(x):
+        y = x
+        for _ in range(TURNS):
+            y = np.sin(y) * W + 0.1 * x
+            kept.append(ad.stop_gradient(y))
+        return np.sum(y), {"last": y, "fixed": ad.stop_gradient(y), "sign": y > 0}
+
+    def g(x):
+        kept.clear()
+        gradient, aux = ad.grad(f, has_aux=True)(x)
+        return gradient, aux, kept[3] * 2.0
+
+    agrees(g, X)
+
+
+def test_a_value_that_leaks_is_refused_as_ever():
+    kept = []
+
+    def f(x):
+        kept.append(x * 2.0)
+        return looped(x)
+
+    def g(x):
+        return ad.grad(f)(x) + kept[-1]
+
+    with pytest.raises(AdjointError, match="after grad had returned"):
+        ad.jit(g)(X)
+
+
+def test_guards_of_the_turns():
+    def f(x):
+        for i in range(60):
+            x = x - 0.01 * x if x > 0.5 else 0.9 * x + 0.001 * i
+            x = np.sin(x) + 0.1 * x * x
+        return x
+
+    compiled = ad.jit(ad.value_and_grad(f))
+    for start in (0.2, 0.9, 3.0, 0.2):
+        np.testing.assert_allclose(compiled(np.float64(start)), ad.value_and_grad(f)(np.float64(start)), rtol=1e-11)
+    assert not compiled.eager
+    assert all(guard.line for path in next(iter(compiled.paths.values())) for guard in path.guards)
+
+
+def test_a_question_inside_a_gradient_inside_a_gradient():
+    def inner(t):
+        y = t
+        for _ in range(TURNS):
+            y = np.sin(y) + 0.5 * t
+            y = y * 0.9 if y < 10 else y * 0.5
+        return y * y
+
+    compiled = ad.jit(ad.grad(lambda x: ad.grad(inner)(x) * x))
+    for start in (0.3, 40.0, 0.3):
+        want = ad.grad(lambda x: ad.grad(inner)(x) * x)(np.float64(start))
+        np.testing.assert_allclose(compiled(np.float64(start)), want, rtol=1e-9)
+
+
+def test_rules_of_the_users_own():
+    @ad.custom_vjp
+    def halved(x):
+        return np.sin(x)
+
+    halved.defvjp(lambda x: (np.sin(x), x), lambda x, g: (0.5 * g * np.cos(x),))
+
+    @ad.custom_jvp
+    def doubled(x):
+        return np.cos(x)
+
+    doubled.defjvp(lambda primals, tangents: (np.cos(primals[0]), -2.0 * tangents[0] * np.sin(primals[0])))
+
+    def f(x):
+        y = x
+        for i in range(TURNS):
+            y = halved(y) * W + doubled(x) * 0.1 if i % 10 == 5 else np.tanh(y) * W + 0.1 * x
+        return np.sum(y)
+
+    agrees(ad.value_and_grad(f), X)
+    agrees(ad.grad(lambda x: np.sum(ad.grad(f)(x) * x)), X)
+
+
+def test_loops_and_branches_of_the_users_own():
+    def f(x):
+        y = x
+        for _ in range(TURNS):
+            y, _ = ad.scan(lambda c, _: (np.sin(c) * 0.9 + 0.1 * x, None), y, length=3)
+            y = ad.cond(True, lambda v: v * 0.9, lambda v: v, y)
+        return np.sum(ad.checkpoint(lambda v: np.exp(-v * v))(y))
+
+    agrees(ad.value_and_grad(f), X)
+    agrees(ad.value_and_grad(lambda x: np.sum(ad.scan(lambda c, _: (np.sin(c) + x, c), x, length=5)[1])), X)
+
+
+def test_a_gradient_in_a_branch_of_a_gradient():
+    def f(x):
+        y, _ = ad.scan(lambda c, _: (np.sin(c) + x, None), x, length=3)
+        y = ad.cond(np.sum(y) > 0, lambda v: ad.grad(looped)(v) + x, lambda v: v * 2.0, y)
+        return np.sum(y * looped(x))
+
+    agrees(ad.value_and_grad(f), X, rtol=1e-9)
+
+
+def test_writes_in_place():
+    def f(x):
+        out = anp.zeros((TURNS, 3))
+        y = x
+        for i in range(TURNS):
+            y = np.sin(y) * W + 0.2 * x
+            out[i] = y * y
+            out[i, 0] += x[0]
+        return np.sum(out * out)
+
+    agrees(ad.value_and_grad(f), X)
+
+
+def test_python_numbers_stay_weak():
+    a = np.linspace(0.1, 0.9, 3, dtype=np.float32)
+
+    def f(s, a):
+        y = a
+        for _ in range(TURNS):
+            y = np.sin(y) * s + 0.1 * y - y * y * 0.01 + s
+        return np.sum(y)
+
+    agrees(ad.value_and_grad(f, (0, 1)), 0.7, a, rtol=1e-5)
+    agrees(ad.grad(lambda s: f(s**2, 1.0)), 0.7)
+
+
+def test_pullbacks_are_pulled_more_than_once():
+    def f(x):
+        y, pull = ad.vjp(lambda t: t * looped(t), x)
+        return pull(y), pull(2.0 * y), ad.jacrev(lambda t: t * looped(t))(x)
+
+    agrees(f, X)
+
+
+def test_an_error_that_is_caught():
+    def failing(x):
+        looped(x)
+        raise KeyError("no")
+
+    def f(x):
+        try:
+            return ad.grad(failing)(x)
+        except KeyError:
+            return ad.grad(looped)(x)
+
+    agrees(f, X)
+
+
+def test_results_that_do_not_depend_on_the_variable():
+    agrees(lambda x: ad.value_and_grad(lambda t: looped(x))(x), X)
+    agrees(lambda x: ad.value_and_grad(lambda t: t)(x[0]), X)
+
+
+def test_a_loop_that_cannot_be_rolled():
+    def f(x):
+        y = x
+        for i in range(1, 60):
+            y = np.sin(y)[: max(1, 3 - i // 20)] * float(i) ** 0.3 + (np.cos(y) if i % 7 else np.exp(-y))[: max(1, 3 - i // 20)]
+        return np.sum(y)
+
+    path = agrees(ad.value_and_grad(f), X)
+    assert not any(e.op is scan for e in path.staged.equations)
+
+
+def test_arrays_that_the_tape_has_saved_are_read_only_meanwhile():
+    big = np.ones(1000)
+
+    def f(x):
+        y = x * big
+        big[0] = 2.0
+        return np.sum(y)
+
+    with pytest.raises(AdjointError, match="writes to a NumPy array"):
+        ad.jit(ad.grad(f))(np.ones(1000))
+    big[0] = 1.0  # it can be written to again
