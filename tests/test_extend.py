@@ -31,6 +31,14 @@ def test_elementwise_of_two_arguments_with_broadcasting():
     check(f, np.ones((2, 1)) * 1.5, np.array([0.5, 2.0, 3.0]))
 
 
+def test_a_partial_that_looks_at_the_dtype():
+    f = ad.extend.elementwise(
+        "test_dtype", np.sin, partials=lambda y, x: (np.cos(x) if x.dtype == np.float64 else np.cos(x) * 2,)
+    )
+    assert ad.grad(f)(2.0) == np.cos(2.0)
+    assert ad.grad(f)(np.float32(2.0)) == 2 * np.cos(np.float32(2.0))
+
+
 def test_a_partial_that_branches_on_its_value():
     f = ad.extend.elementwise("test_branch", lambda x: np.abs(x), partials=lambda y, x: (1.0 if np.all(x > 0) else -1.0,))
     assert ad.grad(f)(2.0) == 1

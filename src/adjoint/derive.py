@@ -67,6 +67,9 @@ class _Probe(Trace):
     def shape(self, x: Traced) -> tuple[int, ...]:
         raise UnsupportedError("partials may not depend on the shape of an argument; declare the op as opaque")
 
+    def dtype(self, x: Traced) -> np.dtype[Any]:
+        raise UnsupportedError("a rule asks for the dtype of a value")
+
     def concrete(self, x: Traced, what: str) -> Any:
         raise UnsupportedError(f"a rule asks for {what} a value")
 
