@@ -1,8 +1,10 @@
 """Loops, pieces and memory."""
 
 import numpy as np
+import pytest
 
 import adjoint as ad
+from adjoint.lower import schedule
 
 RNG = np.random.default_rng(0)
 
@@ -37,6 +39,17 @@ def test_large_kernels_are_cut_by_their_shapes_alone():
     assert how == "sum"
     assert partial.size == kernel.chunks
     assert kernel_of(lambda x: np.sum(np.sin(x)), small).chunks == 1
+
+
+@pytest.mark.parametrize("rows", [(3, 9), (9, 3), (8, 9)])
+def test_kernels_of_the_same_code_and_other_lengths_have_pieces_of_their_own(monkeypatch, rows):
+    monkeypatch.setattr(schedule, "_PIECE", 20)
+    xs = [RNG.normal(size=(n, 40)) for n in rows]
+    f = lambda x, y: (np.exp(x), np.exp(y), np.sum(x[:, :20] * 2), np.sum(y[:, :20] * 2))
+    compiled = ad.jit(f)
+    assert min(step.chunks for step in compiled.lower(*xs).lowered.steps) > 1
+    for a, b in zip(compiled(*xs), f(*xs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_memory_is_used_again():

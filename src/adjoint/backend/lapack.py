@@ -72,12 +72,8 @@ def product(routine: Routine, step: Product) -> None:
 
 def _defined(routine: Routine, matrix: Matrix, what: str) -> str:
     """The name of the function for one matrix. Steps of the same sizes share one."""
-    module, text = routine.module, matrix.define()
-    name = module.nests.get(text)
-    if name is None:
-        name = module.nests[text] = module.name(what)
-        module.definitions.append(text.replace(_NAME, name, 1))
-        module.declared |= matrix.code.declared
+    name = routine.module.function(what, matrix.define())
+    routine.module.declared |= matrix.code.declared
     return name
 
 

@@ -60,8 +60,7 @@ class Module:
         self.definitions: list[str] = []
         self.constants: list[Buffer] = []
         self.foreign: list[Foreign] = []
-        self.nests: dict[str, str] = {}  # the functions of kernels and of matrices, by their text
-        self.pieces: set[str] = set()
+        self.defined: dict[str, str] = {}  # the functions of kernels, of their pieces and of matrices, by their text
         self.names = 0
         self.guarded = lowered.guard is not None
         Routine(self, lowered).define_program()
@@ -71,11 +70,13 @@ class Module:
         """Words of `env`: the arena, the constants, the objects that are called, the times of the steps."""
         return 1 + len(self.constants) + len(self.foreign) + self.timed
 
-    def define(self, name: str, text: str) -> None:
-        """A definition, unless it is there already."""
-        if name not in self.pieces:
-            self.pieces.add(name)
-            self.definitions.append(text)
+    def function(self, what: str, text: str) -> str:
+        """The name of a function, @NAME in its text; one of the same text serves again."""
+        known = self.defined.get(text)
+        if known is None:
+            known = self.defined[text] = self.name(what)
+            self.definitions.append(text.replace("@NAME", known, 1))
+        return known
 
     def name(self, what: str) -> str:
         self.names += 1
@@ -289,19 +290,15 @@ class Routine:
         table = code.let(f"alloca [{len(used)} x ptr]")
         for i, buffer in enumerate(used):
             code.do(f"store ptr {self.pointers[buffer]}, ptr {_slot(code, table, i)}")
-        self.module.define(f"{name}.piece", _piece(name, buffers, own, used, length, count))
-        code.do(f"call void @adjoint_parallel(ptr {name}.piece, ptr {table}, i64 {count})")
+        piece = self.module.function("piece", _piece(name, buffers, own, used, length, count))
+        code.do(f"call void @adjoint_parallel(ptr {piece}, ptr {table}, i64 {count})")
 
     def define_nest(self, nest: Nest, what: str) -> str:
         """The function of a nest; one that is the same for another kernel serves both."""
-        text = nest.define("@NAME")
-        known = self.module.nests.get(text)
-        if known is None:
-            known = self.module.nests[text] = self.module.name(what)
-            self.module.definitions.append(text.replace("@NAME", known, 1))
-            self.module.declared |= nest.code.declared
-            self.module.functions |= nest.code.functions
-        return known
+        name = self.module.function(what, nest.define("@NAME"))
+        self.module.declared |= nest.code.declared
+        self.module.functions |= nest.code.functions
+        return name
 
     def call(self, name: str, pointers: Sequence[str], length: int) -> None:
         self.code.do(f"call void {name}({', '.join([*(f'ptr {p}' for p in pointers), 'i64 0', f'i64 {length}'])})")
@@ -494,7 +491,7 @@ def _piece(
     arguments = [*(f"ptr {p}" for p in pointers), f"i64 {start}", f"i64 {part}"]
     code.do(f"call void {name}({', '.join(arguments)})")
     code.do("ret void")
-    return "\n".join([f"define internal void {name}.piece(ptr %table, i64 %piece) nounwind {{", *code.lines, "}"])
+    return "\n".join(["define internal void @NAME(ptr %table, i64 %piece) nounwind {", *code.lines, "}"])
 
 
 _GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {
