@@ -145,6 +145,16 @@ def test_bands_of_single_rows(always, monkeypatch, shape, pieces):
         assert any(isinstance(step, Bands) for step in steps)
 
 
+def test_a_kernel_over_no_points_is_in_no_group(always):
+    """Its results may have no room for anything."""
+
+    def f(x):
+        return np.sin(x) * 2, np.sum(np.broadcast_to(np.cos(x)[:, None], (x.size, 0)), axis=0)
+
+    steps = steps_of(f, RNG.normal(size=30))
+    assert all(0 not in kernel.domain for step in steps if isinstance(step, Bands) for kernel in step.kernels)
+
+
 def test_windows_along_the_rows(always):
     """Slices and their transposes: a kernel with edges, cut at any of them."""
 

@@ -73,7 +73,7 @@ def _grown(steps: Sequence[Step], length: int) -> _Group | None:
 def _lengths(kernel: Kernel) -> list[int]:
     """How many turns the outermost loop may have: its own, or those of the first of the axes that it stands for."""
     found, turns = [], 1
-    for axis in kernel.loops[0].axes if kernel.loops else ():
+    for axis in kernel.loops[0].axes if kernel.loops and all(kernel.domain) else ():
         turns *= kernel.domain[axis]
         found.append(turns)
     return found
