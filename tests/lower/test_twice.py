@@ -76,6 +76,11 @@ def test_products_that_do_not_meet_are_left_to_blas():
     assert has_products(steps_of(lambda w, x, y: ((x @ w / np.sum(np.exp(x @ w))) @ x,), W, X, Y))
 
 
+def test_kernels_that_they_leave_behind_are_as_if_they_had_never_met():
+    *_, kernel = steps_of(lambda w, x, y: (np.sort(x @ w) @ x, np.sin(x)), W, X, Y)
+    assert [loop.length for loop in kernel.loops] == [X.size]
+
+
 @pytest.mark.parametrize("columns", [2, 3, 7, 8, 9, 33])
 def test_narrow_matrices(monkeypatch, columns):
     monkeypatch.setattr(twice, "LARGE", 1)

@@ -67,6 +67,9 @@ def _group(lowered: Lowered, steps: list[Step]) -> None:
         if len(met) == len(products):
             return
         products = met  # the others are better left to BLAS
+        for step in steps:
+            if isinstance(step, Kernel):
+                arrange(step)  # without the loops of a group that may not come again
 
 
 def arrange(kernel: Kernel) -> None:
