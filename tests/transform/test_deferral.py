@@ -7,6 +7,7 @@ import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.errors import AdjointError
 from adjoint.ops.control import scan
+from adjoint.scipy import special
 
 TURNS = 40
 W = np.linspace(0.5, 1.5, 3)
@@ -252,6 +253,39 @@ def test_an_error_that_is_caught():
             return ad.grad(looped)(x)
 
     agrees(f, X)
+
+
+def test_a_body_without_a_derivative():
+    """The error is raised where the function may catch it, and what was asked before it stays asked."""
+
+    def orders(x):
+        return np.sum(ad.scan(lambda c, _: (special.jv(c, 0.3), None), x, length=3)[0])
+
+    def inside(x):
+        try:
+            return orders(np.sin(x)) if x[0] > 0 else looped(x) * 2.0
+        except AdjointError:
+            return looped(x)
+
+    def outside(x):
+        asked = []
+
+        def f(t):
+            asked.append(np.sum(np.sin(t)) > 0)
+            return orders(t) if asked[0] else orders(-t)
+
+        factor = 2.0 if x[2] < 5.0 else 1.0
+        try:
+            return ad.grad(f)(x)
+        except AdjointError:
+            return x * factor if asked[0] else -x
+
+    for f in (ad.value_and_grad(inside), outside):
+        compiled = ad.jit(f)
+        for x in (X, -X, X):
+            for got, want in zip(compiled(x), f(x), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-11)
+        assert not compiled.eager
 
 
 def test_results_that_do_not_depend_on_the_variable():

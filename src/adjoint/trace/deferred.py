@@ -17,6 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..core.bind import FRESH, Traced
+from ..core.errors import in_a_try
 from ..core.op import Constant, Op, Structured
 from ..core.types import Value, dtype_of
 from ..derive import TYPE, VALUE, plan
@@ -83,7 +84,8 @@ class Deferred(Tape):
                 has_arrays = True
             values.append(a)
             bit += bit
-        if not is_direct:  # it depends on traces of which the program knows nothing
+        may_be_caught = isinstance(op, Structured) and in_a_try(stage.depth)  # that a body has no derivative, which a node says
+        if not is_direct or may_be_caught:  # or it depends on traces of which the program knows nothing
             self.settle()
             return self.record(op, args, params)
         y = stage.process(op, values, params)

@@ -243,28 +243,23 @@ class Guarded(Stage):
         return value
 
     def holds(self, since: int = 0) -> Traced | None:
-        """Whether all that was asked of values from a number on has the answers of this call; None if nothing was asked.
-
-        Who takes the result is to `require` it, or what is the same: the questions are not put again.
-        """
+        """Whether all that was asked of values from a number on has the answers of this call; None if nothing was asked."""
         result = None
         for same in self._answers(since):
             result = same if result is None else logical_and(result, same)
         return result
 
-    def require(self, condition: Traced) -> None:
-        """Let the program be right only where a condition holds."""
-        self.conditions.append(condition.aux[0])
+    def require(self, condition: Traced, since: int) -> None:
+        """Let the program be right only where a condition holds, which says what `holds(since)` does."""
+        self.checked.update([key for key, guard in self.guards.items() if guard.number >= since])
+        self.conditions = [*(n for n in self.conditions if n < since), condition.aux[0]]
 
     def _answers(self, since: int) -> Iterator[Any]:
         program = self.program
-        held = [n for n in self.conditions if n >= since]
-        self.conditions = [n for n in self.conditions if n < since]
-        for number in held:
+        for number in [n for n in self.conditions if n >= since]:
             yield Traced(self, None, (number, program.types[program.type_of[number]], False))
         for key, guard in self.guards.items():
             if guard.number >= since and key not in self.checked:
-                self.checked.add(key)
                 type_ = program.types[program.type_of[guard.number]]
                 with on_line(guard.line):  # what is made of the answer belongs there as well
                     yield _same(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)

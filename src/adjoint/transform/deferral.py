@@ -59,4 +59,4 @@ def finish(tape: Tape, result: Any) -> None:
     elif tape.has_bodies:
         tape.run(graph, before, wanted)
     if condition is not None:
-        stage.require(tape.leave(condition))
+        stage.require(tape.leave(condition), first)
