@@ -184,6 +184,9 @@ def test_rules_of_the_users_own():
 
     agrees(ad.value_and_grad(f), X)
     agrees(ad.grad(lambda x: np.sum(ad.grad(f)(x) * x)), X)
+    for own in (halved, doubled):  # of the variable itself, before anything else
+        agrees(ad.value_and_grad(lambda x, own=own: np.sum(np.sin(own(x)) + own(x) * np.sin(x))), X)
+        agrees(ad.value_and_grad(lambda x, own=own: looped(own(x))), X)
 
 
 def test_loops_and_branches_of_the_users_own():

@@ -119,11 +119,9 @@ class Deferred(Tape):
     def node(self, x: Value) -> Node | None:
         if not isinstance(x, Traced) or x.by is not self:
             return None
-        if x.aux is not None:
-            return x.aux  # type: ignore[no-any-return]
-        if not self.settled:
+        if not self.settled:  # of a variable too: what is made of its node, a rule of the user's say, is in no equation
             self.settle()
-        return self.nodes[x.value.aux[0]]
+        return self.nodes[x.value.aux[0]] if x.aux is None else x.aux
 
     def settle(self) -> None:
         """Make the nodes of all that was done so far."""
