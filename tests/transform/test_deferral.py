@@ -223,6 +223,18 @@ def test_writes_in_place():
     agrees(ad.value_and_grad(f), X)
 
 
+def test_writes_to_the_variable_itself():
+    def f(x):
+        head = x[:2]
+        for _ in range(TURNS):
+            x *= np.cos(x) * 0.3 + 0.8
+            head[:] = np.sin(head) + 0.1 * x[2]
+        return np.sum(x * x) + looped(x)
+
+    path = agrees(ad.value_and_grad(f), X)
+    assert scans(path.staged)
+
+
 def test_python_numbers_stay_weak():
     a = np.linspace(0.1, 0.9, 3, dtype=np.float32)
 

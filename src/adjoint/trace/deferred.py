@@ -60,7 +60,8 @@ class Deferred(Tape):
         """A variable. It is told from the value that it starts from, which the function may see as well."""
         leaf = super().leaf(self.stage.alias(value))
         number = leaf.value.aux[0]
-        self.leaves[number], self.nodes[number] = leaf, leaf.aux
+        self.leaves[number] = Traced(self, leaf.value, leaf.aux)  # the function may write to its own
+        self.nodes[number] = leaf.aux
         self.begin = self._end()
         return leaf
 
