@@ -504,12 +504,35 @@ def test_an_operation_that_is_tried_for_its_failure_alone():
             return np.sum(x) * 0.0
         return np.sum(x)
 
-    for f in (is_definite, ad.grad(is_definite)):
+    def is_definite_for_the_value(x):
+        try:
+            size = np.sum(np.linalg.cholesky(ad.stop_gradient(x)))
+        except np.linalg.LinAlgError:
+            size = np.max(x)
+        return size + np.sum(x)
+
+    for f in (is_definite, ad.grad(is_definite), ad.grad(is_definite_for_the_value)):
         for calls in ((np.eye(2), -np.eye(2)), (-np.eye(2), np.eye(2))):
             compiled = ad.jit(f)
             with pytest.warns(CompileWarning, match=r"tried for its failure alone.*test_compiled_statements.py:\d+"):
                 np.testing.assert_array_equal(compiled(calls[0]), f(calls[0]))
             np.testing.assert_array_equal(compiled(calls[1]), f(calls[1]))
+
+
+def test_a_loop_that_is_tried():
+    """What may fail in it is not moved."""
+
+    def f(x, n):
+        try:
+            for _ in range(n):
+                x = np.linalg.solve(np.eye(3) * 2.0 + np.outer(x, x), x) + 0.1
+        except np.linalg.LinAlgError:
+            return np.sum(x) * 0.0
+        return np.sum(np.linalg.cholesky(np.eye(3) + np.outer(x, x)))
+
+    compiled = ad.jit(ad.grad(f), static_argnames="n")
+    for x in (np.ones(3), np.array([0.3, -0.2, 0.5])):
+        np.testing.assert_allclose(compiled(x, n=20), ad.grad(f)(x, 20), rtol=1e-10)
 
 
 # -- recompilation ----------------------------------------------------------------------------------------------

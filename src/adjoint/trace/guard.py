@@ -266,13 +266,27 @@ class Guarded(Stage):
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         results = tuple([self.operand(y) for y in outputs])
-        read = {*self.program.operands, *results} if self.attempts else set()
-        for attempt in self.attempts:
-            if read.isdisjoint(attempt):  # a program would not compute it, and never fail
+        attempts = [] if self.failed else self.attempts  # where one did fail, the graph is not used
+        needed = self._needed(results) if attempts else set()
+        for attempt in attempts:
+            if needed.isdisjoint(attempt):  # a program would not compute it, and never fail
                 raise UnsupportedError(
                     "an operation is tried for its failure alone, and its result is not used", self.program.line_of[attempt[0]]
                 )
         return Graph(name, tuple(self.names), tuple(self.inputs), self.program.columns(), results)
+
+    def _needed(self, results: Sequence[int | Literal]) -> set[int]:
+        """The values that results are computed from, themselves included."""
+        program = self.program
+        needed = {o for o in results if isinstance(o, int)}
+        at, number = len(program.operands), len(program.type_of)
+        for k in reversed(program.kind):
+            kind = program.kinds[k]
+            begin, number = at - len(kind.operands), number - len(kind.types)
+            if not needed.isdisjoint(range(number, number + len(kind.types))):
+                needed.update(program.operands[begin:at])
+            at = begin
+        return needed
 
 
 def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[Any]) -> tuple[Type, ...] | None:

@@ -45,6 +45,8 @@ def finish(tape: Tape, result: Any) -> None:
     if not isinstance(tape, Deferred) or tape.settled:
         return
     stage, first = tape.stage, tape.begin.values
+    if any(attempt[0] >= first for attempt in stage.attempts):
+        return  # what may fail, and be caught, stays where it was written
     count = len(stage.program.kind) - tape.begin.equations
     is_weak = any(number >= first for number in stage.light)  # what depends on Python numbers being weak stays as it is
     is_long = count >= LEAST_SAVING and not is_weak
