@@ -93,7 +93,13 @@ def dispatch(s, x, body):
 
 
 def slope(s, x, body):
-    return s + 0.1 * ad.grad(lambda s: run(body, s, x)[0])(s), x
+    def inner(s):
+        try:
+            return run(body, s, x)[0]
+        except ReturnedError as found:  # with a value that may not leave the gradient
+            return found.args[0]
+
+    return s + 0.1 * ad.grad(inner)(s), x
 
 
 def loop(s, x, body):
