@@ -31,7 +31,7 @@ PIPELINE = "1, vectors"  # what `optimise` does, in short: code that was made ot
 MOST_PARTS = 8
 LOOP = 40  # lines of straight code that take as long as to make vectors of the loops of a function: about 10 ms
 _FUNCTION = re.compile(r"^define .*?^}\n?", re.MULTILINE | re.DOTALL)
-_NAME = re.compile(r'@("[^"]+"|[\w.]+)')
+_NAME = re.compile(r"@([\w.]+)")
 _LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
 
 
@@ -214,4 +214,4 @@ def _name(body: str) -> str:
 
 def _names(body: str) -> list[str]:
     """The names of functions in a text, in order: its own comes first."""
-    return [name.strip('"') for name in _NAME.findall(body)]
+    return _NAME.findall(body)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,7 @@ class Code:
         self.lines: list[str] = []
         self.count = 0
         self.block = ""  # the one that is written to
+        self.loops = 0
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
 
@@ -89,6 +91,34 @@ class Code:
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
         self.block = name
+
+    @contextmanager
+    def turns(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
+        """A loop: what is written inside runs for each number from `start` to below `stop`, if there are any."""
+        self.loops += 1
+        before, head, inside, last, end = (f"{what}{self.loops}" for what in ("from", "test", "inside", "next", "past"))
+        index, following = self.fresh(), self.fresh()
+        self.do(f"br label %{before}")
+        self.label(before)
+        self.do(f"br label %{head}")
+        self.label(head)
+        self.do(f"{index} = phi i64 [ {start}, %{before} ], [ {following}, %{last} ]")
+        self.do(f"br i1 {self.let(f'icmp slt i64 {index}, {stop}')}, label %{inside}, label %{end}")
+        self.label(inside)
+        yield index
+        self.do(f"br label %{last}")
+        self.label(last)
+        self.do(f"{following} = add nuw nsw i64 {index}, {step}")
+        self.do(f"br label %{head}")
+        self.label(end)
+
+    def smaller(self, a: str, b: str) -> str:
+        """Of two numbers of 64 bits."""
+        return self.let(f"select i1 {self.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
+
+    def slot(self, table: str, i: int | str) -> str:
+        """The address of a word of a table."""
+        return self.let(f"getelementptr ptr, ptr {table}, i64 {i}")
 
     def intrinsic(self, name: str, kind: str, *args: str, flags: str = "") -> str:
         """A call of an intrinsic whose arguments and result are of one type."""

@@ -153,24 +153,9 @@ class Matrix:
         return self.code.let(f"icmp ne i32 {self.code.let(f'load i32, ptr {info}')}, 0")
 
     def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
-        """A loop from one number to another, of no turns if there are none between."""
-        code = self.code
-        self.labels += 1
-        before, head, inside, last, end = (f"{what}{self.labels}" for what in ("from", "test", "inside", "next", "past"))
-        index, following = code.fresh(), code.fresh()
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br label %{head}")
-        code.label(head)
-        code.do(f"{index} = phi i64 [ {start}, %{before} ], [ {following}, %{last} ]")
-        code.do(f"br i1 {code.let(f'icmp slt i64 {index}, {stop}')}, label %{inside}, label %{end}")
-        code.label(inside)
-        body(index)
-        code.do(f"br label %{last}")
-        code.label(last)
-        code.do(f"{following} = add nuw nsw i64 {index}, 1")
-        code.do(f"br label %{head}")
-        code.label(end)
+        """A loop from one number to another."""
+        with self.code.turns(start, stop) as index:
+            body(index)
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
         code = self.code

@@ -85,7 +85,7 @@ class Module:
     def constant(self, code: Code, buffer: Buffer) -> str:
         """The address of a constant."""
         self.constants.append(buffer)
-        return code.let(f"load ptr, ptr {_slot(code, '%env', f'CONSTANT{len(self.constants) - 1}')}")
+        return code.let(f"load ptr, ptr {code.slot('%env', f'CONSTANT{len(self.constants) - 1}')}")
 
     def text(self) -> str:
         math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
@@ -126,7 +126,7 @@ class Routine:
         code, low = self.code, self.lowered
         self.is_timed = bool(self.module.timed)
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
-            self.pointers[buffer] = code.let(f"load ptr, ptr {_slot(code, '%table', i)}")
+            self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
         if low.arena <= ON_STACK:
             self.place_on_stack()
         else:
@@ -195,7 +195,7 @@ class Routine:
         before = code.let("call i64 @llvm.readcyclecounter()")
         self.step(step)
         took = code.let(f"sub i64 {code.let('call i64 @llvm.readcyclecounter()')}, {before}")
-        place = _slot(code, "%env", f"TIME{number}")
+        place = code.slot("%env", f"TIME{number}")
         so_far = code.let(f"load i64, ptr {place}")
         code.do(f"store i64 {code.let(f'add i64 {so_far}, {took}')}, ptr {place}")
 
@@ -284,14 +284,24 @@ class Routine:
         if count == 1:
             self.call(name, [self.pointers[b] for b in buffers], length)
             return
-        code = self.code
-        self.module.declared.add("declare void @adjoint_parallel(ptr, ptr, i64) nounwind")
         used = list(dict.fromkeys([*buffers, *own.values()]))
-        table = code.let(f"alloca [{len(used)} x ptr]")
-        for i, buffer in enumerate(used):
-            code.do(f"store ptr {self.pointers[buffer]}, ptr {_slot(code, table, i)}")
         piece = self.module.function("piece", _piece(name, buffers, own, used, length, count))
-        code.do(f"call void @adjoint_parallel(ptr {piece}, ptr {table}, i64 {count})")
+        self.in_parallel(piece, self.table([self.pointers[b] for b in used]), count)
+
+    def in_parallel(self, function: str, table: str, count: int) -> None:
+        """Call a function of a table and a number for all numbers below `count`, at the same time if that can be."""
+        if count == 1:
+            self.code.do(f"call void {function}(ptr {table}, i64 0)")
+        else:
+            self.module.declared.add("declare void @adjoint_parallel(ptr, ptr, i64) nounwind")
+            self.code.do(f"call void @adjoint_parallel(ptr {function}, ptr {table}, i64 {count})")
+
+    def table(self, pointers: Sequence[str], more: int = 0) -> str:
+        """A table of addresses, with room for some words more."""
+        table = self.code.let(f"alloca [{len(pointers) + more} x ptr]")
+        for i, pointer in enumerate(pointers):
+            self.code.do(f"store ptr {pointer}, ptr {self.code.slot(table, i)}")
+        return table
 
     def define_nest(self, nest: Nest, what: str) -> str:
         """The function of a nest; one that is the same for another kernel serves both."""
@@ -324,12 +334,9 @@ class Routine:
             "declare ptr @PyObject_CallOneArg(ptr, ptr)",
             "declare void @Py_DecRef(ptr)",
         }
-        views = [*step.reads(), *step.writes()]
-        table = code.let(f"alloca [{len(views)} x ptr]")
-        for i, view in enumerate(views):
-            code.do(f"store ptr {self.pointers[view.buffer]}, ptr {_slot(code, table, i)}")
+        table = self.table([self.pointers[view.buffer] for view in (*step.reads(), *step.writes())])
         self.module.foreign.append(step)
-        callee = code.let(f"load ptr, ptr {_slot(code, '%env', f'FOREIGN{len(self.module.foreign) - 1}')}")
+        callee = code.let(f"load ptr, ptr {code.slot('%env', f'FOREIGN{len(self.module.foreign) - 1}')}")
         address = code.let(f"call ptr @PyLong_FromVoidPtr(ptr {table})")
         result = code.let(f"call ptr @PyObject_CallOneArg(ptr {callee}, ptr {address})")
         code.do(f"call void @Py_DecRef(ptr {address})")
@@ -480,7 +487,7 @@ def _piece(
     per = -(-length // count)
     pointers = []
     for buffer in buffers:
-        pointer = code.let(f"load ptr, ptr {_slot(code, '%table', used.index(own.get(buffer, buffer)))}")
+        pointer = code.let(f"load ptr, ptr {code.slot('%table', used.index(own.get(buffer, buffer)))}")
         if buffer in own:
             pointer = code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul i64 %piece, {buffer.nbytes}')}")
         pointers.append(pointer)
@@ -499,7 +506,3 @@ _GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind
   call void @free(ptr %before)
   ret void
 }"""
-
-
-def _slot(code: Code, table: str, i: int | str) -> str:
-    return code.let(f"getelementptr ptr, ptr {table}, i64 {i}")

@@ -58,7 +58,7 @@ class _Blocks:
         def block(turn: str) -> None:
             number = code.let(f"sub nsw i64 {-(-n // self.width) - 1}, {turn}")
             start = code.let(f"mul nsw i64 {number}, {self.width}")
-            stop = self.smaller(code.let(f"add nsw i64 {start}, {self.width}"), str(n))
+            stop = self.code.smaller(code.let(f"add nsw i64 {start}, {self.width}"), str(n))
             if self.below:
                 c.span(stop, str(n), lambda i: self.keep(i, start, stop))
 
@@ -100,7 +100,7 @@ class _Blocks:
 
         def tile(number: str) -> None:
             first = code.let(f"add nsw i64 {top}, {code.let(f'mul nsw i64 {number}, {height}')}")
-            rows = [self.smaller(code.let(f"add nsw i64 {first}, {r}"), last) for r in range(height)]
+            rows = [self.code.smaller(code.let(f"add nsw i64 {first}, {r}"), last) for r in range(height)]
             for i, slot in zip(rows, self.rows, strict=True):
                 row.store(row.load(self.at_p(i, start)), slot)
 
@@ -138,7 +138,7 @@ class _Blocks:
 
         def stripe(number: str) -> None:
             left = code.let(f"add nsw i64 {start}, {code.let(f'mul nsw i64 {number}, {_STRIPE}')}")
-            visit(left, self.smaller(code.let(f"add nsw i64 {left}, {_STRIPE}"), stop))
+            visit(left, self.code.smaller(code.let(f"add nsw i64 {left}, {_STRIPE}"), stop))
 
         def visit(left: str, right: str) -> None:
             self.c.span(stop, str(self.n), lambda i: self.c.span(left, right, lambda j: do(i, j)))
@@ -233,6 +233,3 @@ class _Blocks:
 
     def inverse(self, j: str) -> str:
         return self.code.let(f"fdiv {self.c.kind} {literal(1, self.c.dtype)}, {self.single.load(self.at_l(j, j))}")
-
-    def smaller(self, a: str, b: str) -> str:
-        return self.code.let(f"select i1 {self.code.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")

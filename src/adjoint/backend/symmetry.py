@@ -48,8 +48,8 @@ class _Pairs:
 
         def tiles_of(number: str) -> None:
             top = code.let(f"mul nsw i64 {number}, {_TILE}")
-            bottom = self.smaller(code.let(f"add nsw i64 {top}, {_TILE}"), str(n))
-            last = self.smaller(code.let(f"add nsw i64 {number}, 1"), str(tiles))
+            bottom = self.code.smaller(code.let(f"add nsw i64 {top}, {_TILE}"), str(n))
+            last = self.code.smaller(code.let(f"add nsw i64 {number}, 1"), str(tiles))
             c.span("0", last, lambda k: self.tile(top, bottom, code.let(f"mul nsw i64 {k}, {_TILE}")))
 
         if tiles:
@@ -90,6 +90,3 @@ class _Pairs:
             f"add nsw i64 {code.let(f'mul nsw i64 {i}, {self.down}')}, {code.let(f'mul nsw i64 {j}, {self.across}')}"
         )
         return self.c.element(self.a, index)
-
-    def smaller(self, a: str, b: str) -> str:
-        return self.code.let(f"select i1 {self.code.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")

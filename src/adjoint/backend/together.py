@@ -25,9 +25,7 @@ def emit(routine: Routine, step: Together) -> None:
     scratch = [view.buffer for view in step.scratch]
     used = list(dict.fromkeys([*(b for member in step.members for b in _buffers(member)), *scratch]))
     statuses = len(used) + 1
-    table = code.let(f"alloca [{statuses + len(step.members)} x ptr]")
-    for i, pointer in enumerate([*(routine.pointers[b] for b in used), "%env"]):
-        code.do(f"store ptr {pointer}, ptr {_slot(code, table, i)}")
+    table = routine.table([*(routine.pointers[b] for b in used), "%env"], more=len(step.members))
     name = module.name("together")
     longest = sorted(range(len(step.members)), key=lambda i: -_work(step.members[i]))  # begins first
     cases, lines = [], Code()
@@ -35,10 +33,10 @@ def emit(routine: Routine, step: Together) -> None:
         member = step.members[i]
         lines.label(f"member{number}")
         places = [used.index(b) for b in _buffers(member)] + [len(used), used.index(scratch[i])]
-        pointers = [lines.let(f"load ptr, ptr {_slot(lines, '%table', place)}") for place in places]
+        pointers = [lines.let(f"load ptr, ptr {lines.slot('%table', place)}") for place in places]
         body = routine.body(member)
         status = lines.let(f"call i32 {body}({', '.join(f'ptr {p}' for p in pointers)})")
-        lines.do(f"store i32 {status}, ptr {_slot(lines, '%table', statuses + i)}")
+        lines.do(f"store i32 {status}, ptr {lines.slot('%table', statuses + i)}")
         lines.do("ret void")
         cases.append(f"i64 {number}, label %member{number}")
     head = f"define internal void {name}(ptr %table, i64 %number) nounwind {{"
@@ -50,7 +48,7 @@ def emit(routine: Routine, step: Together) -> None:
     code.do(f"call void @adjoint_together(ptr {name}, ptr {table}, i64 {len(step.members)}, ptr {name}.gain)")
     for i, member in enumerate(step.members):
         if member.can_fail:
-            routine.check(code.let(f"load i32, ptr {_slot(code, table, statuses + i)}"))
+            routine.check(code.let(f"load i32, ptr {code.slot(table, statuses + i)}"))
 
 
 def _buffers(member: Lowered) -> list[Buffer]:
@@ -60,7 +58,3 @@ def _buffers(member: Lowered) -> list[Buffer]:
 
 def _work(member: Lowered) -> int:
     return sum(map(work, member.steps))
-
-
-def _slot(code: Code, table: str, i: int) -> str:
-    return code.let(f"getelementptr ptr, ptr {table}, i64 {i}")

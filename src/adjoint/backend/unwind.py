@@ -10,8 +10,7 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from ..lower.kernel import Lowered, Unwind, View
 from .instruction import MEMORY, Code
@@ -87,14 +86,14 @@ class _Unwinding:
         self.states = self.at(marks, segments)
         self.begin(marks)
         last = code.let(f"sub i64 {segments}, 1")
-        with self.loop(last) as k:
+        with self.code.turns("0", last) as k:
             self.fill(self.at(marks, k), length)
             end = self.at(self.states, code.let(f"sub i64 {length}, 1"))
             self.turn(end, self.at(marks, code.let(f"add i64 {k}, 1")))
-        with self.loop(segments) as passed:
+        with self.code.turns("0", segments) as passed:
             k = code.let(f"sub i64 {last}, {passed}")
             left = code.let(f"sub i64 {turns}, {code.let(f'mul i64 {k}, {length}')}")
-            count = self.smaller(left, length)
+            count = self.code.smaller(left, length)
             self.fill(self.at(marks, k), count)
             self.go_back(count)
 
@@ -130,13 +129,13 @@ class _Unwinding:
     def go_on(self, count: str) -> None:
         """The states after the first, of so many."""
         code = self.code
-        with self.loop(code.let(f"sub i64 {count}, 1")) as i:
+        with self.code.turns("0", code.let(f"sub i64 {count}, 1")) as i:
             self.turn(self.at(self.states, i), self.at(self.states, code.let(f"add i64 {i}, 1")))
 
     def go_back(self, count: str) -> None:
         """Pull the cotangents through so many turns, from the last."""
         code = self.code
-        with self.loop(count) as i:
+        with self.code.turns("0", count) as i:
             j = code.let(f"sub i64 {code.let(f'sub i64 {count}, 1')}, {i}")
             self.pull(self.at(self.states, j))
 
@@ -166,7 +165,7 @@ class _Unwinding:
         if view.buffer.size == 1:
             add_one(total, part)
             return
-        with self.loop(str(view.buffer.size)) as i:
+        with self.code.turns("0", str(view.buffer.size)) as i:
             add_one(*(code.let(f"getelementptr {kind}, ptr {p}, i64 {i}") for p in (total, part)))
 
     def settle(self) -> None:
@@ -197,24 +196,6 @@ class _Unwinding:
         code.do(f"br i1 {condition}, label %{fine}, label %out")
         code.label(fine)
 
-    @contextmanager
-    def loop(self, count: str) -> Iterator[str]:
-        """What is written inside runs for i = 0, …, count − 1."""
-        code = self.code
-        head, body, done = (self.label(what) for what in ("head", "body", "done"))
-        place = code.fresh()
-        code.lines.insert(0, f"  {place} = alloca i64")
-        code.do(f"store i64 0, ptr {place}")
-        code.do(f"br label %{head}")
-        code.label(head)
-        i = code.let(f"load i64, ptr {place}")
-        code.do(f"br i1 {code.let(f'icmp slt i64 {i}, {count}')}, label %{body}, label %{done}")
-        code.label(body)
-        yield i
-        code.do(f"store i64 {code.let(f'add i64 {i}, 1')}, ptr {place}")
-        code.do(f"br label %{head}")
-        code.label(done)
-
     def label(self, what: str) -> str:
         self.labels += 1
         return f"{what}{self.labels}"
@@ -231,9 +212,6 @@ class _Unwinding:
         code = self.code
         more = code.let(f"sub i64 {b}, 1")
         return code.let(f"sdiv i64 {code.let(f'add i64 {a}, {more}')}, {b}")
-
-    def smaller(self, a: str, b: str) -> str:
-        return self.code.let(f"select i1 {self.code.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
     def copy(self, source: str, target: str, size: int) -> None:
         self.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")

@@ -55,7 +55,7 @@ def reduce(a: Scalar) -> Angle:
 
 
 def reduce_any(a: Scalar) -> Angle:
-    """For a double a ≥ 2⁻³, however large; infinity gives some angle."""
+    """For a double a ≥ 1, however large; infinity gives some angle."""
     a.code.needs("@adjoint.two_over_pi", _DIGITS)
     a.code.needs("@adjoint.huge", _HUGE)
     a.code.declared.add(_FMA)
