@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.lower.kernel import Foreign
+from adjoint.lower.step import Foreign
 
 
 def same(f, *args, native=True, rtol=1e-11):

@@ -16,7 +16,7 @@ import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.tree import flatten
 from adjoint.lower import bands, schedule
-from adjoint.lower.kernel import Bands
+from adjoint.lower.step import Bands
 
 ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
 CHUNK = 25

@@ -14,7 +14,8 @@ from .core.types import Type
 from .ir.graph import Graph
 from .ir.text import show
 from .lower.fuse import lower
-from .lower.kernel import Bands, Branch, Foreign, Kernel, Lapack, Lowered, Product, Step, Together
+from .lower.kernel import Kernel
+from .lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Step, Together
 from .rewrite import Rolled, dead_code, roll, shared_turns, simplify, sums_after_loops
 from .trace.guard import Guard
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.lower.kernel import Foreign, Lapack
+from adjoint.lower.step import Foreign, Lapack
 from adjoint.ops.decompose import cholesky, eigh, qr, svd
 from adjoint.ops.determinant import det, slogdet
 from adjoint.ops.matrix import hermitian, is_hermitian, negligible

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import adjoint as ad
 import adjoint.lower.matrix as lowering
 from adjoint.backend import pullback
-from adjoint.lower.kernel import Foreign
+from adjoint.lower.step import Foreign
 from adjoint.ops.decompose import cholesky_pullback
 
 SIZES = [1, 2, 15, 16, 17, 31, 32, 33, 49, 70, 130]

@@ -12,7 +12,7 @@ import adjoint.scipy.special as special
 from adjoint.core.op import OPS
 from adjoint.lower import scalar
 from adjoint.lower import special as lowering
-from adjoint.lower.kernel import Foreign
+from adjoint.lower.step import Foreign
 
 NAMES = sorted(name for name, op in OPS.items() if name not in scalar.RULES and lowering.function_name(op) is not None)
 DOUBLE, SINGLE, WHOLE = (np.dtype(kind) for kind in (np.float64, np.float32, np.int64))

@@ -10,7 +10,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.backend import llvm
-from adjoint.lower.kernel import Together
+from adjoint.lower.step import Together
 
 RNG = np.random.default_rng(0)
 X = np.linspace(0.1, 0.9, 4)

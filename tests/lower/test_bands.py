@@ -5,7 +5,8 @@ import pytest
 
 import adjoint as ad
 from adjoint.lower import bands, schedule
-from adjoint.lower.kernel import Bands, Kernel
+from adjoint.lower.kernel import Kernel
+from adjoint.lower.step import Bands
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2000, 50))

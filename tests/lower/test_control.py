@@ -3,7 +3,7 @@
 import numpy as np
 
 import adjoint as ad
-from adjoint.lower.kernel import Branch, Scan, While
+from adjoint.lower.step import Branch, Scan, While
 
 
 def test_the_body_of_a_scan_is_fused():

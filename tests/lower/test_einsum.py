@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.lower.kernel import Foreign, Product
+from adjoint.lower.step import Foreign, Product
 
 SIZES = dict(zip("abcdijkl", (2, 3, 4, 5, 6, 13, 14, 15), strict=True))
 SUBSCRIPTS = [

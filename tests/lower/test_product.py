@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.lower.kernel import Product
+from adjoint.lower.step import Product
 
 RNG = np.random.default_rng(0)
 

@@ -7,8 +7,9 @@ import pytest
 
 import adjoint as ad
 from adjoint.lower.fuse import lower
-from adjoint.lower.kernel import Buffer, Foreign, Kernel, Lowered, Product, Scan, Together, View, can_fail
+from adjoint.lower.kernel import Buffer, Kernel, View
 from adjoint.lower.memory import plan
+from adjoint.lower.step import Foreign, Lowered, Product, Scan, Together, can_fail
 from adjoint.lower.together import together
 
 X = np.linspace(0.1, 0.9, 4)

@@ -5,7 +5,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.lower import twice
-from adjoint.lower.kernel import Bands, Product
+from adjoint.lower.step import Bands, Product
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(4000, 40)), RNG.normal(size=4000)

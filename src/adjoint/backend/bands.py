@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..lower.kernel import Bands, Buffer
+from ..lower.kernel import Buffer
+from ..lower.step import Bands
 from .instruction import MEMORY, Code, start_of
 from .nest import Nest
 

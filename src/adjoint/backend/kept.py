@@ -26,7 +26,8 @@ from ..core.types import Type
 from ..core.version import VERSION
 from ..ir.fingerprint import LARGE, digest, fingerprint
 from ..ir.graph import Graph
-from ..lower.kernel import Buffer, Foreign, View
+from ..lower.kernel import Buffer, View
+from ..lower.step import Foreign
 from . import cache
 
 LARGEST = 1 << 22  # bytes of constants in an entry

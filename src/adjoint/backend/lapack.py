@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..lower.kernel import Lapack, Product, View, size_of
+from ..lower.kernel import View, size_of
+from ..lower.step import Lapack, Product
 from .instruction import REGISTER, Code, literal
 from .pullback import pull_back
 from .substitution import Triangle, Unknowns, by_factors, is_small, substitute

@@ -18,8 +18,9 @@ import numpy as np
 
 from ..core.errors import OperationError, UnsupportedError
 from ..lower import special
-from ..lower.kernel import Foreign, Lowered, View
+from ..lower.kernel import View
 from ..lower.schedule import work
+from ..lower.step import Foreign, Lowered
 from . import blas, blocks, cache, emit, entry, kept, lapack
 from .pool import TEXT as POOL
 from .pool import Pool

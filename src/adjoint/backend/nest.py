@@ -22,7 +22,8 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..lower.kernel import Bands, Buffer, Kernel, Reduce, Scalar, View, Window, size_of
+from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
+from ..lower.step import Bands
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel up to which it is written into the program that calls it

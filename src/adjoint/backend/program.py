@@ -15,27 +15,10 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-import numpy as np
-
-from ..lower.kernel import (
-    Bands,
-    Branch,
-    Buffer,
-    Foreign,
-    Kernel,
-    Lapack,
-    Lowered,
-    Product,
-    Reduce,
-    Scan,
-    Step,
-    Together,
-    Unwind,
-    View,
-    While,
-)
+from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
-from . import bands, lapack, tile, together, unwind, vecmath
+from ..lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Scan, Step, Together, Unwind, While
+from . import bands, control, lapack, tile, together, vecmath
 from .entry import GUARD_MISSED
 from .instruction import Code, Function
 from .nest import Nest
@@ -175,14 +158,8 @@ class Routine:
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):
             lapack.emit(self, step)
-        elif isinstance(step, Scan):
-            self.scan(step)
-        elif isinstance(step, While):
-            self.while_loop(step)
-        elif isinstance(step, Unwind):
-            self.unwind(step)
-        elif isinstance(step, Branch):
-            self.branch(step)
+        elif isinstance(step, (Scan, While, Unwind, Branch)):
+            control.emit(self, step)
         elif isinstance(step, Together):
             together.emit(self, step)
         else:
@@ -347,136 +324,9 @@ class Routine:
             refused = code.let(f"icmp eq ptr {result}, {address}")
             self.check(code.let(f"select i1 {refused}, i32 {GUARD_MISSED}, i32 0"))
 
-    # -- loops and branches --
-
     def body(self, lowered: Lowered) -> str:
         """The name of the function of a program inside this one."""
         return Routine(self.module, lowered).define_body()
-
-    def run_body(self, name: str, body: Lowered, pointers: Sequence[str], scratch: Sequence[View]) -> None:
-        memory = self.pointers[scratch[0].buffer] if scratch else "null"
-        arguments = ", ".join(f"ptr {p}" for p in (*pointers, "%env", memory))
-        status = self.code.let(f"call i32 {name}({arguments})")
-        if body.can_fail:
-            self.check(status)
-
-    def scan(self, step: Scan) -> None:
-        """Turns write their carries alternately to two places, so that the last one writes to the final one."""
-        finals = [self.at(v) for v in step.finals]
-        begin = [self.at(v) for v in step.carries]
-        if not step.length:
-            for final, start, view in zip(finals, begin, step.finals, strict=True):
-                self.copy(start, final, view.buffer.nbytes)
-            return
-        code, turn = self.code, _Turn(self)
-        consts, rows, stacks = ([self.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
-        spare = [self.at(v) for v in step.spare]
-        targets = (finals, spare) if step.length % 2 else (spare, finals)
-        carries = turn.open(begin, *targets)
-        i = turn.index
-        if step.reverse:
-            i = code.let(f"sub nsw i64 {step.length - 1}, {i}")
-        moved = [self.row(p, v, i) for p, v in zip((*rows, *stacks), (*step.rows, *step.stacks), strict=True)]
-        name = Routine(self.module, step.body).define_body()
-        inputs = [*consts, *carries, *moved[: len(rows)]]
-        self.run_body(name, step.body, [*inputs, *turn.targets, *moved[len(rows) :]], step.scratch)
-        turn.close(step.length)
-
-    def row(self, pointer: str, view: View, i: str) -> str:
-        """The address of row i."""
-        size = view.buffer.nbytes if not view.shape[0] else view.dtype.itemsize * max(1, int(np.prod(view.shape[1:])))
-        code = self.code
-        return code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul nsw i64 {i}, {size}')}")
-
-    def while_loop(self, step: While) -> None:
-        """As `scan`, but where the carries end is not known before."""
-        code, turn = self.code, _Turn(self)
-        test_consts, body_consts = ([self.at(v) for v in views] for views in (step.test_consts, step.body_consts))
-        spare = [self.at(v) for v in step.spare]
-        half = len(spare) // 2
-        truth = code.let("alloca i8")
-        carries = turn.open([self.at(v) for v in step.carries], spare[:half], spare[half:])
-        test = Routine(self.module, step.test).define_body()
-        self.run_body(test, step.test, [*test_consts, *carries, truth], step.scratch)
-        goes_on = code.load(truth, np.dtype(bool))
-        inside, outside = self.module.name("turn")[1:], self.module.name("done")[1:]
-        code.do(f"br i1 {goes_on}, label %{inside}, label %{outside}")
-        code.label(inside)
-        body = Routine(self.module, step.body).define_body()
-        self.run_body(body, step.body, [*body_consts, *carries, *turn.targets], step.scratch)
-        turn.close()
-        code.label(outside)
-        for view, carry in zip(step.finals, carries, strict=True):
-            self.copy(carry, self.at(view), view.buffer.nbytes)
-
-    def unwind(self, step: Unwind) -> None:
-        run, pull = (Routine(self.module, body).define_body() for body in (step.step, step.pull))
-        name = self.module.name("unwind")
-        text, declared = unwind.define(name, step, run, pull)
-        self.module.definitions.append(text)
-        self.module.declared |= declared
-        views = (*step.reads(), *step.totals, *step.finals, *step.parts, *step.spare)
-        memory = self.pointers[step.scratch[0].buffer] if step.scratch else "null"
-        arguments = ", ".join(f"ptr {p}" for p in (*map(self.at, views), "%env", memory))
-        self.check(self.code.let(f"call i32 {name}({arguments})"))
-
-    def branch(self, step: Branch) -> None:
-        code = self.code
-        yes, no, after = (self.module.name(what)[1:] for what in ("yes", "no", "after"))
-        code.do(f"br i1 {code.load(self.at(step.truth), step.truth.dtype)}, label %{yes}, label %{no}")
-        for label, body in ((yes, step.true), (no, step.false)):
-            code.label(label)
-            name = Routine(self.module, body).define_body()
-            pointers = [self.at(v) for v in (*step.operands, *step.outs)]
-            self.run_body(name, body, pointers, step.scratch)
-            code.do(f"br label %{after}")
-        code.label(after)
-
-    def copy(self, source: str, target: str, size: int) -> None:
-        self.module.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-        self.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
-
-
-class _Turn:
-    """A loop whose carries are read at one address and written to another, which change places."""
-
-    def __init__(self, routine: Routine) -> None:
-        self.code = routine.code
-        self.labels = [routine.module.name(what)[1:] for what in ("before", "loop", "again", "end")]
-        self.index, self.following = self.code.fresh(), self.code.fresh()
-
-    def open(self, begin: Sequence[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
-        """Begin the loop; the addresses that a turn reads. It writes to `targets`."""
-        before, head, _, _ = self.labels
-        code = self.code
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br label %{head}")
-        code.label(head)
-        self.place = len(code.lines)
-        self.given = (begin, first, second)
-        self.sources, self.targets, self.others = ([code.fresh() for _ in begin] for _ in range(3))
-        return self.sources
-
-    def close(self, length: int | None = None) -> None:
-        """Go on for a number of turns, or until the body itself leaves."""
-        code = self.code
-        before, head, again, end = self.labels
-        code.do(f"br label %{again}")
-        code.label(again)
-        code.do(f"{self.following} = add nuw nsw i64 {self.index}, 1")
-        if length is None:
-            code.do(f"br label %{head}")
-        else:
-            code.do(f"br i1 {code.let(f'icmp slt i64 {self.following}, {length}')}, label %{head}, label %{end}")
-            code.label(end)
-        lines = [f"  {self.index} = phi i64 [ 0, %{before} ], [ {self.following}, %{again} ]"]
-        names = (self.sources, self.targets, self.others)
-        nexts = (self.targets, self.others, self.targets)
-        for starts, here, later in zip(self.given, names, nexts, strict=True):
-            for start, name, next_ in zip(starts, here, later, strict=True):
-                lines.append(f"  {name} = phi ptr [ {start}, %{before} ], [ {next_}, %{again} ]")
-        code.lines[self.place : self.place] = lines
 
 
 def _piece(

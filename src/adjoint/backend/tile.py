@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
 
-from ..lower.kernel import Product, View, size_of
+from ..lower.kernel import View, size_of
+from ..lower.step import Product
 from .instruction import REGISTER, Code
 
 if TYPE_CHECKING:

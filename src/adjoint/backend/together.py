@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lower.kernel import Buffer, Lowered, Together
+from ..lower.kernel import Buffer
 from ..lower.schedule import work
+from ..lower.step import Lowered, Together
 from .instruction import Code
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lower.kernel import Lowered, Unwind, View
+from ..lower.kernel import View
+from ..lower.step import Lowered, Unwind
 from .instruction import MEMORY, Code
 
 OUT_OF_MEMORY = 3  # see `entry.ERRORS`

@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .kernel import Bands, Buffer, Kernel, Loop, Lowered, Step, View, size_of
+from .kernel import Buffer, Kernel, Loop, View, size_of
+from .step import Bands, Lowered, Step
 
 WORTH = 1 << 17  # bytes that are written for a later kernel; fewer stay in the cache anyway
 _LARGE = 1 << 14  # bytes of the largest array that the first kernel of a group touches

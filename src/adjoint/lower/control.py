@@ -9,8 +9,9 @@ import numpy as np
 
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
-from .kernel import Branch, Lowered, Scan, Step, Unwind, View, While, contiguous
+from .kernel import View, contiguous
 from .scalar import FLOATS
+from .step import Branch, Lowered, Scan, Step, Unwind, While
 
 if TYPE_CHECKING:
     from .fuse import Lowering

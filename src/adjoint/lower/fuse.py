@@ -18,10 +18,11 @@ from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from . import control, einsum, frames, gather, matrix, product, reductions, scalar, views
 from .held import Held, Line
-from .kernel import Buffer, Foreign, Lowered, View
+from .kernel import Buffer, View
 from .memory import plan
 from .scalar import NATIVE, Writer
 from .schedule import schedule
+from .step import Foreign, Lowered
 from .together import together
 from .workspace import Workspace
 

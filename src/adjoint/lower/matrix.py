@@ -16,9 +16,10 @@ import numpy as np
 
 from ..core.types import Shape, Type
 from ..ir.graph import Equation, Literal, Operand
-from .kernel import Dtype, Lapack, Reduce, View, contiguous
+from .kernel import Dtype, Reduce, View, contiguous
 from .product import for_blas, known_triangle
 from .scalar import BOOL, FLOATS, Writer
+from .step import Lapack
 from .views import region, transposed
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import insort
 
-from .kernel import Buffer, Lowered
+from .kernel import Buffer
+from .step import Lowered
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 

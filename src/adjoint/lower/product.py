@@ -8,8 +8,9 @@ import numpy as np
 
 from ..ir.graph import Equation, Literal, Operand
 from .held import Line
-from .kernel import Product, Reduce, View, contiguous
+from .kernel import Reduce, View, contiguous
 from .scalar import FLOATS, Writer
+from .step import Product
 from .views import as_numpy_does, transposed
 
 if TYPE_CHECKING:

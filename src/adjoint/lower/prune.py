@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .kernel import Kernel, Scalar, Step
+from .kernel import Kernel, Scalar
+from .step import Step
 
 
 def prune(steps: list[Step]) -> list[Step]:

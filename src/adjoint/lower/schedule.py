@@ -9,25 +9,9 @@ from __future__ import annotations
 
 from . import twice
 from .bands import LARGEST_PARTIAL, in_bands
-from .kernel import (
-    Bands,
-    Branch,
-    Buffer,
-    Kernel,
-    Lapack,
-    Loop,
-    Lowered,
-    Product,
-    Reduce,
-    Scalar,
-    Scan,
-    Step,
-    Unwind,
-    While,
-    bodies,
-    size_of,
-)
+from .kernel import Buffer, Kernel, Loop, Reduce, Scalar, size_of
 from .prune import prune
+from .step import Bands, Branch, Lapack, Lowered, Product, Scan, Step, Unwind, While, bodies
 from .unroll import unrolled
 
 #: About how long a line takes, in units of an addition; what is not named is a function.

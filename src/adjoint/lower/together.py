@@ -17,10 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .kernel import Bands, Buffer, Kernel, Lapack, Lowered, Product, Step, Together, View, bodies, calls_python, can_fail, size_of
+from .kernel import Buffer, Kernel, View, size_of
 from .memory import plan
 from .parts import Result, only, parts
 from .schedule import work
+from .step import Bands, Lapack, Lowered, Product, Step, Together, bodies, calls_python, can_fail
 
 _LONG = 60_000  # additions that are worth a member: about 20 µs
 _IN_PRODUCTS = 10  # multiplications of a matrix product in the time of an addition

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .bands import BAND
-from .kernel import Bands, Kernel, Product, Reduce, Step, View
+from .kernel import Kernel, Reduce, View
 from .scalar import Writer
+from .step import Bands, Product, Step
 
 LARGE = 1 << 20  # bytes of a matrix that is read from memory, or from far caches, each time
 

@@ -15,10 +15,11 @@ import numpy as np
 from ..core.types import Shape, Type
 from ..ir.graph import Literal, Operand
 from .held import Frame, Held, Line
-from .kernel import Buffer, Kernel, Scalar, Step, Store, View, size_of
+from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
 from .prune import needed
 from .scalar import Writer
 from .schedule import cost
+from .step import Step
 
 _TRIFLE = 6  # additions; so much is computed again in another kernel, rather than stored and read
 _TRIFLE_OF_LARGE = 16  # the same, if what is stored is too large for the nearest caches

@@ -1,0 +1,319 @@
+"""What a compiled program is made of: steps that fill buffers, in order.
+
+The steps are kernels, kernels that take turns, matrix products, for BLAS, routines of LAPACK, loops and branches with programs of
+their own inside, groups of programs that may run at the same time, and foreign calls, for what has no native form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .kernel import Buffer, Kernel, View
+
+
+@dataclass(slots=True, eq=False)
+class Bands:
+    """Kernels with the same outermost loop, run one after the other for a band of its turns at a time: see `lower.bands`."""
+
+    kernels: tuple[Kernel, ...]
+    length: int  # turns of the loop
+    band: int  # of them at a time
+    own: dict[Buffer, int]  # what only they use: elements for each turn, of which there is room for a band
+    totals: dict[Buffer, str]  # results of reductions over all turns, and how their parts are combined
+    chunks: int = 1  # pieces of the loop that may run at the same time
+    partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)  # where those leave the parts, if there are several
+
+    @property
+    def lines(self) -> dict[str, None]:
+        return {line: None for kernel in self.kernels for line in kernel.lines}
+
+    def reads(self) -> Iterator[View]:
+        yield from (view for kernel in self.kernels for view in kernel.reads() if view.buffer not in self.own)
+
+    def writes(self) -> Iterator[View]:
+        yield from (view for kernel in self.kernels for view in kernel.writes() if view.buffer not in self.own)
+        yield from (View.whole(buffer, (buffer.size,)) for _, buffer in self.partials.values())
+
+    def __str__(self) -> str:
+        head = f"bands of {self.band} of {self.length} turns, with {_list_of(self.own)} of their own:"
+        return "\n  ".join([head, *(line for kernel in self.kernels for line in str(kernel).splitlines())])
+
+
+@dataclass(slots=True, eq=False)
+class Product:
+    """out = left @ right for matrices, or stacks of them, of one shape.
+
+    For BLAS, each has a unit stride along one of the last two axes. A narrow product is written out, in tiles of rows; for that
+    `right` lies by rows.
+    """
+
+    left: View
+    right: View
+    out: View
+    lines: dict[str, None]
+    is_narrow: bool = False
+    triangle: str = ""  # "lower" or "upper": where `left` is not zero, if that is known
+    chunks: int = 1  # pieces of a narrow one that may run at the same time
+
+    def reads(self) -> Iterator[View]:
+        yield from (self.left, self.right)
+
+    def writes(self) -> Iterator[View]:
+        yield self.out
+
+    def __str__(self) -> str:
+        return f"{'narrow ' * self.is_narrow}product {self.left!r} @ {self.right!r} to {self.out!r}"
+
+
+@dataclass(slots=True, eq=False)
+class Lapack:
+    """A routine of LAPACK (or of BLAS), once for each matrix of a stack: see `lower.matrix` and `backend.lapack`.
+
+    All views have the axes of the stack in front. Matrices are stored by columns, as Fortran does. What is in `inout` was
+    written before and is changed in place; `work` is memory for the time of the step, one for all matrices.
+    """
+
+    routine: str
+    operands: tuple[View, ...]
+    inout: tuple[View, ...]
+    outs: tuple[View, ...]
+    work: tuple[View, ...]
+    options: dict[str, Any]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (*self.operands, *self.inout)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.inout, *self.outs, *self.work)
+
+    def __str__(self) -> str:
+        return f"{self.routine} {_list(self.operands)} to {_list((*self.inout, *self.outs))}"
+
+
+@dataclass(slots=True, eq=False)
+class Foreign:
+    """A call back into NumPy: an operation that has no native form here."""
+
+    op: Any
+    operands: tuple[Any, ...]  # views, or plain values
+    params: dict[str, Any]
+    outs: tuple[View, ...]
+    lines: dict[str, None]
+    weak: frozenset[int] = frozenset()  # operands that are Python numbers to NumPy
+
+    def reads(self) -> Iterator[View]:
+        yield from (o for o in self.operands if isinstance(o, View))
+
+    def writes(self) -> Iterator[View]:
+        yield from self.outs
+
+    def __str__(self) -> str:
+        return f"foreign {self.op.name} {', '.join(map(repr, self.operands))} to {', '.join(map(repr, self.outs))}"
+
+
+@dataclass(slots=True, eq=False)
+class Scan:
+    """A loop of known length: finals, stacks[i] = body(consts, carries, rows[i]), with the carries of the turn before."""
+
+    body: Lowered
+    length: int
+    reverse: bool
+    consts: tuple[View, ...]
+    carries: tuple[View, ...]
+    rows: tuple[View, ...]
+    finals: tuple[View, ...]
+    stacks: tuple[View, ...]
+    spare: tuple[View, ...]  # as large as the carries: a turn reads one copy and writes the other
+    scratch: tuple[View, ...]  # for the intermediate arrays of the body
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (*self.consts, *self.carries, *self.rows)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.finals, *self.stacks, *self.spare, *self.scratch)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"scan of {self.length} turns, reads {_list(self.reads())}, writes {_list(self.finals + self.stacks)}:",
+                _indented(self.body),
+            ]
+        )
+
+
+@dataclass(slots=True, eq=False)
+class While:
+    """A loop: carries = body(carries) as long as test(carries)."""
+
+    test: Lowered
+    body: Lowered
+    test_consts: tuple[View, ...]
+    body_consts: tuple[View, ...]
+    carries: tuple[View, ...]
+    finals: tuple[View, ...]
+    spare: tuple[View, ...]  # twice as large as the carries
+    scratch: tuple[View, ...]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (*self.test_consts, *self.body_consts, *self.carries)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.finals, *self.spare, *self.scratch)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [f"while, from {_list(self.carries)} to {_list(self.finals)}:", _indented(self.test), _indented(self.body)]
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Unwind:
+    """The backward pass of a loop that made `count` turns: its states come again by `step`, and `pull` goes back over them.
+
+    pull(consts, state, cotangents) gives parts, which are added up in `totals`, and the cotangents of the turn before.
+    """
+
+    step: Lowered
+    pull: Lowered
+    checkpoint: int | str | None
+    count: View
+    consts: tuple[View, ...]
+    carries: tuple[View, ...]
+    cotangents: tuple[View, ...]
+    totals: tuple[View, ...]
+    finals: tuple[View, ...]
+    parts: tuple[View, ...]  # as large as the totals
+    spare: tuple[View, ...]  # as large as the finals
+    scratch: tuple[View, ...]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (self.count, *self.consts, *self.carries, *self.cotangents)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.totals, *self.finals, *self.parts, *self.spare, *self.scratch)
+
+    def __str__(self) -> str:
+        head = f"unwind {self.count!r} turns, reads {_list(self.reads())}, writes {_list(self.totals + self.finals)}:"
+        return "\n".join([head, _indented(self.step), _indented(self.pull)])
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One of two programs, chosen by a truth."""
+
+    truth: View
+    true: Lowered
+    false: Lowered
+    operands: tuple[View, ...]
+    outs: tuple[View, ...]
+    scratch: tuple[View, ...]
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (self.truth, *self.operands)
+
+    def writes(self) -> Iterator[View]:
+        yield from (*self.outs, *self.scratch)
+
+    def __str__(self) -> str:
+        head = f"branch on {self.truth!r}, reads {_list(self.operands)}, writes {_list(self.outs)}:"
+        return "\n".join([head, _indented(self.true), _indented(self.false)])
+
+
+@dataclass(slots=True, eq=False)
+class Together:
+    """Programs that do not depend on each other and may run at the same time; what they read and write is shared memory."""
+
+    members: tuple[Lowered, ...]  # if two of them fail, the earlier one counts
+    scratch: tuple[View, ...]  # for the intermediate arrays of each
+
+    @property
+    def lines(self) -> dict[str, None]:
+        return {line: None for member in self.members for step in member.steps for line in step.lines}
+
+    def reads(self) -> Iterator[View]:
+        for member in self.members:
+            yield from (View.whole(buffer, (buffer.size,)) for buffer in member.inputs)
+
+    def writes(self) -> Iterator[View]:
+        for member in self.members:
+            yield from member.outputs
+        yield from self.scratch
+
+    def __str__(self) -> str:
+        head = f"together, {len(self.members)} members that may run at the same time:"
+        parts = [f"  member {i}:\n{_indented(member, 4)}" for i, member in enumerate(self.members)]
+        return "\n".join([head, *parts])
+
+
+def _list_of(buffers: Iterable[Buffer]) -> str:
+    return ", ".join(map(repr, buffers)) or "nothing"
+
+
+def _list(views: Iterable[View]) -> str:
+    return ", ".join(map(repr, views))
+
+
+def _indented(lowered: Lowered, by: int = 2) -> str:
+    return "\n".join(" " * by + line for line in str(lowered).splitlines())
+
+
+Step = Kernel | Bands | Product | Lapack | Foreign | Scan | While | Unwind | Branch | Together
+
+
+def bodies(step: Step) -> tuple[Lowered, ...]:
+    """The programs inside a step."""
+    if isinstance(step, Together):
+        return step.members
+    return tuple(getattr(step, body) for body in _BODIES.get(type(step), ()))
+
+
+def calls_python(step: Step) -> bool:
+    return isinstance(step, Foreign) or any(body.calls_python for body in bodies(step))
+
+
+def can_fail(step: Step) -> bool:
+    """Whether a step may end the program. What LAPACK and indices tell is looked at when all is done."""
+    return isinstance(step, (Foreign, Unwind)) or any(body.can_fail for body in bodies(step))
+
+
+@dataclass(slots=True, eq=False)
+class Lowered:
+    """A whole program: its buffers and its steps in order."""
+
+    buffers: list[Buffer]
+    steps: list[Step]
+    inputs: list[Buffer]
+    outputs: list[View]
+    guard: View | None = None  # a truth: whether the program was right for these inputs
+    outside: list[View] = field(default_factory=list)  # truths: whether some index was out of bounds
+    failures: list[tuple[View, str]] = field(default_factory=list)  # truths: whether a routine failed, and how
+    offsets: dict[Buffer, int] = field(default_factory=dict)  # of the local buffers, in bytes: see `memory`
+    arena: int = 0  # bytes for all local buffers
+
+    @property
+    def inner(self) -> Iterator[Lowered]:
+        """The bodies of loops and branches."""
+        for step in self.steps:
+            yield from bodies(step)
+
+    @property
+    def calls_python(self) -> bool:
+        return any(map(calls_python, self.steps))
+
+    @property
+    def can_fail(self) -> bool:
+        return bool(self.outside or self.failures) or any(map(can_fail, self.steps))
+
+    def __str__(self) -> str:
+        heads = [f"buffer {b.number}: {b.dtype.name} x {b.size}   {b.kind}" for b in self.buffers]
+        return "\n".join([*heads, *map(str, self.steps)])
+
+
+_BODIES = {Scan: ("body",), While: ("test", "body"), Unwind: ("step", "pull"), Branch: ("true", "false")}
