@@ -298,7 +298,9 @@ def program(steps, largest):
             if name in GROWING and np.size(a) * max(np.size(a), np.size(b)) > 10_000_000:
                 a, b = (np.ravel(x)[:1000] for x in (a, b))
             value = STEPS[name](a, b, c, k)
-            pool.append(value if np.size(value) <= largest or not np.ndim(value) else np.sum(small(value), axis=0) / 3)
+            is_large = np.size(value) > largest and np.ndim(value) > 0
+            # NumPy adds up rows one by one: of singles, the sum of more would have lost digits.
+            pool.append(np.sum(small(value[:1000]), axis=0) / 3 if is_large else value)
         return pool[2:]
 
     return f
@@ -360,7 +362,7 @@ def described(number, steps, types):
     return f"program {number}, {types}: {[NAMES[s[0] % len(NAMES)] for s in steps]} {steps}"
 
 
-def check_values(number, steps, types, c, largest=LARGEST, loose=1.0):
+def check_values(number, steps, types, c, largest=LARGEST):
     """The program, for two sets of values in other layouts, and for special ones."""
     f, what = program(steps, largest), described(number, steps, types)
     names = {NAMES[s[0] % len(NAMES)] for s in steps}
@@ -371,7 +373,7 @@ def check_values(number, steps, types, c, largest=LARGEST, loose=1.0):
         inputs.append(nasty(types))
     with np.errstate(all="ignore"):
         for arrays in inputs:
-            agree([*arrays, *compiled(*arrays, c)], [*arrays, *f(*arrays, c)], what, loose)
+            agree([*arrays, *compiled(*arrays, c)], [*arrays, *f(*arrays, c)], what)
     assert not compiled.eager, compiled.report()
     if names.isdisjoint(ASK):
         assert [len(paths) for paths in compiled.paths.values()] == [1], compiled.report()
@@ -454,7 +456,7 @@ def test_large_programs_on_any_number_of_threads(chunk):
     try:
         for number, steps, types, c in drawn(2000 + chunk, 10, LARGE, longest=6):
             ad.set_num_threads(3)
-            compiled = check_values(number, steps, types, c, largest=200_000, loose=20)  # NumPy adds up columns one by one
+            compiled = check_values(number, steps, types, c, largest=200_000)
             arrays = values(types, np.random.default_rng(number))
             found = [np.asarray(y).tobytes() for y in compiled(*arrays, c)]
             for count in (1, 2):
