@@ -405,7 +405,7 @@ def test_random_draws_differ_from_call_to_call(draw):
     assert len({first, compiled(1.0), compiled(1.0)}) == 3
 
 
-@pytest.mark.parametrize("result", ["text", object(), (n for n in [1])])
+@pytest.mark.parametrize("result", ["text", object(), ad.static(n for n in [1])])
 def test_results_that_are_no_arrays(result):
     compiled = ad.jit(lambda x: result)
     with pytest.warns(CompileWarning, match=f"returned {type(result).__name__}, but jit needs numbers or arrays"):
@@ -427,7 +427,7 @@ def test_a_mistake_of_the_function_is_no_reason_to_give_up():
 
 
 def test_it_runs_once_when_it_does_not_compile():
-    """Once to be written down, in vain, and once on numbers."""
+    """Once to be staged, and once on numbers: what it does outside happens once."""
     seen = []
 
     def f(x):
@@ -438,7 +438,7 @@ def test_it_runs_once_when_it_does_not_compile():
     with pytest.warns(CompileWarning):
         compiled(2.0)
     compiled(3.0)
-    assert seen[1:] == [float, float]
+    assert seen == [float, float]
 
 
 def test_a_value_on_the_edge_is_compiled_once():

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .expression import symbolic
     from .graphs import graph
     from .imperative import array, dual, no_grad
+    from .outside import static
     from .testing import check_grads
 
 __version__ = VERSION
@@ -57,6 +58,7 @@ _LATE = {
     "scan": "control",
     "scipy": "",
     "set_num_threads": "compiled",
+    "static": "outside",
     "symbolic": "expression",
     "symbols": "explicit",
     "while_loop": "control",
@@ -121,6 +123,7 @@ __all__ = [
     "scan",
     "scipy",
     "set_num_threads",
+    "static",
     "stop_gradient",
     "symbolic",
     "symbols",

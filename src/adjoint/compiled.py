@@ -31,6 +31,7 @@ from .core.bind import Traced, settled
 from .core.errors import (
     AdjointError,
     ArgumentError,
+    ConversionError,
     OperationError,
     ShapeError,
     UnsupportedError,
@@ -40,11 +41,13 @@ from .core.errors import (
     user_level,
     user_line,
 )
+from .core.places import values_at
 from .core.tree import final, flatten, leaf_names
 from .core.types import Type
 from .ir.graph import Graph
-from .outside import Draws, watched
-from .path import Path, Signature
+from .outside import Draws, difference, is_alone, watched
+from .path import Path, Signature, Staged, as_leaf
+from .reads import Reads
 from .trace.guard import Guard, Guarded
 
 Function = Callable[..., Any]
@@ -96,12 +99,15 @@ class Uncompiled(NamedTuple):
 class Jitted:
     """A compiled function: call it like the one it was made from."""
 
+    staged_as = "f"  # inside another function that is staged, it is what it was made from
+
     def __init__(self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...]) -> None:
         self.f = f
         self.static_argnums, self.static_argnames = static_argnums, static_argnames
         self.paths: dict[Signature, list[Path]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
+        self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
         self._lock = threading.RLock()
         self._entry: Function = self._find
         self._entries = 0
@@ -144,8 +150,12 @@ class Jitted:
 
     def _attempt(self, path: Path, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """What a program gives. Where an operation fails, what the function gives: it may catch the error, or raises its own."""
+        found, changed = path.outside()
+        if changed is not None:
+            self.varying.add(changed)
+            return path.missed
         try:
-            return path.run(leaves)
+            return path.run([*leaves, *found])
         except (OperationError, IndexError, np.linalg.LinAlgError):
             return self.f(*args, **kwargs)
 
@@ -178,7 +188,7 @@ class Jitted:
             if type(x) is int and not -(2**63) <= x < 2**63:
                 return given, None  # has no dtype
             if isinstance(x, np.ndarray):
-                x = np.require(np.asarray(x), x.dtype.newbyteorder("="), ["C", "A"])
+                x = as_leaf(x)
             leaves.append(x)
             weak.append(type(x) if type(x) in _WEAK else None)
         try:
@@ -199,11 +209,11 @@ class Jitted:
             self._give_up(signature, f"its calls take more than {MOST_PATHS} paths through the code at {', '.join(lines)}")
             return Uncompiled(self.f(*args, **kwargs))
         try:
-            graph, guards, failed = self._stage(args, kwargs, leaves, signature)
-            if failed or any(_same_guards(guards, path.guards) for path in known):
+            staged = self._stage(args, kwargs, leaves, signature)
+            if staged.failed or any(_same_program(staged, path) for path in known):
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self.f(*args, **kwargs))
-            path = Path(graph, guards, signature, began)
+            path = Path(staged, signature, began)
         except Exception as error:
             result = self.f(*args, **kwargs)  # if it fails as well, the error is its own
             ours = _cause(error)
@@ -235,11 +245,15 @@ class Jitted:
         """What made a new program necessary: the first guard that differs, or the first argument of another type."""
         known = self.paths[signature]
         if known:
+            changed = values_at(known[0].places)[1]
+            if changed is not None:
+                return f"{changed.name}, which it reads outside, has changed"
             for mine, theirs in zip(path.guards, known[0].guards, strict=False):
                 if not _same_guards([mine], [theirs]):
                     behind = ", ".join(_inputs_behind(path.staged, mine.number))
                     return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
-            return f"the path changes ({known[0].guards[-1].line})"
+            lines = [guard.line for guard in (*known[0].guards, *path.guards)]
+            return f"the path changes ({lines[-1]})" if lines else "an array that it reads outside has another type"
         others = [s for s, paths in self.paths.items() if paths]
         if not others:
             return None
@@ -261,27 +275,54 @@ class Jitted:
             stacklevel=user_level(),
         )
 
-    def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> tuple[Graph, Sequence[Guard], bool]:
-        """The graph of this call's path, its guards, and whether something failed that the function went on from.
+    def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Staged:
+        """The graph of this call's path, and what it depends on.
 
-        The last output is the conjunction of the guards, if there are any.
+        Arrays that the function finds outside are inputs. A function that cannot be staged so, because it hands them to code that
+        takes plain arrays only, is staged with the arrays of this call, which are then compared at each call.
         """
-        names = input_names(self.f, leaf_names("", signature.structure))
         draws = Draws(self.f)
+        reads = Reads(self.varying)
+        try:
+            staged = self._stage_once(args, kwargs, leaves, signature, reads)
+        except ConversionError:
+            if not reads.inputs:
+                raise
+            reads = Reads(by_value=True)
+            staged = self._stage_once(args, kwargs, leaves, signature, reads)
+        if draws.happened:
+            again = None if is_alone() else self._stage_once(args, kwargs, leaves, signature, reads.again())
+            if again is None or difference(staged.graph, again.graph) is not None:
+                draws.undo()
+                raise UnsupportedError("it draws random numbers; pass them as an argument")
+        return staged
+
+    def _stage_once(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, reads: Reads) -> Staged:
+        names = input_names(self.f, leaf_names("", signature.structure))
         with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
             inside = [stage.input_like(name, x) for name, x in zip(names, leaves, strict=True)]
             free, named = signature.structure.unflatten(inside)
-            positional, rest = [], iter(free)
-            for i in range(len(args)):
-                positional.append(args[i] if i in self.static_argnums else next(rest))
-            named.update({k: kwargs[k] for k in self.static_argnames if k in kwargs})
-            parts, out_structure = flatten(final(self.f(*positional, **named)))
+            with reads.noting(stage):
+                positional, rest = [], iter(free)
+                for i in range(len(args)):
+                    positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))
+                named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
+                parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
+                reads.check()
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
             guards = list(stage.guards.values())
+            # The last output is the conjunction of the guards, if there are any.
             graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)
-        if draws.happened:
-            raise UnsupportedError("it draws random numbers, which a program would hold for ever; pass them as an argument")
-        return replace(graph, out_structure=out_structure), guards, stage.failed
+        weak = [type(x) if type(x) in _WEAK else None for x in reads.values]
+        return Staged(
+            replace(graph, out_structure=out_structure),
+            [guard._replace(number=stage.final(guard.number)) for guard in guards],
+            stage.failed,
+            reads.places,
+            reads.keys,
+            reads.inputs,
+            weak,
+        )
 
     def lower(self, *args: Any, **kwargs: Any) -> Path:
         """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
@@ -289,7 +330,8 @@ class Jitted:
         if signature is None:
             raise ArgumentError("lower needs arrays, not values inside another transform")
         for path in self.paths.get(signature, ()):
-            if path.flat(*leaves) is not path.missed:
+            outside, changed = path.outside()
+            if changed is None and path.flat(*leaves, *outside) is not path.missed:
                 return path
         with self._lock:
             found = None if signature in self.eager else self._compile(args, kwargs, leaves, signature)
@@ -302,7 +344,7 @@ class Jitted:
         """How long each step of the program for these arguments takes, the longest first."""
         path = self.lower(*args, **kwargs)
         leaves, _ = self._open(args, kwargs)
-        return f"{name_of(self.f)}: {path.profile(leaves)}"
+        return f"{name_of(self.f)}: {path.profile([*leaves, *path.outside()[0]])}"
 
     def report(self) -> str:
         """What was compiled, for which types and paths, how long it took, and what calls back into NumPy."""
@@ -341,6 +383,13 @@ def _inputs_behind(graph: Graph, number: int) -> list[str]:
         if not needed.isdisjoint(equation.outputs):
             needed.update(o for o in equation.inputs if isinstance(o, int))
     return [name for i, name in enumerate(graph.input_names) if i in needed]
+
+
+def _same_program(staged: Staged, path: Path) -> bool:
+    """Whether a function was staged as it was for an earlier program."""
+    expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, path.places)]
+    same = staged.keys == path.keys and staged.graph.input_types == path.staged.input_types and expected[0] == expected[1]
+    return same and _same_guards(staged.guards, path.guards)
 
 
 def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:

@@ -1,20 +1,23 @@
-"""What a staged function must not take from outside: a file, the network, a random draw, the clock.
+"""Purity: what a staged function must not take from outside: a file, the network, a random draw, the clock.
 
-A graph would hold what was read or drawn while it was written down, as a constant, for ever. Four watches see it:
+What is read or drawn while a function is staged would be baked into the graph as a constant. Five watches see it:
 
 - a file that is opened for reading, a connection, a process or a question to the user is refused on the spot, by Python's
   audit events, with the line that asked;
-- a generator of random numbers has another state after staging than before: those of `random` and `np.random`, and those that
+- under `jit`, the clock, the environment and random generators that the function names are replaced by objects that refuse to
+  be used (`stand_in`): nothing is drawn, so the streams of the generators do not move;
+- elsewhere a draw shows in the state of a generator: those of `random` and `np.random`, and those that
   the function can reach by name (in closures, globals, objects and containers, those of functions it calls included);
 - a generator that is made without a seed asks the system for one, and so does `secrets`: refused on the spot;
-- a constant with many digits, which may be anything, makes the function be staged a second time; if it differs then, it was
-  not the function's own. This finds the clock.
+- a constant with many digits, which may be anything, makes `ad.graph` stage the function a second time; if it differs then, it
+  was not the function's own. This finds the clock.
 
 Imports, source lines for messages, and files opened for writing only (a log) are let through.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
 import inspect
 import itertools
@@ -24,7 +27,9 @@ import random
 import sys
 import sysconfig
 import threading
+import time
 import types
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,24 +57,30 @@ _EVENTS = {
 #: Python's own reading: of modules, and of source lines that stand in a warning or a traceback.
 #: And the names of temporary files.
 _READERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport", "linecache", "warnings", "tempfile"})
-_LIBRARY_NAMES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", __name__.partition(".")[0]})
+LIBRARY_NAMES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", __name__.partition(".")[0]})
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
-_staging: ContextVar[bool] = ContextVar("adjoint_staging", default=False)
+#: What was refused while something is staged; None outside of staging.
+_staging: ContextVar[list[UnsupportedError] | None] = ContextVar("adjoint_staging", default=None)
 _hooks: list[Any] = []
 _lock = threading.Lock()
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if event in _EVENTS and _staging.get() and not (event == "open" and _is_harmless(*args)):
+    if event in _EVENTS and _staging.get() is not None and not (event == "open" and _is_harmless(*args)):
         line = _line(sys._getframe(1))
         if line is not None:
             what = _EVENTS[event].format(*args[:1])
-            raise UnsupportedError(
-                f"the function that is staged {what}: the graph would hold what is found there now, for ever; do it before, and "
-                "pass the result as an argument or close over it",
-                line,
-            )
+            raise refused(f"the function that is staged {what}; do it before, and pass the result as an argument", line)
+
+
+def refused(message: str, line: str | None = None) -> UnsupportedError:
+    """The error that refuses an effect. It is kept, so that a function which catches it is refused all the same."""
+    error = UnsupportedError(message, line)
+    refusals = _staging.get()
+    if refusals is not None:
+        refusals.append(error)
+    return error
 
 
 def _is_harmless(path: Any, mode: str | None, flags: int) -> bool:
@@ -103,12 +114,15 @@ def watched() -> Iterator[None]:
         if not _hooks:
             _hooks.append(_hook)
             sys.addaudithook(_hook)  # it stays, for Python cannot take one away, and is idle unless something is staged
-    token = _staging.set(True)
+    refusals: list[UnsupportedError] = []
+    token = _staging.set(refusals)
     try:
         with _sources:
             yield
     finally:
         _staging.reset(token)
+    if refusals:
+        raise refusals[0]
 
 
 # -- seeds from the system --------------------------------------------------------------------------------------
@@ -151,11 +165,11 @@ def _refusing(original: Any) -> Any:
     @functools.wraps(original)
     def asked(*args: Any, **kwargs: Any) -> Any:
         seeded = original is _SEED and (kwargs.get("a") is not None or args[1:2] not in ((), (None,)))
-        line = None if seeded or not _staging.get() else _line(sys._getframe(1))
+        line = None if seeded or _staging.get() is None else _line(sys._getframe(1))
         if line is not None:
-            raise UnsupportedError(
-                "the function that is staged draws random numbers, from a generator without a seed or from the system: the graph "
-                "would hold those of now, for ever; make them before, and pass them as an argument",
+            raise refused(
+                "the function that is staged draws random numbers, from a generator without a seed or from the system; make them "
+                "before, and pass them as an argument",
                 line,
             )
         return original(*args, **kwargs)
@@ -169,18 +183,26 @@ _MOST_HELD = 1000  # things that are looked at in search of generators
 
 
 class Draws:
-    """Tells whether f has drawn random numbers since this was made: from a global generator, or one that it can reach."""
+    """Tells whether generators have moved since this was made: the global ones, and those that f can reach."""
 
     def __init__(self, f: Any) -> None:
         self.generators = [x for x in _reached(f) if isinstance(x, _GENERATORS) and not isinstance(x, random.SystemRandom)]
+        self.generators += [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
         self.before = self.states()
 
     def states(self) -> list[Any]:
-        return [random.getstate(), pickle.dumps(np.random.get_state(legacy=False)), *map(_state, self.generators)]
+        return [pickle.dumps(_state(generator)) for generator in self.generators]
 
     @property
     def happened(self) -> bool:
+        """Whether one has moved. Another thread may have moved it: see `is_alone`."""
         return self.states() != self.before
+
+    def undo(self) -> None:
+        """Set the generators back, so that the function, run after all, draws what it would have drawn."""
+        if is_alone():  # else the draws of others would be repeated
+            for generator, state in zip(self.generators, self.before, strict=True):
+                _set_state(generator, pickle.loads(state))
 
 
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
@@ -189,8 +211,134 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 def _state(generator: Any) -> Any:
     if isinstance(generator, random.Random):
         return generator.getstate()
-    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator
-    return pickle.dumps(bits.state)
+    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else generator.get_state(legacy=False)
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
+
+
+# -- stand-ins --------------------------------------------------------------------------------------------------
+
+_CLOCK = (
+    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns thread_time thread_time_ns"
+)
+_IMPURE = {
+    **{id(getattr(time, name)): "reads the clock" for name in (*_CLOCK.split(), "localtime", "gmtime", "ctime", "asctime")},
+    **{id(x): "reads the environment" for x in (os.environ, os.environb, os.getenv, os.getcwd, os.getpid) if x is not None},
+    id(uuid.uuid1): "reads the clock",
+}
+_STOOD_IN = frozenset(
+    {"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{__name__.partition('.')[0]}.numpy"}
+)
+
+
+class Refused:
+    """Stands for something that a staged function may name but not use."""
+
+    def __init__(self, real: Any, what: str, name: str) -> None:
+        self._adjoint_real, self._adjoint_what, self._adjoint_name = real, what, name
+
+    def _adjoint_refuse(self) -> UnsupportedError:
+        return refused(
+            f"the function that is staged {self._adjoint_what} ({self._adjoint_name}); do it before, and pass the result as an "
+            f"argument, or write ad.static({self._adjoint_name}) for what is found when it is compiled"
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._adjoint_refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            return getattr(self._adjoint_real, name)
+        return Refused(getattr(self._adjoint_real, name), self._adjoint_what, f"{self._adjoint_name}.{name}")
+
+    def __getitem__(self, key: Any) -> Any:
+        raise self._adjoint_refuse()
+
+    def __contains__(self, key: Any) -> bool:
+        raise self._adjoint_refuse()
+
+    def __iter__(self) -> Iterator[Any]:
+        raise self._adjoint_refuse()
+
+    def __len__(self) -> int:
+        raise self._adjoint_refuse()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._adjoint_real)
+
+
+class _Library(types.ModuleType):
+    """A module of which some parts are refused."""
+
+    def __init__(self, real: types.ModuleType) -> None:
+        super().__init__(real.__name__, real.__doc__)
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        seen = self.__dict__[name] = stand_in(getattr(self._real, name), f"{self._real.__name__}.{name}")
+        return seen
+
+
+def _now(cls: Any, *_: Any) -> Any:
+    raise refused("the function that is staged reads the clock; do it before, and pass the result as an argument")
+
+
+class _Datetime(datetime.datetime):
+    now = today = utcnow = classmethod(_now)  # type: ignore[assignment]
+
+
+class _Date(datetime.date):
+    today = classmethod(_now)  # type: ignore[assignment]
+
+
+def stand_in(x: Any, name: str) -> Any:
+    """What a staged function sees of an object whose answers differ from call to call: x itself if there is nothing to refuse."""
+    if is_static(x):
+        return x
+    if isinstance(x, types.ModuleType):
+        return _Library(x) if x.__name__ in _STOOD_IN else x
+    if x is datetime.datetime:
+        return _Datetime
+    if x is datetime.date:
+        return _Date
+    if id(x) in _IMPURE:
+        return Refused(x, _IMPURE[id(x)], name)
+    if isinstance(x, ContextVar):
+        return Refused(x, "reads a context variable", name)
+    drawn = getattr(x, "__self__", None) if isinstance(x, (types.BuiltinMethodType, types.MethodType)) else x
+    if isinstance(drawn, _GENERATORS):
+        return Refused(x, "draws random numbers", name)
+    return x
+
+
+_static: dict[int, Any] = {}  # by id; kept, so that the id stays its own
+
+
+def static(x: Any) -> Any:
+    """Mark an object as one that never changes: a compiled function that finds it outside takes it as it is.
+
+    >>> table = static(np.arange(3.0))
+
+    Returns the object itself. Without the mark, arrays are read again at each call, numbers are checked, and objects whose
+    changes cannot be seen (iterators, tables of other libraries, the clock) make the function run eagerly.
+    """
+    if isinstance(x, Refused):
+        return x._adjoint_real
+    if not isinstance(x, (int, float, complex, str, bytes, type(None))):
+        _static[id(x)] = x
+    return x
+
+
+def is_static(x: Any) -> bool:
+    return id(x) in _static
 
 
 def _reached(f: Any) -> Iterator[Any]:
@@ -215,17 +363,17 @@ def _held(x: Any, names: set[str]) -> Iterator[Any]:
     `names` collects the names that occur in functions: of a module, only what they name is looked at.
     """
     if isinstance(x, types.FunctionType):
-        named = set(_names(x.__code__))
+        named = set(names_in(x.__code__))
         names |= named
         yield from [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
-        if str(x.__globals__.get("__name__")).partition(".")[0] not in _LIBRARY_NAMES:
+        if str(x.__globals__.get("__name__")).partition(".")[0] not in LIBRARY_NAMES:
             yield from [x.__globals__[name] for name in named if name in x.__globals__]
         yield from [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]  # not an empty one
         yield getattr(x, "__wrapped__", None)
     elif isinstance(x, types.MethodType):
         yield from (x.__self__, x.__func__)
     elif isinstance(x, types.ModuleType):
-        if x.__name__.partition(".")[0] not in _LIBRARY_NAMES:
+        if x.__name__.partition(".")[0] not in LIBRARY_NAMES:
             yield from [vars(x)[name] for name in names if name in vars(x)]
     elif isinstance(x, dict):
         yield from itertools.islice(x.values(), _MOST_HELD)
@@ -239,16 +387,16 @@ def _held(x: Any, names: set[str]) -> Iterator[Any]:
         ours = type(x).__module__.partition(".")[0] == __name__.partition(".")[0]
         yield from [y for y in held if callable(y) or not ours]  # of a compiled function, not its programs
         for owner in type(x).__mro__:
-            if owner.__module__.partition(".")[0] not in _LIBRARY_NAMES:
+            if owner.__module__.partition(".")[0] not in LIBRARY_NAMES:
                 yield from [vars(owner)[name] for name in ("__call__", *names) if name in vars(owner)]
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def names_in(code: types.CodeType) -> Iterator[str]:
     """The globals and attributes that code names, with that of the functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from names_in(constant)
 
 
 # -- constants --------------------------------------------------------------------------------------------------
@@ -317,20 +465,27 @@ def pure(f: Any, stage: Callable[[], G]) -> G:
     draws = Draws(f)
     with watched():
         graph = stage()
-    drew = draws.happened
-    if not drew and not is_suspect(graph):
+    moved = draws.happened
+    if not moved and not is_suspect(graph):
         return graph
     with watched():
         again = stage()
     line = difference(graph, again)
+    drew = moved and (line is not None or is_alone())
     if drew or line is not None:
+        draws.undo()
         what = "draws random numbers" if drew else "brings in other numbers each time it is run"
         raise UnsupportedError(
-            f"the function {getattr(f, '__name__', '')!r} that is staged {what}: the graph would hold those of now, for ever; "
-            "make them before, and pass them as an argument",
+            f"the function {getattr(f, '__name__', '')!r} that is staged {what}, which the graph would hold as constants; make "
+            "them before, and pass them as an argument",
             line or _definition(inspect.unwrap(f)),
         )
     return graph
+
+
+def is_alone() -> bool:
+    """Whether no other thread can have moved a generator: then it was the function."""
+    return threading.active_count() == 1
 
 
 def _definition(f: Any) -> str | None:

@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .backend import kept
+from .core.places import Place, described, values_at
 from .core.tree import Structure
 from .core.types import Type
 from .ir.graph import Graph
@@ -36,21 +39,37 @@ class Signature(NamedTuple):
         return ", ".join([*shown, *(f"{value!r}" for _, value in self.static)])
 
 
+class Staged(NamedTuple):
+    """What staging a function gives: its graph, and what that depends on."""
+
+    graph: Graph
+    guards: Sequence[Guard]
+    failed: bool  # an operation has failed, and the function went on
+    places: Sequence[Place]  # read outside of the function
+    keys: Sequence[Any]  # of the places, the same in every staging
+    captured: Sequence[int]  # the places of the last inputs of the graph
+    weak: Sequence[Any]  # the class of each of those that is a Python number, else None
+
+
 class Path:
     """One compiled program: the graph of one path through the function, and its machine code.
 
     The code may be there from an earlier process. What it was made of is then worked out only for those who look at it.
     """
 
-    def __init__(self, staged: Graph, guards: Sequence[Guard], signature: Signature, began: float) -> None:
+    def __init__(self, staged: Staged, signature: Signature, began: float) -> None:
         from .backend import emit, entry, llvm  # heavy: loads LLVM
 
-        self.staged = staged
-        self.guards = guards
-        self.weak = frozenset(i for i, w in enumerate(signature.weak) if w is not None)
-        name = kept.name_of(staged, self.weak, bool(guards), emit.described())
+        self.staged = staged.graph
+        self.guards = staged.guards
+        self.places = staged.places
+        self.keys = staged.keys
+        self.captured = staged.captured
+        weak = [*signature.weak, *staged.weak]
+        self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
+        name = kept.name_of(self.staged, self.weak, bool(self.guards), emit.described())
         self.native = llvm.native(name, lambda: self.lowered)
-        self.inputs = [entry.Input(t, w) for t, w in zip(signature.types, signature.weak, strict=True)]
+        self.inputs = [entry.Input(t, w) for t, w in zip(self.staged.input_types, weak, strict=True)]
         self.flat = self.native.function(self.inputs)
         self.seconds = time.perf_counter() - began
         self.missed = entry.MISS
@@ -76,6 +95,13 @@ class Path:
     def __repr__(self) -> str:
         return f"<program of {self.staged.name}: print it, or look at .graph, .lowered, .native.text and .native.assembly()>"
 
+    def outside(self) -> tuple[list[Any], Any]:
+        """The values that the program reads outside of the function; and the key of the place that is not as it was, or None."""
+        values, changed = values_at(self.places)
+        if changed is not None:
+            return [], self.keys[len(values)]
+        return [as_leaf(values[i]) for i in self.captured], None
+
     def run(self, leaves: Sequence[Any]) -> Any:
         """The result for flat inputs, or MISS if the path is not that of this call."""
         results = self.flat(*leaves)
@@ -90,7 +116,8 @@ class Path:
         result = self.staged.out_structure
         if signature.static or named.children or not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None
-        return self.native.function(self.inputs, arguments=arguments, result=result, otherwise=otherwise, name=name)
+        options = {"arguments": arguments, "result": result, "otherwise": otherwise, "name": name}
+        return self.native.function(self.inputs, places=self.places, captured=self.captured, **options)
 
     def report(self) -> list[str]:
         """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
@@ -99,6 +126,7 @@ class Path:
             f"{_counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
             f"{self.lowered.arena} bytes of memory, {self.seconds * 1e3:.0f} ms"
         ]
+        lines += described(self.places)
         lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
         lines += map(str, (*self.rolled.loops, *self.rolled.unrolled))
         calls = [f"calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in steps if isinstance(s, Foreign)]
@@ -124,6 +152,11 @@ class Path:
             share = count / max(sum(cycles), 1)
             lines.append(f"  {share:6.1%} {count * rate * 1e6:10.1f} µs  {str(step).splitlines()[0].rstrip(':')}{where}")
         return "\n".join(lines)
+
+
+def as_leaf(x: Any) -> Any:
+    """An array as programs take it: contiguous, aligned, in the byte order of this machine."""
+    return np.require(np.asarray(x), x.dtype.newbyteorder("="), ["C", "A"]) if isinstance(x, np.ndarray) else x
 
 
 def _every_step(lowered: Lowered) -> Iterator[Step]:

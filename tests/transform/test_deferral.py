@@ -49,7 +49,7 @@ def test_the_loop_is_found_before_it_is_differentiated():
 
 
 def test_the_function_runs_once():
-    calls = []
+    calls = ad.static([])
 
     def f(x):
         calls.append(x)
@@ -104,7 +104,7 @@ def test_a_direction_of_another_transform_in_the_closure():
 
 
 def test_auxiliary_results_and_values_that_are_kept():
-    kept = []
+    kept = ad.static([])
 
     def f(x):
         y = x

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.places import Check, Load, Place
 from ..core.tree import Structure
 from ..core.types import Shape, Type
 from . import interpreter as py
 from .blocks import LARGE
-from .entry_code import GUARD_MISSED, WORD, Head, Kind, Opening, Output, Packing, entry_text
+from .entry_code import GUARD_MISSED, WORD, Head, Kind, Opening, Output, Packing, Read, entry_text
 from .entry_code import Input as InputRecord
 from .pattern import argument_patterns, containers, opens_natively, packs_natively, parts, result_pattern
 
@@ -73,6 +74,8 @@ def bind_entry(
     *,
     arguments: Sequence[Structure] | None = None,
     result: Structure | None = None,
+    places: Sequence[Place] = (),
+    captured: Sequence[int] = (),
     env: int = 0,
     keep: object = None,
     release_gil: bool = False,
@@ -91,16 +94,19 @@ def bind_entry(
     are not `opens_natively`, each input is an argument. `result` is the structure of the result; without it, or where it is not
     `packs_natively`, the function gives the flat tuple of its outputs. Results of shape () are NumPy scalars.
 
+    `places` are read outside of the function, and checked; the values of those in `captured` are the last inputs.
+
     `env` is an address that the program gets. `keep` is kept alive as long as the function: the owners of that memory and of the
     code. Calls that do not fit, and all calls with keywords, go to `otherwise`, or give MISS. `memory` is the capsule of NumPy's
     handler for the memory of large results; see `blocks`.
     """
     if min(errors, default=1) < 1 or GUARD_MISSED in errors:
         raise ValueError(f"codes of errors are positive and not {GUARD_MISSED}: {sorted(errors)}")
-    _check_count(len(inputs), arguments, "inputs")
+    given = len(inputs) - len(captured)
+    _check_count(given, arguments, "inputs")
     _check_count(len(outputs), None if result is None else [result], "outputs")
-    patterns = argument_patterns(arguments, len(inputs)), result_pattern(result, len(outputs))
-    description = _Description(inputs, outputs, *patterns, memory)
+    patterns = argument_patterns(arguments, given), result_pattern(result, len(outputs))
+    description = _Description(inputs, outputs, *patterns, memory, places, captured)
     description.add_errors(errors)
     description.head |= {Head.PROGRAM: program, Head.ENV: env, Head.RELEASE_GIL: int(release_gil)}
     description.head[Head.OTHERWISE] = 0 if otherwise is None else id(otherwise)
@@ -115,6 +121,7 @@ def _check_count(count: int, structures: Sequence[Structure] | None, what: str) 
 _SHARED = {Head.MISS: MISS, Head.NONE: None, Head.TRUE: True, Head.FALSE: False, Head.NDARRAY: np.ndarray}
 _KINDS = {float: Kind.FLOATING, complex: Kind.FLOATING, bool: Kind.BOOL, int: Kind.INT}
 _CONTAINERS = {type(None): Kind.NONE, tuple: Kind.TUPLE, list: Kind.LIST, dict: Kind.DICT}
+_WORDS = {float: 1, complex: 2}  # of numbers that are compared bit by bit
 _NUMBER = 32  # bytes in the frame for a number of any dtype, and its alignment
 
 
@@ -122,24 +129,33 @@ class _Description:
     """Writes the words that tell the entry point about one function: see `entry_code`."""
 
     def __init__(
-        self, inputs: Sequence[Input], outputs: Sequence[Type], arguments: Sequence[Any], result: Any, memory: Any
+        self,
+        inputs: Sequence[Input],
+        outputs: Sequence[Type],
+        arguments: Sequence[Any],
+        result: Any,
+        memory: Any,
+        places: Sequence[Place],
+        captured: Sequence[int],
     ) -> None:
         self.memory = memory
         self.objects: list[Any] = []  # those that the words refer to: they must stay alive
         self.words: list[int] = []  # all that follows the head
         self.head: dict[Head, int] = {place: self.refer(value) for place, value in _SHARED.items()}
         opened, packed = list(containers(arguments))[1:], list(containers(result))
-        shared = sum(len(pattern) for pattern in opened if isinstance(pattern, (list, dict)))
+        shared = sum(len(pattern) for pattern in opened if isinstance(pattern, (list, dict))) + len(places)
 
         # The frame: objects, table, held references, numbers.
-        self.table = WORD * (len(arguments) + sum(len(pattern) for pattern in opened if pattern is not None))
+        self.reads = WORD * (len(arguments) + sum(len(pattern) for pattern in opened if pattern is not None))
+        self.table = self.reads + WORD * len(places)
         self.held = self.table + WORD * (len(inputs) + len(outputs))
         self.free = -(-(self.held + WORD * (shared + len(outputs) + len(packed))) // _NUMBER) * _NUMBER
         self.head |= {Head.TABLE: self.table, Head.HELD: self.held}
         self.head[Head.HELD_COUNT] = shared + len(outputs) + len(packed)
         self.head[Head.HELD_AFTER] = int(shared > 0 or any(isinstance(pattern, dict) for pattern in packed))
 
-        self.add_inputs(inputs, arguments)
+        self.add_inputs(inputs, arguments, captured)
+        self.add_places(places)
         self.add_outputs(outputs, result)
         self.head[Head.FRAME_SIZE] = self.free
 
@@ -167,9 +183,10 @@ class _Description:
         self.free += _NUMBER
         return self.free - _NUMBER
 
-    def add_inputs(self, inputs: Sequence[Input], arguments: Sequence[Any]) -> None:
+    def add_inputs(self, inputs: Sequence[Input], arguments: Sequence[Any], captured: Sequence[int]) -> None:
         openings: list[dict[Opening, int]] = []
-        sources: dict[int, int] = {}
+        given = len(inputs) - len(captured)
+        sources: dict[int, int] = {given + i: self.reads + WORD * place for i, place in enumerate(captured)}
         waiting = [(pattern, WORD * i) for i, pattern in enumerate(arguments)]
         target = WORD * len(arguments)
         while waiting:
@@ -194,6 +211,32 @@ class _Description:
         self.head[Head.ARGUMENT_COUNT] = len(arguments)
         self.add_records(Head.OPENING_COUNT, Head.OPENINGS, openings)
         self.add_records(Head.INPUT_COUNT, Head.INPUTS, [self.input(input, sources[i]) for i, input in enumerate(inputs)])
+
+    def add_places(self, places: Sequence[Place]) -> None:
+        def target(place: int) -> int:
+            return self.reads + WORD * place
+
+        records = []
+        for i, place in enumerate(places):
+            expected, count = place.expected, 0
+            if place.check is Check.LENGTH:
+                expected, count = place.expected
+            elif place.check is Check.EQUAL:
+                count = _WORDS.get(type(expected), 0)
+            records.append(
+                {
+                    Read.LOAD: place.load,
+                    Read.CHAINED: int(place.chained),
+                    Read.OWNER: target(place.owner) if place.chained else self.refer(place.owner),
+                    Read.KEY: place.key if place.load in (Load.ITEM, Load.PART) else self.refer(place.key),
+                    Read.CHECK: place.check,
+                    Read.EXPECTED: target(expected) if place.check is Check.SAME else self.refer(expected),
+                    Read.COUNT: count,
+                    Read.TARGET: target(i),
+                    Read.HELD: self.hold(1),
+                }
+            )
+        self.add_records(Head.READ_COUNT, Head.READS, records)
 
     def input(self, input: Input, source: int) -> dict[InputRecord, int]:
         shape, dtype = input.type

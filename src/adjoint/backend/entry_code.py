@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ..core.places import Check, Load
 from . import interpreter as py
 from .routine import Routine
 
@@ -49,6 +50,8 @@ class Head(IntEnum):
     TRUE = 23
     FALSE = 24
     NDARRAY = 25
+    READ_COUNT = 26
+    READS = 27  # place of the first
 
 
 class Kind(IntEnum):
@@ -88,6 +91,20 @@ class Input(IntEnum):
     SCALAR = 6  # class of a NumPy scalar that fits, or 0
     NDIM = 7
     SHAPE = 8
+
+
+class Read(IntEnum):
+    """A place outside of the function: see `core/places.py`."""
+
+    LOAD = 0
+    CHAINED = 1  # whether OWNER is a place in the frame; it is an object otherwise
+    OWNER = 2
+    KEY = 3  # an object, or the index of an item
+    CHECK = 4
+    EXPECTED = 5  # an object, or a place in the frame
+    COUNT = 6  # of items; of the words of a float or complex number, which are compared
+    TARGET = 7  # places in the frame: of the value, and of the reference that the call owns
+    HELD = 8
 
 
 class Output(IntEnum):
@@ -185,11 +202,12 @@ def _call(called: set[str]) -> str:
     with code.loop(code.word(Head.HELD_COUNT)) as i:
         code.store("ptr null", code.word_at(held, i))
 
-    # Without containers the arguments are the objects.
-    before, openings = code.block, code.word(Head.OPENING_COUNT)
-    code.branch(code.equal("i64", openings, 0), "inputs", "containers")
+    # Without containers and places outside the arguments are the objects.
+    before, openings, reads = code.block, code.word(Head.OPENING_COUNT), code.word(Head.READ_COUNT)
+    code.branch(code.equal("i64", code.value(f"or i64 {openings}, {reads}"), 0), "inputs", "containers")
     code.label("containers")
     _open(code, openings)
+    _read_places(code, reads)
     opened = code.block
     code.jump("inputs")
     code.label("inputs")
@@ -260,6 +278,123 @@ def _open(code: _Call, count: str) -> None:
             code.store(f"ptr {part}", code.word_at(target, j))
         code.jump(after)
         code.label(after)
+
+
+def _read_places(code: _Call, count: str) -> None:
+    """Write what stands outside of the function into the frame, and check it."""
+    places = code.place(Head.READS)
+    with code.loop(count) as i:
+        record = code.record(places, i, Read)
+        chained = _field(code, record, Read.CHAINED)
+        inside, fixed, owned = code.name("inside"), code.name("fixed"), code.name("owned")
+        code.branch(code.equal("i64", chained, 0), fixed, inside)
+        code.label(inside)
+        first = code.load("ptr", "%frame", _field(code, record, Read.OWNER))
+        code.jump(owned)
+        code.label(fixed)
+        second = _field(code, record, Read.OWNER, "ptr")
+        code.jump(owned)
+        code.label(owned)
+        holder = code.value(f"phi ptr [{first}, %{inside}], [{second}, %{fixed}]")
+        value = _load_value(code, record, holder)
+        code.store(f"ptr {value}", code.address("%frame", _field(code, record, Read.TARGET)))
+        _check_value(code, record, value)
+
+
+def _load_value(code: _Call, record: str, holder: str) -> str:
+    """The value at a place, with a reference that the call owns: another thread may put something else there."""
+    held = code.address("%frame", _field(code, record, Read.HELD))
+    labels = {load: code.name(load.name.lower()) for load in Load}
+    borrowed, new, loaded = code.name("borrowed"), code.name("new"), code.name("loaded")
+    cases = " ".join(f"i64 {load:d}, label %{label}" for load, label in labels.items())
+    code.do(f"switch i64 {_field(code, record, Read.LOAD)}, label %{labels[Load.FIXED]} [ {cases} ]")
+    found: list[tuple[str, str]] = []
+
+    def give(value: str) -> None:
+        found.append((value, code.block))
+        code.jump(borrowed)
+
+    code.label(labels[Load.FIXED])
+    give(holder)
+    code.label(labels[Load.CELL])
+    contents = code.load("ptr", holder, py.VALUE)
+    code.need_not_null(contents, "miss")
+    give(contents)
+    code.label(labels[Load.ENTRY])
+    entry = code.call("PyDict_GetItemWithError", f"ptr {holder}", f"ptr {_field(code, record, Read.KEY, 'ptr')}")
+    code.need_not_null(entry, "absent")
+    give(entry)
+    for load, function in ((Load.ITEM, "PyList_GetItem"), (Load.PART, "PyTuple_GetItem")):
+        code.label(labels[load])
+        item = code.call(function, f"ptr {holder}", f"i64 {_field(code, record, Read.KEY)}")
+        code.need_not_null(item, "changed")
+        give(item)
+    code.label(labels[Load.ATTRIBUTE])
+    attribute = code.call("PyObject_GetAttr", f"ptr {holder}", f"ptr {_field(code, record, Read.KEY, 'ptr')}")
+    code.need_not_null(attribute, "changed")
+    at = code.block
+    code.jump(new)
+
+    code.label(borrowed)
+    value = code.value("phi ptr " + ", ".join(f"[{value}, %{block}]" for value, block in found))
+    code.call("Py_IncRef", f"ptr {value}")
+    code.jump(new)
+    code.label(new)
+    result = code.value(f"phi ptr [{value}, %{borrowed}], [{attribute}, %{at}]")
+    code.store(f"ptr {result}", held)
+    code.jump(loaded)
+    code.label(loaded)
+    return result
+
+
+def _check_value(code: _Call, record: str, value: str) -> None:
+    """Go on if what must hold of a value does."""
+    labels = {check: code.name(check.name.lower()) for check in Check}
+    done = labels[Check.INPUT]
+    expected, count = _field(code, record, Read.EXPECTED, "ptr"), _field(code, record, Read.COUNT)
+    cases = " ".join(f"i64 {check:d}, label %{label}" for check, label in labels.items())
+    code.do(f"switch i64 {_field(code, record, Read.CHECK)}, label %{done} [ {cases} ]")
+
+    def need_class(of: str) -> None:
+        code.need_equal("ptr", code.load("ptr", value, py.TYPE), of, "miss")
+
+    code.label(labels[Check.IS])
+    code.need_equal("ptr", value, expected, "miss")
+    code.jump(done)
+    code.label(labels[Check.TYPE])
+    need_class(expected)
+    code.jump(done)
+    code.label(labels[Check.LENGTH])
+    need_class(expected)
+    code.need_equal("i64", code.call("PyObject_Size", f"ptr {value}"), count, "changed")
+    code.jump(done)
+    code.label(labels[Check.SAME])
+    code.need_equal("ptr", value, code.load("ptr", "%frame", _field(code, record, Read.EXPECTED)), "miss")
+    code.jump(done)
+    code.label(labels[Check.TEST])
+    answer = code.call("PyObject_CallOneArg", f"ptr {expected}", f"ptr {value}")
+    code.need_not_null(answer, "failed")
+    code.call("Py_DecRef", f"ptr {answer}")
+    code.need_equal("ptr", answer, code.word(Head.TRUE, "ptr"), "miss")
+    code.jump(done)
+
+    code.label(labels[Check.EQUAL])
+    other, bits, rich = code.name("other"), code.name("bits"), code.name("rich")
+    code.branch(code.equal("ptr", value, expected), done, other)
+    code.label(other)
+    need_class(code.load("ptr", expected, py.TYPE))
+    code.branch(code.equal("i64", count, 0), rich, bits)
+    code.label(bits)
+    with code.loop(count) as j:
+        ours, theirs = (code.load("i64", code.word_at(code.address(x, py.VALUE), j)) for x in (expected, value))
+        code.need_equal("i64", ours, theirs, "miss")
+    code.jump(done)
+    code.label(rich)
+    code.need_equal(
+        "i32", code.call("PyObject_RichCompareBool", f"ptr {value}", f"ptr {expected}", f"i32 {py.EQUAL}"), 1, "changed"
+    )
+    code.jump(done)
+    code.label(done)
 
 
 def _read_inputs(code: _Call, objects: str, table: str) -> None:
@@ -472,6 +607,10 @@ def _pack(code: _Call) -> None:
 
 
 def _other_exits(code: _Call) -> None:
+    code.label("changed")  # what stands outside has lost an item or an attribute, or cannot be compared
+    code.call("PyErr_Clear")
+    code.jump("miss")
+
     code.label("absent")  # from a dict; or a key could not be compared
     code.need_equal("ptr", code.call("PyErr_Occurred"), "null", "failed")
     code.jump("miss")

@@ -51,6 +51,7 @@ FUNCTIONS = {
     "PyDict_New": ("ptr", ""),
     "PyDict_SetItem": ("i32", "ptr, ptr, ptr"),
     "PyDict_Size": ("i64", "ptr"),
+    "PyErr_Clear": ("void", ""),
     "PyErr_NoMemory": ("ptr", ""),
     "PyErr_Occurred": ("ptr", ""),
     "PyErr_SetObject": ("void", "ptr, ptr"),
@@ -63,6 +64,10 @@ FUNCTIONS = {
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr, ptr"),
     "PyMem_Free": ("void", "ptr"),
     "PyMem_Malloc": ("ptr", "i64"),
+    "PyObject_CallOneArg": ("ptr", "ptr, ptr"),
+    "PyObject_GetAttr": ("ptr", "ptr, ptr"),
+    "PyObject_RichCompareBool": ("i32", "ptr, ptr, i32"),
+    "PyObject_Size": ("i64", "ptr"),
     "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr"),
     "PyTuple_GetItem": ("ptr", "ptr, i64"),
     "PyTuple_New": ("ptr", "i64"),
@@ -113,13 +118,15 @@ def _register() -> None:
 _register()
 
 
-# Offsets in bytes. PyObject_HEAD is the same in all release builds with the GIL; so is the value of a float, a complex number
-# or a NumPy scalar, which follows it. PyArrayObject_fields and the head of PyArray_Descr are NumPy's binary interface.
+# Offsets in bytes. PyObject_HEAD is the same in all release builds with the GIL; so is what follows it: the value of a float, a
+# complex number or a NumPy scalar, the contents of a closure cell. PyArrayObject_fields and the head of PyArray_Descr are NumPy's
+# binary interface.
 TYPE = 8
 VALUE = 16
 ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
 DTYPE_BYTE_ORDER, DTYPE_NUMBER = 26, 28
 C_CONTIGUOUS, ALIGNED = 0x1, 0x100
+EQUAL = 2  # Py_EQ
 
 _NAMES = (
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 longdouble complex64 complex128 clongdouble"

@@ -21,7 +21,7 @@ from ..core.errors import UnsupportedError, calls_under_way, in_a_try, on_line, 
 from ..core.op import Op
 from ..core.types import Type, Value
 from ..derive import type_rule
-from ..ir.columns import COMMUTATIVE, ColumnWriter, parameters
+from ..ir.columns import COMMUTATIVE, Columns, ColumnWriter, parameters
 from ..ir.graph import Graph, Literal
 from ..ops.broadcast import reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
@@ -46,6 +46,7 @@ _PARTS = {
     "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
 }
 _WEAK = frozenset({bool, int, float, complex})
+MOST_CAPTURED = 256  # inputs that stand outside of the function
 
 
 class Guard(NamedTuple):
@@ -81,14 +82,17 @@ class Guarded(Stage):
 
     __slots__ = (
         "attempts",
+        "captured",
         "checked",
         "conditions",
         "depth",
         "failed",
+        "first_captured",
         "guards",
         "light",
         "numbers",
         "program",
+        "reserved",
         "seen",
         "shared",
         "weak",
@@ -108,6 +112,9 @@ class Guarded(Stage):
         self.shared: dict[Any, int] = {}  # the first result of an equation, by kind and operands
         self.weak: dict[Any, tuple[int, Any]] = {}  # Python numbers as operands
         self.light: dict[int, Any] = {}  # values that are Python numbers: what promotion looks at
+        self.first_captured = 0  # the number of the first input that stands outside
+        self.reserved = 0  # how many numbers are kept for such inputs
+        self.captured: list[Traced] = []
 
     def input(self, name: str, type_: Type) -> Traced:
         self.program.input(type_)
@@ -119,6 +126,44 @@ class Guarded(Stage):
         if type(value) in _WEAK:
             self.light[x.aux[0]] = _weight(value)
         return x
+
+    def reserve(self) -> None:
+        """Keep numbers free for values that the function will find outside: all inputs come before the first equation."""
+        self.first_captured, self.reserved = len(self.inputs), MOST_CAPTURED
+        for _ in range(self.reserved):
+            self.input("", Type((), np.dtype(float)))
+
+    def capture(self, name: str, value: Value) -> Traced:
+        """A value that the function has found outside, as one more input."""
+        number = self.first_captured + len(self.captured)
+        if len(self.captured) == self.reserved:
+            raise UnsupportedError(f"the function reads more than {self.reserved} arrays outside of it; pass them as an argument")
+        type_ = Type.of(value)
+        self.inputs[number], self.names[number] = type_, name
+        self.program.type_of[number] = self.program.type_number(type_)
+        self.numbers.give(number, value)
+        if type(value) in _WEAK:
+            self.light[number] = _weight(value)
+        x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
+        self.captured.append(x)
+        return x
+
+    def final(self, number: int) -> int:
+        """The number of a value when the reserved ones that were not used are gone."""
+        return number - self.spare if number >= self.first_captured + self.reserved else number
+
+    @property
+    def spare(self) -> int:
+        return self.reserved - len(self.captured)
+
+    def adopt(self, x: Traced, new: Any) -> None:
+        if any(x is found for found in self.captured):
+            name = self.names[x.aux[0]]
+            raise UnsupportedError(
+                f"the function writes to {name}, an array outside of it: the program would not; write to a copy, or return the "
+                "new value"
+            )
+        super().adopt(x, new)
 
     def alias(self, x: Traced) -> Traced:
         """The same value under a number of its own."""
@@ -273,7 +318,11 @@ class Guarded(Stage):
                 raise UnsupportedError(
                     "an operation is tried for its failure alone, and its result is not used", self.program.line_of[attempt[0]]
                 )
-        return Graph(name, tuple(self.names), tuple(self.inputs), self.program.columns(), results)
+        found, count = self.program.columns(), len(self.inputs) - self.spare
+        operands = np.where(found.operands >= self.first_captured + self.reserved, found.operands - self.spare, found.operands)
+        columns = Columns(self.inputs[:count], found.kinds, found.literals, found.kind, operands, found.integers, found.lines)
+        results = tuple([self.final(o) if isinstance(o, int) else o for o in results])
+        return Graph(name, tuple(self.names[:count]), tuple(self.inputs[:count]), columns, results)
 
     def _needed(self, results: Sequence[int | Literal]) -> set[int]:
         """The values that results are computed from, themselves included."""

@@ -1,0 +1,151 @@
+"""Places outside a function from which its compiled program reads: what stands there, and what must hold of it.
+
+    lam = 0.5                          f reads the cell of `lam`, whose number must still be 0.5,
+    def f(w):                          and the entry "data" of its globals, an array: the program
+        return lam * w @ data          reads the array that stands there at each call
+
+A place is reached from a fixed object (a cell, a dict of globals, an object) or from the value of an earlier place (an item of
+a list that is found anew at each call). Native code goes through the same list (`backend/entry_code.py`).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+
+class Load(IntEnum):
+    """How a value is read from its owner."""
+
+    FIXED = 0  # the owner itself
+    CELL = 1  # the contents of a closure cell
+    ENTRY = 2  # owner[key], of a dict
+    ATTRIBUTE = 3  # owner.key
+    ITEM = 4  # owner[key], of a list
+    PART = 5  # owner[key], of a tuple
+
+
+class Check(IntEnum):
+    """What must hold of a value for the program to be right."""
+
+    INPUT = 0  # nothing here: the program checks its inputs itself
+    IS = 1  # it is the expected object
+    TYPE = 2  # its class is the expected one
+    EQUAL = 3  # a number or text, equal to the expected one and of its class
+    LENGTH = 4  # a container of the expected class and length
+    SAME = 5  # it is the value of an earlier place
+    TEST = 6  # expected(value) is true
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One read. `owner` is an object, or the number of an earlier place where `chained`."""
+
+    load: Load
+    owner: Any
+    key: Any
+    check: Check
+    expected: Any  # see Check; for LENGTH a pair (class, length), for SAME the number of a place
+    name: str  # as the user would write it: "model.w"
+    chained: bool = False
+
+    def read(self, values: Sequence[Any]) -> Any:
+        """What stands there now."""
+        owner = values[self.owner] if self.chained else self.owner
+        match self.load:
+            case Load.FIXED:
+                return owner
+            case Load.CELL:
+                return owner.cell_contents
+            case Load.ATTRIBUTE:
+                return getattr(owner, self.key)
+        return owner[self.key]
+
+    def holds(self, value: Any, values: Sequence[Any]) -> bool:
+        """Whether the program is right for this value."""
+        match self.check:
+            case Check.IS:
+                return value is self.expected
+            case Check.TYPE:
+                return type(value) is self.expected
+            case Check.EQUAL:
+                return value is self.expected or (type(value) is type(self.expected) and same_number(value, self.expected))
+            case Check.LENGTH:
+                return type(value) is self.expected[0] and len(value) == self.expected[1]
+            case Check.SAME:
+                return value is values[self.expected]
+            case Check.TEST:
+                return bool(self.expected(value))
+        return True
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers or texts of one class are the same: nan is itself, 0.0 is not -0.0."""
+    if type(a) in (float, complex):
+        return repr(a) == repr(b)
+    return bool(a == b)
+
+
+def values_at(places: Sequence[Place]) -> tuple[list[Any], Place | None]:
+    """What stands at each place; and the first place that does not hold, where the list ends."""
+    values: list[Any] = []
+    for place in places:
+        try:
+            value = place.read(values)
+        except (AttributeError, KeyError, IndexError, ValueError):  # the name is gone, the cell is empty
+            return values, place
+        if not place.holds(value, values):
+            return values, place
+        values.append(value)
+    return values, None
+
+
+def described(places: Sequence[Place]) -> Iterator[str]:
+    """A line for each place on which the program depends, for reports."""
+    for place in places:
+        match place.check:
+            case Check.INPUT:
+                yield f"reads {place.name} at each call"
+            case Check.EQUAL:
+                yield f"guard: {place.name} is {place.expected!r}"
+            case Check.TEST:
+                yield f"guard: {place.name} has the same contents"
+
+
+class Contents:
+    """Whether an array or scalar has the bits of an earlier one."""
+
+    def __init__(self, value: Any) -> None:
+        self.type = type(value)
+        self.dtype, self.shape, self.bits = value.dtype, value.shape, value.tobytes()
+
+    def __call__(self, value: Any) -> bool:
+        return (
+            type(value) is self.type and (value.dtype, value.shape) == (self.dtype, self.shape) and value.tobytes() == self.bits
+        )
+
+
+class Equal:
+    """Whether a container of plain numbers and texts is equal to an earlier one, item by item and class by class."""
+
+    def __init__(self, value: Any) -> None:
+        self.type, self.shown = type(value), self.show(value)
+
+    def __call__(self, value: Any) -> bool:
+        return type(value) is self.type and self.show(value) == self.shown
+
+    @staticmethod
+    def show(value: Any) -> Any:
+        if isinstance(value, set):
+            return {repr(x) for x in value}
+        return [repr(pair) for pair in items_of(value).items()]
+
+
+def items_of(value: Any) -> Mapping[Any, Any]:
+    """What a container holds, by key, index or name."""
+    if isinstance(value, types.SimpleNamespace):
+        return vars(value)
+    return value if isinstance(value, dict) else dict(enumerate(value))
