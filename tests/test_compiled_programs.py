@@ -7,6 +7,8 @@ arrays, writes in place, products of all ranks. The same ones on every run; ADJO
 
 import math
 import os
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -380,6 +382,25 @@ def check_values(number, steps, types, c, largest=LARGEST):
     return compiled
 
 
+def check_outside(number, steps, types, c):
+    """The program reads its arrays, and its number, outside of the function: rebound, written to, in other layouts."""
+    f, what = program(steps, LARGEST), described(number, steps, types)
+    world = SimpleNamespace(first=None, rest=[None], c=c)
+    g = lambda t: f(world.first, world.rest[0] * t, world.c)
+    compiled, rng = ad.jit(g), np.random.default_rng(number)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*compiled again")
+        for change in range(4):
+            if change == 2:  # written in place
+                for x, new in zip((world.first, world.rest[0]), values(types, rng), strict=True):
+                    x[...] = new
+            else:
+                world.first, world.rest[0] = values(types, rng, layout=change)
+            world.c = c + change // 2
+            agree(compiled(1.0), g(1.0), f"{what}, change {change}")
+    assert not compiled.eager, compiled.report()
+
+
 def derivatives(f, c):
     """(xs, ts, gs) ↦ the tangents of f at xs along ts, and the cotangents for gs."""
 
@@ -431,6 +452,12 @@ def test_derivatives_and_batches_of_programs(chunk):
         check_derivatives(number, steps, types, c)
         if ASK.isdisjoint(NAMES[s[0] % len(NAMES)] for s in steps):
             check_batches(number, steps, types, c)
+
+
+@pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 6)))
+def test_programs_over_what_stands_outside(chunk):
+    for number, steps, types, c in drawn(4000 + chunk, CHUNK, SHAPES, longest=6):
+        check_outside(number, steps, types, c)
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 6)))

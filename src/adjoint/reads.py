@@ -20,6 +20,7 @@ whatever its names stand for must stay the same.
 from __future__ import annotations
 
 import builtins
+import copy
 import datetime
 import decimal
 import enum
@@ -67,6 +68,7 @@ _FIXED_MODULES = frozenset(
     {"logging", "pathlib", "threading", "_thread", "typing", "abc", "operator", "string", "tqdm", "warnings"}
 )
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+_CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.SimpleNamespace)
 _PASSED = frozenset(
     {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
 )
@@ -225,19 +227,16 @@ class Reads:
     def _container(self, value: Any, at: _At) -> Any:
         """A copy, whose items are seen in turn. A long container of plain numbers is compared as a whole."""
         cls = type(value)
-        if isinstance(value, (set, deque)) or (
-            len(items_of(value)) > MOST_ITEMS and all(type(x) in _PLAIN for x in items_of(value).values())
-        ):
-            if not all(type(x) in _PLAIN for x in value):
-                raise self._refuse(f"reads {at.name}, a {cls.__name__} outside of it; {_advice(at.name)}")
-            same = Equal(value)
-            self._note(at, Check.TEST, same)
-            seen = cls(value) if cls is not defaultdict else value.copy()
+        if cls not in _CONTAINERS and not (isinstance(value, tuple) and hasattr(cls, "_fields")):
+            raise self._refuse(f"reads {at.name}, a {cls.__name__} outside of it, whose items cannot be seen; {_advice(at.name)}")
+        is_plain = all(type(x) in _PLAIN for x in items_of(value).values())
+        if cls in (set, deque) and not is_plain:
+            raise self._refuse(f"reads {at.name}, a {cls.__name__} of objects outside of it; {_advice(at.name)}")
+        if cls in (set, deque) or (is_plain and len(items_of(value)) > MOST_ITEMS):
+            same, seen = Equal(value), copy.copy(value)
+            self._find(value, self._note(at, Check.TEST, same), seen)
             self._unwritten.append((at.name, lambda: same(seen)))
-            self._find(value, len(self.places) - 1, seen)
             return seen
-        if cls not in (tuple, list, dict, OrderedDict, defaultdict, types.SimpleNamespace) and not hasattr(cls, "_fields"):
-            return self._object(value, at)
         is_space = cls is types.SimpleNamespace
         owner = self._note(at, Check.TYPE, cls) if is_space else self._note(at, Check.LENGTH, (cls, len(value)))
 
