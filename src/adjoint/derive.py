@@ -12,8 +12,8 @@ are computed, and it is known which values they need. A tape saves those and no 
 
 from __future__ import annotations
 
-import dis
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -89,15 +89,14 @@ def split(op: Elementwise) -> tuple[Partial, ...]:
 def _split(op: Elementwise) -> tuple[Partial, ...]:
     rule, count = op.partials, op.arity + 1
     if isinstance(rule, tuple):
-        return tuple(Partial(None, part, used_arguments(part, count)) for part in rule)
+        return tuple(Partial(None, part, (True,) * count) for part in rule)
     probe = _Probe()
     inputs = [Traced(probe, None, -1 - i) for i in range(count)]
     try:
         outputs = rule(*inputs)
     except AdjointError:
-        # A rule that looks at its values (a branch, a foreign function) is run whole and saves everything it names.
-        needs = used_arguments(rule, count)
-        return tuple(Partial(None, _pick(rule, i), needs) for i in range(op.arity))
+        # A rule that looks at its values (a branch, a foreign function) is run whole, and may need everything.
+        return tuple(Partial(None, _pick(rule, i), (True,) * count) for i in range(op.arity))
     if not isinstance(outputs, tuple) or len(outputs) != op.arity:
         raise UnsupportedError(f"partials of {op.name!r} must return a tuple of {op.arity}, one for each argument")
     return tuple(_emit(probe, output, count) for output in outputs)
@@ -173,15 +172,6 @@ def define(name: str, arguments: Sequence[str], lines: Sequence[str], scope: dic
     scope.setdefault("__name__", __name__)  # by which `user_line` knows it for ours
     exec(compile(source, f"<adjoint {name}>", "exec"), scope)
     return scope[name]  # type: ignore[no-any-return]
-
-
-def used_arguments(rule: Callable[..., Any], count: int) -> tuple[bool, ...]:
-    """Which of the first `count` arguments a Python function reads at all (all, where that cannot be told)."""
-    code = getattr(rule, "__code__", None)
-    if code is None or code.co_flags & inspect.CO_VARARGS or code.co_argcount < count:
-        return (True,) * count
-    read = {i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD_")} | set(code.co_cellvars)
-    return tuple(name in read for name in code.co_varnames[:count])
 
 
 # -- forward: push tangents -------------------------------------------------------------------------------------
@@ -410,7 +400,9 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
     rule = op.vjp
     if rule is None:
         raise UnsupportedError(f"no reverse rule for {op.name!r}; declare vjp=, or use forward mode")
-    keep = tuple(map(int, used_arguments(rule, count + 2)[1:]))
+    reads = _reads(op, count)
+    needed = frozenset(range(count + 1)) if reads is None else frozenset().union(*(reads[i] for i in wanted))
+    keep = tuple(VALUE if i in needed else DROP if i == 0 else TYPE for i in range(count + 1))
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         cotangents = rule(g, *saved, **params)
@@ -418,6 +410,65 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
         return [c if c is None else fit(c, t) for c, t in zip(chosen, types, strict=True)]
 
     return Plan(tuple(wanted), keep, pull, pull)
+
+
+class _Marks(Trace):
+    """Runs a rule on sample values; `aux` is the set of the rule's arguments that a value was computed from.
+
+    An argument is no more than its type to a rule that only asks for its shape.
+    """
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        super().__init__("derive")
+        self.asked: frozenset[int] = frozenset()  # arguments whose numbers decide what the rule does
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        marks = frozenset().union(*(a.aux for a in args if isinstance(a, Traced) and a.by is self))
+        y = bind(op, *[a.value if isinstance(a, Traced) and a.by is self else a for a in args], **params)
+        return tuple(Traced(self, part, marks) for part in y) if op.many else Traced(self, y, marks)
+
+    def shape(self, x: Traced) -> tuple[int, ...]:
+        return shape_of(x.value)
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        self.asked |= x.aux
+        return x.value
+
+
+_COTANGENT = -1
+
+
+def _reads(op: Opaque, count: int) -> list[frozenset[int]] | None:
+    """For each argument, which of (y, x0, x1, …) its cotangent is computed from; None if there is no sample to run the rule on."""
+    key = "reads", count
+    if key not in op.derived:
+        rng = np.random.default_rng(0)
+        cases = [case for case in op.cases if len(case.args) == count]
+        dtypes = (float, complex) if op.complex_domain else (float,)
+        samples = [(case.draw(op.domain, rng, dtype), case.params) for case in cases for dtype in dtypes]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            runs = [_reads_of(op, args, params) for args, params in samples]
+        op.derived[key] = [frozenset().union(*reads) for reads in zip(*runs, strict=True)] if runs else None
+    return op.derived[key]  # type: ignore[no-any-return]
+
+
+def _reads_of(op: Opaque, args: Sequence[Value], params: dict[str, Any]) -> list[frozenset[int]]:
+    trace = _Marks()
+
+    def mark(value: Value, mark: int) -> Traced:
+        return Traced(trace, value, frozenset([mark]))
+
+    y = op.impl(*args, **params)
+    if op.many:
+        given: Any = [tuple(mark(part, i) for part in y) for i in (_COTANGENT, 0)]
+    else:
+        given = [mark(np.ones_like(y), _COTANGENT), mark(y, 0)]
+    cotangents = op.vjp(*given, *(mark(x, i) for i, x in enumerate(args, 1)), **params)  # type: ignore[misc]
+    marks = [c.aux if isinstance(c, Traced) else frozenset() for c in cotangents]
+    return [(m | trace.asked) - {_COTANGENT} for m in marks]
 
 
 def _structured_plan(op: Structured, count: int, wanted: list[int]) -> Plan:
