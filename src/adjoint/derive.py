@@ -400,8 +400,9 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
     rule = op.vjp
     if rule is None:
         raise UnsupportedError(f"no reverse rule for {op.name!r}; declare vjp=, or use forward mode")
-    reads = _reads(op, count)
-    needed = frozenset(range(count + 1)) if reads is None else frozenset().union(*(reads[i] for i in wanted))
+    if "reads" not in op.derived:
+        op.derived["reads"] = _reads(op, count)
+    needed = op.derived["reads"]
     keep = tuple(VALUE if i in needed else DROP if i == 0 else TYPE for i in range(count + 1))
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
@@ -413,62 +414,45 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
 
 
 class _Marks(Trace):
-    """Runs a rule on sample values; `aux` is the set of the rule's arguments that a value was computed from.
+    """Notes which of its values (`aux`: their numbers) a rule reads. To ask for a shape or a dtype is not to read."""
 
-    An argument is no more than its type to a rule that only asks for its shape.
-    """
-
-    __slots__ = ("asked",)
+    __slots__ = ("read",)
 
     def __init__(self) -> None:
         super().__init__("derive")
-        self.asked: frozenset[int] = frozenset()  # arguments whose numbers decide what the rule does
+        self.read: set[int] = set()
+
+    def mark(self, value: Value, number: int) -> Traced:
+        return Traced(self, value, number)
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        marks = frozenset().union(*(a.aux for a in args if isinstance(a, Traced) and a.by is self))
-        y = bind(op, *[a.value if isinstance(a, Traced) and a.by is self else a for a in args], **params)
-        return tuple(Traced(self, part, marks) for part in y) if op.many else Traced(self, y, marks)
+        return bind(op, *[self.concrete(a, "") if isinstance(a, Traced) and a.by is self else a for a in args], **params)
 
     def shape(self, x: Traced) -> tuple[int, ...]:
         return shape_of(x.value)
 
     def concrete(self, x: Traced, what: str) -> Any:
-        self.asked |= x.aux
+        self.read.add(x.aux)
         return x.value
 
 
-_COTANGENT = -1
-
-
-def _reads(op: Opaque, count: int) -> list[frozenset[int]] | None:
-    """For each argument, which of (y, x0, x1, …) its cotangent is computed from; None if there is no sample to run the rule on."""
-    key = "reads", count
-    if key not in op.derived:
-        rng = np.random.default_rng(0)
-        cases = [case for case in op.cases if len(case.args) == count]
-        dtypes = (float, complex) if op.complex_domain else (float,)
-        samples = [(case.draw(op.domain, rng, dtype), case.params) for case in cases for dtype in dtypes]
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            runs = [_reads_of(op, args, params) for args, params in samples]
-        op.derived[key] = [frozenset().union(*reads) for reads in zip(*runs, strict=True)] if runs else None
-    return op.derived[key]  # type: ignore[no-any-return]
-
-
-def _reads_of(op: Opaque, args: Sequence[Value], params: dict[str, Any]) -> list[frozenset[int]]:
-    trace = _Marks()
-
-    def mark(value: Value, mark: int) -> Traced:
-        return Traced(trace, value, frozenset([mark]))
-
-    y = op.impl(*args, **params)
-    if op.many:
-        given: Any = [tuple(mark(part, i) for part in y) for i in (_COTANGENT, 0)]
-    else:
-        given = [mark(np.ones_like(y), _COTANGENT), mark(y, 0)]
-    cotangents = op.vjp(*given, *(mark(x, i) for i, x in enumerate(args, 1)), **params)  # type: ignore[misc]
-    marks = [c.aux if isinstance(c, Traced) else frozenset() for c in cotangents]
-    return [(m | trace.asked) - {_COTANGENT} for m in marks]
+def _reads(op: Opaque, count: int) -> set[int]:
+    """Which of (y, x0, x1, …) the reverse rule reads, found by running it on the op's samples; all if there are none."""
+    rng = np.random.default_rng(0)
+    cases = [case for case in op.cases if len(case.args) == count]
+    if not cases:
+        return set(range(count + 1))
+    marks = _Marks()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for case in cases:
+            for dtype in (float, complex) if op.complex_domain else (float,):
+                xs = case.draw(op.domain, rng, dtype)
+                y = op.impl(*xs, **case.params)
+                g = tuple(map(np.ones_like, y)) if op.many else np.ones_like(y)
+                marked = tuple(marks.mark(part, 0) for part in y) if op.many else marks.mark(y, 0)
+                op.vjp(g, marked, *map(marks.mark, xs, range(1, count + 1)), **case.params)  # type: ignore[misc]
+    return marks.read
 
 
 def _structured_plan(op: Structured, count: int, wanted: list[int]) -> Plan:
