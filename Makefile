@@ -1,19 +1,42 @@
-# make demo   set everything up and run the main job
-# make test   set everything up and run all tests
-# make nightly  10,000 random programs compiled, and every function
-# make lint   style, types, import direction
-# make bench  the benchmarks, with their peers in an environment of their own
+# make demo         set everything up and run the main job
+# make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3
+# make test-quick   the quick half of the tests (see QUICK)
+# make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
+# make nightly      10,000 random programs compiled, every function, and NumPy's and SciPy's own tests
+# make lint         style, types, import direction
+# make bench        the benchmarks, with their peers in an environment of their own
 
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
+FOUND := $(shell tools/interpreter $(PYTHON))
+ifeq ($(FOUND),)
+$(error there is no working interpreter $(PYTHON) on this machine; set PYTHON= to a name or a path)
+endif
 
-.PHONY: demo test nightly lint bench clean
+# The environment of python3 is .venv; any other interpreter has its own, which is kept beside it: .venv-3.13.
+VERSION := $(shell $(FOUND) -c 'import sys; print("%d.%d%s" % (*sys.version_info[:2], getattr(sys, "abiflags", "")))')
+VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(VERSION))
+BIN := $(VENV)/bin
+OLDEST := .venv-oldest
+
+# The quick half leaves out: every function in every mode (tests/surface), the random programs, the drawings and the explorer
+# in a browser, the command line, generated source, and the examples of the docs.
+QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
+	--ignore=tests/test_compiled_programs.py --ignore=tests/test_cli.py
+
+.PHONY: demo test test-quick test-oldest nightly lint bench clean
 
 $(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(FOUND) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	touch $@
+
+# Each dependency at its lower bound: numpy>=2.4.2 becomes numpy==2.4.2.
+$(OLDEST)/.ready: pyproject.toml
+	$(FOUND) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(OLDEST)/bin/python -m pip install --quiet -e '.[test]' \
+		$$($(FOUND) -c 'import tomllib; print(*(d.replace(">=", "==") for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]))')
 	touch $@
 
 demo: $(VENV)/.ready
@@ -21,6 +44,12 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2
+
+test-quick: $(VENV)/.ready
+	$(BIN)/python -m pytest -n 2 $(QUICK)
+
+test-oldest: $(OLDEST)/.ready
+	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
 
 nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/surface -k 'program or compiled'
@@ -32,7 +61,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 .venv-bench/.ready: pyproject.toml
-	$(PYTHON) -m venv .venv-bench
+	$(FOUND) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --upgrade pip
 	.venv-bench/bin/python -m pip install --quiet -e '.[bench]'
 	touch $@
@@ -45,4 +74,4 @@ bench: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/compiled.py --json build/compiled.json --plot build/compiled.svg
 
 clean:
-	rm -rf $(VENV) .venv-bench build dist
+	rm -rf .venv .venv-* build dist

@@ -3,7 +3,8 @@
     python tools/coverage.py            write the page
     python tools/coverage.py --check    exit with 1 if the page is out of date
 
-The page is made from the tables that the library itself dispatches by.
+The page is made from the tables that the library itself dispatches by. It serves all supported versions of NumPy and SciPy: what
+it says of a function that the installed version does not have is left as it stands.
 """
 
 from __future__ import annotations
@@ -75,15 +76,38 @@ def table() -> dict[str, list[Row]]:
     return {name: rows_of(module) for name, module in MODULES}
 
 
+def written() -> dict[str, list[Row]]:
+    """The rows that stand on the page."""
+    found: dict[str, list[Row]] = {}
+    rows: list[Row] = []
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("## "):
+            rows = found[line.removeprefix("## ")] = []
+        elif line.startswith("| `"):
+            name, standing, note = line.removeprefix("| `").removesuffix(" |").replace("` |", " |", 1).split(" | ", 2)
+            rows.append(Row(name, standing, note))
+    return found
+
+
+def with_other_versions(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """The tables, with what the page says of functions that are not in this version."""
+    before, modules = written(), dict(MODULES)
+    merged = {}
+    for name, rows in tables.items():
+        others = [row for row in before.get(name, ()) if not hasattr(modules[name], row.name)]
+        merged[name] = sorted(rows + others)
+    return merged
+
+
 def distinct_differentiable(tables: dict[str, list[Row]]) -> int:
     """Differentiable functions, counting each once whatever its other names."""
     modules = dict(MODULES)
     every = ((modules[name], row) for name, rows in tables.items() for row in rows)
-    return len({getattr(module, row.name) for module, row in every if row.standing == "differentiable"})
+    return len({getattr(module, row.name, row.name) for module, row in every if row.standing == "differentiable"})
 
 
 def page() -> str:
-    tables = table()
+    tables = with_other_versions(table())
     parts = [INTRODUCTION, f"{distinct_differentiable(tables)} functions are differentiable, not counting second names.\n"]
     parts.append("| module | differentiable | constant | refused |\n|---|---|---|---|")
     for name, rows in tables.items():

@@ -12,8 +12,8 @@ are computed, and it is known which values they need. A tape saves those and no 
 
 from __future__ import annotations
 
-import dis
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -89,15 +89,14 @@ def split(op: Elementwise) -> tuple[Partial, ...]:
 def _split(op: Elementwise) -> tuple[Partial, ...]:
     rule, count = op.partials, op.arity + 1
     if isinstance(rule, tuple):
-        return tuple(Partial(None, part, used_arguments(part, count)) for part in rule)
+        return tuple(Partial(None, part, (True,) * count) for part in rule)
     probe = _Probe()
     inputs = [Traced(probe, None, -1 - i) for i in range(count)]
     try:
         outputs = rule(*inputs)
     except AdjointError:
-        # A rule that looks at its values (a branch, a foreign function) is run whole and saves everything it names.
-        needs = used_arguments(rule, count)
-        return tuple(Partial(None, _pick(rule, i), needs) for i in range(op.arity))
+        # A rule that looks at its values (a branch, a foreign function) is run whole, and may need everything.
+        return tuple(Partial(None, _pick(rule, i), (True,) * count) for i in range(op.arity))
     if not isinstance(outputs, tuple) or len(outputs) != op.arity:
         raise UnsupportedError(f"partials of {op.name!r} must return a tuple of {op.arity}, one for each argument")
     return tuple(_emit(probe, output, count) for output in outputs)
@@ -173,15 +172,6 @@ def define(name: str, arguments: Sequence[str], lines: Sequence[str], scope: dic
     scope.setdefault("__name__", __name__)  # by which `user_line` knows it for ours
     exec(compile(source, f"<adjoint {name}>", "exec"), scope)
     return scope[name]  # type: ignore[no-any-return]
-
-
-def used_arguments(rule: Callable[..., Any], count: int) -> tuple[bool, ...]:
-    """Which of the first `count` arguments a Python function reads at all (all, where that cannot be told)."""
-    code = getattr(rule, "__code__", None)
-    if code is None or code.co_flags & inspect.CO_VARARGS or code.co_argcount < count:
-        return (True,) * count
-    read = {i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD_")} | set(code.co_cellvars)
-    return tuple(name in read for name in code.co_varnames[:count])
 
 
 # -- forward: push tangents -------------------------------------------------------------------------------------
@@ -410,7 +400,10 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
     rule = op.vjp
     if rule is None:
         raise UnsupportedError(f"no reverse rule for {op.name!r}; declare vjp=, or use forward mode")
-    keep = tuple(map(int, used_arguments(rule, count + 2)[1:]))
+    if "reads" not in op.derived:
+        op.derived["reads"] = _reads(op, count)
+    needed = op.derived["reads"]
+    keep = tuple(VALUE if i in needed else DROP if i == 0 else TYPE for i in range(count + 1))
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         cotangents = rule(g, *saved, **params)
@@ -418,6 +411,48 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
         return [c if c is None else fit(c, t) for c, t in zip(chosen, types, strict=True)]
 
     return Plan(tuple(wanted), keep, pull, pull)
+
+
+class _Marks(Trace):
+    """Notes which of its values (`aux`: their numbers) a rule reads. To ask for a shape or a dtype is not to read."""
+
+    __slots__ = ("read",)
+
+    def __init__(self) -> None:
+        super().__init__("derive")
+        self.read: set[int] = set()
+
+    def mark(self, value: Value, number: int) -> Traced:
+        return Traced(self, value, number)
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return bind(op, *[self.concrete(a, "") if isinstance(a, Traced) and a.by is self else a for a in args], **params)
+
+    def shape(self, x: Traced) -> tuple[int, ...]:
+        return shape_of(x.value)
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        self.read.add(x.aux)
+        return x.value
+
+
+def _reads(op: Opaque, count: int) -> set[int]:
+    """Which of (y, x0, x1, …) the reverse rule reads, found by running it on the op's samples; all if there are none."""
+    rng = np.random.default_rng(0)
+    cases = [case for case in op.cases if len(case.args) == count]
+    if not cases:
+        return set(range(count + 1))
+    marks = _Marks()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for case in cases:
+            for dtype in (float, complex) if op.complex_domain else (float,):
+                xs = case.draw(op.domain, rng, dtype)
+                y = op.impl(*xs, **case.params)
+                g = tuple(map(np.ones_like, y)) if op.many else np.ones_like(y)
+                marked = tuple(marks.mark(part, 0) for part in y) if op.many else marks.mark(y, 0)
+                op.vjp(g, marked, *map(marks.mark, xs, range(1, count + 1)), **case.params)  # type: ignore[misc]
+    return marks.read
 
 
 def _structured_plan(op: Structured, count: int, wanted: list[int]) -> Plan:

@@ -423,7 +423,7 @@ def test_namespace_info():
     info = xp.__array_namespace_info__()
     assert {"boolean indexing", "data-dependent shapes"} <= set(info.capabilities())
     assert info.default_device() == "cpu"
-    assert info.devices() == ["cpu"]
+    assert list(info.devices()) == ["cpu"]
     assert info.default_dtypes()["real floating"] == xp.float64
     assert set(info.dtypes(kind="complex floating")) == {"complex64", "complex128"}
 

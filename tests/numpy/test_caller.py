@@ -9,6 +9,7 @@ import operator
 import pickle
 import random
 import statistics
+import sys
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from scipy.special import softmax
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.numpy.caller import call_of
 
 X = np.array([0.25, 1.5, 2.75])
 rng = np.random.default_rng(0)
@@ -243,3 +245,40 @@ def test_the_drop_in_takes_the_same_calls():
     np.testing.assert_allclose(ad.grad(lambda x: f(anp, x))(X), expected)
     assert np.array(X, int).tolist() == anp.array(X, int).tolist()
     assert ad.grad(lambda x: x[0] * anp.array([x[1], x[2]], int).sum())(X).tolist() == [3, 0, 0]
+
+
+# -- which call a frame is at -----------------------------------------------------------------------------------------
+
+
+class Asked:
+    """Looks at the frame that uses it, as a traced value does when it is asked for its number."""
+
+    def __call__(self, *args):
+        return call_of(sys._getframe(1)).name
+
+    def __mod__(self, other):
+        return call_of(sys._getframe(1)).kind
+
+    def __setitem__(self, key, value):
+        value.append(call_of(sys._getframe(1)).kind)
+
+    __add__ = __mod__
+    method = __call__
+
+
+def local_calls(f, x, y):
+    return [f(x, y), f.method(x), (x, f(y))[1], (x, f.method(y))[1], *[f(v) for v in (x,)]]
+
+
+def test_the_call_is_named_by_variables_of_every_kind():
+    """Loads of local variables come two at a time in newer versions of Python; cells, globals and attributes do not."""
+    f = asked = Asked()
+    x, y = 1.0, 2.0
+    assert local_calls(f, x, y) == ["f", "f.method", "f", "f.method", "f"]
+    g = lambda v: (v, f(v), v + len(asked(v, y)), f.method(v))
+    assert g(x) == (1.0, "f", 6.0, "f.method")
+    f.inner = asked
+    assert (x, f.inner.method(y), f.inner(x, y)) == (1.0, "f.inner.method", "f.inner")
+    kinds = []
+    f[0] = kinds
+    assert [f % x, f + y, *kinds] == ["%", "+", "STORE_SUBSCR"]

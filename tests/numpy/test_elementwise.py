@@ -92,6 +92,7 @@ def test_weak_python_numbers():
     assert ad.grad(lambda x: np.sum(f(x)))(1.5) == 4.0
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
 @pytest.mark.parametrize(
     "f",
     [

@@ -10,7 +10,7 @@ import pytest
 import adjoint as ad
 import adjoint.scipy.linalg
 import adjoint.scipy.special  # their ops are declared when they are loaded
-from adjoint.core.op import OPS, Constant, Elementwise, Linear
+from adjoint.core.op import OPS, Constant, Elementwise, Linear, case
 from adjoint.core.types import Type
 from adjoint.derive import split, type_rule
 from adjoint.graphs import parse
@@ -27,27 +27,14 @@ ELEMENTWISE_SHAPES = {
 }
 
 
-def draw(shape, domain, rng, dtype=float):
-    low, high = domain
-    x = rng.uniform(low, high, size=shape)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * rng.uniform(0.1, 0.4, size=shape)
-    return np.asarray(x, dtype)
-
-
 def samples(op, rng, dtype=float):
     """(arguments, parameters) pairs for an op, from its declared cases or from its arity."""
-    domain = op.domain
-    cases = [(case.args, case.params) for case in op.cases]
+    cases = op.cases
     if not cases:
         arity = op.arity if isinstance(op, Elementwise) else (2 if op.name in BINARY_CONSTANTS else 1)
-        cases = [(shapes, {}) for shapes in ELEMENTWISE_SHAPES[arity]]
-    for args, params in cases:
-        values = []
-        for i, a in enumerate(args):
-            own = domain[i] if isinstance(domain[0], tuple) else domain
-            values.append(draw(a, own, rng, dtype) if isinstance(a, tuple) else a)
-        yield values, params
+        cases = [case(*shapes) for shapes in ELEMENTWISE_SHAPES[arity]]
+    for one in cases:
+        yield one.draw(op.domain, rng, dtype), one.params
 
 
 BINARY_CONSTANTS = {

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 F = TypeVar("F", bound=Callable[..., Any])
@@ -121,9 +121,18 @@ def in_a_try(outermost: int) -> bool:
     )
 
 
+class _Handled(NamedTuple):
+    """Instructions, by their offsets, whose errors code of the same function catches."""
+
+    start: int
+    end: int
+
+
 @functools.cache
-def _handlers(code: types.CodeType) -> list[Any]:
-    return dis._parse_exception_table(code)  # type: ignore[attr-defined,no-any-return]
+def _handlers(code: types.CodeType) -> list[_Handled]:
+    """Where a function catches errors (or cleans up after them); everywhere, on an interpreter that does not tell."""
+    parse: Any = getattr(dis, "_parse_exception_table", None)
+    return [_Handled(0, len(code.co_code))] if parse is None else [_Handled(e.start, e.end) for e in parse(code)]
 
 
 def source_text(line: str) -> str:

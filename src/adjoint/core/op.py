@@ -25,20 +25,35 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .bind import bind, is_array
 
 Rule = Callable[..., Any]
 
 
 class Case(NamedTuple):
-    """One sample for the generated tests: shapes (or ready arrays) of the arguments, and parameters."""
+    """One sample call of an op: shapes (or ready arrays) of the arguments, and parameters."""
 
     args: tuple[Any, ...]
     params: dict[str, Any]
 
+    def draw(self, domain: Any, rng: np.random.Generator, dtype: Any = float) -> list[Any]:
+        """The arguments: those given by their shape are drawn from the domain, which is one interval or one for each."""
+        intervals = domain if isinstance(domain[0], tuple) else (domain,) * len(self.args)
+        return [
+            _draw(interval, a, rng, dtype) if isinstance(a, tuple) else a
+            for interval, a in zip(intervals, self.args, strict=False)
+        ]
+
+
+def _draw(interval: tuple[float, float], shape: tuple[int, ...], rng: np.random.Generator, dtype: Any) -> Any:
+    x = rng.uniform(*interval, size=shape)
+    return np.asarray(x + 1j * rng.uniform(0.1, 0.4, size=shape) if np.dtype(dtype).kind == "c" else x, dtype)
+
 
 def case(*args: Any, **params: Any) -> Case:
-    """A test sample: a tuple of ints is a shape to draw from the op's domain, the rest is used as it is."""
+    """A sample call: a tuple of ints is a shape to draw from the op's domain, the rest is used as it is."""
     return Case(args, params)
 
 
@@ -130,7 +145,8 @@ class Multilinear(Linear):
 class Opaque(Op):
     """Brings its own `jvp(tangents, y, *xs, **params)` and `vjp(g, y, *xs, **params)`.
 
-    A tangent is None where an argument is constant; a cotangent returned as None contributes nothing.
+    A tangent is None where an argument is constant; a cotangent returned as None contributes nothing. An argument that `vjp`
+    does not read in any of the op's `cases` is not saved for it: a rule with branches needs a case for each.
     """
 
     kind = "opaque"

@@ -141,11 +141,15 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
     if not kind.startswith("CALL") or instruction.positions is None:
         return kind, ()
     start = instruction.positions[0], instruction.positions[2]
+    second: str | None = None  # a variable that the last instruction loaded besides its own work: its place is not told
     for earlier in before:
+        beside, second = second, earlier.argval[1] if "_LOAD_FAST" in earlier.opname else None
         if earlier.positions is None or (earlier.positions[0], earlier.positions[2]) != start:
             continue
+        if beside is not None:  # `x + np.sin(y)`: what stands at the start of the call belongs to the second
+            words = [beside]
         if earlier.opname.startswith(_LOADS):
-            words = [earlier.argval]
+            words = [earlier.argval if second is None else earlier.argval[0]]
         elif earlier.opname == "LOAD_CONST" and isinstance(earlier.argval, str):
             words = ["str"]  # "…".format
         elif earlier.opname in _ATTRIBUTES and words:

@@ -45,7 +45,9 @@ from .ufunc import deliver
 LinAlgError = np.linalg.LinAlgError
 
 # NumPy's named results.
-_EigResult: Any = type(np.linalg.eig(np.eye(1)))
+_OF_ONE: Any = np.linalg.eig(np.eye(1))
+_EigResult = type(_OF_ONE)
+_EIG_GIVES_REALS = _OF_ONE.eigenvalues.dtype.kind == "f"  # up to NumPy 2.4, for real matrices with real eigenvalues
 _EighResult: Any = type(np.linalg.eigh(np.eye(1)))
 _QRResult: Any = type(np.linalg.qr(np.eye(1)))
 _SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
@@ -224,7 +226,7 @@ def eig(a: Any) -> Any:
     """Eigenvalues and eigenvectors, real where NumPy's are; inside vmap always complex."""
     a = _square(a)
     w, v = decompose.eig(a)
-    if not _complex(a) and _all_real(w):
+    if _EIG_GIVES_REALS and not _complex(a) and _all_real(w):
         w, v = shapes.real(w), shapes.real(v)
     return _EigResult(w, v)
 
