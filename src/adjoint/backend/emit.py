@@ -23,6 +23,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ..core.version import VERSION
 from .pool import default_threads
@@ -68,7 +69,10 @@ def optimise(module: Any, machine: Any) -> None:
     options.loop_unrolling = False
     options.slp_vectorization = False  # vectors out of straight code: a long search, and nothing got faster
     builder = llvm.create_pass_builder(machine, options)
-    _run_passes()(builder.getModulePassManager(), module, builder)
+    passes = builder.getModulePassManager()
+    _run_passes()(passes, module, builder)
+    NewPassManager._dispose(passes)  # llvmlite keeps it for ever, 70 kB each: the class inherits a `_dispose` that does nothing
+    passes.detach()
 
 
 def object_code(text: str, quickly: bool = False) -> list[bytes]:

@@ -21,7 +21,7 @@ from ..lower import special
 from ..lower.kernel import View
 from ..lower.schedule import work
 from ..lower.step import Foreign, Lowered
-from . import blas, blocks, cache, emit, entry, kept, lapack
+from . import blas, blocks, cache, emit, entry, kept, lapack, symbols
 from .pool import TEXT as POOL
 from .pool import Pool
 from .program import Module
@@ -109,6 +109,7 @@ def _kept_code(name: str) -> list[bytes] | None:
 def load(code: Sequence[bytes]) -> Any:
     """An engine that holds machine code, ready to run."""
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), emit.machine())
+    symbols.check(code)  # after the first engine is made, which lets LLVM find the symbols of the process
     for part in code:
         engine.add_object_file(llvm.ObjectFileRef.from_data(part))
     engine.finalize_object()
