@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -40,6 +39,7 @@ from .core.errors import (
     user_level,
     user_line,
 )
+from .core.locks import lock
 from .core.tree import final, flatten, leaf_names
 from .core.types import Type
 from .ir.graph import Graph
@@ -102,7 +102,7 @@ class Jitted:
         self.paths: dict[Signature, list[Path]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._entry: Function = self._find
         self._entries = 0
         functools.update_wrapper(self, f, updated=())

@@ -23,7 +23,6 @@ import pickle
 import random
 import sys
 import sysconfig
-import threading
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -34,6 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .core.errors import UnsupportedError
+from .core.locks import lock
 from .ir.graph import Equation, Graph, Literal
 
 G = TypeVar("G", bound=Graph)
@@ -57,7 +57,7 @@ _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pur
 
 _staging: ContextVar[bool] = ContextVar("adjoint_staging", default=False)
 _hooks: list[Any] = []
-_lock = threading.Lock()
+_lock = lock()
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:

@@ -17,6 +17,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from ..core.errors import OperationError, UnsupportedError
+from ..core.locks import at_fork
 from ..lower import special
 from ..lower.kernel import View
 from ..lower.schedule import work
@@ -37,6 +38,7 @@ def pool() -> Pool:
     made.follow(blas.of_numpy())
     llvm.add_symbol("adjoint_parallel", made.address)
     llvm.add_symbol("adjoint_together", made.together)
+    at_fork(child=made.restart)
     return made
 
 

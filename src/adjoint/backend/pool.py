@@ -7,7 +7,7 @@ was the last time, or may be.
 The calling thread takes part. As many threads work as are allowed; fewer while BLAS is set to fewer than it had at first, as
 `threadpoolctl` does it: what limits the one is meant for both. Workers wait for a job, look for it for a moment before they
 sleep, and take one piece after the other. One job runs at a time: a call from another thread meanwhile does its pieces by
-itself. After a fork the child starts anew.
+itself. The child of a fork has none of the workers, and starts its own (`restart`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TEXT = f"""
 @allowed = internal global i64 1
 @started = internal global i64 0
 @owner = internal global i32 0
-@busy = internal global i32 0
+@busy = global i32 0
 @lock = internal global [128 x i8] zeroinitializer, align 64
 @wake = internal global [128 x i8] zeroinitializer, align 64
 @rest = internal global [128 x i8] zeroinitializer, align 64
@@ -343,6 +343,10 @@ class Pool:
 
     def _word(self, name: str, kind: Any) -> Any:
         return kind.from_address(self.engine.get_global_value_address(name))
+
+    def restart(self) -> None:
+        """In the child of a fork: a job of another thread does not go on here. `start` sees by the process id that it is new."""
+        self._word("busy", ctypes.c_int32).value = 0
 
     def follow(self, library: Library | None) -> None:
         """Use no more threads than this BLAS, when it is set to fewer than it has now."""
