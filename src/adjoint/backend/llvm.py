@@ -38,6 +38,7 @@ def pool() -> Pool:
     made.follow(blas.of_numpy())
     llvm.add_symbol("adjoint_parallel", made.address)
     llvm.add_symbol("adjoint_together", made.together)
+    llvm.add_symbol("adjoint_signals", made.signals)
     at_fork(child=made.restart)
     return made
 
