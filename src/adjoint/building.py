@@ -10,7 +10,6 @@ import bisect
 import keyword
 import operator
 import re
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 
 from .core.bind import Traced, depth, settled
 from .core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, UnsupportedError, boundary, user_line
+from .core.locks import lock
 from .core.op import Op
 from .core.tree import Structure, flatten, leaf_names
 from .core.types import Type, Value, dtype_of, shape_of
@@ -154,7 +154,7 @@ class Graph:
         self.name = name
         self._trace = Builder(self)
         self._next = 0
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._symbols: dict[str, Traced] = {}
         self._nodes: list[Node] | None = []  # None: not kept, they live as long as something points to them
         self._tokens: list[Any] = []

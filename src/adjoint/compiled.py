@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -41,6 +40,7 @@ from .core.errors import (
     user_level,
     user_line,
 )
+from .core.locks import lock
 from .core.places import values_at
 from .core.tree import final, flatten, leaf_names
 from .core.types import Type
@@ -108,7 +108,7 @@ class Jitted:
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._entry: Function = self._find
         self._entries = 0
         functools.update_wrapper(self, f, updated=())

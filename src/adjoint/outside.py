@@ -39,6 +39,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .core.errors import UnsupportedError
+from .core.locks import lock
 from .ir.graph import Equation, Graph, Literal
 
 G = TypeVar("G", bound=Graph)
@@ -63,7 +64,7 @@ _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pur
 #: What was refused while something is staged; None outside of staging.
 _staging: ContextVar[list[UnsupportedError] | None] = ContextVar("adjoint_staging", default=None)
 _hooks: list[Any] = []
-_lock = threading.Lock()
+_lock = lock()
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:

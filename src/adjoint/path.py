@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .backend import kept
+from .core.locks import cached
 from .core.places import Place, described, values_at
 from .core.tree import Structure
 from .core.types import Type
@@ -74,17 +74,17 @@ class Path:
         self.seconds = time.perf_counter() - began
         self.missed = entry.MISS
 
-    @functools.cached_property
+    @cached
     def rolled(self) -> Rolled:
         """The graph as it was written down, with its loops found. Before it is simplified, one turn is most like another."""
         return roll(dead_code(self.staged), self.weak)
 
-    @functools.cached_property
+    @cached
     def graph(self) -> Graph:
         """What is computed."""
         return sums_after_loops(shared_turns(simplify(self.rolled.graph)[0]))
 
-    @functools.cached_property
+    @cached
     def lowered(self) -> Lowered:
         """How: loops, products, calls."""
         return lower(self.graph, self.weak, bool(self.guards))

@@ -7,11 +7,12 @@ f(x): return x * lam * model.w         the copy of f that is staged has `Names` 
 from __future__ import annotations
 
 import builtins
-import threading
 import types
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
+
+from .core.locks import lock
 
 
 class Reads(Protocol):
@@ -78,7 +79,7 @@ class Hooks:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = lock()
         self.stagings = 0
         self.hooked: dict[type, dict[str, Any]] = {}  # with what they had of their own
 

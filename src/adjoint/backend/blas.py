@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..core.locks import at_fork, lock
+
 # Pairs (read, set): OpenBLAS in the wheels of NumPy and of SciPy, elsewhere, and MKL.
 _NAMES = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
@@ -60,9 +62,10 @@ class OneThread:
 
     def __init__(self, libraries: Sequence[Library], own: Threaded) -> None:
         self.libraries, self.own = libraries, own
-        self._lock = threading.Lock()
-        self._calls = 0
+        self._lock = lock()
+        self._calls: list[int] = []  # the threads that make them
         self._before: list[int] = []
+        at_fork(child=self._forget_other_threads)
 
     def __enter__(self) -> None:
         with self._lock:
@@ -71,12 +74,21 @@ class OneThread:
                 self.own.usual = 1  # our own loops go on with all of theirs
                 for library in self.libraries:
                     library.set_threads(1)
-            self._calls += 1
+            self._calls.append(threading.get_ident())
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._calls -= 1
+            self._calls.remove(threading.get_ident())
             if not self._calls:
-                self.own.usual, *counts = self._before
-                for library, count in zip(self.libraries, counts, strict=True):
-                    library.set_threads(count)
+                self._restore()
+
+    def _restore(self) -> None:
+        self.own.usual, *counts = self._before
+        for library, count in zip(self.libraries, counts, strict=True):
+            library.set_threads(count)
+
+    def _forget_other_threads(self) -> None:
+        """In the child of a fork their calls do not go on, and do not end."""
+        before, self._calls = self._calls, [thread for thread in self._calls if thread == threading.get_ident()]
+        if before and not self._calls:
+            self._restore()

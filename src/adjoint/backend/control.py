@@ -9,7 +9,7 @@ import numpy as np
 
 from ..lower.kernel import View
 from ..lower.step import Branch, Lowered, Scan, Unwind, While
-from . import unwind
+from . import signals, unwind
 
 if TYPE_CHECKING:
     from .program import Routine
@@ -30,7 +30,7 @@ def _run_body(routine: Routine, name: str, body: Lowered, pointers: Sequence[str
     memory = routine.pointers[scratch[0].buffer] if scratch else "null"
     arguments = ", ".join(f"ptr {p}" for p in (*pointers, "%env", memory))
     status = routine.code.let(f"call i32 {name}({arguments})")
-    if body.can_fail:
+    if signals.can_stop(body):
         routine.check(status)
 
 
@@ -54,6 +54,7 @@ def _scan(routine: Routine, step: Scan) -> None:
     name = routine.body(step.body)
     inputs = [*consts, *carries, *moved[: len(rows)]]
     _run_body(routine, name, step.body, [*inputs, *turn.targets, *moved[len(rows) :]], step.scratch)
+    turn.look_for_signals(signals.turns_between(step, step.body))
     turn.close(step.length)
 
 
@@ -80,6 +81,7 @@ def _while_loop(routine: Routine, step: While) -> None:
     code.label(inside)
     body = routine.body(step.body)
     _run_body(routine, body, step.body, [*body_consts, *carries, *turn.targets], step.scratch)
+    turn.look_for_signals(signals.turns_between(step, step.body))
     turn.close()
     code.label(outside)
     for view, carry in zip(step.finals, carries, strict=True):
@@ -120,7 +122,7 @@ class _Turn:
     """A loop whose carries are read at one address and written to another, which change places."""
 
     def __init__(self, routine: Routine) -> None:
-        self.code = routine.code
+        self.routine, self.code = routine, routine.code
         self.labels = [routine.module.name(what)[1:] for what in ("before", "loop", "again", "end")]
         self.index, self.following = self.code.fresh(), self.code.fresh()
 
@@ -136,6 +138,17 @@ class _Turn:
         self.given = (begin, first, second)
         self.sources, self.targets, self.others = ([code.fresh() for _ in begin] for _ in range(3))
         return self.sources
+
+    def look_for_signals(self, turns: int) -> None:
+        """After every so many turns, if that is not 0."""
+        if not turns:
+            return
+        due, after = (self.routine.module.name(what)[1:] for what in ("due", "undue"))
+        self.code.do(f"br i1 {signals.is_due(self.code, self.index, turns)}, label %{due}, label %{after}")
+        self.code.label(due)
+        self.routine.look_for_signals()
+        self.code.do(f"br label %{after}")
+        self.code.label(after)
 
     def close(self, length: int | None = None) -> None:
         """Go on for a number of turns, or until the body itself leaves."""

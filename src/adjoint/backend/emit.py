@@ -23,7 +23,9 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
+from llvmlite.binding.newpassmanagers import NewPassManager
 
+from ..core.locks import at_fork
 from ..core.version import VERSION
 from .pool import default_threads
 
@@ -33,6 +35,10 @@ LOOP = 40  # lines of straight code that take as long as to make vectors of the 
 _FUNCTION = re.compile(r"^define .*?^}\n?", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@([\w.]+)")
 _LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
+
+
+# No thread is in one of llvmlite's calls while the process forks: in the child the lock around them, and LLVM's own, would stay held.
+at_fork(before=ffi.lib._lock.__enter__, parent=ffi.lib._lock.__exit__, child=ffi.lib._lock.__exit__)
 
 
 @functools.cache
@@ -68,22 +74,34 @@ def optimise(module: Any, machine: Any) -> None:
     options.loop_unrolling = False
     options.slp_vectorization = False  # vectors out of straight code: a long search, and nothing got faster
     builder = llvm.create_pass_builder(machine, options)
-    _run_passes()(builder.getModulePassManager(), module, builder)
+    passes = builder.getModulePassManager()
+    _run_passes()(passes, module, builder)
+    NewPassManager._dispose(passes)  # llvmlite keeps it for ever, 70 kB each: the class inherits a `_dispose` that does nothing
+    passes.detach()
 
 
 def object_code(text: str, quickly: bool = False) -> list[bytes]:
     """The machine code of a program, in as many parts as were compiled at the same time.
 
     `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
+
+    LLVM cannot be interrupted. So the main thread, which gets the signals, only waits: Ctrl-C leaves at once, and what the other
+    threads are at ends with the call into LLVM that is under way.
     """
-    if quickly:
-        return [machine(1).emit_object(llvm.parse_assembly(text))]
-    ending = not threading.main_thread().is_alive()  # functions for the end of a process can start no threads
-    texts = parts(text, 1 if ending else min(default_threads(), MOST_PARTS))
-    others = [_Part(part) for part in texts[1:]]
-    for other in others:
-        other.start()
-    return [_compiled(texts[0]), *(other.result() for other in others)]
+    main = threading.main_thread()
+    dropped = threading.Event()
+    if not main.is_alive():  # functions for the end of a process can start no threads
+        return [_compiled(text, quickly, dropped)]
+    texts = [text] if quickly else parts(text, min(default_threads(), MOST_PARTS))
+    here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
+    others = [_Part(part, quickly, dropped) for part in texts[here:]]
+    try:
+        for other in others:
+            other.start()
+        return [*(_compiled(part, quickly, dropped) for part in texts[:here]), *(other.result() for other in others)]
+    except BaseException:
+        dropped.set()
+        raise
 
 
 def optimised(text: str) -> str:
@@ -103,15 +121,15 @@ def assembly(text: str) -> str:
 class _Part(threading.Thread):
     """A part that is compiled in a thread of its own."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, quickly: bool, dropped: threading.Event) -> None:
         super().__init__(name="adjoint compiles", daemon=True)
-        self.text = text
+        self.given = text, quickly, dropped
         self.code: bytes | None = None
         self.error: Exception | None = None
 
     def run(self) -> None:
         try:
-            self.code = _compiled(self.text)
+            self.code = _compiled(*self.given)
         except Exception as error:
             self.error = error
 
@@ -122,9 +140,13 @@ class _Part(threading.Thread):
         return self.code
 
 
-def _compiled(text: str) -> bytes:
-    module, own = llvm.parse_assembly(text, llvm.create_context()), machine()
-    optimise(module, own)
+def _compiled(text: str, quickly: bool, dropped: threading.Event) -> bytes:
+    """The machine code of a text; nothing if nobody waits for it any more."""
+    module, own = llvm.parse_assembly(text, llvm.create_context()), machine(1 if quickly else 3)
+    if not quickly and not dropped.is_set():
+        optimise(module, own)
+    if dropped.is_set():
+        return b""
     message = ctypes.c_char_p()
     memory = _emit()(own, module, 1, ctypes.byref(message))
     if not memory:

@@ -17,11 +17,12 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from ..core.errors import OperationError, UnsupportedError
+from ..core.locks import at_fork
 from ..lower import special
 from ..lower.kernel import View
 from ..lower.schedule import work
 from ..lower.step import Foreign, Lowered
-from . import blas, blocks, cache, emit, entry, kept, lapack
+from . import blas, blocks, cache, emit, entry, kept, lapack, symbols
 from .pool import TEXT as POOL
 from .pool import Pool
 from .program import Module
@@ -37,6 +38,8 @@ def pool() -> Pool:
     made.follow(blas.of_numpy())
     llvm.add_symbol("adjoint_parallel", made.address)
     llvm.add_symbol("adjoint_together", made.together)
+    llvm.add_symbol("adjoint_signals", made.signals)
+    at_fork(child=made.restart)
     return made
 
 
@@ -109,6 +112,7 @@ def _kept_code(name: str) -> list[bytes] | None:
 def load(code: Sequence[bytes]) -> Any:
     """An engine that holds machine code, ready to run."""
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), emit.machine())
+    symbols.check(code)  # after the first engine is made, which lets LLVM find the symbols of the process
     for part in code:
         engine.add_object_file(llvm.ObjectFileRef.from_data(part))
     engine.finalize_object()

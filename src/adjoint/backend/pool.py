@@ -2,12 +2,12 @@
 
 `adjoint_together(function, table, members, gain)` does the same for the members of a group, which are of any length: it takes
 their times, and uses threads only if they gain enough by it, all but the longest of them. `gain` says how many nanoseconds that
-was the last time, or may be.
+was the last time, or may be. The result is 0, or -1 if a signal has set a Python exception (`signals`).
 
 The calling thread takes part. As many threads work as are allowed; fewer while BLAS is set to fewer than it had at first, as
 `threadpoolctl` does it: what limits the one is meant for both. Workers wait for a job, look for it for a moment before they
 sleep, and take one piece after the other. One job runs at a time: a call from another thread meanwhile does its pieces by
-itself. After a fork the child starts anew.
+itself. The child of a fork has none of the workers, and starts its own (`restart`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 import time
 from typing import Any
 
+from . import signals
 from .blas import Library
+from .signals import INTERVAL
 
 _GAIN = 30_000  # nanoseconds that are worth waking the threads, which takes about as long
 _SPIN = 4000  # looks for a job, or for its end, before a thread goes to sleep
@@ -32,7 +35,7 @@ _TEXT = f"""
 @allowed = internal global i64 1
 @started = internal global i64 0
 @owner = internal global i32 0
-@busy = internal global i32 0
+@busy = global i32 0
 @lock = internal global [128 x i8] zeroinitializer, align 64
 @wake = internal global [128 x i8] zeroinitializer, align 64
 @rest = internal global [128 x i8] zeroinitializer, align 64
@@ -52,8 +55,8 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @getpid()
-declare i32 @clock_gettime(i32, ptr)
 
 define internal void @work(ptr %function, ptr %table, i64 %pieces) {{
   br label %look
@@ -182,6 +185,15 @@ as_set:
 }}
 
 define void @parallel(ptr %function, ptr %table, i64 %pieces) {{
+  call i32 @share(ptr %function, ptr %table, i64 %pieces, i1 false)
+  ret void
+}}
+
+; As `parallel`. One that is `watched` looks for signals while it waits for the workers, and gives -1 if an exception is set.
+define internal i32 @share(ptr %function, ptr %table, i64 %pieces, i1 %watched) {{
+  %status = alloca i32
+  %until = alloca {{ i64, i64 }}
+  store i32 0, ptr %status
   %threads = call i64 @limit()
   %alone = icmp slt i64 %threads, 2
   br i1 %alone, label %serial, label %try
@@ -205,6 +217,9 @@ share:
   store i64 %pieces, ptr @pieces
   store i64 %threads, ptr @allowed
   store atomic i64 0, ptr @next release, align 64
+  %caller = call i64 @PyThread_get_thread_ident()
+  store atomic i32 0, ptr @signals.stop monotonic, align 4
+  store i64 %caller, ptr @signals.job
   store i32 1, ptr @open
   %g = load atomic i64, ptr @generation monotonic, align 64
   %g1 = add i64 %g, 1
@@ -231,13 +246,44 @@ check:
   %quiet = icmp eq i64 %a, 0
   br i1 %quiet, label %leave, label %wait
 wait:
+  br i1 %watched, label %sleep, label %rest
+rest:
   call i32 @pthread_cond_wait(ptr @rest, ptr @lock)
   br label %check
+sleep:
+  call void @later(ptr %until)
+  call i32 @pthread_cond_timedwait(ptr @rest, ptr @lock, ptr %until)
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  %found = call i32 @signals.look()
+  %known = load i32, ptr %status
+  %both = or i32 %known, %found
+  store i32 %both, ptr %status
+  call i32 @pthread_mutex_lock(ptr @lock)
+  br label %check
 leave:
+  store i64 0, ptr @signals.job
   call i32 @pthread_mutex_unlock(ptr @lock)
   store atomic i32 0, ptr @busy release, align 4
   br label %end
 end:
+  %result = load i32, ptr %status
+  ret i32 %result
+}}
+
+; The time until which a thread sleeps at most.
+define internal void @later(ptr %time) {{
+  call i32 @clock_gettime(i32 0, ptr %time)
+  %seconds = load i64, ptr %time
+  %place = getelementptr {{ i64, i64 }}, ptr %time, i64 0, i32 1
+  %rest = load i64, ptr %place
+  %sum = add i64 %rest, {INTERVAL}
+  %over = icmp sge i64 %sum, 1000000000
+  %carry = zext i1 %over to i64
+  %taken = mul i64 %carry, 1000000000
+  %left = sub i64 %sum, %taken
+  %whole = add i64 %seconds, %carry
+  store i64 %whole, ptr %time
+  store i64 %left, ptr %place
   ret void
 }}
 
@@ -267,7 +313,7 @@ define internal void @timed(ptr %job, i64 %i) {{
   ret void
 }}
 
-define void @together(ptr %function, ptr %table, i64 %members, ptr %gain) {{
+define i32 @together(ptr %function, ptr %table, i64 %members, ptr %gain) {{
   %words = add i64 %members, 2
   %job = alloca i64, i64 %words
   store ptr %function, ptr %job
@@ -278,7 +324,7 @@ define void @together(ptr %function, ptr %table, i64 %members, ptr %gain) {{
   %worth = icmp sge i64 %before, {_GAIN}
   br i1 %worth, label %share, label %alone
 share:
-  call void @parallel(ptr @timed, ptr %job, i64 %members)
+  %status = call i32 @share(ptr @timed, ptr %job, i64 %members, i1 true)
   br label %count
 alone:
   %i = phi i64 [ 0, %0 ], [ %j, %alone ]
@@ -287,6 +333,7 @@ alone:
   %again = icmp slt i64 %j, %members
   br i1 %again, label %alone, label %count
 count:
+  %result = phi i32 [ %status, %share ], [ 0, %alone ], [ %result, %count ]
   %k = phi i64 [ 0, %share ], [ 0, %alone ], [ %l, %count ]
   %total = phi i64 [ 0, %share ], [ 0, %alone ], [ %sum, %count ]
   %longest = phi i64 [ 0, %share ], [ 0, %alone ], [ %most, %count ]
@@ -301,11 +348,12 @@ count:
 keep:
   %gained = sub i64 %sum, %most
   store atomic i64 %gained, ptr %gain monotonic, align 8
-  ret void
+  ret i32 %result
 }}
 """
 
 _SERIAL = """
+@busy = global i32 0
 @threads = global i64 1
 @asked = global ptr null
 @usual = global i64 0
@@ -320,14 +368,14 @@ each:
 end:
   ret void
 }
-define void @together(ptr %function, ptr %table, i64 %members, ptr %gain) {
+define i32 @together(ptr %function, ptr %table, i64 %members, ptr %gain) {
   call void @parallel(ptr %function, ptr %table, i64 %members)
-  ret void
+  ret i32 0
 }
 """
 
 
-TEXT = _TEXT if os.name == "posix" else _SERIAL
+TEXT = signals.TEXT + (_TEXT if os.name == "posix" else _SERIAL)
 
 
 class Pool:
@@ -337,12 +385,20 @@ class Pool:
         self.engine = engine
         self.address = engine.get_function_address("parallel")
         self.together = engine.get_function_address("together")
+        self.signals = engine.get_function_address("signals")
         self._threads = self._word("threads", ctypes.c_int64)
         self._usual = self._word("usual", ctypes.c_int64)
         self.threads = default_threads()
+        self.restart()
 
     def _word(self, name: str, kind: Any) -> Any:
         return kind.from_address(self.engine.get_global_value_address(name))
+
+    def restart(self) -> None:
+        """At first, and in the child of a fork, where a job of another thread does not go on; workers are started by need."""
+        self._word("signals.main", ctypes.c_int64).value = threading.main_thread().ident or 0
+        for name in ("busy", "signals.stop"):
+            self._word(name, ctypes.c_int32).value = 0
 
     def follow(self, library: Library | None) -> None:
         """Use no more threads than this BLAS, when it is set to fewer than it has now."""

@@ -18,13 +18,13 @@ from types import MappingProxyType
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
 from ..lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Scan, Step, Together, Unwind, While
-from . import bands, control, lapack, tile, together, vecmath
+from . import bands, control, lapack, signals, tile, together, vecmath
 from .entry import GUARD_MISSED
 from .instruction import Code, Function
 from .nest import Nest
+from .signals import FAILED
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
-FAILED = -1  # a Python exception is set
 ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
 
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
@@ -142,7 +142,10 @@ class Routine:
         for buffer in self.lowered.buffers:
             if buffer.kind == "constant":
                 self.pointers[buffer] = self.module.constant(self.code, buffer)
-        for number, step in enumerate(self.lowered.steps):
+        breaks = signals.breaks(self.lowered.steps)
+        for number, (step, is_late) in enumerate(zip(self.lowered.steps, breaks, strict=True)):
+            if is_late:
+                self.look_for_signals()
             if self.is_timed:
                 self.timed(number, step)
             else:
@@ -204,6 +207,10 @@ class Routine:
             status = code.let(f"select i1 {raised}, i32 {FAILED}, i32 {GUARD_MISSED}")
         self.leave(status)
         code.label(go_on)
+
+    def look_for_signals(self) -> None:
+        self.module.declared.add(signals.DECLARATION)
+        self.check(self.code.let("call i32 @adjoint_signals()"))
 
     def leave(self, status: str) -> None:
         if self.borrowed:

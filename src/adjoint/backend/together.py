@@ -14,6 +14,7 @@ from ..lower.kernel import Buffer
 from ..lower.schedule import work
 from ..lower.step import Lowered, Together
 from .instruction import Code
+from .signals import can_stop
 
 if TYPE_CHECKING:
     from .program import Routine
@@ -45,10 +46,11 @@ def emit(routine: Routine, step: Together) -> None:
     works = sorted(map(_work, step.members))
     module.definitions.append(f"{name}.gain = internal global i64 {sum(works[:-1]) // _ADDITIONS}")
     module.definitions.append("\n".join([head, switch, *lines.lines, "}"]))
-    module.declared.add("declare void @adjoint_together(ptr, ptr, i64, ptr) nounwind")
-    code.do(f"call void @adjoint_together(ptr {name}, ptr {table}, i64 {len(step.members)}, ptr {name}.gain)")
+    module.declared.add("declare i32 @adjoint_together(ptr, ptr, i64, ptr) nounwind")
+    arguments = f"ptr {name}, ptr {table}, i64 {len(step.members)}, ptr {name}.gain"
+    routine.check(code.let(f"call i32 @adjoint_together({arguments})"))
     for i, member in enumerate(step.members):
-        if member.can_fail:
+        if can_stop(member):
             routine.check(code.let(f"load i32, ptr {code.slot(table, statuses + i)}"))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from ..lower.kernel import View
 from ..lower.step import Lowered, Unwind
+from . import signals
 from .instruction import MEMORY, Code
 
 OUT_OF_MEMORY = 3  # see `entry.ERRORS`
@@ -132,6 +133,7 @@ class _Unwinding:
         code = self.code
         with self.code.turns("0", code.let(f"sub i64 {count}, 1")) as i:
             self.turn(self.at(self.states, i), self.at(self.states, code.let(f"add i64 {i}, 1")))
+            self.look_for_signals(i, self.step.step)
 
     def go_back(self, count: str) -> None:
         """Pull the cotangents through so many turns, from the last."""
@@ -139,6 +141,7 @@ class _Unwinding:
         with self.code.turns("0", count) as i:
             j = code.let(f"sub i64 {code.let(f'sub i64 {count}, 1')}, {i}")
             self.pull(self.at(self.states, j))
+            self.look_for_signals(i, self.step.pull)
 
     def turn(self, source: str, target: str) -> None:
         self.call(self.run_name, self.step.step, [*self.pointers["consts"], *self.carries(source), *self.carries(target)])
@@ -185,9 +188,20 @@ class _Unwinding:
     def call(self, name: str, body: Lowered, pointers: Sequence[str]) -> None:
         code = self.code
         status = code.let(f"call i32 {name}({', '.join(f'ptr {p}' for p in (*pointers, '%env', '%scratch'))})")
-        if body.can_fail:
+        if signals.can_stop(body):
             code.do(f"store i32 {status}, ptr {self.status}")
             self.need(code.let(f"icmp eq i32 {status}, 0"))
+
+    def look_for_signals(self, index: str, body: Lowered) -> None:
+        code, due, after = self.code, self.label("due"), self.label("undue")
+        code.declared.add(signals.DECLARATION)
+        code.do(f"br i1 {signals.is_due(code, index, signals.turns_between(self.step, body))}, label %{due}, label %{after}")
+        code.label(due)
+        status = code.let("call i32 @adjoint_signals()")
+        code.do(f"store i32 {status}, ptr {self.status}")
+        self.need(code.let(f"icmp eq i32 {status}, 0"))
+        code.do(f"br label %{after}")
+        code.label(after)
 
     def need(self, condition: str, status: int | None = None) -> None:
         """Go to the end unless a condition holds, with a status or the one that is set."""

@@ -10,13 +10,13 @@ somebody looks at one.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from ..core.locks import cached
 from ..core.op import Op
 from ..core.types import Shape, Type
 from .graph import Equation, Graph, Literal, Operand, is_repeated
@@ -110,7 +110,7 @@ class Columns(Sequence[Equation]):
         self.first_number = self.inputs + _starts([len(k.types) for k in kinds], self.kind)
         self.first_integer = _starts([len(k.places) for k in kinds], self.kind)
 
-    @functools.cached_property
+    @cached
     def made_by(self) -> Numbers:
         """The equation that gives each value behind the inputs."""
         return np.repeat(np.arange(len(self)), np.diff(self.first_number))

@@ -13,7 +13,6 @@ be a graph: the body of a loop, a branch.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -23,6 +22,7 @@ import numpy as np
 
 from ..core.bind import Traced, bind, settled
 from ..core.errors import ArgumentError, DtypeError, ShapeError, written_on
+from ..core.locks import cached
 from ..core.op import Op
 from ..core.tree import LEAF, Structure
 from ..core.types import Type, Value, dtype_of, shape_of
@@ -134,17 +134,17 @@ class Graph:
             found.update(zip(equation.outputs, equation.types, strict=True))
         return found
 
-    @functools.cached_property
+    @cached
     def output_types(self) -> tuple[Type, ...]:
         types = self.types
         return tuple(o.type if isinstance(o, Literal) else types[o] for o in self.outputs)
 
-    @functools.cached_property
+    @cached
     def derived(self) -> dict[Any, Any]:
         """What transforms have made of this graph, kept per question: the body of a loop is asked the same ones again."""
         return {}
 
-    @functools.cached_property
+    @cached
     def straight(self) -> Callable[..., tuple[Value, ...]]:
         """The graph as a Python function of plain arrays, to be called often."""
         return straight(self)

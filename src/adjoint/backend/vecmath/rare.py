@@ -2,8 +2,9 @@
 
 LLVM does not vectorise a loop that calls a function of which it knows no vector form; and a pure function behind a branch it
 calls for all, branch or not. Only if the function has a *masked* vector form does it keep to the branch. So a rare function
-claims one, for a width that no machine has. The vectoriser then widens everything else, and leaves one branch and one call for
-each lane. Where the path is not taken that costs 0.2 to 0.9 ns an element, the most beside much other work in wide vectors.
+claims one, for a number of lanes that is no power of two: the vectoriser tries powers of two only, on every machine, so that it
+never calls this form. It widens everything else, and leaves one branch and one call for each lane. Where the path is not taken
+that costs 0.2 to 0.9 ns an element, the most beside much other work in wide vectors.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 
 from adjoint.backend.vecmath.scalar import Scalar
 
-_LANES = 64  # no vector register holds as many; the widest have 32 lanes of 16 bits
+_LANES = 3  # any power of two may be tried: 64, where bytes are stored
 
 #: Called, not inlined. To optimise what hardly ever runs would take longer than all the rest of a usual kernel: optnone.
 ATTRIBUTES = "noinline optnone nounwind willreturn memory(none) cold"
@@ -36,7 +37,7 @@ def rarely(condition: Scalar, usual: Scalar, name: str, slow: Callable[..., Scal
 
 
 def _claimed() -> str:
-    """The vector forms: nothing calls them, so they are declared, and kept, but never defined."""
+    """The vector forms: nothing calls them, so they are declared, and kept, but never defined. `symbols.check` makes sure."""
     lines, names = [], []
     for suffix, kind in (("f64", "double"), ("f32", "float")):
         for count in (1, 2):

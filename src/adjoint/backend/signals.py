@@ -1,0 +1,160 @@
+"""Ctrl-C in compiled programs: `adjoint_signals()` is called every so often, and gives -1 with a Python exception set to leave.
+
+    for i in range(n):                               a loop as it is compiled
+        …
+        if i % 512 == 511 and adjoint_signals():     about every 20 µs, by an estimate of the work
+            leave
+
+Python runs the handlers of signals in the main thread only, which must hold the interpreter's lock for it. So other threads are
+told by one comparison to go on, and the main thread looks at the clock first, and at the signals ten times a second. A worker of
+the pool has no thread state in the interpreter: it leaves when the main thread, whose job it works for, was interrupted.
+
+A single kernel, and a call of BLAS or LAPACK, are not interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..lower.schedule import work
+from ..lower.step import Lowered, Scan, Step, Unwind, While, bodies
+
+if TYPE_CHECKING:
+    from .instruction import Code
+
+FAILED = -1  # a Python exception is set
+INTERVAL = 100_000_000  # nanoseconds between two looks at the signals
+_PULSE = 60_000  # additions between two looks at the clock: about 20 µs
+_LONG = 1_000_000  # additions of a loop, or between two steps, that are worth a look: about 0.3 ms
+_LONGEST = 1 << 12  # turns
+#: It reads and writes nothing that a program does: values stay in registers around it.
+DECLARATION = "declare i32 @adjoint_signals() nounwind cold memory(inaccessiblemem: readwrite)"
+
+# A clock that is read quickly, if there is one: it may be late by some milliseconds.
+_CLOCK = {"linux": 6, "darwin": 5}.get(sys.platform, getattr(time, "CLOCK_MONOTONIC", 0))
+_NOW = f"""
+declare i32 @clock_gettime(i32, ptr)
+define internal i64 @signals.now() {{
+  %time = alloca {{ i64, i64 }}
+  call i32 @clock_gettime(i32 {_CLOCK}, ptr %time)
+  %seconds = load i64, ptr %time
+  %place = getelementptr {{ i64, i64 }}, ptr %time, i64 0, i32 1
+  %rest = load i64, ptr %place
+  %whole = mul i64 %seconds, 1000000000
+  %all = add i64 %whole, %rest
+  ret i64 %all
+}}"""
+_NOW_WINDOWS = """
+declare i64 @GetTickCount64()
+define internal i64 @signals.now() {
+  %short = call i64 @GetTickCount64()
+  %all = mul i64 %short, 1000000
+  ret i64 %all
+}"""
+
+TEXT = f"""
+@signals.main = global i64 0
+@signals.job = global i64 0
+@signals.stop = global i32 0
+@signals.looked = internal global i64 0
+
+declare i64 @PyThread_get_thread_ident()
+declare ptr @PyGILState_GetThisThreadState()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare ptr @PyErr_Occurred()
+declare i32 @PyErr_CheckSignals()
+{_NOW_WINDOWS if sys.platform == "win32" else _NOW}
+
+define i32 @signals() {{
+  %thread = call i64 @PyThread_get_thread_ident()
+  %main = load i64, ptr @signals.main
+  %mine = icmp eq i64 %thread, %main
+  br i1 %mine, label %clock, label %other
+clock:
+  %now = call i64 @signals.now()
+  %before = load i64, ptr @signals.looked
+  %since = sub i64 %now, %before
+  %early = icmp ult i64 %since, {INTERVAL}
+  br i1 %early, label %go_on, label %due
+due:
+  store i64 %now, ptr @signals.looked
+  %status = call i32 @signals.look()
+  ret i32 %status
+other:
+  %stop = load atomic i32, ptr @signals.stop monotonic, align 4
+  %asked = icmp ne i32 %stop, 0
+  br i1 %asked, label %whose, label %go_on
+whose:
+  %state = call ptr @PyGILState_GetThisThreadState()
+  %worker = icmp eq ptr %state, null
+  %leave = select i1 %worker, i32 {FAILED}, i32 0
+  ret i32 %leave
+go_on:
+  ret i32 0
+}}
+
+; Run the handlers of signals that have arrived, in the main thread.
+define internal i32 @signals.look() {{
+  %main = load i64, ptr @signals.main
+  %thread = call i64 @PyThread_get_thread_ident()
+  %mine = icmp eq i64 %thread, %main
+  br i1 %mine, label %ask, label %no
+ask:
+  %lock = call i32 @PyGILState_Ensure()
+  %pending = call ptr @PyErr_Occurred()
+  %new = icmp eq ptr %pending, null
+  br i1 %new, label %handle, label %stop
+handle:
+  %raised = call i32 @PyErr_CheckSignals()
+  %quiet = icmp eq i32 %raised, 0
+  br i1 %quiet, label %release, label %stop
+stop:
+  %job = load i64, ptr @signals.job
+  %ours = icmp eq i64 %job, %main
+  %word = zext i1 %ours to i32
+  store atomic i32 %word, ptr @signals.stop monotonic, align 4
+  br label %release
+release:
+  %status = phi i32 [ 0, %handle ], [ {FAILED}, %stop ]
+  call void @PyGILState_Release(i32 %lock)
+  ret i32 %status
+no:
+  ret i32 0
+}}
+"""
+
+
+def turns_between(loop: Scan | While | Unwind, body: Lowered) -> int:
+    """After how many turns of a loop the clock is looked at, a power of two; 0 for never."""
+    if isinstance(loop, Scan) and work(loop) < _LONG:
+        return 0
+    turns = _PULSE // max(1, sum(map(work, body.steps)))
+    return min(_LONGEST, 1 << max(0, turns.bit_length() - 1))
+
+
+def breaks(steps: Sequence[Step]) -> Iterator[bool]:
+    """For each step, whether the clock is looked at before it: so much was done since."""
+    done = 0
+    for step in steps:
+        yield done >= _LONG
+        done = work(step) if done >= _LONG else done + work(step)
+
+
+def can_stop(lowered: Lowered) -> bool:
+    """Whether a body may end its program: it fails, or looks for signals."""
+    loops = (step for step in lowered.steps if isinstance(step, (Scan, While, Unwind)))
+    return (
+        lowered.can_fail
+        or any(breaks(lowered.steps))
+        or any(turns_between(loop, bodies(loop)[-1]) for loop in loops)
+        or any(map(can_stop, lowered.inner))
+    )
+
+
+def is_due(code: Code, index: str, turns: int) -> str:
+    """Whether the clock is to be looked at after this turn."""
+    return code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {turns - 1}')}, {turns - 1}")

@@ -1,0 +1,62 @@
+"""Locks that are free in the child of a fork, and properties that are computed once without a lock.
+
+A child has one thread, the one that forked. What other threads held at that moment would stay locked for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+from weakref import WeakSet
+
+T = TypeVar("T")
+
+_locks: WeakSet[Any] = WeakSet()
+
+
+def lock() -> Any:
+    """A re-entrant lock. In the child of a fork it is held only if the thread that forked held it."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
+
+
+def _free_those_of_other_threads() -> None:
+    for held in list(_locks):
+        if not held._is_owned():
+            held._at_fork_reinit()
+
+
+def at_fork(
+    *, before: Callable[[], Any] | None = None, parent: Callable[[], Any] | None = None, child: Callable[[], Any]
+) -> None:
+    """Call functions when the process forks, where it can."""
+    if hasattr(os, "register_at_fork"):
+        given = {"before": before, "after_in_parent": parent, "after_in_child": child}
+        os.register_at_fork(**{name: function for name, function in given.items() if function is not None})
+
+
+at_fork(child=_free_those_of_other_threads)
+
+
+class cached(Generic[T]):  # noqa: N801  # as functools.cached_property, which has one lock for all objects before Python 3.12
+    """A property that is computed when it is first asked for. Threads that ask at the same time may each compute it."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> cached[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> T: ...
+    def __get__(self, instance: object | None, owner: Any = None) -> cached[T] | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
