@@ -467,7 +467,7 @@ def _fill(self: Traced, value: Any) -> None:
 
 
 def _round(self: Traced, decimals: int = 0, out: Any = None) -> Any:
-    return FUNCTIONS[np.round](self, decimals)
+    return FUNCTIONS[np.round](self, decimals, out)
 
 
 def _conj(self: Traced) -> Any:
