@@ -30,6 +30,7 @@ class Signature(NamedTuple):
     types: tuple[Type, ...]
     weak: tuple[Any, ...]  # the class of a Python number, None for an array
     static: tuple[Any, ...]
+    scalars: tuple[bool, ...]  # whether a number without axes is one of NumPy's scalars, and no array
 
     def __str__(self) -> str:
         shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]
@@ -50,7 +51,10 @@ class Path:
         self.weak = frozenset(i for i, w in enumerate(signature.weak) if w is not None)
         name = kept.name_of(staged, self.weak, bool(guards), emit.described())
         self.native = llvm.native(name, lambda: self.lowered)
-        self.inputs = [entry.Input(t, w) for t, w in zip(signature.types, signature.weak, strict=True)]
+        self.inputs = [
+            entry.Input(t, w, scalar if w is None and not t.shape else None)
+            for t, w, scalar in zip(signature.types, signature.weak, signature.scalars, strict=True)
+        ]
         self.flat = self.native.function(self.inputs)
         self.seconds = time.perf_counter() - began
         self.missed = entry.MISS
