@@ -192,7 +192,8 @@ class Jitted:
             leaves.append(x)
             weak.append(type(x) if type(x) in _WEAK else None)
         try:
-            signature = Signature(structure, tuple(map(Type.of, leaves)), tuple(weak), tuple(static))
+            scalars = tuple([isinstance(x, np.generic) for x in leaves])
+            signature = Signature(structure, tuple(map(Type.of, leaves)), tuple(weak), tuple(static), scalars)
             hash(signature)
         except TypeError as error:
             raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
@@ -265,7 +266,7 @@ class Jitted:
             if t != u or w is not v:
                 what = "shape" if t.shape != u.shape else "dtype" if t.dtype != u.dtype else "class"
                 return f"the argument {name} has another {what}"
-        return "a static argument has another value"
+        return "a static argument has another value" if signature.static != last.static else "an argument has another class"
 
     def _give_up(self, signature: Signature, why: str) -> None:
         self.eager[signature] = why
@@ -322,6 +323,7 @@ class Jitted:
             reads.keys,
             reads.inputs,
             weak,
+            [isinstance(x, np.generic) for x in reads.values],
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Path:

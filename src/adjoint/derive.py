@@ -70,6 +70,9 @@ class _Probe(Trace):
     def dtype(self, x: Traced) -> np.dtype[Any]:
         raise UnsupportedError("a rule asks for the dtype of a value")
 
+    def class_of(self, x: Traced) -> type:
+        raise UnsupportedError("a rule asks for the class of a value")
+
     def concrete(self, x: Traced, what: str) -> Any:
         raise UnsupportedError(f"a rule asks for {what} a value")
 

@@ -33,6 +33,7 @@ class Signature(NamedTuple):
     types: tuple[Type, ...]
     weak: tuple[Any, ...]  # the class of a Python number, None for an array
     static: tuple[Any, ...]
+    scalars: tuple[bool, ...]  # whether a number without axes is one of NumPy's scalars, and no array
 
     def __str__(self) -> str:
         shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]
@@ -49,6 +50,7 @@ class Staged(NamedTuple):
     keys: Sequence[Any]  # of the places, the same in every staging
     captured: Sequence[int]  # the places of the last inputs of the graph
     weak: Sequence[Any]  # the class of each of those that is a Python number, else None
+    scalars: Sequence[bool]  # whether each of those is one of NumPy's scalars
 
 
 class Path:
@@ -69,7 +71,10 @@ class Path:
         self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
         name = kept.name_of(self.staged, self.weak, bool(self.guards), emit.described())
         self.native = llvm.native(name, lambda: self.lowered)
-        self.inputs = [entry.Input(t, w) for t, w in zip(self.staged.input_types, weak, strict=True)]
+        self.inputs = [
+            entry.Input(t, w, scalar if w is None and not t.shape else None)
+            for t, w, scalar in zip(self.staged.input_types, weak, [*signature.scalars, *staged.scalars], strict=True)
+        ]
         self.flat = self.native.function(self.inputs)
         self.seconds = time.perf_counter() - began
         self.missed = entry.MISS

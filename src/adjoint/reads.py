@@ -170,7 +170,7 @@ class Reads:
         """What the function sees of a value that it reads at a place outside."""
         if type(value) in _PLAIN:
             return self._number(value, at)
-        if is_static(value):
+        if is_static(value) or isinstance(value, Traced):
             return self._fix(at, value)
         known = self._found.get(id(value))
         if known is not None:
@@ -271,7 +271,7 @@ class Reads:
             return functools.partial(self.fixed(value.func), *args, **keywords)
         cls = type(value)
         module = str(cls.__module__).partition(".")[0]
-        if module == _OWN or isinstance(value, Traced):
+        if module == _OWN:
             return self._fix(at, value, self._rewrapped(value))
         if isinstance(value, _FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
             return self._fix(at, value)

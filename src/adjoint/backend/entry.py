@@ -56,10 +56,14 @@ _WEAK = {float: np.float64, int: np.int64, bool: np.bool_, complex: np.complex12
 
 @dataclass(frozen=True)
 class Input:
-    """An array or number that a program takes; `weak` is the class of a Python number, or None."""
+    """An array or number that a program takes; `weak` is the class of a Python number, or None.
+
+    Without axes, `scalar` tells whether it is a NumPy scalar or an array; None lets both in.
+    """
 
     type: Type
     weak: Any = None
+    scalar: bool | None = None
 
     def __post_init__(self) -> None:
         if self.weak is not None and (self.weak not in _WEAK or self.type != Type((), np.dtype(_WEAK[self.weak]))):
@@ -119,6 +123,7 @@ def _check_count(count: int, structures: Sequence[Structure] | None, what: str) 
 
 
 _SHARED = {Head.MISS: MISS, Head.NONE: None, Head.TRUE: True, Head.FALSE: False, Head.NDARRAY: np.ndarray}
+_NO_ARRAY = 1 << 31  # a rank that no array has
 _KINDS = {float: Kind.FLOATING, complex: Kind.FLOATING, bool: Kind.BOOL, int: Kind.INT}
 _CONTAINERS = {type(None): Kind.NONE, tuple: Kind.TUPLE, list: Kind.LIST, dict: Kind.DICT}
 _WORDS = {float: 1, complex: 2}  # of numbers that are compared bit by bit
@@ -248,8 +253,8 @@ class _Description:
             InputRecord.SLOT: self.number() if input.weak in (int, bool) else 0,
             InputRecord.DTYPE: self.refer(py.canonical(dtype)),
             InputRecord.NUMBERS: numbers[0] | numbers[-1] << 32,
-            InputRecord.SCALAR: self.refer(py.canonical(dtype).type) if shape == () else 0,
-            InputRecord.NDIM: len(shape),
+            InputRecord.SCALAR: self.refer(py.canonical(dtype).type) if shape == () and input.scalar is not False else 0,
+            InputRecord.NDIM: _NO_ARRAY if input.scalar else len(shape),
             InputRecord.SHAPE: self.add(shape),
         }
 

@@ -11,7 +11,10 @@ Levels never repeat: a perturbation of one transform cannot be mistaken for that
 
 from __future__ import annotations
 
+import abc
 import itertools
+import sys
+import types
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +70,14 @@ class Trace:
     def is_array(self, x: Traced) -> bool:
         """Whether NumPy would hold an array here, of any rank, and not a scalar."""
         return is_array(x.value)
+
+    def class_of(self, x: Traced) -> type:
+        """The class that the value behind x has, or would have."""
+        return class_of(x.value)
+
+    def class_seen_by(self, x: Traced, abstract: type) -> type:
+        """The class of x for an abstract class, which accepts x if it accepts either that or the type `Traced`."""
+        return self.class_of(x)
 
     def concrete(self, x: Traced, what: str) -> Any:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
@@ -146,10 +157,35 @@ class Traced:
         self.value = value
         self.aux = aux
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What `isinstance` sees: the class of the value that this stands for. Our own modules see `Traced`.
+
+        An abstract class such as `Iterable` looks at the type as well (see `Trace.class_seen_by`).
+        """
+        frame = sys._getframe(1)
+        if frame.f_globals.get("__name__") == "abc" and frame.f_code is _ABSTRACT and not is_ours(frame.f_back):
+            return self.by.class_seen_by(self, frame.f_locals["cls"])
+        return type(self) if is_ours(frame) else self.by.class_of(self)
+
+
+_OURS = __name__.partition(".")[0] + "."
+_ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
+
+
+def is_ours(frame: types.FrameType | None) -> bool:
+    """Whether code of this package runs in a frame."""
+    return frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS)
+
 
 def is_array(x: Any) -> bool:
     """Whether x is an array, which can be written to, and not a scalar: both may be without axes."""
     return x.by.is_array(x) if isinstance(x, Traced) else isinstance(x, np.ndarray)
+
+
+def class_of(x: Any) -> type:
+    """The class of a value; of a traced one, that of what it stands for: an array, a NumPy scalar, a Python number."""
+    return x.by.class_of(x) if isinstance(x, Traced) else type(x)
 
 
 def snapshot(x: Any) -> Any:

@@ -138,7 +138,7 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
         return "", ()
     instruction = before.pop()
     kind = instruction.argrepr if instruction.opname == "BINARY_OP" else instruction.opname
-    if not kind.startswith("CALL") or instruction.positions is None:
+    if not kind.startswith(("CALL", "PRECALL")) or instruction.positions is None:
         return kind, ()
     start = instruction.positions[0], instruction.positions[2]
     second: str | None = None  # a variable that the last instruction loaded besides its own work: its place is not told

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
+from ..core.types import Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..trace.guard import Guarded
-from .reduce import argmax, argmin, cumprod, cumsum, per, prod, sum
+from .reduce import argmax, argmin, cumprod, cumsum, per, prod, root_of, squared, sum
 from .reduce import max as max_
+from .reduce import mean as mean_
 from .reduce import min as min_
 from .reduce import var as var_
+from .shape import astype
 from .statistics import Axis, flag, interpolated, median, one_axis, restore_axes, sample
 from .table import implements, lift
 from .ufunc import deliver
@@ -120,11 +122,22 @@ def _some_number(a: Value, axis: int | None) -> None:
         raise ValueError("All-NaN slice encountered")
 
 
+def _check_inexact(dtype: Any, out: Any) -> None:
+    """What leaves out nan gives floats of floats."""
+    if dtype is not None and not is_inexact(np.dtype(dtype)):
+        raise TypeError("If a is inexact, then dtype must be inexact")
+    if out is not None and not is_inexact(dtype_of(out)):
+        raise TypeError("If a is inexact, then out must be inexact")
+
+
 @implements(np.nanmean)
 def nanmean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = np._NoValue
 ) -> Value:
     a = lift(a)
+    if not is_inexact(dtype_of(a)):
+        return mean_(a, axis, dtype, out, keepdims, where=True if where is np._NoValue else where)
+    _check_inexact(dtype, out)
     count = sum(_counted(a, where), axis, None, None, keepdims)
     _warn_if(ops.equal(count, 0), "Mean of empty slice")
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -145,13 +158,26 @@ def nanvar(
     correction: Any = np._NoValue,
 ) -> Value:
     a = lift(a)
+    if not is_inexact(dtype_of(a)):
+        where = True if where is np._NoValue else where
+        return var_(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    _check_inexact(dtype, out)
+    if correction is not np._NoValue:
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
     there = _counted(a, where)
-    missing = ddof if correction is np._NoValue else correction
-    short = ops.less_equal(sum(there, axis, None, None, keepdims), missing)
+    axes = canonical_axes(axis, ndim_of(a))
+    freedom = sum(there, axes, None, None, keepdims) - ddof
+    short = ops.less_equal(freedom, 0)
     _warn_if(short, "Degrees of freedom <= 0 for slice.")
     # The elements that do not count are hidden before any arithmetic, so that their nan reaches no product.
+    clean = _without(a, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        y = var_(_without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean, correction=correction)
+        if mean is np._NoValue:
+            mean = per(sum(clean, axes, dtype, None, True, where=there), sum(there, axes, None, None, True))
+        deviation = astype(clean - mean, dtype_of(a))  # as NumPy has it, whatever dtype is asked for
+        y = per(sum(squared(deviation), axes, dtype, None, keepdims, where=there), freedom)
     if isinstance(short, Traced) or np.any(short):
         y = shapes.where(short, np.array(np.nan, dtype_of(y)), y)
     return deliver(y, out)
@@ -170,7 +196,7 @@ def nanstd(
     mean: Any = np._NoValue,
     correction: Any = np._NoValue,
 ) -> Value:
-    return deliver(ops.root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
+    return deliver(root_of(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
 
 
 @implements(np.nanmedian)

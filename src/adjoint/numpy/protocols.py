@@ -30,6 +30,7 @@ from .elementwise import absolute, divmod_, power
 from .mutate import Flat, partition_in_place, sort_in_place
 from .shape import with_imag, with_real
 from .standard import VERSIONS
+from .standin import OfArrays, of_arrays
 from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_scipy, lift
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
@@ -252,14 +253,14 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
 # -- the rest of an array ---------------------------------------------------------------------------------------
 
 
-def _len(self: Traced) -> int:
+def __len__(self: Traced) -> int:
     shape: Shape = self.shape  # type: ignore[attr-defined]
     if not shape:
         raise TypeError("len() of unsized object")
     return shape[0]
 
 
-def _iter(self: Traced) -> Iterator[Any]:
+def __iter__(self: Traced) -> Iterator[Any]:
     if not self.shape:  # type: ignore[attr-defined]
         if not self.by.has_numbers:
             raise ConversionError(f"iteration over {self!r}, which has no axes")
@@ -467,7 +468,7 @@ def _fill(self: Traced, value: Any) -> None:
 
 
 def _round(self: Traced, decimals: int = 0, out: Any = None) -> Any:
-    return FUNCTIONS[np.round](self, decimals)
+    return FUNCTIONS[np.round](self, decimals, out)
 
 
 def _conj(self: Traced) -> Any:
@@ -492,6 +493,20 @@ def _set_flat(self: Traced, value: Any) -> None:
     Flat(self)[:] = value
 
 
+_OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
+    "shape": _shape,
+    "dtype": _dtype,
+    "ndim": lambda self: len(self.shape),
+    "size": _size,
+    "T": lambda self: FUNCTIONS[np.transpose](self),
+    "mT": lambda self: FUNCTIONS[np.matrix_transpose](self),
+    "itemsize": lambda self: self.dtype.itemsize,
+    "nbytes": lambda self: self.size * self.dtype.itemsize,
+    "device": lambda self: "cpu",
+    "flat": Flat,
+}
+
+
 def install() -> None:
     """Give `Traced` its operators, methods and protocols."""
     for op in OPS.values():
@@ -502,21 +517,14 @@ def install() -> None:
         if hasattr(np, name):
             setattr(Traced, name, _method(getattr(np, name)))
     properties: dict[str, Callable[[Any], Any]] = {
-        "shape": _shape,
-        "dtype": _dtype,
-        "ndim": lambda self: len(self.shape),
-        "size": _size,
-        "T": lambda self: FUNCTIONS[np.transpose](self),
-        "mT": lambda self: FUNCTIONS[np.matrix_transpose](self),
         "real": lambda self: FUNCTIONS[np.real](self),
         "imag": lambda self: FUNCTIONS[np.imag](self),
-        "itemsize": lambda self: self.dtype.itemsize,
-        "nbytes": lambda self: self.size * self.dtype.itemsize,
-        "device": lambda self: "cpu",
-        "flat": Flat,
         **{name: _missing(name) for name in _OF_MEMORY},
     }
-    setters: dict[str, Callable[[Any, Any], None]] = {"real": _set_real, "imag": _set_imag, "flat": _set_flat}
+    setters: dict[str, Callable[[Any, Any], None]] = {"real": _set_real, "imag": _set_imag}
+    for name, getter in _OF_ARRAYS.items():
+        setattr(Traced, name, of_arrays(name, getter))
+    Traced.flat = Traced.flat.setter(_set_flat)  # type: ignore[attr-defined]
     for name, getter in properties.items():
         setattr(Traced, name, property(getter, setters.get(name)))
     everything: dict[str, Any] = {
@@ -533,8 +541,8 @@ def install() -> None:
         "__int__": _int,
         "__index__": _index,
         "__bool__": _bool,
-        "__len__": _len,
-        "__iter__": _iter,
+        "__len__": OfArrays(__len__),
+        "__iter__": OfArrays(__iter__),
         "__contains__": _contains,
         "__hash__": _hash,
         "__repr__": _repr,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import reduce as reductions
@@ -36,11 +36,27 @@ def sum(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Value:
-    a = _masked(lift(a), where, 0)
-    if dtype is not None:
-        a = astype(a, dtype)
-    y = shapes.sum_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    a, whole = _accumulated(_masked(lift(a), where, 0), dtype, out)
+    y = _narrowed(shapes.sum_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), whole)
     return deliver(y if _no_value(initial) else y + _cast(initial, dtype_of(y)), out)
+
+
+def _accumulated(a: Value, dtype: Any, out: Any) -> tuple[Value, np.dtype[Any] | None]:
+    """The elements in the dtype that they are added or multiplied in, and the dtype of whole numbers that is asked for.
+
+    NumPy takes it from `out` if it is not given. Its whole numbers wrap around: the 64 bits that they are added in here are cut
+    afterwards.
+    """
+    (target,) = out if isinstance(out, tuple) else (out,)
+    if dtype is None and target is None:
+        return a, None
+    new = np.dtype(dtype_of(target) if dtype is None else dtype)
+    a = a if new == dtype_of(a) else astype(a, new)
+    return a, None if is_inexact(new) else new
+
+
+def _narrowed(y: Value, dtype: np.dtype[Any] | None) -> Value:
+    return y if dtype is None or dtype_of(y) == dtype else astype(y, dtype)
 
 
 def _cast(initial: Any, dtype: np.dtype[Any]) -> Value:
@@ -65,15 +81,14 @@ def prod(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Value:
-    a = _masked(lift(a), where, 1)
-    if dtype is not None:
-        a = astype(a, dtype)
+    a, whole = _accumulated(_masked(lift(a), where, 1), dtype, out)
     axes = canonical_axes(axis, ndim_of(a))
     y = a if axes else astype(a, np.multiply.reduce(np.ones(1, dtype_of(a))).dtype)
     for ax in sorted(axes, reverse=True):
         y = reductions.prod(y, axis=ax)
     if _flag(keepdims):
         y = shapes.expand_dims(y, axes)
+    y = _narrowed(y, whole)
     return deliver(y if _no_value(initial) else y * _cast(initial, dtype_of(y)), out)
 
 
@@ -129,10 +144,14 @@ def _count(a: Value, axes: Shape, where: Any, keepdims: bool) -> Any:
 
 
 def per(total: Value, count: Any) -> Value:
-    """total / count in the dtype of the total, which is at least a float."""
-    if isinstance(count, (int, float)) or dtype_of(total).kind not in "fc":
-        return total / count
-    return total / shapes.cast(count, dtype=np.finfo(dtype_of(total)).dtype)
+    """total / count in the dtype of the total. NumPy divides in double precision where that dtype does not hold the count."""
+    dtype = dtype_of(total)
+    if isinstance(count, (int, float)):
+        if dtype.kind in "fc" and dtype.type(count) == count:
+            return total / count
+        count = np.float64(count)
+    y = total / count
+    return y if dtype_of(y) == dtype else astype(y, dtype)
 
 
 @implements(np.mean)
@@ -140,7 +159,15 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims
     a = lift(a)
     axes = canonical_axes(axis, ndim_of(a))
     keep = _flag(keepdims)
-    return deliver(per(sum(a, axes, dtype, None, keep, where=where), _count(a, axes, where, keep)), out)
+    is_half = dtype is None and dtype_of(a) == np.float16  # which is added in single precision
+    total = sum(a, axes, np.float32 if is_half else wide(a, dtype), None, keep, where=where)
+    y = per(total, _count(a, axes, where, keep))
+    return deliver(astype(y, np.float16) if is_half else y, out)
+
+
+def wide(a: Value, dtype: Any) -> Any:
+    """The dtype in which means add: that of floats is their own, None here; whole numbers are added as floats."""
+    return np.float64 if dtype is None and not is_inexact(dtype_of(a)) else dtype
 
 
 @implements(np.var)
@@ -156,25 +183,24 @@ def var(
     mean: Any = np._NoValue,
     correction: Any = np._NoValue,
 ) -> Value:
-    a = lift(a) if dtype is None else astype(lift(a), dtype)
+    a = lift(a)
     if not _no_value(correction):
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     axes = canonical_axes(axis, ndim_of(a))
-    center = _mean_of(a, axes, where) if _no_value(mean) else mean
-    deviation = a - center
-    if dtype_of(a).kind == "c":
-        squares = ops.square(shapes.real(deviation)) + ops.square(shapes.imag(deviation))
-    else:
-        squares = ops.square(deviation)
-    total = sum(squares, axes, None, None, _flag(keepdims), where=where)
+    dtype = wide(a, dtype)
+    center = per(sum(a, axes, dtype, None, True, where=where), _count(a, axes, where, True)) if _no_value(mean) else mean
+    total = sum(squared(a - center), axes, dtype, None, _flag(keepdims), where=where)
     count = _count(a, axes, where, _flag(keepdims)) - ddof
     return deliver(per(total, count if isinstance(count, (int, float)) and count >= 0 else np.maximum(count, 0)), out)
 
 
-def _mean_of(a: Value, axes: Shape, where: Any) -> Value:
-    return mean(a, axes, None, None, True, where=where)
+def squared(deviation: Value) -> Value:
+    """The square of the absolute value."""
+    if dtype_of(deviation).kind == "c":
+        return ops.square(shapes.real(deviation)) + ops.square(shapes.imag(deviation))
+    return ops.square(deviation)
 
 
 @implements(np.std)
@@ -191,26 +217,34 @@ def std(
     correction: Any = np._NoValue,
 ) -> Value:
     """The square root of the variance; its gradient at equal samples is 0, as that of a norm at 0."""
-    return deliver(ops.root(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
+    return deliver(root_of(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
+
+
+def root_of(variance: Value) -> Value:
+    """The square root in the dtype of a variance: where that is asked for in whole numbers, NumPy has it of a scalar alone."""
+    y = ops.root(variance)
+    if is_inexact(dtype_of(variance)):
+        return y
+    if ndim_of(y):
+        raise TypeError(f"np.std: a square root of dtype {dtype_of(y)} cannot be stored as {dtype_of(variance)}; use dtype=float")
+    return astype(y, dtype_of(variance))
 
 
 @implements(np.cumsum)
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
-    return deliver(_scan(reductions.cumsum, a, axis, dtype), out)
+    return _scan(reductions.cumsum, a, axis, dtype, out)
 
 
 @implements(np.cumprod)
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
-    return deliver(_scan(reductions.cumprod, a, axis, dtype), out)
+    return _scan(reductions.cumprod, a, axis, dtype, out)
 
 
-def _scan(op: Any, a: Any, axis: int | None, dtype: Any) -> Value:
-    a = lift(a)
-    if dtype is not None:
-        a = astype(a, dtype)
+def _scan(op: Any, a: Any, axis: int | None, dtype: Any, out: Any) -> Value:
+    a, whole = _accumulated(lift(a), dtype, out)
     if axis is None:
         a, axis = ravel(a), 0
-    return op(a, axis=canonical_axis(axis, ndim_of(a)))
+    return deliver(_narrowed(op(a, axis=canonical_axis(axis, ndim_of(a))), whole), out)
 
 
 # -- piecewise constant -----------------------------------------------------------------------------------------

@@ -364,11 +364,19 @@ def size(a: Any, axis: Any = None) -> int:
 
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: Any = None) -> Value:
-    """Piecewise constant, so a plain value."""
-    if decimals == 0:
-        return ops.rint(lift(a))
+    """Piecewise constant, so a plain value. Whole numbers stay whole."""
+    a = lift(a)
+    kind = dtype_of(a).kind
     scale = 10.0 ** abs(decimals)
-    return ops.rint(lift(a) * scale) / scale if decimals > 0 else ops.rint(lift(a) / scale) * scale
+    if kind in "iu" and decimals >= 0:
+        y = ops.stop_gradient(a)
+    elif kind in "iuc" or (kind == "b" and decimals):
+        y = ops.rounded(a, decimals=decimals)
+    elif decimals == 0:
+        y = ops.rint(a)
+    else:
+        y = ops.rint(a * scale) / scale if decimals > 0 else ops.rint(a / scale) * scale
+    return deliver(y, out)
 
 
 @implements(np.fix)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.types import Shape, Value, canonical_axes, dtype_of, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import linalg
@@ -42,12 +42,20 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
         total = np.float64(math.prod(shape_of(a)[i] for i in axes))
     else:
         w = _like_sample(lift(weights), a, axes, axis)
-        total = sum(w, axes, keepdims=keep)
-        y = sum(a * w, axes, keepdims=keep) / total
+        dtype = np.result_type(dtype_of(a), dtype_of(w), *(() if is_inexact(dtype_of(a)) else (np.float64,)))
+        total = sum(w, axes, dtype, keepdims=keep)
+        if _is_known(total) and np.any(ops.equal(total, 0)):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        y = sum(astype(a, dtype) * w, axes, keepdims=keep) / total
     if not returned:
         return y
     total = astype(total, dtype_of(y)) if dtype_of(total) != dtype_of(y) else total
     return y, shapes.broadcast_to(total, shape=shape_of(y)) if shape_of(total) != shape_of(y) else total
+
+
+def _is_known(x: Value) -> bool:
+    """Whether a check of its values can be made: on numbers, and in a program, as a guard."""
+    return not isinstance(x, Traced) or isinstance(x.by, Guarded)
 
 
 def _like_sample(w: Value, a: Value, axes: Shape, axis: Axis) -> Value:
@@ -275,8 +283,7 @@ def _position(q: Value, n: Value, method: str) -> tuple[Value, Value, Value]:
 
 def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     """Quantiles along the last axis, of which the first n sorted values count; the axes of q come first."""
-    known = not isinstance(q, Traced) or isinstance(q.by, Guarded)
-    if known and not np.all(ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))):
+    if _is_known(q) and not np.all(ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))):
         raise ValueError("Quantiles must be in the range [0, 1]")
     rest = shape_of(x)[:-1]
     q_shape = shape_of(q)

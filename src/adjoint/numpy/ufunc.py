@@ -82,6 +82,8 @@ def _reduce(
     ufunc: np.ufunc, name: str, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
 ) -> Value:
     function = FUNCTIONS.get(_REDUCTIONS.get(ufunc))  # type: ignore[arg-type]
+    if ufunc in (np.add, np.multiply):
+        return function(a, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **options)  # type: ignore[misc]
     if dtype is not None:
         a = FUNCTIONS[np.astype](a, dtype)
     if function is None:

@@ -275,6 +275,12 @@ truncate = constant(
     lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
     cases=[case((3,), dtype=np.dtype(np.int64)), case((2, 2), dtype=np.dtype(bool))],
 )
+rounded = constant(
+    "round_to",
+    lambda x, *, decimals: np.round(x, decimals),
+    batch=lambda flags, x, *, decimals: rounded(x, decimals=decimals),
+    cases=[case((3,), decimals=1), case((2, 2), decimals=-1)],
+)
 # A copy, so that writing to the constant does not reach the value it was taken from.
 stop_gradient = constant(
     "stop_gradient", lambda x: np.array(x) if isinstance(x, np.ndarray) else x, batch=lambda flags, x: stop_gradient(x)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.bind import Trace, Traced, settled
 from ..core.errors import BatchError
 from ..core.op import Op
@@ -34,6 +36,9 @@ class Batch(Trace):
 
     def is_array(self, x: Traced) -> bool:
         return x.aux is True or self.shape(x) != ()
+
+    def class_of(self, x: Traced) -> type:
+        return np.ndarray if self.is_array(x) else self.dtype(x).type
 
     def shape(self, x: Traced) -> Shape:
         return shape_of(x.value)[1:]

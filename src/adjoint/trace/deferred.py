@@ -81,7 +81,7 @@ class Deferred(Tape):
                     a = a.value
                 if isinstance(a, Traced) and a.by is not stage:
                     is_direct = False
-            if a.__class__ is ndarray:
+            if type(a) is ndarray:
                 has_arrays = True
             values.append(a)
             bit += bit

@@ -121,7 +121,8 @@ class Guarded(Stage):
         return super().input(name, type_)
 
     def input_like(self, name: str, value: Value) -> Traced:
-        x = self.input(name, Type.of(value))
+        number, type_, _ = self.input(name, Type.of(value)).aux
+        x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
         self.numbers.give(x.aux[0], value)
         if type(value) in _WEAK:
             self.light[x.aux[0]] = _weight(value)
@@ -267,6 +268,19 @@ class Guarded(Stage):
         with np.errstate(all="ignore"):
             result = op.impl(*[self.numbers[o] for o in operands], **params)
         return tuple(result) if op.many else (result,)
+
+    def class_of(self, x: Traced) -> type:
+        weight = self.light.get(x.aux[0])
+        return super().class_of(x) if weight is None else weight[0]
+
+    def class_seen_by(self, x: Traced, abstract: type) -> type:
+        cls = self.class_of(x)
+        if issubclass(Traced, abstract) and not issubclass(cls, abstract):
+            raise UnsupportedError(
+                f"isinstance(x, {abstract.__name__}) would be True of a value traced by {self.name}, which stands for "
+                f"{cls.__name__}; ask for np.ndim(x) or isinstance(x, np.ndarray)"
+            )
+        return cls
 
     def line(self, x: Traced) -> str:
         return self.program.line_of[x.aux[0]]

@@ -5,11 +5,11 @@ one function per op, about a third of the time. A program that is being written 
 The function is built from the op's plan on first use:
 
     def record(x0):                                     # sin
-        if x0.__class__ is Traced:
+        if type(x0) is Traced:
             tape = x0.by
             if tape.__class__ is Tape and not tape.closed:
                 v0 = x0.value
-                if v0.__class__ in PLAIN:
+                if type(v0) in PLAIN:
                     y = impl(v0)
                     ...
                     return Traced(tape, y, Node(op, (x0.aux,), plan, (None, v0), NONE, y.shape, y.dtype))
@@ -49,7 +49,7 @@ def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None) -> Ca
 
     def first(*args: Any) -> Any:
         """The first call on staged values makes a function for such."""
-        if any(a.__class__ is Traced and a.by.__class__ is Tape and a.value.__class__ is Traced for a in args):
+        if any(type(a) is Traced and type(a.by) is Tape and type(a.value) is Traced for a in args):
             scope["otherwise"] = _made(op, {**scope, "otherwise": rest}, plain=False)
             return scope["otherwise"](*args)
         return rest(*args)
@@ -111,11 +111,11 @@ def _indent(lines: list[str], depth: int) -> list[str]:
 def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
     held = "in PLAIN" if plain else "is Traced"
     lines = [
-        "if x0.__class__ is Traced:",
+        "if type(x0) is Traced:",
         "    tape = x0.by",
         "    if tape.__class__ is Tape and not tape.closed:",
         "        v0 = x0.value",
-        f"        if v0.__class__ {held}:",
+        f"        if type(v0) {held}:",
         *_indent(_finish(op, 1, scope, plain), 3),
         "    elif tape.__class__ in WRITTEN and not tape.closed:",
         "        return tape.process(op, (x0,), NONE)",
@@ -127,27 +127,27 @@ def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...,
 def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
     held = "in PLAIN" if plain else "is Traced"
     lines = [
-        "if x0.__class__ is Traced:",
+        "if type(x0) is Traced:",
         "    tape = x0.by",
         "    if tape.__class__ is Tape and not tape.closed:",
         "        v0 = x0.value",
-        f"        if v0.__class__ {held}:",
-        "            if x1.__class__ is Traced:",
+        f"        if type(v0) {held}:",
+        "            if type(x1) is Traced:",
         "                if x1.by is tape:",
         "                    v1 = x1.value",
-        f"                    if v1.__class__ {held}:",
+        f"                    if type(v1) {held}:",
         *_indent(_finish(op, 3, scope, plain), 6),
-        "            elif x1.__class__ in CONSTANT:",
+        "            elif type(x1) in CONSTANT:",
         "                v1 = x1",
         *_indent(_finish(op, 1, scope, plain), 4),
         "    elif tape.__class__ in WRITTEN and not tape.closed:",
-        "        if x1.by is tape if x1.__class__ is Traced else x1.__class__ in CONSTANT:",
+        "        if x1.by is tape if type(x1) is Traced else type(x1) in CONSTANT:",
         "            return tape.process(op, (x0, x1), NONE)",
-        "elif x0.__class__ in CONSTANT and x1.__class__ is Traced:",
+        "elif type(x0) in CONSTANT and type(x1) is Traced:",
         "    tape = x1.by",
         "    if tape.__class__ is Tape and not tape.closed:",
         "        v1 = x1.value",
-        f"        if v1.__class__ {held}:",
+        f"        if type(v1) {held}:",
         "            v0 = x0",
         *_indent(_finish(op, 2, scope, plain), 3),
         "    elif tape.__class__ in WRITTEN and not tape.closed:",

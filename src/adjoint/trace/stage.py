@@ -113,6 +113,9 @@ class Stage(Trace):
     def is_array(self, x: Traced) -> bool:
         return x.aux[2]  # type: ignore[no-any-return]
 
+    def class_of(self, x: Traced) -> type:
+        return np.ndarray if self.is_array(x) else self.dtype(x).type
+
     def dtype(self, x: Traced) -> np.dtype[Any]:
         return x.aux[1].dtype  # type: ignore[no-any-return]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.bind import Traced, bind, is_array
+from ..core.bind import Traced, bind, class_of, is_array
 from ..core.op import Op
 from ..core.types import Type, Value
 from .stage import Stage
@@ -40,6 +40,9 @@ class Witness(Stage):
         result = bind(op, *numbers, **params)
         self.values.extend(result if op.many else (result,))
         return self.note_values(op, inputs, params, result)
+
+    def class_of(self, x: Traced) -> type:
+        return class_of(x.value)
 
     def concrete(self, x: Traced, what: str) -> Any:
         return x.value

@@ -1,0 +1,130 @@
+"""Type checks: a traced value answers as the value that it stands for, compiled and differentiated."""
+
+import functools
+import numbers
+import warnings
+from collections.abc import Collection, Container, Hashable, Iterable, Sequence, Sized
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+import adjoint.numpy as anp
+from adjoint.core.bind import Traced
+from adjoint.trace.tape import Tape
+
+
+def _matched(x):
+    match x:
+        case float():
+            return "float"
+        case int():
+            return "int"
+        case np.ndarray():
+            return "array"
+    return "none of these"
+
+
+@functools.singledispatch
+def _dispatched(x):
+    return "none of these"
+
+
+_dispatched.register(np.ndarray)(lambda x: "array")
+_dispatched.register(np.generic)(lambda x: "scalar")
+_dispatched.register(float)(lambda x: "float")
+_dispatched.register(int)(lambda x: "int")
+
+CLASSES = (
+    *(np.ndarray, anp.ndarray, np.generic, np.floating, np.float64, np.float32, np.integer, np.bool_, float, int, bool, complex),
+    *(numbers.Number, numbers.Real, numbers.Integral, numbers.Complex, list, tuple, str, Sequence, (list, float, np.ndarray)),
+)
+QUESTIONS = {
+    **{f"isinstance {cls}": lambda x, cls=cls: isinstance(x, cls) for cls in CLASSES},
+    **{f"hasattr {name}": lambda x, name=name: hasattr(x, name) for name in ("shape", "dtype", "ndim", "size", "T", "flat")},
+    "hasattr len": lambda x: hasattr(x, "__len__"),
+    "hasattr iter": lambda x: hasattr(x, "__iter__"),
+    "getattr": lambda x: getattr(x, "shape", None) is None,
+    "isscalar": np.isscalar,
+    "iterable": np.iterable,
+    "class": lambda x: x.__class__,
+    "match": _matched,
+    "singledispatch": _dispatched,
+}
+ABSTRACT = (Iterable, Sized, Container, Collection, Hashable)
+VALUES = (
+    *(1.5, 3, True, 2j, np.float64(1.5), np.float32(2), np.int64(3), np.True_, np.array(1.5), np.array(3)),
+    *(np.ones(3), np.ones((2, 2), np.float32), np.arange(3), np.zeros((0, 2)), np.ones(2, complex)),
+)
+
+
+def _answers(question, x):
+    """What a traced value answers, in each mode that takes such a value."""
+    seen = []
+
+    def f(x):
+        seen.append(question(x))
+        return x * 1
+
+    def result(x):
+        return x * 2 if question(x) in (True, "array", np.ndarray) else x * 3
+
+    for _ in range(2):  # the second call may take another path
+        np.testing.assert_array_equal(ad.jit(result)(x), result(x))
+    if np.asarray(x).dtype.kind in "fc":
+        ad.jvp(f, (x,), (x * 1,))
+        ad.vjp(f, x)
+        ad.jvp(lambda x: ad.vjp(f, x)[0], (x,), (x * 1,))
+        ad.jit(lambda x: ad.vjp(f, x)[0])(x)
+    return seen
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_as_the_value(name):
+    question = QUESTIONS[name]
+    for x in VALUES:
+        assert all(answer == question(x) for answer in _answers(question, x)), x
+
+
+@pytest.mark.parametrize("cls", ABSTRACT)
+def test_abstract_classes_that_look_at_the_type(cls):
+    """Where the type `Traced` has more methods than the value, a function is not compiled."""
+    for x in VALUES:
+        f = ad.jit(lambda x: x * 2 if isinstance(x, cls) else x * 3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = f(x)
+        np.testing.assert_array_equal(found, x * 2 if isinstance(x, cls) else x * 3)
+        assert [cls.__name__ in str(w.message) for w in caught] == [True] * (isinstance(x, cls) != issubclass(Traced, cls))
+
+
+def test_results_of_operations_have_their_class():
+    def f(x, n):
+        y = np.sin(x)
+        kinds = [isinstance(v, float) for v in (x, x * 2, y, y * x)] + [isinstance(v, np.generic) for v in (x * 2, y)]
+        kinds += [isinstance(n * n, int), isinstance(n / 2, float), isinstance(n > 1, bool), isinstance(np.ones(2) * x, np.ndarray)]
+        return kinds
+
+    assert [bool(k) for k in ad.jit(f)(1.5, 3)] == f(1.5, 3)
+
+
+def test_our_own_modules_see_traced_values():
+    x = Tape("test").leaf(np.ones(2))
+    assert type(x) is Traced
+    assert isinstance(x, Traced)
+    assert isinstance(x, np.ndarray)
+    assert x.__class__ is np.ndarray
+
+
+def test_a_scalar_and_an_array_without_axes_are_two():
+    f = ad.jit(lambda x: x * 2 if isinstance(x, np.ndarray) else x * 3)
+    for _ in range(2):
+        assert (f(np.array(1.0)), f(np.float64(1.0)), f(1.0)) == (2.0, 3.0, 3.0)
+
+
+def test_under_vmap():
+    def f(x):
+        return x * 2 if isinstance(x, np.ndarray) else x * 3
+
+    np.testing.assert_array_equal(ad.vmap(f)(np.ones(2)), [3.0, 3.0])
+    np.testing.assert_array_equal(ad.vmap(f)(np.ones((2, 1))), [[2.0], [2.0]])
