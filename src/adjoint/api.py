@@ -24,7 +24,7 @@ from .arguments import (
     regroup,
     replace,
 )
-from .core.bind import Traced, snapshot
+from .core.bind import Traced, snapshot, with_gaps
 from .core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, boundary, last_line
 from .core.op import OPS
 from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
@@ -261,7 +261,7 @@ def push_forward(
 ) -> tuple[Structure, list[Value], list[Value | None], Any]:
     """One forward pass: structure, primals and tangents of the result, and aux."""
     with Dual(transform) as dual:
-        leaves = [x if t is None else Traced(dual, x, t) for x, t in zip(inputs, tangents, strict=True)]
+        leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, tangents, strict=True)]
         result = final(f(*replace(primals, range(len(primals)), structures, leaves)))
     aux = None
     if has_aux:

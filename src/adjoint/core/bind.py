@@ -136,15 +136,34 @@ def settled(x: Any) -> Any:
 class Traced:
     """A value seen by a trace: `value` is what lies below it, `aux` what the trace adds (a node, a tangent).
 
-    The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols.
+    The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols. `layout` is set where the
+    strides that NumPy would give the array do not follow from the value: strides, or a function that finds them.
     """
 
-    __slots__ = ("__weakref__", "aux", "by", "value")
+    __slots__ = ("__weakref__", "aux", "by", "layout", "value")
 
     def __init__(self, trace: Trace, value: Any, aux: Any) -> None:
         self.by = trace
         self.value = value
         self.aux = aux
+
+    def noted_strides(self) -> tuple[int, ...] | None:
+        """The strides in NumPy, if they are noted here."""
+        found = getattr(self, "layout", None)
+        if callable(found):
+            found = self.layout = found()
+        return found
+
+
+def with_gaps(x: Traced) -> Traced:
+    """A variable of a transform, which remembers the strides of the user's array if that is a view, perhaps with gaps."""
+    value = x.value
+    if value.__class__ is np.ndarray:
+        if value.base is not None:
+            x.layout = value.strides
+    elif isinstance(value, Traced):
+        x.layout = value.noted_strides
+    return x
 
 
 def is_array(x: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core.bind import FRESH, Trace, Traced, bind, snapshot
+from ..core.bind import FRESH, Trace, Traced, bind, snapshot, with_gaps
 from ..core.errors import FreedError, written_on
 from ..core.op import Constant, Op, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
@@ -107,7 +107,7 @@ class Tape(Trace):
         self.room = 0
 
     def leaf(self, value: Value) -> Traced:
-        return Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value)))
+        return with_gaps(Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value))))
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         values = []
