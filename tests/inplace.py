@@ -179,7 +179,7 @@ class Maker:
             f"{a}[{index}] = {w}", f"{a}[{index}] = {w}", f"{a}[{index}] {op} {w}", f"{a}[{index}] {op} {w}", f"{a} {op} {whole}",
             f"{a} *= {a}", f"{a}[...] = {whole}", f"{a}.fill({self.number()})", f"{a}.flat[::2] = {self.number()}", f"{a}.flat = {self.number()}",
             f"np.{ufunc}({a}, {whole}, out={a})", f"np.sin({a}, out={a})", f"np.{ufunc}({a}, {whole}, out={a}, where={mask})",
-            f"np.copyto({a}, {whole} * 1.0)", f"np.copyto({a}, {whole}, where={mask})", f"np.putmask({a}, {mask}, {self.number()})",
+            f"np.copyto({a}, {whole} * 1.0)", f"np.copyto({a}, {whole} * 1.0, where={mask})", f"np.putmask({a}, {mask}, {self.number()})",
             f"np.place({a}, {mask}, [{self.number()}, x.sum()])", f"np.put({a}, [0, -1], [{self.number()}, x.sum()])",
             f"{a}.put([0], {self.number()})", f"{a}.real = {self.number()}", f"{a}[{mask}] {self.pick('=', '+=', '*=')} {self.number()}",
             f"np.nan_to_num({a}, copy=False)", f"np.clip({a}, -0.9, 0.9, out={a})", f"np.cumsum({a}.ravel(), out={a}.reshape(-1))",

@@ -25,8 +25,16 @@ if TYPE_CHECKING:
 
 _levels = itertools.count(1)
 
-#: How many transforms surround the running code; `adjoint.numpy` makes trackable arrays when there are any.
+#: How many transforms surround the running code.
 depth: ContextVar[int] = ContextVar("adjoint_depth", default=0)
+
+#: The arrays with `requires_grad` that are alive, by id: values computed from them may be written into new arrays at any time.
+variables: set[int] = set()
+
+
+def is_tracking() -> bool:
+    """Whether `adjoint.numpy` makes arrays that traced values can be written to."""
+    return bool(variables) or depth.get() > 0
 
 
 #: The traces that are open around the running code, from the outermost on.

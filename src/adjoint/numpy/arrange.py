@@ -91,7 +91,7 @@ def tile(A: Any, reps: Any) -> Value:
     own = (1,) * (n - ndim_of(a)) + shape_of(a)
     apart = shapes.reshape(a, shape=tuple(d for length in own for d in (1, length)))
     full = shapes.broadcast_to(apart, shape=tuple(d for pair in zip(times, own, strict=True) for d in pair))
-    return shapes.reshape(full, shape=tuple(map(operator.mul, times, own)))
+    return held(shapes.reshape(full, shape=tuple(map(operator.mul, times, own))))
 
 
 @implements(np.repeat)
@@ -103,11 +103,11 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Value:
     own = shape_of(a)
     times = np.asarray(primal(repeats))
     if times.size != 1:
-        return indexing.gather(a, np.repeat(np.arange(own[axis]), times), axis=axis)
+        return held(indexing.gather(a, np.repeat(np.arange(own[axis]), times), axis=axis))
     k = int(times.reshape(()))
     apart = shapes.expand_dims(a, (axis + 1,))
     full = shapes.broadcast_to(apart, shape=(*own[: axis + 1], k, *own[axis + 1 :]))
-    return shapes.reshape(full, shape=(*own[:axis], own[axis] * k, *own[axis + 1 :]))
+    return held(shapes.reshape(full, shape=(*own[:axis], own[axis] * k, *own[axis + 1 :])))
 
 
 @implements(np.resize)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, depth, fresh, snapshot
+from ..core.bind import Traced, fresh, is_tracking, snapshot
 from ..core.errors import ConversionError, UnsupportedError
 from ..core.types import dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
@@ -16,7 +16,7 @@ from .shape import astype
 from .table import holds_traced, implements, lift
 from .views import Same, as_array, view
 
-_array, _inside = np.array, depth.get  # found at once: outside any transform `array` costs little more than NumPy's
+_array = np.array  # found at once: outside any transform `array` costs little more than NumPy's
 
 
 def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,7 +24,7 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        return fresh(function(*args, **kwargs)) if _inside() else function(*args, **kwargs)
+        return fresh(function(*args, **kwargs)) if is_tracking() else function(*args, **kwargs)
 
     return make
 
@@ -74,7 +74,7 @@ def array(*args: Any, **options: Any) -> Any:
         y = _array(*args, **options)
     except (ConversionError, UnsupportedError):  # a traced value somewhere inside
         return _array_of_traced(*args, **options)
-    return fresh(y) if _inside() else y
+    return fresh(y) if is_tracking() else y
 
 
 def _array_of_traced(
@@ -117,4 +117,4 @@ def asarray(
         return _array_of_traced(a, dtype, copy=copy, order=order)
     y = np.asarray(a, dtype=dtype, order=order, copy=copy)
     # Memory of its own may become traced; memory shared with the user's array must stay what it is.
-    return fresh(y) if depth.get() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y
+    return fresh(y) if is_tracking() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

@@ -250,7 +250,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     low, high = (limits.min if neginf is None else neginf), (limits.max if posinf is None else posinf)
     y = shapes.where(ops.isnan(x), _as(nan, x), x)
     y = shapes.where(ops.equal(x, np.inf), _as(high, x), y)
-    return shapes.where(ops.equal(x, -np.inf), _as(low, x), y)
+    return held(shapes.where(ops.equal(x, -np.inf), _as(low, x), y), "K", x)
 
 
 def _as(number: Any, x: Value) -> Value:

@@ -17,7 +17,7 @@ from .concrete import primal
 from .selection import partition, sort, whole, within
 from .shape import ravel
 from .table import implements, lift
-from .views import Elements, view, write
+from .views import Elements, is_read_only, read_only, view, write
 
 
 def _target(a: Any, name: str) -> Traced:
@@ -25,6 +25,8 @@ def _target(a: Any, name: str) -> Traced:
         raise ReadOnlyError(
             f"{name} cannot write a traced value into a plain NumPy array; make the array with adjoint.numpy inside the function"
         )
+    if is_read_only(a):  # even if nothing is to be written
+        raise read_only()
     return a
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, depth, fresh
+from ..core.bind import Traced, fresh, is_tracking
 from ..core.errors import UnsupportedError
 from ..core.types import dtype_of, shape_of
 from ..ops import broadcast as shapes
@@ -58,7 +58,7 @@ _full_or_plain = widened(np.full)
 @in_place_of(np.full)
 def full(*args: Any, **kwargs: Any) -> Any:
     y = _full_or_plain(*args, **kwargs)
-    return fresh(y) if depth.get() else y
+    return fresh(y) if is_tracking() else y
 
 
 @implements(np.i0)

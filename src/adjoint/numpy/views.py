@@ -232,7 +232,7 @@ class View(Traced):
         while stale:
             one = stale.pop()
             if not one.is_shared():
-                one.detach()
+                one.separate()
                 continue
             root = one.root
             one.seen = (root.value, root.aux)
@@ -253,7 +253,7 @@ class View(Traced):
             self.layout = self.way.ask(stand_in(self.base)).strides
         return super().noted_strides()
 
-    def detach(self) -> None:
+    def separate(self) -> None:
         """An array of its own from now on, with the contents of the last look."""
         self.layout = self.noted_strides()
         self.base = None
@@ -274,6 +274,10 @@ def is_read_only(x: Traced) -> bool:
             return True
         at = at.base
     return False
+
+
+def read_only() -> ReadOnlyError:
+    return ReadOnlyError("this view is read-only, as in NumPy; write to a copy")
 
 
 def set_contents(x: Traced, trace: Any, value: Any, aux: Any) -> None:
@@ -390,10 +394,10 @@ def become(x: Traced, new: Value) -> None:
     """Let the array x, and all it is a view of, stand for a new value."""
     while isinstance(x, View) and x.base is not None:
         if not x.is_shared():
-            x.detach()
+            x.separate()
             break
         if x.way.read_only:
-            raise ReadOnlyError("this view is read-only, as in NumPy; write to a copy")
+            raise read_only()
         new = x.way.store(snapshot(x.base), new)
         x = x.base
     x.by.adopt(x, _in_same_order(as_array(new), x))

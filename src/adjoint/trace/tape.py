@@ -27,7 +27,7 @@ from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
 
 _serials = itertools.count()
-_FREED: Any = ("freed",)
+FREED: Any = ("freed",)
 SMALL = 1 << 8  # elements; up to here a copy costs no more than a call
 ROOM = 1 << 20  # elements, in all; a recording up to here weighs so little that it may stay until the pass has ended
 
@@ -276,7 +276,7 @@ class Pass:
             self.reach(node, g)
             return
         saved = self.saved_of(node)
-        if saved is _FREED:
+        if saved is FREED:
             raise FreedError(
                 "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
             )
@@ -291,7 +291,7 @@ class Pass:
                     mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
                     self.arrive(parent, part, mine)
         if self.free:
-            node.saved = _FREED
+            node.saved = FREED
 
     def hurry(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """As `run`, with ordinary products, for small plain arrays: the caller looks at the end whether all is finite."""
