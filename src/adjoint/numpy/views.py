@@ -12,7 +12,9 @@ before (layout.py); what turns out to be a copy is let go from then on.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ from ..ops import index as indexing
 from ..ops.broadcast import broadcast_to, cast
 from .layout import beneath_type, dense, laid_out, stand_in, strides_of
 from .table import lift
+
+#: The arrays that have been written to, if somebody wants to know.
+written: ContextVar[list[weakref.ref[Traced]] | None] = ContextVar("adjoint_written", default=None)
 
 _slot_by, _slot_value, _slot_aux = (vars(Traced)[name] for name in ("by", "value", "aux"))
 
@@ -400,6 +405,9 @@ def become(x: Traced, new: Value) -> None:
             raise read_only()
         new = x.way.store(snapshot(x.base), new)
         x = x.base
+    log = written.get()
+    if log is not None:
+        log.append(weakref.ref(x))
     x.by.adopt(x, _in_same_order(as_array(new), x))
 
 
