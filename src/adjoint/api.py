@@ -24,13 +24,14 @@ from .arguments import (
     regroup,
     replace,
 )
-from .core.bind import Traced, snapshot
-from .core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, boundary, last_line
+from .core.bind import Traced, snapshot, with_gaps
+from .core.errors import AdjointError, ArgumentError, DtypeError, ReadOnlyError, ShapeError, boundary, last_line
 from .core.op import OPS
 from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
 from .trace.dual import Dual
 from .trace.tape import Node, Tape, backward
+from .trace.watch import Watch
 from .transform.deferral import finish, tape_for
 from .transformed import Transformed
 
@@ -59,10 +60,12 @@ class Recording:
         with tape_for(self.inputs, transform, lasting) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
+            watch_arguments(tape.watch, args, self.indices, self.inputs)
             inside = replace(args, self.indices, self.structures, leaves)
             del leaves
-            result = final(run_guarded(tape, f, inside, kwargs))
+            result = final(run_protected(f, inside, kwargs))
             finish(tape, result)
+        tape.watch.check()
         self.aux: Any = None
         if has_aux:
             result, aux = split_aux(result, f, transform)
@@ -100,17 +103,53 @@ def _leave(tape: Tape, x: Any) -> Any:
     return tape.leave(x) if isinstance(x, Traced) and x.by is tape else check_alive(tape.leave(x), tape)
 
 
-def run_guarded(tape: Tape, f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Run f; a write to an array that the tape has saved is explained."""
+def watch_arguments(watch: Watch, args: Sequence[Any], indices: Sequence[int], inputs: Sequence[Value]) -> None:
+    """Notice if an argument is written to by another name while the function runs."""
+    whole = len(indices) == len(inputs)  # each argument is one array
+    for place, x in enumerate(inputs):
+        watch.argument(x, f"argument {indices[place]}" if whole else "an argument")
+
+
+COPIED = 1 << 12  # elements of an argument that is copied; it costs little more than to make a view of it
+
+
+def run_protected(f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Run f so that it cannot write to the arrays that it is called with.
+
+    Small arrays are copied: the function may write to them, and nobody sees it. Larger ones are handed over as read-only views.
+    """
+    known: dict[int, Any] = {}
+    args = [_protected(x, known) for x in args]
+    kwargs = {key: _protected(x, known) for key, x in kwargs.items()}
     try:
         return f(*args, **kwargs)
     except ValueError as error:
-        if not tape.frozen or "read-only" not in str(error):
+        no_copies = any(not x.flags.writeable for x in known.values())
+        if not no_copies or isinstance(error, AdjointError) or "read-only" not in str(error):
             raise
         raise ReadOnlyError(
-            f"{last_line(error)} writes to a NumPy array that was used in the computation before, so the backward pass needs its "
-            "old contents; make the array with adjoint.numpy, whose writes are tracked, or use a copy"
+            f"{last_line(error)} writes to a read-only array: an array passed to a transform is never changed; write to a copy "
+            "(X = X.copy()), or compute a new array (X = X - 1 instead of X -= 1)"
         ) from error
+
+
+def _protected(x: Any, known: dict[int, Any]) -> Any:
+    """An argument with its arrays protected. Lists and dicts, which the function may mean to change, stay what they are."""
+    if type(x) is np.ndarray:
+        if not x.flags.writeable:
+            return x
+        if id(x) not in known:
+            known[id(x)] = x.copy(order="K") if x.size <= COPIED and x.base is None else _read_only(x)
+        return known[id(x)]
+    if type(x) is tuple:
+        return tuple([_protected(part, known) for part in x])
+    return x
+
+
+def _read_only(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    x = x.view()
+    x.flags.writeable = False
+    return x
 
 
 def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
@@ -260,9 +299,12 @@ def push_forward(
     transform: str,
 ) -> tuple[Structure, list[Value], list[Value | None], Any]:
     """One forward pass: structure, primals and tangents of the result, and aux."""
+    watch = Watch()
+    watch_arguments(watch, primals, range(len(primals)), inputs)
     with Dual(transform) as dual:
-        leaves = [x if t is None else Traced(dual, x, t) for x, t in zip(inputs, tangents, strict=True)]
+        leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, tangents, strict=True)]
         result = final(f(*replace(primals, range(len(primals)), structures, leaves)))
+    watch.check()
     aux = None
     if has_aux:
         result, aux = split_aux(result, f, transform)

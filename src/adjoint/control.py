@@ -11,7 +11,8 @@ that asks for numbers (`if x > 0`) cannot be written down; where the numbers are
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from .arguments import name_of
 from .bodies import NUMBERS, Carry, Function, Written, agrees, is_weak, kind_of, leaf, opened, strong, typed, write
 from .core.bind import Traced, settled
-from .core.errors import ArgumentError, BatchError, DtypeError, ShapeError, boundary
+from .core.errors import ArgumentError, BatchError, DtypeError, ReadOnlyError, ShapeError, boundary
 from .core.tree import Structure, final, flatten, leaf_names
 from .core.types import Type, Value, dtype_of, shape_of
 from .numpy.shape import stack
@@ -415,6 +416,19 @@ def _matched(a: Value, b: Value, label: str, true_fun: Function, false_fun: Func
 # -- checkpoint -------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def own_arguments(f: Function, values: Sequence[Value]) -> Iterator[None]:
+    """Refuse a function that writes to its arguments, if it is to be run once more from them."""
+    before = [(x.value, x.aux) if isinstance(x, Traced) else None for x in values]
+    yield
+    for x, was in zip(values, before, strict=True):
+        if was is not None and (x.value is not was[0] or x.aux is not was[1]):
+            raise ReadOnlyError(
+                f"{name_of(f)} writes to its argument, which cannot be done twice; in a function given to checkpoint, write to a "
+                "copy of the argument"
+            )
+
+
 def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """f(*args, **kwargs) as one op that keeps, for a backward pass, only what it reads."""
     leaves, structure = flatten((args, kwargs))
@@ -426,7 +440,8 @@ def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         for i, x in zip(places, values, strict=True):
             full[i] = x
         positional, named = structure.unflatten(full)
-        return f(*positional, **named)
+        with own_arguments(f, values):
+            return f(*positional, **named)
 
     call.__name__ = name_of(f)
     written = write(call, tuple(numbers), "checkpoint", alone=True)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .again import Again
 from .arguments import check_callable, name_of, output_leaf
 from .control import checkpointed
 from .core.bind import FRESH, Trace, Traced, settled
@@ -448,6 +449,8 @@ def checkpoint(f: Function) -> Function:
     """The same function, which saves only its arguments for the backward pass and runs again when it comes.
 
     Less memory for more time. Forward mode and plain calls are not affected. In a graph it is one equation.
+    The second run finds variables, arrays and generators of random numbers as the first did, and has to give the same results;
+    a function that writes to its arguments or to arrays from outside is refused.
     """
     check_callable(f, "checkpoint")
     return _Checkpoint(f)
@@ -458,34 +461,42 @@ class _Checkpoint(_Custom):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((list(args), kwargs))
-        found: dict[str, Structure] = {}
-
-        def f(values: Sequence[Value]) -> list[Value]:
-            positional, named = structure.unflatten(values)
-            return self.results(self.f(*positional, **named), found)
-
-        def pull(values: Sequence[Value], gs: Sequence[Value]) -> list[Value | None]:
-            floats = [i for i, x in enumerate(values) if isinstance(x, _NUMBERS) and is_inexact(dtype_of(x))]
-            with Tape("checkpoint") as tape:
-                inside = list(values)
-                for i in floats:
-                    inside[i] = tape.leaf(values[i])
-                results = f(inside)
-            seeds = []
-            for y, g in zip(results, gs, strict=True):
-                node = tape.node(y)
-                if node is not None:
-                    seeds.append((node, g))
-            pulled = backward(seeds, [inside[i].aux for i in floats], simple=False)
-            cotangents: list[Value | None] = [None] * len(values)
-            for i, g in zip(floats, pulled, strict=True):
-                cotangents[i] = g
-            return cotangents
-
         traced = [x for x in map(settled, leaves) if isinstance(x, Traced)]
         if not traced:
             return self.f(*args, **kwargs)
         if not all(map(_on_tapes_only, traced)):
             return checkpointed(self.f, args, kwargs)
-        results = Call(name_of(self.f), f, None, lambda values: (f(values), list(values)), pull)(leaves)
+        found: dict[str, Structure] = {}
+        tape = max((x.by for x in traced), key=lambda trace: trace.level)
+        again = Again(self.f, tape.watch, tape.lasting)
+
+        def run(f: Function, values: Sequence[Value]) -> list[Value]:
+            positional, named = structure.unflatten(values)
+            return self.results(f(*positional, **named), found)
+
+        def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
+            kept = [tape.secure(x) if type(x) is np.ndarray and type(y) is np.ndarray else x for x, y in zip(values, leaves, strict=True)]
+            return again.first(run, values), kept
+
+        def pull(values: Sequence[Value], gs: Sequence[Value]) -> list[Value | None]:
+            floats = [i for i, x in enumerate(values) if isinstance(x, _NUMBERS) and is_inexact(dtype_of(x))]
+            with Tape("checkpoint") as inner:
+                inside = list(values)
+                for i in floats:
+                    inside[i] = inner.leaf(values[i])
+                nodes = [inside[i].aux for i in floats]
+                results = again.second(run, inside)
+            seeds = []
+            for y, g in zip(results, gs, strict=True):
+                node = inner.node(y)
+                if node is not None:
+                    seeds.append((node, g))
+            pulled = backward(seeds, nodes, simple=False)
+            cotangents: list[Value | None] = [None] * len(values)
+            for i, g in zip(floats, pulled, strict=True):
+                cotangents[i] = g
+            return cotangents
+
+        first = lambda values: again.first(run, values)
+        results = Call(name_of(self.f), first, None, forward, pull)(leaves)
         return found["out"].unflatten(results)

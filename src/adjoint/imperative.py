@@ -14,31 +14,41 @@ One ambient tape serves all such arrays. Its nodes are held by the arrays alone,
 from __future__ import annotations
 
 import contextlib
-import sys
+import copy
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakSet, ref
 
 import numpy as np
 
 from .api import stop_gradient
 from .arguments import Results, differentiable, match_type
-from .core.bind import FRESH, Traced
+from .core.bind import FRESH, Traced, variables
 from .core.errors import ArgumentError, ReadOnlyError, ShapeError
 from .core.op import Op
 from .core.types import Type, Value, dtype_of, shape_of
 from .numpy.views import View
 from .trace.dual import Dual
-from .trace.tape import Node, Pass, Pick, Tape
+from .trace.tape import FREED, Node, Pass, Pick, Tape
 
 _recording: ContextVar[bool] = ContextVar("adjoint_recording", default=True)
 
 
 class Leaf(Node):
-    """The node of an array made by the user; it collects the gradient."""
+    """The node of an array made by the user; it collects the gradient. Copies of the array have the node, but are not it."""
 
-    __slots__ = ("grad",)
+    __slots__ = ("array", "grad")
+    array: ref[Traced]
     grad: Any
+
+    def __init__(self, value: Any, grad: Any = None) -> None:
+        super().__init__(None, (), None, None, {}, value.shape, value.dtype)
+        self.grad = grad
+        variables.add(id(self))
+
+    def __del__(self) -> None:
+        variables.discard(id(self))
 
 
 class Ambient(Tape):
@@ -62,18 +72,12 @@ class Ambient(Tape):
             # An update of a parameter: the same leaf with new numbers.
             x.value = np.asarray(new.value if isinstance(new, Traced) else new)
             return
-        if isinstance(x.aux, Leaf):
+        if _leaf(x) is not None:
             raise ReadOnlyError(
                 "an array with requires_grad=True was written to in place, which would change what its gradient belongs to; "
                 "update it inside `with ad.no_grad():`, or compute a new array"
             )
-        # The array, its own slot and the argument of getrefcount: any further reference is the tape's.
-        if sys.getrefcount(x.value) > 2:
-            raise ReadOnlyError(
-                "this array was saved for the backward pass and cannot be written to in place; compute a new array "
-                "(y = y + 1 instead of y += 1), or write to y.copy()"
-            )
-        super().adopt(x, new)
+        super().adopt(x, new)  # what the tape has saved is the old value, which stays what it was
 
 
 _AMBIENT = Ambient("backward", level=0.5)
@@ -90,9 +94,14 @@ def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
     if not requires_grad:
         return Traced(FRESH, value if value.dtype.kind in "fc" else value.astype(float), None)
     differentiable(value, "the data", "ad.array(requires_grad=True)")
-    leaf = Leaf(None, (), None, None, {}, value.shape, value.dtype)
-    leaf.grad = None
-    return Traced(_AMBIENT, value, leaf)
+    return _variable(value, None)
+
+
+def _variable(value: Any, grad: Any) -> Traced:
+    leaf = Leaf(value, grad)
+    x = Traced(_AMBIENT, value, leaf)
+    leaf.array = ref(x)
+    return x
 
 
 @contextlib.contextmanager
@@ -159,6 +168,7 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
         gradient = match_type(gradient, Type.of(y.value), "the gradient given to backward()")
     keep = create_graph if retain_graph is None else retain_graph
     work = _Recorded((), free=not keep) if create_graph else Pass((), free=not keep)
+    _ended.add(y.aux)
     with np.errstate(all="ignore"):
         work.run([(y.aux, gradient)])
     results = Results(gradient)
@@ -166,6 +176,14 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
         if isinstance(node, Leaf):
             g = g if isinstance(g, Traced) else results.own(g)
             node.grad = g if node.grad is None else node.grad + g
+
+
+_ended: WeakSet[Node] = WeakSet()  # nodes that a backward pass has started from
+
+
+def _is_finished(x: Traced) -> bool:
+    """Whether x is a number that has been differentiated: nothing is lost if it becomes plain."""
+    return x.by is _AMBIENT and (x.aux.saved is FREED or x.aux in _ended)
 
 
 class GradFn:
@@ -217,7 +235,9 @@ def _function(node: Node | None) -> tuple[GradFn | None, int]:
 
 
 def _leaf(x: Traced) -> Leaf | None:
-    return x.aux if x.by is _AMBIENT and isinstance(x.aux, Leaf) else None
+    """The node of a variable, which a copy or a view of it is not."""
+    leaf = x.aux
+    return leaf if x.by is _AMBIENT and isinstance(leaf, Leaf) and leaf.array() is x else None
 
 
 def _get_grad(x: Traced) -> Any:
@@ -233,7 +253,7 @@ def _set_grad(x: Traced, value: Any) -> None:
 
 
 def _get_grad_fn(x: Traced) -> GradFn | None:
-    return GradFn(x.aux) if x.by is _AMBIENT and not isinstance(x.aux, Leaf) else None
+    return GradFn(x.aux) if x.by is _AMBIENT and _leaf(x) is None else None
 
 
 def _zero_grad(x: Traced) -> None:
@@ -260,7 +280,7 @@ def _repr(x: Traced) -> str:
     if isinstance(x, View):
         x.refresh()
     if x.by is _AMBIENT:
-        tail = "requires_grad=True" if isinstance(x.aux, Leaf) else f"grad_fn={GradFn(x.aux)!r}"
+        tail = "requires_grad=True" if _leaf(x) else f"grad_fn={GradFn(x.aux)!r}"
         body = repr(x.value) if isinstance(x.value, np.ndarray) else f"array({x.value})"
         return f"{body[:-1]}, {tail})"
     if x.by is _AMBIENT_DUAL:
@@ -277,6 +297,35 @@ def _str(x: Traced) -> str:
 
 def _item(x: Traced, *args: Any) -> Any:
     return x.value.item(*args) if x.by is _AMBIENT else _item_of_traced(x, *args)
+
+
+def _once_finished(refusing: Any) -> Any:
+    """A method that gives the number of a value that has been differentiated, where it would lose a derivative before."""
+
+    def method(x: Traced, *args: Any, **kwargs: Any) -> Any:
+        return refusing(Traced(FRESH, np.asarray(x.value), None) if _is_finished(x) else x, *args, **kwargs)
+
+    return method
+
+
+# -- copies of variables ----------------------------------------------------------------------------------------
+
+
+def _deepcopy(x: Traced, memo: Any = None) -> Any:
+    """A copy of a variable is a variable of its own, with a gradient of its own."""
+    leaf = _leaf(x)
+    return _copy_of_traced(x, memo) if leaf is None else _variable(np.array(x.value), copy.deepcopy(leaf.grad, memo))
+
+
+def _reduce(x: Traced) -> Any:
+    leaf = _leaf(x)
+    if leaf is not None:
+        return _variable, (np.asarray(x.value), leaf.grad)
+    return (array, (np.asarray(x.value),)) if x.by is FRESH else _reduce_of_traced(x)
+
+
+_copy_of_traced = Traced.__deepcopy__  # type: ignore[attr-defined]
+_reduce_of_traced = Traced.__reduce__
 
 
 # -- dual numbers -----------------------------------------------------------------------------------------------
@@ -307,7 +356,7 @@ for _name, _getter, _setter in (
     ("grad", _get_grad, _set_grad),
     ("grad_fn", _get_grad_fn, None),
     ("requires_grad", lambda x: x.by is _AMBIENT, None),
-    ("is_leaf", lambda x: x.by is not _AMBIENT or isinstance(x.aux, Leaf), None),
+    ("is_leaf", lambda x: x.by is not _AMBIENT or _leaf(x) is not None, None),
     ("primal", _get_primal, None),
     ("tangent", _get_tangent, None),
 ):
@@ -320,6 +369,10 @@ for _name, _method in (
     ("item", _item),
     ("__repr__", _repr),
     ("__str__", _str),
+    ("__deepcopy__", _deepcopy),
+    ("__copy__", _deepcopy),
+    ("__reduce__", _reduce),
+    *((name, _once_finished(getattr(Traced, name))) for name in ("__float__", "__complex__", "__int__", "__array__", "tolist")),
 ):
     setattr(Traced, _name, _method)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import check_alive, check_callable, name_of
-from .core.bind import Traced, fresh, settled, snapshot
+from .core.bind import Traced, fresh, settled, snapshot, with_gaps
 from .core.errors import ArgumentError, BatchError
 from .core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from .core.types import Value, canonical_axis, shape_of
@@ -111,7 +111,7 @@ def _apply(
 ) -> tuple[list[Value], Structure, list[int | None]]:
     with Batch(size) as batch:
         # What all examples share is made trackable, so that they can index it and write to a copy of it.
-        inside = [fresh(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
+        inside = [_shared(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
         args, kwargs = structure.unflatten(inside)
         result = final(f(*args, **kwargs))
     outputs, out_structure = flatten(result)
@@ -137,6 +137,12 @@ def _apply(
         finished.append(_own(batch.leave(y, place), held))
         places_out.append(int(place) % ndim)
     return finished, out_structure, places_out
+
+
+def _shared(x: Value) -> Value:
+    """An argument that is the same for all examples; what is written to it is not written to the user's array."""
+    inside = fresh(x)
+    return with_gaps(inside) if isinstance(inside, Traced) else inside
 
 
 def _memory(x: Value) -> int:

@@ -28,8 +28,16 @@ if TYPE_CHECKING:
 
 _levels = itertools.count(1)
 
-#: How many transforms surround the running code; `adjoint.numpy` makes trackable arrays when there are any.
+#: How many transforms surround the running code.
 depth: ContextVar[int] = ContextVar("adjoint_depth", default=0)
+
+#: The arrays with `requires_grad` that are alive, by id: values computed from them may be written into new arrays at any time.
+variables: set[int] = set()
+
+
+def is_tracking() -> bool:
+    """Whether `adjoint.numpy` makes arrays that traced values can be written to."""
+    return bool(variables) or depth.get() > 0
 
 
 #: The traces that are open around the running code, from the outermost on.
@@ -147,15 +155,23 @@ def settled(x: Any) -> Any:
 class Traced:
     """A value seen by a trace: `value` is what lies below it, `aux` what the trace adds (a node, a tangent).
 
-    The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols.
+    The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols. `layout` is set where the
+    strides that NumPy would give the array do not follow from the value: strides, or a function that finds them.
     """
 
-    __slots__ = ("__weakref__", "aux", "by", "value")
+    __slots__ = ("__weakref__", "aux", "by", "layout", "value")
 
     def __init__(self, trace: Trace, value: Any, aux: Any) -> None:
         self.by = trace
         self.value = value
         self.aux = aux
+
+    def noted_strides(self) -> tuple[int, ...] | None:
+        """The strides in NumPy, if they are noted here."""
+        found = getattr(self, "layout", None)
+        if callable(found):
+            found = self.layout = found()
+        return found
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -176,6 +192,17 @@ _ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
 def is_ours(frame: types.FrameType | None) -> bool:
     """Whether code of this package runs in a frame."""
     return frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS)
+
+
+def with_gaps(x: Traced) -> Traced:
+    """A variable of a transform, which remembers the strides of the user's array if that is a view, perhaps with gaps."""
+    value = x.value
+    if value.__class__ is np.ndarray:
+        if value.base is not None:
+            x.layout = value.strides
+    elif isinstance(value, Traced):
+        x.layout = value.noted_strides
+    return x
 
 
 def is_array(x: Any) -> bool:

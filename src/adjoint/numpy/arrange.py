@@ -16,9 +16,10 @@ from ..ops import index as indexing
 from ..ops import shape as joins
 from ..ops import shift as neighbours
 from .concrete import primal
+from .layout import copied, held
 from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose
 from .table import implements, lift
-from .views import as_stored, read
+from .views import Seen, as_stored, read, view
 
 
 def along(axis: int, part: Any) -> tuple[Any, ...]:
@@ -90,7 +91,7 @@ def tile(A: Any, reps: Any) -> Value:
     own = (1,) * (n - ndim_of(a)) + shape_of(a)
     apart = shapes.reshape(a, shape=tuple(d for length in own for d in (1, length)))
     full = shapes.broadcast_to(apart, shape=tuple(d for pair in zip(times, own, strict=True) for d in pair))
-    return shapes.reshape(full, shape=tuple(map(operator.mul, times, own)))
+    return held(shapes.reshape(full, shape=tuple(map(operator.mul, times, own))))
 
 
 @implements(np.repeat)
@@ -102,11 +103,11 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Value:
     own = shape_of(a)
     times = np.asarray(primal(repeats))
     if times.size != 1:
-        return indexing.gather(a, np.repeat(np.arange(own[axis]), times), axis=axis)
+        return held(indexing.gather(a, np.repeat(np.arange(own[axis]), times), axis=axis))
     k = int(times.reshape(()))
     apart = shapes.expand_dims(a, (axis + 1,))
     full = shapes.broadcast_to(apart, shape=(*own[: axis + 1], k, *own[axis + 1 :]))
-    return shapes.reshape(full, shape=(*own[:axis], own[axis] * k, *own[axis + 1 :]))
+    return held(shapes.reshape(full, shape=(*own[:axis], own[axis] * k, *own[axis + 1 :])))
 
 
 @implements(np.resize)
@@ -126,15 +127,15 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     n = len(xi)
-    flat = [ravel(x) for x in xi]
+    flat = [reshape(x, -1) for x in xi]
     places = list(range(n))
     if indexing == "xy" and n > 1:
         places[:2] = [1, 0]
-    open_ = [shapes.reshape(x, shape=(1,) * i + shape_of(x) + (1,) * (n - 1 - i)) for x, i in zip(flat, places, strict=True)]
-    if sparse:
-        return tuple(open_)
-    full = np.broadcast_shapes(*map(shape_of, open_)) if n else ()
-    return tuple(shapes.broadcast_to(x, shape=full) if copy else broadcast_to(x, full) for x in open_)
+    open_ = [reshape(x, (1,) * i + shape_of(x) + (1,) * (n - 1 - i)) for x, i in zip(flat, places, strict=True)]
+    if not sparse:
+        full = np.broadcast_shapes(*map(shape_of, open_)) if n else ()
+        open_ = [x if shape_of(x) == full else broadcast_to(x, full) for x in open_]
+    return tuple(copied(x, "C") for x in open_) if copy else tuple(open_)
 
 
 # -- diagonals and triangles ------------------------------------------------------------------------------------
@@ -187,7 +188,11 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     i, j = canonical_axis(axis1, ndim_of(a)), canonical_axis(axis2, ndim_of(a))
     if i == j:
         raise ValueError("axis1 and axis2 cannot be the same")
-    a = moveaxis(a, (i, j), (-2, -1))
+    return view(a, Seen(lambda base: _diagonal(base, offset, i, j), lambda memory: memory.diagonal(offset, i, j)))
+
+
+def _diagonal(a: Value, offset: int, i: int, j: int) -> Value:
+    a = shapes.moveaxis(shapes.moveaxis(a, i, -1), j - (j > i), -1)
     rows, columns = shape_of(a)[-2:]
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     if ndim_of(a) == 2 and length:
@@ -274,9 +279,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Value:
     n = shape_of(a)[axis]
     if isinstance(obj, (int, np.integer)) and -n <= obj < n:
         i = int(obj) % n
-        return joins.concatenate(
-            indexing.read(a, along(axis, slice(0, i))), indexing.read(a, along(axis, slice(i + 1, n))), axis=axis
-        )
+        before, after = (indexing.read(a, along(axis, part)) for part in (slice(0, i), slice(i + 1, n)))
+        return held(joins.concatenate(before, after, axis=axis), "A", a)
     return indexing.gather(a, np.delete(np.arange(n), primal(obj)), axis=axis)
 
 
@@ -366,7 +370,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     v = shapes.broadcast_to(v, shape=tuple(room))
     v = as_stored(a, v)
     order = np.insert(np.arange(length), where, length + np.arange(count))
-    return indexing.gather(joins.concatenate(a, v, axis=axis), order, axis=axis)
+    return held(indexing.gather(joins.concatenate(a, v, axis=axis), order, axis=axis), "A", a)
 
 
 @implements(np.kron)
@@ -392,5 +396,5 @@ def ix_(*args: Any) -> tuple[Value, ...]:
             raise ValueError("Cross index must be 1 dimensional")
         if dtype_of(x).kind == "b":
             x = np.flatnonzero(primal(x))
-        result.append(shapes.reshape(x, shape=(1,) * i + (shape_of(x)[0],) + (1,) * (n - 1 - i)))
+        result.append(reshape(x, (1,) * i + (shape_of(x)[0],) + (1,) * (n - 1 - i)))
     return tuple(result)

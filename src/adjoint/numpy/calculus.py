@@ -19,6 +19,7 @@ from ..ops import shape as joins
 from ..ops import sort as sorts
 from ..ops.shift import difference
 from .arrange import along
+from .layout import held
 from .reduce import cumprod, cumsum
 from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, stack
 from .table import implements, lift
@@ -81,7 +82,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
                 "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
             )
         slope = _slope(f, i, h, edge_order)
-        results.append(astype(slope, dtype_of(f)) if dtype_of(f).kind in "fc" and dtype_of(slope) != dtype_of(f) else slope)
+        slope = astype(slope, dtype_of(f)) if dtype_of(f).kind in "fc" and dtype_of(slope) != dtype_of(f) else slope
+        results.append(held(slope, "K", f))
     return results[0] if len(axes) == 1 else tuple(results)
 
 
@@ -341,7 +343,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
     y = part(p, axis, 1, None) + shift
     y = joins.concatenate(part(p, axis, 0, 1), y, axis=axis)
     kind = np.result_type(dtype_of(p), period if type(period) in (int, float) else dtype_of(lift(period)))
-    return astype(y, kind) if dtype_of(y) != kind else y
+    return held(astype(y, kind) if dtype_of(y) != kind else y, "K", p)
 
 
 # -- grids between traced ends ----------------------------------------------------------------------------------

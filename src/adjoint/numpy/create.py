@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, depth, fresh, snapshot
+from ..core.bind import Traced, fresh, is_tracking, snapshot
 from ..core.errors import ConversionError, UnsupportedError
-from ..core.types import dtype_of, shape_of
+from ..core.types import dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
+from .layout import beneath_type, copied, held, laid_out, stand_in
 from .shape import astype
 from .table import holds_traced, implements, lift
-from .views import as_array
+from .views import Same, as_array, view
 
-_array, _inside = np.array, depth.get  # found at once: outside any transform `array` costs little more than NumPy's
+_array = np.array  # found at once: outside any transform `array` costs little more than NumPy's
 
 
 def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,69 +24,97 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        return fresh(function(*args, **kwargs)) if _inside() else function(*args, **kwargs)
+        return fresh(function(*args, **kwargs)) if is_tracking() else function(*args, **kwargs)
 
     return make
 
 
-def _like(x: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
-    return (shape_of(x) if shape is None else shape), (dtype_of(x) if dtype is None else dtype)
+def _like(make: Callable[..., Any], a: Any, dtype: Any, order: Any, shape: Any) -> Any:
+    """A new array made by NumPy after one that is held in memory as a would be."""
+    a = lift(a)
+    if beneath_type(a) or ndim_of(a) < 2:
+        held = np.broadcast_to(np.empty((), dtype_of(a)), shape_of(a))
+        order = "C" if order in ("K", "A") else order
+    else:
+        held = stand_in(a)
+    return fresh(make(held, dtype=dtype, order=order, shape=shape))
 
 
 @implements(np.zeros_like)
 def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return fresh(np.zeros(*_like(lift(a), dtype, shape)))
+    return _like(np.zeros_like, a, dtype, order, shape)
 
 
 @implements(np.ones_like)
 def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return fresh(np.ones(*_like(lift(a), dtype, shape)))
+    return _like(np.ones_like, a, dtype, order, shape)
 
 
 @implements(np.empty_like)
 def empty_like(
     prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    return fresh(np.empty(*_like(lift(prototype), dtype, shape)))
+    return _like(np.empty_like, prototype, dtype, order, shape)
 
 
 @implements(np.full_like)
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    result = fresh(np.zeros(*_like(lift(a), dtype, shape)))
+    result = _like(np.zeros_like, a, dtype, order, shape)
     result[...] = fill_value
     return result
 
 
 def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
+    if args and isinstance(args[0], Traced):
+        return _array_of_traced(*args, **options)
     try:
         y = _array(*args, **options)
     except (ConversionError, UnsupportedError):  # a traced value somewhere inside
         return _array_of_traced(*args, **options)
-    return fresh(y) if _inside() else y
+    return fresh(y) if is_tracking() else y
 
 
 def _array_of_traced(
-    object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0, like: Any = None
+    object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None
 ) -> Any:
-    value = lift(object)
-    if dtype is not None:
-        value = astype(value, dtype)
-    if ndmin > len(shape_of(value)):
-        value = np.reshape(value, (1,) * (ndmin - len(shape_of(value))) + shape_of(value))
-    return snapshot(as_array(value))
+    value = as_array(lift(object))
+    order = order or "K"
+    is_new = value is not object
+    if dtype is not None and np.dtype(dtype) != dtype_of(value):
+        value, is_new = astype(value, dtype), True
+    if copy or is_new:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        value = held(value) if not isinstance(object, Traced) and order == "K" else value  # a list is read row by row
+        value = copied(value, order) if isinstance(value, Traced) else value
+    elif order in ("C", "F"):
+        given = value
+        value = same_or_copy(given, lambda memory: np.array(memory, copy=None, order=order))
+        if copy is False and value is not given:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if ndmin > ndim_of(value):
+        return np.reshape(value, (1,) * (ndmin - ndim_of(value)) + shape_of(value))
+    return value
+
+
+def same_or_copy(x: Any, ask: Callable[[Any], Any]) -> Any:
+    """x, or a copy of it where NumPy makes one. Of a value that is being written down, that is found out when it matters."""
+    if beneath_type(x):
+        return view(x, Same(ask))
+    whole = stand_in(x)
+    part = ask(whole)
+    return x if np.may_share_memory(part, whole) or not part.size else laid_out(snapshot(x), part.strides)
 
 
 def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None, like: Any = None
 ) -> Any:
     """`numpy.asarray`, also of traced values."""
-    if isinstance(a, Traced) and (dtype is None or np.dtype(dtype) == dtype_of(a)) and not copy:
-        return as_array(a)
-    if holds_traced(a):
-        return array(a, dtype)
+    if isinstance(a, Traced) or holds_traced(a):
+        return _array_of_traced(a, dtype, copy=copy, order=order)
     y = np.asarray(a, dtype=dtype, order=order, copy=copy)
     # Memory of its own may become traced; memory shared with the user's array must stay what it is.
-    return fresh(y) if depth.get() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y
+    return fresh(y) if is_tracking() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

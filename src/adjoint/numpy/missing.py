@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, is_array
 from ..core.types import Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..trace.guard import Guarded
+from .layout import copied, held
 from .reduce import argmax, argmin, cumprod, cumsum, per, prod, root_of, squared, sum
 from .reduce import max as max_
 from .reduce import mean as mean_
@@ -21,6 +22,7 @@ from .shape import astype
 from .statistics import Axis, flag, interpolated, median, one_axis, restore_axes, sample
 from .table import implements, lift
 from .ufunc import deliver
+from .views import write
 
 
 def _without(a: Value, fill: Any) -> Value:
@@ -230,7 +232,7 @@ def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: A
     count = sum(_counted(x), axis=-1)
     _warn_if(ops.equal(count, 0), "All-NaN slice encountered")
     y = interpolated(x, q, np.maximum(count, 1), method)  # nan sorts last, so the numbers come first
-    return deliver(restore_axes(y, axes, keepdims, ndim_of(q)), out)
+    return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out)
 
 
 def _nan_weighted(a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any, weights: Any) -> Value:
@@ -260,18 +262,21 @@ def nanpercentile(
 
 @implements(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Value:
-    """Replaced elements are constants. copy=False is a hint that is not followed."""
+    """Replaced elements are constants."""
     x = lift(x)
-    if dtype_of(x).kind not in "fc":
+    if not copy and isinstance(x, Traced) and is_array(x):
+        write(x, ..., nan_to_num(copied(x), True, nan, posinf, neginf))
         return x
+    if dtype_of(x).kind not in "fc":
+        return copied(x)
     if dtype_of(x).kind == "c":
-        parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x))]
+        parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (np.real(x), np.imag(x))]
         return parts[0] + 1j * parts[1]
     limits = np.finfo(dtype_of(x))
     low, high = (limits.min if neginf is None else neginf), (limits.max if posinf is None else posinf)
     y = shapes.where(ops.isnan(x), _as(nan, x), x)
     y = shapes.where(ops.equal(x, np.inf), _as(high, x), y)
-    return shapes.where(ops.equal(x, -np.inf), _as(low, x), y)
+    return held(shapes.where(ops.equal(x, -np.inf), _as(low, x), y), "K", x)
 
 
 def _as(number: Any, x: Value) -> Value:

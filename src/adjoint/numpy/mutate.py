@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, is_array
 from ..core.errors import ReadOnlyError
 from ..core.types import canonical_axis, ndim_of, shape_of
 from ..ops import broadcast as shapes
@@ -17,7 +17,7 @@ from .concrete import primal
 from .selection import partition, sort, whole, within
 from .shape import ravel
 from .table import implements, lift
-from .views import write
+from .views import Elements, is_read_only, read_only, view, write
 
 
 def _target(a: Any, name: str) -> Traced:
@@ -25,6 +25,8 @@ def _target(a: Any, name: str) -> Traced:
         raise ReadOnlyError(
             f"{name} cannot write a traced value into a plain NumPy array; make the array with adjoint.numpy inside the function"
         )
+    if is_read_only(a):  # even if nothing is to be written
+        raise read_only()
     return a
 
 
@@ -32,7 +34,12 @@ def _write_flat(a: Traced, index: Any, values: Any, count: int) -> None:
     """Write to elements by their numbers in the flattened array; too few values are used again."""
     v = lift(values)
     if count:
-        write(ravel(a) if ndim_of(a) != 1 else a, index, resize(v, (count,)) if ndim_of(v) else v)
+        write(_flat(a), index, resize(v, (count,)) if ndim_of(v) else v)
+
+
+def _flat(a: Traced) -> Any:
+    """The elements row by row, as a view."""
+    return a if ndim_of(a) == 1 else view(a, Elements(shape_of(a)))
 
 
 @implements(np.copyto)
@@ -60,7 +67,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     arr = _target(arr, "np.put_along_axis")
     index = whole(indices)
     if axis is None:
-        write(ravel(arr) if ndim_of(arr) != 1 else arr, index, values)
+        write(_flat(arr), index, values)
         return
     n = ndim_of(arr)
     axis = canonical_axis(axis, n)
@@ -126,10 +133,11 @@ class Flat:
         return int(np.prod(shape_of(self.base)))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(ravel(self.base))
+        return iter(np.copy(_flat(self.base)))
 
     def __getitem__(self, index: Any) -> Any:
-        return np.copy(ravel(self.base)[index])
+        found = _flat(self.base)[index]
+        return np.copy(found) if is_array(found) else found
 
     def __setitem__(self, index: Any, values: Any) -> None:
         _write_flat(self.base, index, values, np.size(np.empty(len(self), bool)[index]))

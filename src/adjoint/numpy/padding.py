@@ -15,6 +15,7 @@ from ..ops import index as indexing
 from ..ops import shape as joins
 from .arrange import along
 from .shape import astype
+from .layout import held
 from .table import holds_traced, implements, lift
 
 Piece = Callable[[Value, int, int, int], Value]  # (array, axis, width, side 0 or 1) to what is put there
@@ -48,9 +49,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Va
         raise ValueError("index can't contain negative values")
     if mode in ("empty", "constant") and _is_zero(kwargs.get("constant_values", 0)):
         spec = tuple(slice(low, low + n) for (low, _), n in zip(widths, shape_of(a), strict=True))
-        return indexing.place(
-            a, spec=spec, shape=tuple(low + n + high for (low, high), n in zip(widths, shape_of(a), strict=True))
-        )
+        whole = tuple(low + n + high for (low, high), n in zip(widths, shape_of(a), strict=True))
+        return held(indexing.place(a, spec=spec, shape=whole), "A", a)
+    given = a
     for axis, (low, high) in enumerate(widths):
         if low or high:
             piece = _piece(mode, axis, (low, high), ndim_of(a), kwargs)
@@ -59,7 +60,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Va
             if high:
                 parts.append(piece(a, axis, high, 1))
             a = joins.concatenate(*parts, axis=axis)
-    return np.copy(a)
+    return held(np.copy(a), "A", given)
 
 
 def _by_function(a: Value, pad_width: Any, function: Any, options: dict[str, Any]) -> Value:

@@ -16,6 +16,7 @@ from ..ops import shape as joins
 from ..ops.polynomial import roots as roots_
 from .calculus import convolve
 from .concrete import primal
+from .layout import held
 from .shape import astype, atleast_1d, concatenate, ravel, stack
 from .table import implements, lift
 
@@ -30,7 +31,7 @@ def polyval(p: Any, x: Any) -> Value:
     y: Value = np.zeros(shape_of(x), np.result_type(dtype_of(x), dtype_of(p)))
     for i in range(shape_of(p)[0]):
         y = y * x + indexing.getitem(p, spec=(i,))
-    return y
+    return held(y, "K", x)
 
 
 def _same_length(a: Value, b: Value) -> tuple[Value, Value]:

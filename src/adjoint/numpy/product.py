@@ -14,9 +14,10 @@ from ..ops import index as indexing
 from ..ops import linalg
 from .reduce import sum as sum_
 from .shape import astype, moveaxis, ravel
+from .layout import held
 from .table import implements, lift
 from .ufunc import deliver
-from .views import view
+from .views import Written, view
 
 
 @implements(np.matmul)
@@ -138,12 +139,13 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         shapes.broadcast_to(v, shape=tuple(sizes[c] for c in s)) if tuple(sizes[c] for c in s) != shape_of(v) else v
         for s, v in zip(inputs, values, strict=True)
     ]
-    y = linalg.einsum(*full, inputs=tuple(inputs), output=output)
-    if len(full) == 1 and set(output) == set(inputs[0]):  # a transpose or a diagonal, which NumPy gives as a view
-        place = tuple(np.arange(sizes[c]).reshape((-1,) + (1,) * (len(output) - 1 - output.index(c))) for c in inputs[0])
-        look = lambda base: linalg.einsum(base, inputs=tuple(inputs), output=output)
-        y = view(y, full[0], look, lambda base, part: indexing.write(base, place, part))
-    return deliver(y, out)
+    look = lambda *xs: linalg.einsum(*xs, inputs=tuple(inputs), output=output)
+    if len(full) != 1 or set(output) != set(inputs[0]) or out is not None:
+        return deliver(held(look(*full)), out)
+    # A transpose or a diagonal, which NumPy gives as a view.
+    place = tuple(np.arange(sizes[c]).reshape((-1,) + (1,) * (len(output) - 1 - output.index(c))) for c in inputs[0])
+    ask = lambda memory: np.einsum(f"{inputs[0]}->{output}", memory)
+    return view(full[0], Written(look, ask, lambda base, part: indexing.write(base, place, part)))
 
 
 def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[str, list[Value]]:

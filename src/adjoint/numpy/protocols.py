@@ -26,7 +26,9 @@ from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
 from .caller import advice, call_of, is_cached, is_printed, is_shown
 from .concrete import primal, primals
+from .create import same_or_copy
 from .elementwise import absolute, divmod_, power
+from .layout import copied, in_order
 from .mutate import Flat, partition_in_place, sort_in_place
 from .shape import with_imag, with_real
 from .standard import VERSIONS
@@ -331,7 +333,7 @@ def _reduce(self: Traced) -> NoReturn:
 #: What NumPy's arrays have and a traced value cannot: it has no memory of its own.
 _OF_MEMORY = (
     *("base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags", "strides"),
-    *("tobytes", "tofile", "view"),
+    *("tobytes", "tofile"),
 )
 
 
@@ -349,8 +351,8 @@ def _missing(name: str) -> Callable[[Traced], NoReturn]:
     return getter
 
 
-def _deepcopy(self: Traced, memo: Any = None) -> Traced:
-    return Traced(self.by, self.value, self.aux)
+def _deepcopy(self: Traced, memo: Any = None) -> Any:
+    return copied(self)
 
 
 # -- NumPy's protocols ------------------------------------------------------------------------------------------
@@ -443,7 +445,7 @@ _METHODS = (
 
 
 def _reshape(self: Traced, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-    return FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order)
+    return FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
 
 
 def _transpose(self: Traced, *axes: Any) -> Any:
@@ -451,16 +453,25 @@ def _transpose(self: Traced, *axes: Any) -> Any:
 
 
 def _astype(self: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
-    return FUNCTIONS[np.astype](self, dtype)
+    if np.dtype(dtype) != self.dtype:  # type: ignore[attr-defined]
+        return in_order(FUNCTIONS[np.astype](self, dtype), order)
+    if copy:
+        return copied(self, order)
+    return self if order == "K" else same_or_copy(self, lambda m: m.astype(m.dtype, order=order, copy=False))
 
 
 def _copy(self: Traced, order: str = "C") -> Any:
-    return Traced(self.by, self.value, self.aux)
+    return copied(self, order)
 
 
 def _flatten(self: Traced, order: str = "C") -> Any:
-    flat = FUNCTIONS[np.ravel](self, order)
-    return Traced(flat.by, flat.value, flat.aux)
+    return copied(FUNCTIONS[np.ravel](self, order), "C")
+
+
+def _view(self: Traced, dtype: Any = None, type: Any = None) -> Any:
+    if (dtype is None or np.dtype(dtype) == self.dtype) and type in (None, np.ndarray):  # type: ignore[attr-defined]
+        return read(self, ...)
+    return _missing("view")(self)
 
 
 def _fill(self: Traced, value: Any) -> None:
@@ -472,7 +483,8 @@ def _round(self: Traced, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _conj(self: Traced) -> Any:
-    return shapes.conj(self)
+    """The method gives a real array itself, where the function gives a copy."""
+    return shapes.conj(self) if self.dtype.kind == "c" or not self.by.is_array(self) else self  # type: ignore[attr-defined]
 
 
 def _compress(self: Traced, condition: Any, axis: int | None = None, out: Any = None) -> Any:
@@ -565,6 +577,7 @@ def install() -> None:
         "astype": _astype,
         "copy": _copy,
         "flatten": _flatten,
+        "view": _view,
         "fill": _fill,
         "round": _round,
         "conj": _conj,

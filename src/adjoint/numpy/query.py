@@ -13,6 +13,7 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import integer
 from .concrete import primal, primals
+from .shape import real
 from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse, unbatched
 
 # -- comparisons ------------------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def real_if_close(a: Any, tol: float = 100) -> Value:
     if dtype_of(a).kind != "c":
         return a
     small = np.finfo(dtype_of(a)).eps * tol if tol > 1 else tol
-    return shapes.real(a) if np.all(np.abs(primal(a).imag) < small) else a
+    return real(a) if np.all(np.abs(primal(a).imag) < small) else a
 
 
 # -- types and shapes -------------------------------------------------------------------------------------------

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, depth, fresh
+from ..core.bind import Traced, fresh, is_tracking
 from ..core.errors import UnsupportedError
 from ..core.types import dtype_of, shape_of
 from ..ops import broadcast as shapes
-from .create import array, asarray
+from .create import array, asarray, same_or_copy
 from .dropin import in_place_of
+from .layout import copied
 from .shape import astype, atleast_1d, concatenate, reshape, stack
 from .table import FUNCTIONS, holds_traced, implements, lift
+from .views import is_read_only, owns_memory
 
 
 def widened(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +49,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, d
     v = lift(fill_value)
     v = v if dtype is None else astype(v, dtype)
     y = shapes.broadcast_to(v, shape=tuple(shape) if isinstance(shape, (tuple, list)) else (shape,))
-    return Traced(y.by, y.value, y.aux) if isinstance(y, Traced) else y
+    return copied(y, order)
 
 
 _full_or_plain = widened(np.full)
@@ -56,7 +58,7 @@ _full_or_plain = widened(np.full)
 @in_place_of(np.full)
 def full(*args: Any, **kwargs: Any) -> Any:
     y = _full_or_plain(*args, **kwargs)
-    return fresh(y) if depth.get() else y
+    return fresh(y) if is_tracking() else y
 
 
 @implements(np.i0)
@@ -83,14 +85,37 @@ kaiser = widened(np.kaiser)
 # -- arrays from traced values ----------------------------------------------------------------------------------
 
 
-@implements(np.asanyarray, np.asarray, np.array, np.require)
-def _as_array(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-    return asarray(a, dtype)
+@implements(np.asanyarray, np.asarray)
+def _as_array(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, device: Any = None, like: Any = None) -> Any:
+    return asarray(a, dtype, order, copy=copy)
 
 
-@implements(np.ascontiguousarray, np.asfortranarray)
-def _as_vector(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    return atleast_1d(asarray(a, dtype))
+implements(np.array)(array)
+
+
+@implements(np.ascontiguousarray)
+def _as_rows(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    return atleast_1d(asarray(a, dtype, "C"))
+
+
+@implements(np.asfortranarray)
+def _as_columns(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    return atleast_1d(asarray(a, dtype, "F"))
+
+
+@implements(np.require)
+def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    wanted = [requirements] if isinstance(requirements, str) else list(requirements or ())
+    np.require(0.0, None, wanted)  # which knows the names
+    letters = {_REQUIREMENTS.get(word.upper(), word.upper()[0]) for word in wanted}
+    y = asarray(a, dtype)
+    if ("O" in letters and not owns_memory(y)) or ("W" in letters and is_read_only(y)):
+        return copied(y, "F" if "F" in letters else "C" if "C" in letters else "K")
+    rest = sorted(letters & {"C", "F"})
+    return same_or_copy(y, lambda memory: np.require(memory, None, rest)) if rest else y
+
+
+_REQUIREMENTS = {"CONTIGUOUS": "C", "FORTRAN": "F", "WRITEABLE": "W", "OWNDATA": "O", "ENSUREARRAY": "E"}
 
 
 asanyarray = widened(np.asanyarray)

@@ -17,6 +17,7 @@ from ..ops import shape as joins
 from ..ops import sort as sorts
 from ..trace.batch import Batch
 from .concrete import primal
+from .layout import held
 from .shape import astype, concatenate, ravel, reshape
 from .table import implements, lift
 from .ufunc import deliver
@@ -60,8 +61,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     axis = canonical_axis(axis, ndim_of(a))
     index = within(whole(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
-        return deliver(indexing.gather(a, index, axis=axis), out)
-    return deliver(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),)), out)
+        return deliver(held(indexing.gather(a, index, axis=axis)), out)
+    return deliver(held(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),))), out)
 
 
 @implements(np.take_along_axis)
@@ -134,7 +135,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Value:
     y = astype(lift(default), np.result_type(*kinds)) if np.result_type(*kinds).kind in "fc" else lift(default)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         y = shapes.where(condition, choice, y)
-    return as_array(y)
+    return held(as_array(y))
 
 
 @implements(np.piecewise)
@@ -158,7 +159,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Va
         elif np.any(condition):
             index = np.nonzero(np.broadcast_to(condition, shape_of(x)))
             y = indexing.write(y, index, function(indexing.read(x, index), *args, **kw))
-    return shapes.cast(y, dtype=dtype_of(x)) if dtype_of(y) != dtype_of(x) else y
+    return held(shapes.cast(y, dtype=dtype_of(x)) if dtype_of(y) != dtype_of(x) else y, "K", x)
 
 
 def _conditions(condlist: Any, ndim: int) -> list[Value]:
@@ -183,7 +184,7 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     a = lift(a)
     if axis is None:
         a, axis = ravel(a), 0
-    return sorts.sort(a, canonical_axis(axis, ndim_of(a)), "stable" if stable else kind)
+    return held(sorts.sort(a, canonical_axis(axis, ndim_of(a)), "stable" if stable else kind), "K", a)
 
 
 def _unstructured(order: Any) -> None:
@@ -206,7 +207,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
     if axis is None:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, ndim_of(a))
-    return sorts.partition(a, _kth(kth, shape_of(a)[axis]), axis)
+    return held(sorts.partition(a, _kth(kth, shape_of(a)[axis]), axis), "K", a)
 
 
 def _kth(kth: Any, n: int) -> tuple[int, ...]:

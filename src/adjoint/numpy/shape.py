@@ -8,32 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, snapshot
 from ..core.errors import DtypeError
 from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
 from .concrete import primal
+from .layout import axes_by_stride, copied, stand_in
 from .table import implements, lift
 from .ufunc import deliver
-from .views import as_array, view
+from .views import Flattened, Permuted, Seen, Shaped, View, Written, as_array, view
 
 
-def _reshaped(x: Value, shape: Shape) -> Value:
-    """A reshape that is a view."""
-    own = shape_of(x)
-    if shape == own:
-        return view(shapes.reshape(x, shape=shape), x, lambda base: base, lambda base, part: part)
-    y = shapes.reshape(x, shape=shape)
-    return view(y, x, lambda base: shapes.reshape(base, shape=shape), lambda base, part: shapes.reshape(part, shape=own))
+def _reshaped(x: Value, shape: Shape, order: str = "C") -> Value:
+    """A reshape, which is a view where NumPy gives one."""
+    return view(x, Shaped(shape_of(x), shape, order))
 
 
 def _permuted(x: Value, axes: Shape) -> Value:
     """A transpose that is a view."""
-    inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-    y = shapes.transpose(x, axes=axes)
-    return view(y, x, lambda base: shapes.transpose(base, axes=axes), lambda base, part: shapes.transpose(part, axes=inverse))
+    return view(x, Permuted(axes))
 
 
 def _full_shape(shape: Any, size: int) -> Shape:
@@ -51,26 +45,9 @@ def _full_shape(shape: Any, size: int) -> Shape:
     return tuple(wanted)
 
 
-def _in_memory(a: Value) -> Value:
-    """The array behind a value, for a look at how it is held."""
-    while isinstance(a, Traced):
-        a = a.value if a.by.has_numbers else a.by.concrete(a, "the order in memory of")
-    return np.asarray(a)
-
-
-def _memory_order(a: Value) -> Shape:
-    """The axes from the slowest to the quickest in memory, as NumPy would hold the array; a batch axis does not count."""
-    n = ndim_of(a)
-    strides = _in_memory(a).strides
-    strides = strides[len(strides) - n :]
-    return tuple(sorted(range(n), key=lambda i: -abs(strides[i])))
-
-
 def _is_fortran(a: Value) -> bool:
-    """Whether NumPy would hold the array column by column; the examples of a batch are taken to be dense."""
-    n = ndim_of(a)
-    axes, held = _memory_order(a), _in_memory(a)
-    return bool(np.isfortran(held)) if held.ndim == n else n > 1 and axes == tuple(range(n))[::-1]
+    """Whether NumPy would hold the array column by column."""
+    return bool(stand_in(a).flags.fnc)
 
 
 @implements(np.reshape)
@@ -79,20 +56,36 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     new = _full_shape(shape, math.prod(shape_of(a)))
     if order == "A":
         order = "F" if _is_fortran(a) else "C"
-    if order == "F":
-        return transpose(_reshaped(transpose(a), new[::-1]))
-    if order != "C":
+    if order not in ("C", "F"):
         raise ValueError(f"order must be one of 'C', 'F' or 'A' (got {order!r})")
-    return _reshaped(a, new)
+    y = _reshaped(a, new, order)
+    if copy:
+        return copied(y)
+    if copy is False and isinstance(y, View) and not y.is_shared():
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    return y
 
 
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Value:
     a = lift(a)
+    flat = (math.prod(shape_of(a)),)
     if order == "K":
-        axes = _memory_order(a)
-        a, order = (a if axes == tuple(range(len(axes))) else _permuted(a, axes)), "C"
-    return reshape(a, (math.prod(shape_of(a)),), order=order)
+        axes = axes_by_stride(a) if ndim_of(a) > 1 else ()
+        if axes != tuple(range(len(axes))):
+            return _in_memory_order(a, axes, flat)
+    elif order not in ("C", "F", "A"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    by_columns = order == "F" or (order == "A" and _is_fortran(a))
+    return view(a, Flattened(shape_of(a), flat, "F" if by_columns else "C", order))
+
+
+def _in_memory_order(a: Value, axes: Shape, flat: Shape) -> Value:
+    """`ravel` of order "K": the elements as they follow each other in memory."""
+    permuted, rows = Permuted(axes), tuple(shape_of(a)[i] for i in axes)
+    look = lambda base: shapes.reshape(permuted.look(base), shape=flat)
+    store = lambda base, part: permuted.store(base, shapes.reshape(part, shape=rows))
+    return view(a, Written(look, lambda memory: memory.ravel("K"), store, always=False))
 
 
 @implements(np.transpose, np.permute_dims)
@@ -171,15 +164,14 @@ def squeeze(a: Any, axis: Any = None) -> Value:
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Value:
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (operator.index(shape),)
     a = lift(array)
-    y = shapes.broadcast_to(a, shape=shape)
-    return view(y, a, lambda base: shapes.broadcast_to(base, shape=shape), None)
+    return view(a, Seen(lambda base: shapes.broadcast_to(base, shape=shape), lambda memory: np.broadcast_to(memory, shape)))
 
 
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Value, ...]:
     values = [lift(a) for a in args]
     shape = np.broadcast_shapes(*map(shape_of, values))
-    return tuple(broadcast_to(v, shape) for v in values)
+    return tuple(v if shape_of(v) == shape else broadcast_to(v, shape) for v in values)
 
 
 @implements(np.atleast_1d)
@@ -217,7 +209,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> V
             return ops.truncate(x, dtype=new)
         raise DtypeError(f"astype({new}) of a traced value: only numbers can be converted")
     if new == dtype_of(x):
-        return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x
+        return copied(x) if copy else x
     return shapes.cast(x, dtype=new)
 
 
@@ -321,14 +313,15 @@ def real(val: Any) -> Value:
     val = lift(val)
     if dtype_of(val).kind != "c":
         return val
-    return view(shapes.real(val), val, shapes.real, with_real)
+    return view(val, Written(shapes.real, np.real, with_real))
 
 
 @implements(np.imag)
 def imag(val: Any) -> Value:
     val = lift(val)
-    y = shapes.imag(val)
-    return view(y, val, shapes.imag, with_imag if dtype_of(val).kind == "c" else None)
+    if dtype_of(val).kind != "c":
+        return view(val, Seen(shapes.imag, np.imag))
+    return view(val, Written(shapes.imag, np.imag, with_imag))
 
 
 def with_real(base: Value, part: Value) -> Value:
@@ -343,7 +336,7 @@ def with_imag(base: Value, part: Value) -> Value:
 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Value:
-    return snapshot(as_array(a)) if isinstance(a, Traced) else np.array(a)
+    return copied(as_array(a), order)
 
 
 @implements(np.shape)

@@ -16,6 +16,7 @@ from ..ops import linalg
 from ..ops import reduce as reductions
 from ..ops import sort as sorts
 from ..trace.guard import Guarded
+from .layout import held
 from .reduce import mean, sum
 from .shape import astype, concatenate, moveaxis, reshape
 from .table import implements, lift
@@ -188,7 +189,7 @@ def quantile(
             raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
         w, _ = one_axis(_like_sample(lift(weights), a, canonical_axes(axis, ndim_of(a)), axis), axis)
         y = _poison(_weighted(x, q, w), x)
-    return deliver(restore_axes(y, axes, keepdims, ndim_of(q)), out)
+    return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out)
 
 
 @implements(np.percentile)

@@ -4,57 +4,285 @@ A write makes a new value and lets the array the user holds stand for it from th
 a view of: it reads again when that has changed, and a write to it is handed on.
 
     b = a[0]; b += 1        # a changes
+
+Whether `a.T.reshape(4)` is a view or a copy depends on how a lies in memory. NumPy is asked when something is written, and not
+before (layout.py); what turns out to be a copy is let go from then on.
 """
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import FRESH, Traced, fresh, is_array, snapshot
 from ..core.errors import ConversionError, ReadOnlyError
-from ..core.types import Value, dtype_of, shape_of
+from ..core.types import Shape, Value, dtype_of, shape_of
+from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops.broadcast import broadcast_to, cast
+from .layout import beneath_type, dense, laid_out, stand_in, strides_of
 from .table import lift
+
+#: The arrays that have been written to, if somebody wants to know.
+written: ContextVar[list[weakref.ref[Traced]] | None] = ContextVar("adjoint_written", default=None)
 
 _slot_by, _slot_value, _slot_aux = (vars(Traced)[name] for name in ("by", "value", "aux"))
 
 
-class View(Traced):
-    """A part or another shape of an array. `look` reads it from its base, `store` gives the base with it replaced."""
+class Way:
+    """How an array is had from another one.
 
-    __slots__ = ("base", "look", "root", "seen", "store")
+    look    reads it
+    store   gives the other array with this part replaced
+    ask     NumPy's own function, which knows the strides of the result and whether it shares memory
+    """
+
+    __slots__ = ()
+    always = True  # a view, whatever the strides are; else NumPy is asked
+    read_only = False
+
+    def look(self, base: Value) -> Value:
+        raise NotImplementedError
+
+    def store(self, base: Value, part: Value) -> Value:
+        raise NotImplementedError
+
+    def ask(self, memory: Any) -> Any:
+        raise NotImplementedError
+
+
+class Part(Way):
+    """A basic index."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+
+    def look(self, base: Value) -> Value:
+        return indexing.read(base, self.index)
+
+    def store(self, base: Value, part: Value) -> Value:
+        return indexing.write(base, self.index, part)
+
+    def ask(self, memory: Any) -> Any:
+        return memory[self.index]
+
+
+class Element(Part):
+    """A basic index with an ellipsis that reads one element: an array without axes, not a scalar."""
+
+    __slots__ = ()
+
+    def look(self, base: Value) -> Value:
+        return fresh(as_array(indexing.read(base, self.index)))
+
+
+class Shaped(Way):
+    """Another shape, elements in the order of rows ("C") or of columns ("F")."""
+
+    __slots__ = ("order", "own", "shape")
+    always = False
+
+    def __init__(self, own: Shape, shape: Shape, order: str = "C") -> None:
+        self.own, self.shape, self.order = own, shape, order
+
+    def look(self, base: Value) -> Value:
+        return self.reshaped(base, self.shape)
+
+    def store(self, base: Value, part: Value) -> Value:
+        return self.reshaped(part, self.own)
+
+    def reshaped(self, x: Value, shape: Shape) -> Value:
+        if self.order == "C":
+            return shapes.reshape(x, shape=shape)
+        return _reversed(shapes.reshape(_reversed(x), shape=shape[::-1]))
+
+    def ask(self, memory: Any) -> Any:
+        return memory.reshape(self.shape, order=self.order)
+
+
+def _reversed(x: Value) -> Value:
+    n = len(shape_of(x))
+    return shapes.transpose(x, axes=tuple(range(n))[::-1]) if n > 1 else x
+
+
+class Elements(Shaped):
+    """`x.flat`: the elements row by row, to be written to however they lie in memory."""
+
+    __slots__ = ()
+    always = True
+
+    def __init__(self, own: Shape) -> None:
+        super().__init__(own, (math.prod(own),))
+
+
+class Flattened(Shaped):
+    """`ravel`, which gives a contiguous array: it copies where a reshape would give a view with gaps."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, own: Shape, shape: Shape, order: str, asked: str) -> None:
+        super().__init__(own, shape, order)
+        self.asked = asked
+
+    def ask(self, memory: Any) -> Any:
+        return memory.ravel(self.asked)
+
+
+class Permuted(Way):
+    """The axes in another order."""
+
+    __slots__ = ("axes",)
+
+    def __init__(self, axes: Shape) -> None:
+        self.axes = axes
+
+    def look(self, base: Value) -> Value:
+        return shapes.transpose(base, axes=self.axes)
+
+    def store(self, base: Value, part: Value) -> Value:
+        return shapes.transpose(part, axes=tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__)))
+
+    def ask(self, memory: Any) -> Any:
+        return memory.transpose(self.axes)
+
+
+class Same(Way):
+    """The array itself, or a copy in memory order of the same elements: `ascontiguousarray` and its relatives."""
+
+    __slots__ = ("ask",)
+    always = False
+
+    def __init__(self, ask: Callable[[Any], Any]) -> None:
+        self.ask = ask  # type: ignore[method-assign]
+
+    def look(self, base: Value) -> Value:
+        return base
+
+    def store(self, base: Value, part: Value) -> Value:
+        return part
+
+
+class Seen(Way):
+    """What may be read but not written to: a diagonal, a broadcast."""
+
+    __slots__ = ("ask", "look")
+    read_only = True
+
+    def __init__(self, look: Callable[[Value], Value], ask: Callable[[Any], Any]) -> None:
+        self.look = look  # type: ignore[method-assign]
+        self.ask = ask  # type: ignore[method-assign]
+
+
+class Written(Seen):
+    """A view that is written to by a function of its own."""
+
+    __slots__ = ("always", "store")
+    read_only = False
 
     def __init__(
-        self, now: Traced, base: Traced, look: Callable[[Value], Value], store: Callable[[Value, Value], Value] | None
+        self,
+        look: Callable[[Value], Value],
+        ask: Callable[[Any], Any],
+        store: Callable[[Value, Value], Value],
+        always: bool = True,
     ) -> None:
+        super().__init__(look, ask)
+        self.store = store  # type: ignore[method-assign]
+        self.always = always
+
+
+class View(Traced):
+    """A part or another shape of an array; without a base, what has turned out to be a copy."""
+
+    __slots__ = ("base", "seen", "shared", "way")
+
+    def __init__(self, now: Traced, base: Traced, way: Way) -> None:
         super().__init__(now.by, now.value, now.aux)
-        self.base = base
-        self.look = look
-        self.store = store
-        self.root: Traced = base.root if isinstance(base, View) else base
-        self.seen = (self.root.value, self.root.aux)
+        self.base: Traced | None = base
+        self.way = way
+        self.shared: bool | None = way.always or None
+        root = self.root
+        self.seen = (root.value, root.aux)
+
+    @property
+    def root(self) -> Traced:
+        """The array at the end of the chain of views: every write, through any of them, reaches it."""
+        at: Traced = self
+        while isinstance(at, View) and at.base is not None:
+            at = at.base
+        return at
 
     def is_current(self) -> bool:
-        """Whether nothing has been written since the last look. Every write, through any view, reaches the root."""
+        """Whether nothing has been written since the last look."""
+        root = self.root
+        if root is self:
+            return True
         value, aux = self.seen
-        return self.root.value is value and self.root.aux is aux
+        return root.value is value and root.aux is aux
 
     def refresh(self) -> None:
         """Read again if there was a write: first what this is a view of, from the root on."""
         stale: list[View] = []
-        at: Traced = self
+        at: Traced | None = self
         while isinstance(at, View) and not at.is_current():
             stale.append(at)
             at = at.base
         while stale:
             one = stale.pop()
-            one.seen = (one.root.value, one.root.aux)
-            now = one.look(snapshot(one.base))
+            if not one.is_shared():
+                one.separate()
+                continue
+            root = one.root
+            one.seen = (root.value, root.aux)
+            now = one.way.look(snapshot(one.base))
             set_contents(one, now.by, now.value, now.aux)
+
+    def is_shared(self) -> bool:
+        """Whether NumPy would give a view here, and not a copy."""
+        if self.shared is None:
+            whole = stand_in(self.base)
+            part = self.way.ask(whole)
+            self.shared = np.may_share_memory(part, whole)
+            self.layout = part.strides
+        return self.shared
+
+    def noted_strides(self) -> tuple[int, ...] | None:
+        if self.base is not None and getattr(self, "layout", None) is None:
+            self.layout = self.way.ask(stand_in(self.base)).strides
+        return super().noted_strides()
+
+    def separate(self) -> None:
+        """An array of its own from now on, with the contents of the last look."""
+        self.layout = self.noted_strides()
+        self.base = None
+
+
+def owns_memory(x: Traced) -> bool:
+    """Whether the array is no view, neither of another one here nor of one that the user has."""
+    if isinstance(x, View):
+        return x.base is None or not x.is_shared()
+    return x.noted_strides() is None
+
+
+def is_read_only(x: Traced) -> bool:
+    """Whether the array is a view through which nothing may be written."""
+    at: Traced | None = x
+    while isinstance(at, View) and at.base is not None and at.is_shared():
+        if at.way.read_only:
+            return True
+        at = at.base
+    return False
+
+
+def read_only() -> ReadOnlyError:
+    return ReadOnlyError("this view is read-only, as in NumPy; write to a copy")
 
 
 def set_contents(x: Traced, trace: Any, value: Any, aux: Any) -> None:
@@ -76,26 +304,36 @@ for _name in ("by", "value", "aux"):
     setattr(View, _name, _fresh_slot(getattr(Traced, _name)))
 
 
-def view(y: Value, base: Value, look: Callable[[Value], Value], store: Callable[[Value, Value], Value] | None) -> Value:
-    """Make y, which was read from base by `look`, a view of it. Scalars are copies, as in NumPy."""
+def view(base: Value, way: Way) -> Value:
+    """What is read from base in some way, as a view of it."""
+    return _viewed(way.look(base), base, way)
+
+
+def _viewed(y: Value, base: Value, way: Way) -> Value:
+    """y, which was read from base, as a view of it. Scalars are copies, as in NumPy."""
+    if y is base:  # there was nothing to do
+        y = snapshot(y)
     if type(y) is Traced and isinstance(base, Traced) and is_array(y) and is_array(base):
-        return View(y, base, look, store)
+        return View(y, base, way)
     return y
 
 
 def read(x: Value, index: Any) -> Value:
     """x[index]; a basic index gives a view."""
-    if type(index) is not int and _is_single_truth(index):  # selects all of x, or nothing
+    if type(index) is int:
+        if not isinstance(x, View) and len(shape_of(x)) == 1:
+            return indexing.read(x, index)
+        return view(x, Part(index))
+    index = _plain_index(index)
+    if _is_single_truth(index):  # selects all of x, or nothing
         return indexing.read(indexing.read(x, None), slice(None if index else 0))
-    y = indexing.read(x, _plain_index(index))
-    if type(index) is int and not isinstance(x, View) and len(shape_of(x)) == 1:
-        return y
-    if _is_basic(index):
-        store = lambda base, part: indexing.write(base, index, part)
-        if not shape_of(y) and _has_ellipsis(index):
-            return view(fresh(as_array(y)), x, lambda base: fresh(as_array(indexing.read(base, index))), store)
-        return view(y, x, lambda base: indexing.read(base, index), store)
-    return y
+    if not _is_basic(index):
+        return indexing.read(x, index)
+    way = Part(index)
+    y = way.look(x)
+    if not shape_of(y) and _has_ellipsis(index):
+        return _viewed(fresh(as_array(y)), x, Element(index))
+    return _viewed(y, x, way)
 
 
 def _has_ellipsis(index: Any) -> bool:
@@ -104,10 +342,22 @@ def _has_ellipsis(index: Any) -> bool:
 
 
 def _plain_index(index: Any) -> Any:
-    """Fresh arrays in an index as the plain arrays they are."""
-    if isinstance(index, tuple):
-        return tuple(map(_plain_index, index))
-    return index.value if isinstance(index, Traced) and index.by is FRESH else index
+    """An index with all that NumPy takes for an array as a plain array."""
+    return tuple(map(_plain_entry, index)) if isinstance(index, tuple) else _plain_entry(index)
+
+
+_ENTRIES = (type(None), type(...), int, slice, np.ndarray, np.generic, list, tuple, range)
+
+
+def _plain_entry(entry: Any) -> Any:
+    if isinstance(entry, Traced):
+        return entry.value if entry.by is FRESH else entry
+    if isinstance(entry, _ENTRIES):
+        return entry
+    array = np.asarray(entry)  # a Series, a deque, an array.array, whatever has `__array__`
+    if array.dtype == object:
+        return entry
+    return array if array.size else array.astype(np.intp)
 
 
 def _is_single_truth(index: Any) -> bool:
@@ -147,12 +397,30 @@ def as_stored(x: Value, v: Value) -> Value:
 
 def become(x: Traced, new: Value) -> None:
     """Let the array x, and all it is a view of, stand for a new value."""
-    while isinstance(x, View):
-        if x.store is None:
-            raise ReadOnlyError("this view is read-only, as in NumPy; write to a copy")
-        new = x.store(snapshot(x.base), new)
+    while isinstance(x, View) and x.base is not None:
+        if not x.is_shared():
+            x.separate()
+            break
+        if x.way.read_only:
+            raise read_only()
+        new = x.way.store(snapshot(x.base), new)
         x = x.base
-    x.by.adopt(x, as_array(new))
+    log = written.get()
+    if log is not None:
+        log.append(weakref.ref(x))
+    x.by.adopt(x, _in_same_order(as_array(new), x))
+
+
+def _in_same_order(new: Value, x: Traced) -> Value:
+    """A value that overwrites the array x, with its numbers held in the order that x has in memory."""
+    held, now = getattr(new, "value", new), x.value
+    if type(held) is np.ndarray and type(now) is np.ndarray and held.strides == now.strides:
+        return new
+    if len(shape_of(x)) < 2 or beneath_type(new) or beneath_type(x):
+        return new
+    own = strides_of(x)
+    wanted = dense(shape_of(x), own, dtype_of(x)) if x.noted_strides() else own
+    return new if strides_of(new) == wanted else laid_out(new, wanted)
 
 
 def as_array(x: Value) -> Value:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 
 from ..core.types import Value, canonical_axis, ndim_of, shape_of
+from ..ops import broadcast as shapes
+from ..ops import index as indexing
 from ..ops import windows as rules
 from .table import implements, lift
+from .views import Seen, Written, view
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)
@@ -26,4 +30,15 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
         return sliding_window_view(sliding_window_view(x, width[0], axes[0]), width[1:], axes[1:])
     if any(w > shape_of(x)[a] for w, a in zip(width, axes, strict=True)):
         raise ValueError("window shape cannot be larger than input array shape")
-    return rules.windows(x, width=width, axes=axes)
+    look = lambda base: rules.windows(base, width=width, axes=axes)
+    ask = lambda memory: np.lib.stride_tricks.sliding_window_view(memory, width, axes)
+    if not writeable:
+        return view(x, Seen(look, ask))
+    places = ask(np.arange(math.prod(shape_of(x))).reshape(shape_of(x)))
+
+    def store(base: Value, part: Value) -> Value:
+        """An element is in several windows: the last that is written to it stays, as in NumPy."""
+        flat = shapes.reshape(base, shape=(math.prod(shape_of(base)),))
+        return shapes.reshape(indexing.write(flat, places, part), shape=shape_of(base))
+
+    return view(x, Written(look, ask, store))

@@ -44,7 +44,7 @@ concatenate = linear(
 
 
 def _stack(*xs: Any, axis: int) -> Any:
-    return np.array(xs) if axis == 0 else np.stack(xs, axis=axis)
+    return np.array(xs) if axis == 0 and np.ndim(xs[0]) < 2 else np.stack(xs, axis=axis)
 
 
 def _stack_transpose(g: Value, *xs: Type, axis: int) -> list[Value]:

@@ -51,7 +51,10 @@ class Batch(Trace):
 
     def enter(self, value: Value, axis: int) -> Traced:
         """A value whose axis `axis` is the batch."""
-        return Traced(self, moveaxis(value, axis, 0), None)
+        x = Traced(self, moveaxis(value, axis, 0), None)
+        if isinstance(x.value, np.ndarray):
+            x.layout = x.value.strides[1:]
+        return x
 
     def leave(self, x: Value, axis: int) -> Value:
         """The result with its batch axis at `axis`; a result that is the same for all examples is repeated."""

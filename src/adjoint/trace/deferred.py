@@ -24,7 +24,7 @@ from ..derive import TYPE, VALUE, plan
 from ..ir.columns import Columns
 from ..ir.graph import Graph
 from .guard import Guarded
-from .tape import SMALL, Node, Outputs, Tape, save
+from .tape import Node, Outputs, Tape, save
 
 
 class Mark(NamedTuple):
@@ -71,7 +71,7 @@ class Deferred(Tape):
         stage = self.stage
         values: list[Any] = []
         mask, bit = 0, 1
-        is_direct, has_arrays = True, False
+        is_direct = True
         for a in args:
             if isinstance(a, Traced):
                 if a.by is self:
@@ -81,8 +81,6 @@ class Deferred(Tape):
                     a = a.value
                 if isinstance(a, Traced) and a.by is not stage:
                     is_direct = False
-            if type(a) is ndarray:
-                has_arrays = True
             values.append(a)
             bit += bit
         may_be_caught = isinstance(op, Structured) and in_a_try(stage.depth)  # that a body has no derivative, which a node says
@@ -96,11 +94,7 @@ class Deferred(Tape):
             self.has_bodies = True
         else:
             key = (len(values), mask)
-            step = op.derived.get(key) or plan(op, *key)  # says so, if there is no derivative
-            if has_arrays:
-                for i, what in enumerate(step.keep[1:]):
-                    if what == VALUE and not mask >> i & 1 and type(values[i]) is ndarray and values[i].size > SMALL:
-                        self.secure(values[i])
+            op.derived.get(key) or plan(op, *key)  # which says so, if there is no derivative
         if op.many:
             return tuple([Traced(self, part, None) if dtype_of(part).kind in "fc" else part for part in y])
         return Traced(self, y, None)

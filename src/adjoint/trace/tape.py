@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core.bind import FRESH, Trace, Traced, bind, snapshot
+from ..core.bind import FRESH, Trace, Traced, bind, snapshot, with_gaps
 from ..core.errors import FreedError, written_on
 from ..core.op import Constant, Op, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
+from .watch import SMALL, Watch
 
 _serials = itertools.count()
-_FREED: Any = ("freed",)
-SMALL = 1 << 8  # elements; up to here a copy costs no more than a call
+FREED: Any = ("freed",)
 ROOM = 1 << 20  # elements, in all; a recording up to here weighs so little that it may stay until the pass has ended
 
 
@@ -85,19 +85,18 @@ class Tape(Trace):
     """One recording. `value` is the primal and `aux` the node.
 
     A tape is simple while all that it holds is plain, and little. Then the backward pass may take the quick way.
-    Arrays of the user's that it has saved are read-only while the function runs: a write to one would be a wrong
-    derivative later. Of a `lasting` tape, which is pulled when the user likes, they are copies.
+    Arrays of the user's that it saves are copied or watched (watch.py): a write to one would be a wrong derivative later.
+    Of a `lasting` tape, which is pulled when the user likes, they are always copies.
     """
 
-    __slots__ = ("copies", "frozen", "lasting", "room")
+    __slots__ = ("lasting", "room", "watch")
     joint = True  # a loop's results are computed together with what its backward pass needs
 
     def __init__(self, name: str, level: float | None = None, lasting: bool = False) -> None:
         super().__init__(name, level)
         self.room = ROOM  # what may still be recorded before the tape counts as large; none if it is not plain
         self.lasting = lasting
-        self.frozen: dict[int, ndarray[Any, Any]] = {}
-        self.copies: dict[Any, ndarray[Any, Any]] = {}
+        self.watch = Watch()
 
     @property
     def simple(self) -> bool:
@@ -107,7 +106,7 @@ class Tape(Trace):
         self.room = 0
 
     def leaf(self, value: Value) -> Traced:
-        return Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value)))
+        return with_gaps(Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value))))
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         values = []
@@ -167,28 +166,8 @@ class Tape(Trace):
         return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None, False))  # type: ignore[arg-type]
 
     def secure(self, x: Any) -> Any:
-        """An array of the user's, to be saved: protected from writes if it is large, whole and soon used, else a copy."""
-        owner = x if x.base is None else x.base
-        if x.size <= SMALL or not isinstance(owner, ndarray) or owner.size != x.size:
-            return x.copy(order="K")  # cheap, or part of an array that had to be protected as a whole
-        for a in (x, owner):
-            if a.flags.writeable:
-                a.flags.writeable = False
-                self.frozen[id(a)] = a
-        if not self.lasting:
-            return x
-        if id(owner) not in self.frozen:  # read-only already, but not by us: nobody knows for how long
-            return x.copy(order="K")
-        key = (id(owner), x.shape, x.strides, x.dtype)
-        if key not in self.copies:
-            self.copies[key] = x.copy(order="K")
-        return self.copies[key]
-
-    def __exit__(self, *exc: object) -> None:
-        super().__exit__(*exc)
-        for a in sorted(self.frozen.values(), key=lambda a: a.base is not None):  # a view follows its owner
-            a.flags.writeable = True
-        self.frozen.clear()
+        """An array of the user's, to be saved: in such a way that a later write to it gives no wrong derivative."""
+        return x.copy(order="K") if x.size <= SMALL else self.watch.constant(x, self.lasting)
 
     def outputs(self, ys: Sequence[Value], node: Outputs) -> tuple[Any, ...]:
         """Wrap the several results of one node."""
@@ -276,7 +255,7 @@ class Pass:
             self.reach(node, g)
             return
         saved = self.saved_of(node)
-        if saved is _FREED:
+        if saved is FREED:
             raise FreedError(
                 "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
             )
@@ -291,7 +270,7 @@ class Pass:
                     mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
                     self.arrive(parent, part, mine)
         if self.free:
-            node.saved = _FREED
+            node.saved = FREED
 
     def hurry(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """As `run`, with ordinary products, for small plain arrays: the caller looks at the end whether all is finite."""

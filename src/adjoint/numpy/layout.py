@@ -1,0 +1,149 @@
+"""How NumPy would hold a traced array in memory, which decides what is a view of it and what is a copy.
+
+    a.T.reshape(4)      a copy, if a is held row by row;  a view, if column by column
+
+Traced arrays have no memory of their own, so NumPy is asked: its function runs on an array of the same shape and strides
+(`stand_in`), and what comes back shares its memory or does not. Nobody asks before something is written in place.
+
+New arrays are dense. They lie in the order of the array of numbers beneath the trace, since the ops run NumPy's own functions;
+`become` (views.py) keeps it so when an array is overwritten. The examples of a batch are dense too. Exceptions are noted in
+`Traced.layout`: arguments of the user's with gaps or negative strides, and copies of values that have no numbers yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
+from ..trace.guard import Guarded
+
+Strides = tuple[int, ...]
+
+
+def beneath(x: Value) -> Any:
+    """The plain array beneath every trace, batch axes first; None where nothing but the type is known."""
+    while isinstance(x, Traced):
+        if x.by.has_numbers:
+            x = x.value
+        elif isinstance(x.by, Guarded):
+            x = x.by.concrete(x, "the order in memory of")
+        else:
+            return None
+    return x
+
+
+def memory(shape: Shape, strides: Strides, dtype: Any) -> np.ndarray[Any, Any]:
+    """An array of this layout, of any contents. What is not touched costs nothing."""
+    ends = [(n - 1) * s for n, s in zip(shape, strides, strict=True) if n > 1]
+    low, high = sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
+    return np.ndarray(shape, dtype, np.empty(high - low + dtype.itemsize, np.int8), -low, strides)
+
+
+def dense(shape: Shape, strides: Strides, dtype: Any, order: Any = "K") -> Strides:
+    """The strides of a new array that keeps the order of the axes."""
+    return np.empty_like(memory(shape, strides, dtype), order=order).strides
+
+
+def in_rows(shape: Shape, dtype: Any) -> Strides:
+    """The strides of a new array that is held row by row."""
+    strides, step = [], dtype.itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def strides_of(x: Value) -> Strides:
+    """The strides that the array would have in NumPy."""
+    shape, dtype = shape_of(x), dtype_of(x)
+    if isinstance(x, Traced):
+        noted = x.noted_strides()
+        if noted is not None:
+            return noted
+    held = beneath(x)
+    if not isinstance(held, np.ndarray):
+        return in_rows(shape, dtype)
+    if not isinstance(x, Traced):
+        return held.strides
+    own = held.strides[held.ndim - len(shape) :]
+    return own if held.ndim == len(shape) and held.flags.forc else dense(shape, own, dtype)
+
+
+def stand_in(x: Value) -> np.ndarray[Any, Any]:
+    """An array that is held as x would be, to ask NumPy."""
+    return memory(shape_of(x), strides_of(x), dtype_of(x))
+
+
+def axes_by_stride(x: Value) -> Shape:
+    """The axes from the slowest to the quickest in memory. Of a repeated axis NumPy cannot tell: it stays where it is."""
+    steps = [0 if n == 1 else abs(s) for n, s in zip(shape_of(x), strides_of(x), strict=True)]
+    order = list(range(len(steps)))[::-1]
+    for i in range(1, len(order)):  # an insertion sort, from the quickest on
+        to, axis = i, order[i]
+        for j in range(i - 1, -1, -1):
+            if steps[axis] and steps[order[j]]:
+                if steps[order[j]] <= steps[axis]:
+                    break
+                to = j
+        order.insert(to, order.pop(i))
+    return tuple(order[::-1])
+
+
+def laid_out(x: Value, strides: Strides) -> Value:
+    """The same value, its numbers held densely in the order of axes that these strides have."""
+    if isinstance(x, Traced):
+        return Traced(x.by, laid_out(x.value, strides), x.aux) if x.by.has_numbers else x
+    if not isinstance(x, np.ndarray):
+        return x
+    extra = x.ndim - len(strides)
+    axes = sorted(range(len(strides)), key=lambda i: -abs(strides[i]))
+    order = [*range(extra), *(extra + i for i in axes)]
+    y = np.empty([x.shape[i] for i in order], x.dtype).transpose(np.argsort(order))
+    y[...] = x
+    return y
+
+
+def copied(x: Value, order: str = "K") -> Value:
+    """A copy as NumPy makes it. Its numbers are moved only where another order is asked for."""
+    if not isinstance(x, Traced):
+        return np.array(x, order=order)  # type: ignore[call-overload]
+    y = Traced(x.by, x.value, x.aux)
+    held = y.value
+    if type(held) is np.ndarray and held.ndim == ndim_of(y):
+        if held.flags.c_contiguous and (order != "F" or held.ndim < 2):
+            return y
+    elif beneath_type(y):
+        y.layout = lambda: np.empty_like(stand_in(x), order=order).strides  # type: ignore[call-overload]
+        return y
+    if ndim_of(y):
+        y = laid_out(y, np.empty_like(stand_in(x), order=order).strides)  # type: ignore[call-overload]
+    return y
+
+
+def held(x: Value, order: str = "C", like: Value = None) -> Value:
+    """A new array as NumPy holds it: in rows ("C"), or in the order of another array ("K", or "A" if that is one of the two)."""
+    if not isinstance(x, Traced) or ndim_of(x) < 2 or beneath_type(x):
+        return x
+    if order == "A":
+        order = "F" if ndim_of(like) > 1 and stand_in(like).flags.fnc else "C"
+    if order != "K":
+        return copied(x, order)
+    wanted = dense(shape_of(x), strides_of(like), dtype_of(x))
+    return x if strides_of(x) == wanted else laid_out(x, wanted)
+
+
+def in_order(x: Value, order: str) -> Value:
+    """A new array in the order that was asked for."""
+    return copied(x, order) if order in ("C", "F") else x
+
+
+def beneath_type(x: Value) -> bool:
+    """Whether a value is being written down, so that there is no array beneath it to look at."""
+    while isinstance(x, Traced):
+        if not x.by.has_numbers:
+            return True
+        x = x.value
+    return False

@@ -1,0 +1,106 @@
+"""Arrays of the user's that a derivative depends on: what is done if they are written to before it is known.
+
+The backward pass reads constants as they were when they were used, and arguments as they were handed over. Constants are copied:
+a copy costs less than the op that uses them. Those too large for that (`LARGE`) are watched, as arguments are: `mark` is taken
+when they are used and compared when the function has run; a difference is an error, never a wrong derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..core.errors import ReadOnlyError
+
+SMALL = 1 << 8  # elements; up to here a copy costs no more than a call
+LARGE = 1 << 20  # elements; from here on memory counts
+_BLOCK = 1 << 14  # words; what is mixed stays in the cache
+_PLACES = np.random.default_rng(0).integers(0, 1 << 63, _BLOCK, np.uint64) * np.uint64(2)
+
+
+def mark(x: ndarray[Any, Any]) -> Any:
+    """What tells that the contents of an array have changed: its bytes or, of a larger one, a sum for each block.
+
+    A word of 64 bits is mixed with a number that belongs to its place, so that the sum tells the order too: any single write
+    changes it, and writes to many places do but for a chance of 2**-64.
+    """
+    if x.nbytes <= 8 * _BLOCK or not x.flags.forc or x.nbytes % 8:
+        return x.tobytes("A")
+    words = x.ravel("K").view(np.uint64)
+    mixed = np.empty_like(_PLACES)
+    sums = []
+    for start in range(0, words.size, _BLOCK):
+        block = words[start : start + _BLOCK]
+        n = block.size
+        sums.append(int(np.add.reduce(np.bitwise_xor(block, _PLACES[:n], out=mixed[:n]))))
+    return sums
+
+
+def is_fixed(x: ndarray[Any, Any]) -> bool:
+    """Whether nobody can write to an array: neither it nor what it is a view of is writeable."""
+    at: Any = x
+    while isinstance(at, ndarray):
+        if at.flags.writeable:
+            return False
+        at = at.base
+    return at is None or isinstance(at, bytes)
+
+
+class Watch:
+    """The arrays that one run of a function depends on."""
+
+    __slots__ = ("copies", "marks")
+
+    def __init__(self) -> None:
+        self.marks: dict[Any, tuple[ndarray[Any, Any], Any, str]] = {}
+        self.copies: dict[Any, tuple[Any, ndarray[Any, Any]]] = {}
+
+    def argument(self, x: Any, name: str) -> None:
+        if type(x) is ndarray and not is_fixed(x):
+            self.marks[_key(x)] = (x, mark(x), name)
+
+    def constant(self, x: ndarray[Any, Any], lasting: bool) -> ndarray[Any, Any]:
+        """What to save of a constant: a copy, one for all uses with the same contents, or the array itself if it is large."""
+        if x.size <= SMALL or not x.flags.forc:
+            return x.copy(order="K")
+        if is_fixed(x):
+            return x
+        key = _key(x)
+        if x.size <= LARGE or lasting:
+            contents = x.tobytes("A")
+            known = self.copies.get(key)
+            if known is None or known[0] != contents:
+                order: Any = "C" if x.flags.c_contiguous else "F"
+                known = self.copies[key] = contents, np.frombuffer(contents, x.dtype).reshape(x.shape, order=order)
+            return known[1]
+        now = mark(x)
+        known_mark = self.marks.get(key)
+        if known_mark is None:
+            self.marks[key] = (x, now, "")
+        elif known_mark[1] != now:
+            raise changed(known_mark[2])
+        return x
+
+    def check(self) -> None:
+        """Raise if an array that is needed has been written to."""
+        for x, before, name in self.marks.values():
+            if mark(x) != before:
+                raise changed(name)
+
+
+def _key(x: ndarray[Any, Any]) -> Any:
+    return x.__array_interface__["data"][0], x.shape, x.strides, x.dtype
+
+
+def changed(name: str) -> ReadOnlyError:
+    if name:
+        return ReadOnlyError(
+            f"the array passed as {name} was written to while the function ran, by another name for the same memory (a global, "
+            "a closure, a view), so that its derivative is not defined; write to the argument itself, or to a copy of the array"
+        )
+    return ReadOnlyError(
+        "a large NumPy array that was used in the computation was written to afterwards, so the backward pass would read other "
+        "numbers than the function did; make the array with adjoint.numpy, whose writes are tracked, or use a copy"
+    )
