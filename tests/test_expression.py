@@ -1,6 +1,7 @@
 """Expressions: derivatives as text, against numbers and against SymPy."""
 
 import math
+import os
 import subprocess
 import sys
 
@@ -497,3 +498,55 @@ def test_bad_symbols_are_refused():
     ):
         with pytest.raises(ad.AdjointError, match=message):
             call()
+
+
+# -- every expression has a derivative, soon, and it is the right one --------------------------------------------------
+
+_FUNCTIONS = ("sin", "cos", "exp", "log", "sqrt", "tanh", "log1p", "expm1", "arctan", "sinh", "cosh")
+
+
+def random_expression(rng, depth):
+    """Constants inside functions matter: exp(-4) is a factor that is neither a number nor a name."""
+    kind = rng.random()
+    if depth == 0 or kind < 0.12:
+        return str(rng.choice(["x", "y", "x", "y", "0", "1", "2", "3", "4", "(-1)", "(-4)", "0.5", "7", "pi"]))
+    inner = random_expression(rng, depth - 1)
+    if kind < 0.5:
+        return f"{rng.choice(_FUNCTIONS)}({inner})"
+    if kind < 0.6:
+        return f"({inner})**({rng.choice(['2', '3', '-1', '-2', '0.5', 'x'])})"
+    return f"({inner}){rng.choice(list('+-*/'))}({random_expression(rng, depth - 1)})"
+
+
+@pytest.mark.parametrize("text", ["sin(sin(exp(-4)*y))", "cos(y*exp(2))*exp(-2)", "tanh(exp(-1)*y)*exp(3)/(1 + y)"])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_derivatives_with_exponentials_of_numbers(text, order):
+    check_derivative(text, "y", order)
+
+
+def test_derivatives_of_random_expressions_end_and_agree_with_reverse_mode():
+    rng = np.random.default_rng(0)
+    agreed = 0
+    for _ in range(max(150, int(os.environ.get("ADJOINT_PROGRAMS", 0)) // 5)):
+        text = random_expression(rng, int(rng.integers(1, 6)))
+        agreed += check_derivative(text, str(rng.choice(["x", "y"])), int(rng.integers(1, 4)))
+    assert agreed > 100
+
+
+def check_derivative(text, name, order):
+    """Whether both are finite, in which case they must agree."""
+    found = ad.symbolic(text, "x y").diff(name, order)
+    assert str(found)
+    scope = {f: getattr(np, f) for f in _FUNCTIONS} | {"pi": math.pi}
+    f = eval(f"lambda x, y: {text} + 0 * x", scope)
+    for _ in range(order):
+        f = ad.grad(f, argnums="xy".index(name))
+    with np.errstate(all="ignore"):
+        try:
+            expected, value = f(0.7, 1.3), found(0.7, 1.3)
+        except (ZeroDivisionError, ValueError, OverflowError, TypeError):  # of a part without x and y: (-1)**0.5 is complex
+            return False
+    if not (np.isfinite(expected) and np.isfinite(value)):
+        return False
+    assert abs(value - expected) <= 1e-6 * (1 + abs(expected)), text
+    return True

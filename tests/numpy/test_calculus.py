@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from harness import check, draw
@@ -134,3 +136,59 @@ def test_errors():
     ]:
         with pytest.raises(ValueError, match=message):
             ad.vjp(f, V)
+
+
+# -- scans and convolutions of many elements ---------------------------------------------------------------------
+
+
+def cumprod_jacobian(x):
+    """∂y_i/∂x_j: the product of x_0..x_i without x_j."""
+    n = len(x)
+    return np.array([[np.prod(np.delete(x[: i + 1], j)) if j <= i else 0 for j in range(n)] for i in range(n)])
+
+
+@pytest.mark.parametrize("zeros", [(), (0,), (3,), (1, 4), (0, 1, 5)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.longdouble, np.complex128])
+def test_cumprod_is_exact_at_zeros(zeros, dtype):
+    x = draw(RNG, (6,), dtype=np.complex128 if dtype == np.complex128 else float).astype(dtype)
+    x[list(zeros)] = 0
+    tolerance = {"rtol": 1e-5 if dtype == np.float32 else 1e-12, "atol": 1e-7}
+    expected = cumprod_jacobian(x)
+    for transform in (ad.jacfwd, ad.jacrev):
+        found = transform(np.cumprod, holomorphic=dtype == np.complex128)(x)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, expected, **tolerance)
+    columns = np.stack([x] * 9, axis=1)  # many lanes step as arrays, few as numbers
+    found = ad.vjp(lambda x: np.cumprod(x, axis=0), columns)[1](np.ones_like(columns))[0]
+    np.testing.assert_allclose(found, np.stack([expected.sum(0)] * 9, axis=1), **tolerance)
+
+
+@pytest.mark.parametrize("f", [np.cumprod, np.nancumprod, lambda x: np.prod(x) * x, lambda x: np.cumprod(x[::-1])])
+def test_cumulative_products_at_zeros_to_second_order(f):
+    ad.check_grads(f, np.array([0.7, 0.0, -1.2, 0.0, 0.4]))
+
+
+def test_the_gradient_of_cumprod_takes_linear_memory_and_no_overflow():
+    x = 1 + 1e-4 * RNG.normal(size=50_000)
+    ad.grad(lambda x: np.sum(np.cumprod(x)))(x[:10])
+    tracemalloc.start()
+    g = ad.grad(lambda x: np.sum(np.cumprod(x)))(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    y = np.cumprod(x)
+    np.testing.assert_allclose(g, np.cumsum(y[::-1])[::-1] / x, rtol=1e-9)
+    assert peak < 200 * x.nbytes
+    large = np.array([1e-200, 1e200, 1e200, 1e-200])
+    np.testing.assert_allclose(ad.grad(lambda x: np.cumprod(x)[3])(large), 1 / large)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_gradients_of_a_long_convolution_by_a_short_part_of_itself(mode):
+    x = RNG.normal(size=20_000)
+    w = RNG.normal(size=np.convolve(x, x[:50], mode).shape)
+    f = lambda x: np.sum(w * np.convolve(x, x[:50], mode))
+    g, v, h = ad.grad(f)(x), RNG.normal(size=x.shape), 1e-6
+    np.testing.assert_allclose(g @ v, (f(x + h * v) - f(x - h * v)) / (2 * h), rtol=1e-5)
+    np.testing.assert_allclose(ad.jvp(f, (x,), (v,))[1], g @ v, rtol=1e-10)
+    z = x[:9000] + 1j * x[9000:18000]
+    ad.check_grads(lambda z: np.correlate(z, z[:8500], "valid")[:3], z, order=1)

@@ -459,3 +459,13 @@ def test_drop_in(rng):
     g = ad.grad(lambda t: anp.linalg.det([[t, 2.0], [1.0, t]]))(3.0)
     assert g == 6.0
     assert anp.linalg.norm([3, 4]) == 5.0
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (3, 1)), ((3, 1), (4,)), ((1,), (2, 5)), ((0,), (1,))])
+@pytest.mark.parametrize("function", [np.vecdot, np.linalg.vecdot, anp.linalg.vecdot])
+def test_vecdot_does_not_broadcast_the_vectors(function, shapes):
+    a, b = map(np.ones, shapes)
+    with pytest.raises(ValueError):
+        function(a, b)
+    with pytest.raises(ValueError, match="different lengths"):
+        ad.grad(lambda a: np.sum(function(a, b)))(a)

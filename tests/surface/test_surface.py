@@ -6,6 +6,7 @@ For each call in the tables:
 - the same through the drop-in `adjoint.numpy`, with arguments by position and by keyword as far as the signature allows;
 - in single precision: NumPy's dtypes, and the gradient in double precision rounded;
 - in complex numbers where NumPy takes them;
+- in extended precision: NumPy's value, or an error of ours;
 - as a graph, which gives the same value;
 - compiled, all calls of a function and their reverse passes in one program: what eager gives, of the same types;
 - with each length of its axes set to zero, where NumPy takes that: value, and shape of the gradient.
@@ -195,6 +196,29 @@ def run_empty(module, name, call, number):
             assert np.shape(g) == np.shape(x)
 
 
+def run_extended(module, name, call, number):
+    """In extended precision, where NumPy takes it: its value and a gradient of that dtype, or an error of ours."""
+    for dtype in (np.longdouble, *([] if "complex" in call.without else [np.clongdouble])):
+        xs, fill = call.arguments(np.random.default_rng(number), dtype)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                expected = leaves(call.bind(original(module, name), fill)(*xs))
+        except Exception:  # whatever NumPy and SciPy say of a dtype that they do not take
+            continue
+        floats = [k for k, y in enumerate(expected) if y.dtype.kind in "fc"]
+        f = call.bind(checked(module, name, call), fill)
+        try:
+            ys, pull = ad.vjp(lambda *xs, f=f, floats=floats: [flatten(f(*xs))[0][k] for k in floats], *xs)
+            gradient = pull([np.ones(np.shape(y), y.dtype) for y in ys])
+        except ad.AdjointError:
+            continue
+        for y, k in zip(ys, floats, strict=True):
+            close(y, expected[k], 1e-5 if module == "scipy.linalg" else 1e-11)  # SciPy works in single precision there
+        for x, g in zip(xs, gradient, strict=True):
+            assert g.dtype == np.asarray(x).dtype
+
+
 def agree(found, reference):
     """Equal values, shapes and dtypes, part by part."""
     for a, b in zip(leaves(found), leaves(reference), strict=True):
@@ -210,6 +234,7 @@ CHECKS = {
     "spelling": run_spelling,
     "staged": run_staged,
     "empty": run_empty,
+    "extended": run_extended,
 }
 
 
@@ -260,6 +285,11 @@ def test_as_a_graph(module, name):
 @every
 def test_with_empty_axes(module, name):
     run("empty", module, name)
+
+
+@every
+def test_in_extended_precision(module, name):
+    run("extended", module, name)
 
 
 # Compiling takes a while: a fifth of the functions each time, all of them every night.

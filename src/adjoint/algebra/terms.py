@@ -311,6 +311,8 @@ def _join_exponentials(coefficient: Number, factors: list[tuple[Term, Term]]) ->
 
 def _direction(term: Term) -> Term:
     """The term up to a numeric factor."""
+    if term.is_number:
+        return ONE
     if term.kind == "product" and term.head != 1:
         return _product(Fraction(1), term.parts)
     if term.kind == "sum" and term.parts[0][0] not in (0, 1) and len(term.parts) <= _LONG:

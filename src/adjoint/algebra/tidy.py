@@ -59,6 +59,13 @@ def _from_factors(factors: dict[Term, Term]) -> Term:
     return multiply(*(power(b, e) for b, e in factors.items()))
 
 
+def _without(term: Term, taken: dict[Term, Term]) -> Term:
+    """The term divided by factors that it has, by their exponents: what is taken out is gone whatever `multiply` can merge."""
+    rest = {b: terms.subtract(e, taken[b]) if b in taken else e for b, e in _factors(term).items()}
+    coefficient = term.head if term.kind == "product" else Fraction(1)
+    return multiply(Term("number", coefficient), _from_factors(rest))
+
+
 def pythagoras(term: Term) -> Term:
     """c·r·sin(u)² + c·r·cos(u)² = c·r."""
     found = {t: c for c, t in term.parts}
@@ -67,7 +74,7 @@ def pythagoras(term: Term) -> Term:
         for base, exponent in factors.items():
             if not (base.is_call("sin") and is_integer(exponent) and exponent.head >= 2):
                 continue
-            rest = multiply(t, power(base, terms.number(-2)))
+            rest = _without(t, {base: terms.number(2)})
             partner = multiply(rest, power(terms.call("cos", *base.parts), terms.number(2)))
             if found.get(partner) == c:
                 others = [(k, s) for s, k in found.items() if s not in (t, partner)]
@@ -94,7 +101,7 @@ def common_factor(term: Term) -> Term:
     if not shared:
         return term
     taken = _from_factors(shared)
-    rest = combine((c, multiply(t, power(taken, Term("number", Fraction(-1))))) for c, t in term.parts)
+    rest = combine((c, _without(t, shared)) for c, t in term.parts)
     content = _content(rest)
     return multiply(Term("number", content), taken, shorten(_over(rest, content)))
 
@@ -161,7 +168,7 @@ def _distributed(term: Term) -> Term:
     """r·(a + b) = r·a + r·b."""
     for base, exponent in _factors(term).items():
         if base.kind == "sum" and exponent == ONE and len(base.parts) <= 4:
-            return expand(multiply(term, power(base, Term("number", Fraction(-1)))), base, 1)
+            return expand(_without(term, {base: ONE}), base, 1)
     return term
 
 

@@ -101,8 +101,7 @@ def power(a: Value, b: Value) -> Value:
 
 @implements(np.float_power)
 def float_power(a: Value, b: Value) -> Value:
-    kind = np.result_type(dtype_of(a), dtype_of(b)).kind
-    wide = np.dtype(complex if kind == "c" else float)
+    wide = np.result_type(dtype_of(a), dtype_of(b), float)
     a, b = (shapes.cast(v, dtype=wide) if dtype_of(v) != wide and type(v) not in (int, float) else v for v in (a, b))
     return power(a, b)
 

@@ -63,18 +63,17 @@ def full(*args: Any, **kwargs: Any) -> Any:
 
 @implements(np.i0)
 def i0(x: Any) -> Any:
-    """SciPy's, which is loaded on the first call."""
-    return importlib.import_module("adjoint.ops.bessel").i0(
-        astype(lift(x), float) if dtype_of(lift(x)).kind not in "fc" else lift(x)
-    )
+    """SciPy's, which is loaded on the first call. Both know double precision at best, whatever the dtype of the result."""
+    x = lift(x)
+    dtype = dtype_of(x)
+    y = importlib.import_module("adjoint.ops.bessel").i0(astype(x, float) if dtype.char not in "efd" else x)
+    return astype(y, dtype) if dtype.char == "g" else y
 
 
 @implements(np.kaiser)
 def _kaiser(M: int, beta: Any) -> Any:
-    if M < 1:
-        return np.array([])
-    if M == 1:
-        return np.ones(1)
+    if M <= 1:
+        return np.ones(max(M, 0), np.result_type(dtype_of(beta), float))
     half = (M - 1) / 2.0
     return i0(beta * np.sqrt(1 - ((np.arange(M) - half) / half) ** 2)) / i0(beta)
 

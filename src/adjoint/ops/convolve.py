@@ -16,14 +16,29 @@ from .shape import flip
 def _convolve(a: Any, v: Any, *, mode: Any) -> Any:
     """`full`: every overlap; `valid`: whole overlaps only, of an `a` that is the longer one."""
     if a.ndim == v.ndim == 1:
-        return np.convolve(a, v, mode)
+        return _valid(a, v) if mode == "valid" and v.size > _BLOCK else np.convolve(a, v, mode)
     lead = np.broadcast_shapes(a.shape[:-1], v.shape[:-1])
     n, m = a.shape[-1], v.shape[-1]
     out = np.empty((*lead, n + m - 1 if mode == "full" else n - m + 1), np.result_type(a, v))
     a, v = np.broadcast_to(a, (*lead, n)), np.broadcast_to(v, (*lead, m))
     for i in np.ndindex(lead):
-        out[i] = np.convolve(a[i], v[i], mode)
+        out[i] = _convolve(a[i], v[i], mode=mode)
     return out
+
+
+#: The longest dot product taken at once. The cotangent of a short factor is a few dot products as long as the other factor;
+#: BLAS shares a longer one among threads, which takes many times the time of the product itself.
+_BLOCK = 8192
+
+
+def _valid(a: Any, v: Any) -> Any:
+    """Whole overlaps with a long v, block by block of v."""
+    n, m = a.size, v.size
+    total: Any = 0
+    for start in range(0, m, _BLOCK):
+        stop = min(start + _BLOCK, m)
+        total = total + np.convolve(a[m - stop : n - start], v[start:stop], "valid")
+    return total
 
 
 def _left(g: Value, a: Type, v: Value, *, mode: str) -> Value:

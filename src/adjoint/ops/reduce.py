@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from .broadcast import cast, spread, sum_, where
 from .declare import constant, linear, opaque, shift
 from .elementwise import absorb, chain, equal, isnan, logical_or
 from .index import getitem
-from .shape import concatenate, flip
+from .shape import all_batched, concatenate, flip
 
 
 def _tie_weights(x: Value, y: Value, axis: Shape, keepdims: bool) -> Value:
@@ -63,12 +65,12 @@ def _product_before(x: Value, axis: int) -> Value:
     return result
 
 
-def _delay(x: Value, k: int, axis: int) -> Value:
-    """Shift by k along an axis, filling with ones."""
+def _delay(x: Value, k: int, axis: int, fill: float = 1.0) -> Value:
+    """Shift by k along an axis, filling with ones, or another number."""
     shape = shape_of(x)
     k = min(k, shape[axis])
-    ones = np.ones((*shape[:axis], k, *shape[axis + 1 :]), x.dtype)
-    return concatenate(ones, getitem(x, spec=(slice(None),) * axis + (slice(0, shape[axis] - k),)), axis=axis)
+    before = np.full((*shape[:axis], k, *shape[axis + 1 :]), fill, x.dtype)
+    return concatenate(before, getitem(x, spec=(slice(None),) * axis + (slice(0, shape[axis] - k),)), axis=axis)
 
 
 def _product_jvp(ts: Any, y: Value, x: Value, *, axis: int) -> Value:
@@ -103,45 +105,84 @@ cumsum = linear(
 )
 
 
-def _cumprod_terms(x: Value, y: Value, axis: int) -> Value:
-    """∂y_i/∂x_j as a matrix on the last two axes: the product of x_0..x_i without x_j, zero for j > i."""
-    n = shape_of(x)[axis]
-    # With x_j replaced by 1 in row j, cumulative products along the axis are the partials: no division by zero.
-    x = spread_axis(x, axis, n)
-    eye = np.eye(n, dtype=bool)
-    from_j = np.tri(n, dtype=bool).T
-    shape = [1] * ndim_of(x)
-    shape[axis], shape[axis + 1] = n, n
-    replaced = np.where(eye.reshape(shape), 1.0, x)
-    return cumprod(replaced, axis=axis + 1) * from_j.reshape(shape)
+# -- the first-order linear recurrence, and the cumulative product, whose derivatives are such recurrences -------------
 
 
-def spread_axis(x: Value, axis: int, n: int) -> Value:
-    """Repeat x n times along a new axis in front of `axis`."""
-    shape = shape_of(x)
-    return spread(x, (*shape[:axis], n, *shape[axis:]), (axis,), False)
+def _recurrence(a: Any, b: Any, *, axis: int) -> Any:
+    """Step by step, so that products of coefficients that never meet a term cannot overflow."""
+    shape, dtype = np.broadcast_shapes(a.shape, b.shape), np.result_type(a, b)
+    a, b = (np.moveaxis(np.broadcast_to(x, shape), axis, 0) for x in (a, b))
+    y = np.empty(b.shape, dtype)
+    lanes = math.prod(b.shape[1:])
+    if not y.size:
+        pass
+    elif lanes < _FEW_LANES and dtype.char in "efdFD":  # what Python's own numbers hold without loss
+        columns = (x.reshape(len(y), lanes).T.tolist() for x in (a, b))
+        steps = [list(accumulate(zip(a[1:], b[1:], strict=True), _step, initial=b[0])) for a, b in zip(*columns, strict=True)]
+        y[:] = np.array(steps).T.reshape(y.shape)
+    else:
+        y[0] = b[0]
+        for i in range(1, len(y)):
+            np.multiply(a[i], y[i - 1], out=y[i, ...])
+            y[i] += b[i]
+    return np.moveaxis(y, 0, axis)
 
 
+_FEW_LANES = 8
+
+
+def _step(y: Any, factors: Any) -> Any:
+    a, b = factors
+    return a * y + b
+
+
+def _recurrence_jvp(ts: Any, y: Value, a: Value, b: Value, *, axis: int) -> Value:
+    ta, tb = ts
+    if ta is None:
+        return recurrence(a, tb, axis=axis)
+    by_a = chain(ta, _delay(y, 1, axis, 0.0))
+    return recurrence(a, by_a if tb is None else by_a + tb, axis=axis)
+
+
+def _recurrence_vjp(g: Value, y: Value, a: Value, b: Value, *, axis: int) -> Any:
+    gb = recurrence_backwards(a, g, axis)
+    return chain(gb, _delay(y, 1, axis, 0.0)), gb
+
+
+def recurrence_backwards(a: Value, g: Value, axis: int) -> Value:
+    """r with r_i = g_i + a_{i+1} r_{i+1}."""
+    return flip(recurrence(_delay(flip(a, axis), 1, axis, 0.0), flip(g, axis), axis=axis), axis)
+
+
+_RECURRENCE_CASES = [
+    case((4,), (4,), axis=0),
+    case((2, 3), (2, 3), axis=1),
+    case((3, 9), (3, 9), axis=0),
+    case((1,), (1,), axis=0),
+]
+
+recurrence = opaque(
+    "recurrence",
+    _recurrence,
+    jvp=_recurrence_jvp,
+    vjp=_recurrence_vjp,
+    batch=lambda flags, *xs, axis: recurrence(*all_batched(flags, xs), axis=axis + 1),
+    cases=[*_RECURRENCE_CASES, case(np.array([0.5, 0.0, 2.0]), (3,), axis=0)],
+    complex_domain=True,
+    doc="y with y_0 = b_0 and y_i = a_i y_{i-1} + b_i along an axis.",
+)
+
+# ∂y_i/∂x_j is the product of x_0..x_i without x_j. By the product before j, times a recurrence over what follows j: no
+# division, hence exact at zeros.
 cumprod = opaque(
     "cumprod",
     lambda x, *, axis: np.multiply.accumulate(x, axis=axis),
-    jvp=lambda ts, y, x, *, axis: sum_(
-        chain(broadcast_rows(ts[0], axis), _cumprod_terms(x, y, axis)), axis=(axis,), keepdims=False
-    ),
-    vjp=lambda g, y, x, *, axis: (
-        sum_(chain(spread_axis(g, axis, shape_of(x)[axis]), _cumprod_terms(x, y, axis)), axis=(axis + 1,), keepdims=False),
-    ),
+    jvp=lambda ts, y, x, *, axis: recurrence(x, chain(ts[0], _delay(y, 1, axis)), axis=axis),
+    vjp=lambda g, y, x, *, axis: (chain(recurrence_backwards(x, g, axis), _delay(y, 1, axis)),),
     batch=lambda flags, x, *, axis: cumprod(x, axis=axis + 1),
-    cases=[case((3,), axis=0), case((2, 3), axis=1), case(np.array([0.0, 2.0, 0.0, 3.0]), axis=0)],
-    doc="Cumulative product. The derivative is exact at zeros and costs n² along the axis.",
+    cases=[case((3,), axis=0), case((2, 3), axis=1), case((0, 3), axis=0), case(np.array([0.0, 2.0, 0.0, 3.0]), axis=0)],
+    doc="Cumulative product. The derivative is exact at zeros and costs as much as the product.",
 )
-
-
-def broadcast_rows(t: Value, axis: int) -> Value:
-    """t_j as the matrix with t_j in row j."""
-    shape = shape_of(t)
-    n = shape[axis]
-    return spread(t, (*shape[: axis + 1], n, *shape[axis + 1 :]), (axis + 1,), False)
 
 
 def _arg(name: str, impl: Any) -> Any:

@@ -32,6 +32,10 @@ def _rows(index: Any, n: int) -> Any:
 
 def _sum_groups(g: Any, groups: Any, count: int) -> Any:
     """Sums of g over equal group numbers."""
+    if g.dtype.char in "gG":  # bincount would round to double
+        total = np.zeros(count, g.dtype)
+        np.add.at(total, groups, g)
+        return total
     if g.dtype.kind == "c":
         parts = np.bincount(groups, g.real, count) + 1j * np.bincount(groups, g.imag, count)
     else:

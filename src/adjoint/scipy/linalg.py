@@ -17,7 +17,8 @@ from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..numpy import linalg as numpy_linalg
 from ..numpy.dropin import drop_in
 from ..numpy.shape import astype
-from ..numpy.table import FUNCTIONS, REFUSED, lift, refuse
+from ..numpy.table import FUNCTIONS, REFUSED, refuse
+from ..numpy.table import lift as lift_any
 from ..ops import broadcast as shapes
 from ..ops import decompose, determinant, matrix
 from ..ops import matrix_functions as functions
@@ -38,6 +39,13 @@ from .structured import toeplitz as _toeplitz
 LinAlgError = _scipy.LinAlgError
 
 
+def lift(x: Any) -> Value:
+    """An array_like as a value. LAPACK knows no extended precision: SciPy computes in double, and so do we."""
+    x = lift_any(x)
+    narrow = {"g": np.float64, "G": np.complex128}.get(dtype_of(x).char)
+    return x if narrow is None else shapes.cast(x, dtype=np.dtype(narrow))
+
+
 def _square(a: Any) -> Value:
     a = lift(a)
     if ndim_of(a) < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
@@ -47,6 +55,7 @@ def _square(a: Any) -> Value:
 
 def _double(a: Value) -> Value:
     """In double precision, where SciPy computes so whatever it is given."""
+    a = lift(a)
     wide = np.result_type(dtype_of(a), np.float64)
     return a if dtype_of(a) == wide else shapes.cast(a, dtype=wide)
 
@@ -143,11 +152,11 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> Any:
-    a = lift(a)
+    a, b = lift(a), lift(b)
     x, residuals, rank, s = numpy_linalg.lstsq(a, b, float(np.finfo(dtype_of(a)).eps) if cond is None else cond)
     if shape_of(residuals) == (0,):
         residuals = np.array([], dtype_of(x))
-    elif ndim_of(lift(b)) == 1:
+    elif ndim_of(b) == 1:
         residuals = shapes.reshape(residuals, shape=())
     return x, residuals, astype(rank, int) if isinstance(rank, Traced) else int(rank), s
 
@@ -287,13 +296,13 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    result = numpy_linalg.svd(a, full_matrices, compute_uv)
+    result = numpy_linalg.svd(lift(a), full_matrices, compute_uv)
     return tuple(result) if compute_uv else result
 
 
 @drop_in(_scipy.svdvals)
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
-    return numpy_linalg.svd(a, compute_uv=False)
+    return numpy_linalg.svd(lift(a), compute_uv=False)
 
 
 @drop_in(_scipy.eigh)
@@ -374,14 +383,14 @@ def eigvals(
 def polar(a: Any, side: str = "right") -> tuple[Value, Value]:
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
-    w, s, vh = numpy_linalg.svd(a, full_matrices=False)
+    w, s, vh = numpy_linalg.svd(lift(a), full_matrices=False)
     p = (matrix.dagger(vh) * row(s)) @ vh if side == "right" else (w * row(s)) @ matrix.dagger(w)
     return w @ vh, p
 
 
 @drop_in(_scipy.norm)
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Value:
-    a = lift(a)
+    a = lift_any(a)
     y = numpy_linalg.norm(a, ord, axis, keepdims)
     # SciPy calls BLAS and LAPACK for these, which give a Python number.
     by_blas = axis is None and not keepdims and (ndim_of(a), ord) in ((1, None), (1, 2), (2, 1), (2, np.inf))
@@ -489,7 +498,7 @@ def solve_circulant(
     """By Fourier transforms, which make the matrix diagonal."""
     if singular != "raise":
         raise UnsupportedError("scipy.linalg.solve_circulant of traced values takes singular='raise' only")
-    c, b = (shapes.reshape(x, shape=(1,)) if ndim_of(x) == 0 else x for x in (lift(c), lift(b)))
+    c, b = (shapes.reshape(x, shape=(1,)) if ndim_of(x) == 0 else x for x in (lift_any(c), lift_any(b)))
     if 0 in shape_of(b):
         return 1.0 * b
     by_c, by_b = np.fft.fft(np.moveaxis(c, caxis, -1)), np.fft.fft(np.moveaxis(b, baxis, -1))
