@@ -708,3 +708,141 @@ def test_warnings_and_errors_of_the_function_keep_their_lines():
     with pytest.raises(ValueError, match="too large") as caught:
         compiled(2.0)
     assert caught.traceback[-1].path.name == HERE
+
+
+# -- programs as people write them ---------------------------------------------------------------------------------------
+
+K = 2.0
+
+
+class Base:
+    @classmethod
+    def make(cls, *args):
+        return cls(*args)
+
+    @staticmethod
+    def scaled(x):
+        return x * K
+
+    def __call__(self, x):
+        return self.forward(x)
+
+
+class Linear(Base):
+    def __init__(self, w):
+        self.w = w
+
+    def forward(self, x):
+        return self.scaled(x) @ self.w
+
+
+class Chain(Base):
+    def __init__(self, *layers):
+        self.layers = list(layers)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    @functools.cached_property
+    def gram(self):
+        return self.layers[0].w.T @ self.layers[0].w
+
+
+class Twice:
+    """A descriptor."""
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else 2 * instance.held
+
+    def __set__(self, instance, value):
+        instance.held = value
+
+
+class Described:
+    v = Twice()
+
+
+class Dynamic:
+    def __init__(self, **values):
+        self.values = values
+
+    def __getattr__(self, name):
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@functools.singledispatch
+def dispatched(x):
+    return np.sum(x) * K
+
+
+@pytest.fixture
+def world():
+    global K
+    K = 2.0
+    described = Described()
+    described.v = 3.0
+    return types.SimpleNamespace(
+        net=Chain(Linear(np.eye(3) * 2), Linear(np.arange(9.0).reshape(3, 3))),
+        described=described,
+        dynamic=Dynamic(w=np.ones(3)),
+        table=[1.0, 2.0, 3.0],
+        index=np.array([2, 0, 1]),
+        functions=[lambda x, i=i: x * i for i in range(3)],
+    )
+
+
+def set_k(value):
+    global K
+    K = value
+
+
+PROGRAMS = {
+    "network": (
+        lambda w: lambda x: np.sum(w.net(x)),
+        lambda w: setattr(w.net.layers[0], "w", np.ones((3, 3))),
+        lambda w: w.net.layers[1].w.__setitem__(0, 5.0),
+        lambda w: set_k(5.0),
+        lambda w: w.net.layers.append(Linear(np.eye(3))),
+    ),
+    "gradient": (
+        lambda w: ad.grad(lambda x: np.sum(w.net(x) ** 2)),
+        lambda w: w.net.layers[1].w.__setitem__(0, 5.0),
+        lambda w: set_k(0.5),
+    ),
+    "made inside": (lambda w: lambda x: np.sum(Linear.make(np.eye(3))(x)), lambda w: set_k(8.0)),
+    "cached property": (lambda w: lambda x: np.sum(w.net.gram @ x), lambda w: setattr(w.net.layers[0], "w", np.ones((3, 3)))),
+    "descriptor": (lambda w: lambda x: x * w.described.v, lambda w: setattr(w.described, "v", 5.0)),
+    "dynamic attribute": (lambda w: lambda x: x @ w.dynamic.w, lambda w: w.dynamic.values.__setitem__("w", np.full(3, 5.0))),
+    "singledispatch": (lambda w: lambda x: dispatched(x), lambda w: set_k(4.5)),
+    "comprehension": (lambda w: lambda x: sum([t * x[i] for i, t in enumerate(w.table)]), lambda w: w.table.__setitem__(0, 9.0)),
+    "index": (lambda w: lambda x: x[w.index] * np.arange(3), lambda w: w.index.__setitem__(0, 1)),
+    "length": (lambda w: lambda x: sum(x[i] for i in range(int(w.index[1] + 1))), lambda w: w.index.__setitem__(1, 2)),
+    "functions": (lambda w: lambda x: sum(f(x) for f in w.functions), lambda w: w.functions.__setitem__(0, lambda x: x * 100)),
+    "deepcopy": (lambda w: lambda x: copy.deepcopy(w.net).layers[0].w @ x, lambda w: w.net.layers[0].w.__setitem__(0, 4.0)),
+    "vars": (lambda w: lambda x: vars(w.net.layers[0])["w"] @ x, lambda w: w.net.layers[0].w.__setitem__(0, 4.0)),
+    "globals": (lambda w: lambda x: globals()["K"] * x, lambda w: set_k(7.5)),
+    "buffer": (lambda w: lambda x: _filled(w.net.layers[0].w.copy(), x), lambda w: w.net.layers[0].w.__setitem__(2, 3.0)),
+}
+
+
+def _filled(a, x):
+    a[0] = x
+    return np.sum(a**2)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_as_people_write_them(name, world):
+    make, *changes = PROGRAMS[name]
+    f = make(world)
+    compiled = ad.jit(f)
+    with always_compiled():
+        agree(compiled, f, X)
+        for change in changes:
+            change(world)
+            agree(compiled, f, X)
+    assert not compiled.eager

@@ -327,7 +327,10 @@ class Reads:
             contents = _contents(old)
             if contents is _EMPTY:
                 continue
-            seen = self.met(contents, _At(Load.CELL, old, None, name)) if is_users or _is_function(contents) else contents
+            seen = self.met(contents, _At(Load.CELL, old, None, name)) if is_users or callable(contents) else contents
+            if not is_users and isinstance(contents, dict):  # a table of functions, which run as they are
+                for function in filter(_is_function, contents.values()):
+                    self.by_name(function)
             cell.cell_contents = seen
             self._unwritten.append((name, lambda cell=cell, seen=seen: _contents(cell) is seen))  # type: ignore[misc]
         where = f"the defaults of {f.__name__}"
@@ -431,9 +434,11 @@ class Reads:
         declared = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
         if isinstance(declared, property) and isinstance(declared.fget, types.FunctionType):
             return self.hook(declared.fget)(value)
-        if isinstance(declared, functools.cached_property) and name not in object.__getattribute__(value, "__dict__"):
-            return self.hook(declared.func)(value)  # type: ignore[arg-type]
-        found = object.__getattribute__(value, name)
+        token = reading.set(None)  # a cached property is computed as the function would: once, and kept in the object
+        try:
+            found = object.__getattribute__(value, name)
+        finally:
+            reading.reset(token)
         if isinstance(found, types.MethodType) and isinstance(found.__func__, types.FunctionType):
             self._note(
                 _At(Load.ATTRIBUTE, type(value), name, at.name), Check.IS if found.__self__ is value else Check.INPUT, declared
@@ -538,11 +543,13 @@ def _is_installed(module: types.ModuleType) -> bool:
 
 
 def _is_function(x: Any) -> bool:
-    """Whether x runs code of the user's: a function, a method, or one of ours around such a function."""
+    """Whether x runs code of the user's: a function, a method, one of ours around such a function, or a table of them."""
     if isinstance(x, functools.partial):
         return _is_function(x.func)
     if isinstance(x, types.FunctionType):
         return _is_users(x) or any(_is_function(_contents(cell)) for cell in x.__closure__ or ())
+    if isinstance(x, dict):
+        return any(map(_is_function, itertools.islice(x.values(), 64)))
     if isinstance(x, types.MethodType):
         return True
     if type(x).__module__.partition(".")[0] == _OWN:

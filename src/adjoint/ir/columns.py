@@ -300,6 +300,12 @@ class ColumnWriter(_Tables):
         self.inputs += 1
         return self.inputs - 1
 
+    def reserve(self, count: int, type_: Type) -> None:
+        """So many inputs at once."""
+        self.type_of += [self.type_number(type_)] * count
+        self.line_of += [""] * count
+        self.inputs += count
+
     def type_number(self, type_: Type) -> int:
         number = self._types.get(type_)
         if number is None:

@@ -47,6 +47,7 @@ _PARTS = {
 }
 _WEAK = frozenset({bool, int, float, complex})
 MOST_CAPTURED = 256  # inputs that stand outside of the function
+_UNUSED = Type((), np.dtype(float))  # of an input that is reserved
 
 
 class Guard(NamedTuple):
@@ -131,8 +132,9 @@ class Guarded(Stage):
     def reserve(self) -> None:
         """Keep numbers free for values that the function will find outside: all inputs come before the first equation."""
         self.first_captured, self.reserved = len(self.inputs), MOST_CAPTURED
-        for _ in range(self.reserved):
-            self.input("", Type((), np.dtype(float)))
+        self.program.reserve(MOST_CAPTURED, _UNUSED)
+        self.inputs += [_UNUSED] * MOST_CAPTURED
+        self.names += [""] * MOST_CAPTURED
 
     def capture(self, name: str, value: Value) -> Traced:
         """A value that the function has found outside, as one more input."""
