@@ -293,16 +293,10 @@ class Reads:
         inner = getattr(type(value), "staged_as", None)
         if inner is not None:
             return self.fixed(getattr(value, inner))
-        held = getattr(value, "__dict__", None)
-        if not isinstance(held, dict):
-            return value
-        functions = {key: x for key, x in held.items() if _is_function(x)}
-        if not functions:
+        if not _is_function(value):
             return value
         new = object.__new__(type(value))
-        new.__dict__.update(held)
-        for key, x in functions.items():
-            new.__dict__[key] = self.fixed(x)
+        new.__dict__.update({key: self.fixed(x) if _is_function(x) else x for key, x in vars(value).items()})
         return new
 
     # -- functions, modules, classes --
@@ -553,7 +547,7 @@ def _is_function(x: Any) -> bool:
     if isinstance(x, types.MethodType):
         return True
     if type(x).__module__.partition(".")[0] == _OWN:
-        return any(map(_is_function, itertools.islice(vars(x).values(), 16))) if hasattr(x, "__dict__") else False
+        return _is_function(getattr(x, "__wrapped__", None))
     return callable(x) and not isinstance(x, (type, *_FIXED)) and type(x).__module__.partition(".")[0] not in LIBRARY_NAMES
 
 
