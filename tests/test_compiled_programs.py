@@ -30,7 +30,7 @@ LARGEST = 200  # elements of a value that a step makes of small ones
 
 
 def kind(x):
-    return np.asarray(x).dtype.kind if isinstance(x, (bool, int, float)) else x.dtype.kind
+    return np.result_type(x).kind
 
 
 def real(x):

@@ -105,7 +105,7 @@ def pages_of(buffer):
 def call(path, arguments, guarded, at_end, missing=""):
     """Run a compiled program on guarded memory; its results. `missing` makes something one element too short."""
     low, native = path.lowered, path.native
-    arrays = [np.asarray(a) for a in arguments]
+    arrays = [np.asarray(a) for a in (*arguments, *path.outside()[0])]
     if missing == "input":
         arrays[0] = arrays[0][:-1]
     inputs = [guarded.array(a) for a in arrays]

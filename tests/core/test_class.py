@@ -60,7 +60,7 @@ VALUES = (
 
 def _answers(question, x):
     """What a traced value answers, in each mode that takes such a value."""
-    seen = []
+    seen = ad.static([])
 
     def f(x):
         seen.append(question(x))
