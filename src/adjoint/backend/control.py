@@ -42,11 +42,11 @@ def _scan(routine: Routine, step: Scan) -> None:
         for final, start, view in zip(finals, begin, step.finals, strict=True):
             _copy(routine, start, final, view.buffer.nbytes)
         return
-    code, turn = routine.code, _Turn(routine)
+    code, turn = routine.code, _Turn(routine, signals.turns_between(step, step.body))
     consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
     spare = [routine.at(v) for v in step.spare]
     targets = (finals, spare) if step.length % 2 else (spare, finals)
-    carries = turn.open(begin, *targets)
+    carries = turn.open(begin, *targets, step.length)
     i = turn.index
     if step.reverse:
         i = code.let(f"sub nsw i64 {step.length - 1}, {i}")
@@ -54,8 +54,7 @@ def _scan(routine: Routine, step: Scan) -> None:
     name = routine.body(step.body)
     inputs = [*consts, *carries, *moved[: len(rows)]]
     _run_body(routine, name, step.body, [*inputs, *turn.targets, *moved[len(rows) :]], step.scratch)
-    turn.look_for_signals(signals.turns_between(step, step.body))
-    turn.close(step.length)
+    turn.close()
 
 
 def _row(routine: Routine, pointer: str, view: View, i: str) -> str:
@@ -67,7 +66,7 @@ def _row(routine: Routine, pointer: str, view: View, i: str) -> str:
 
 def _while_loop(routine: Routine, step: While) -> None:
     """As `scan`, but where the carries end is not known before."""
-    code, turn = routine.code, _Turn(routine)
+    code, turn = routine.code, _Turn(routine, signals.turns_between(step, step.body))
     test_consts, body_consts = ([routine.at(v) for v in views] for views in (step.test_consts, step.body_consts))
     spare = [routine.at(v) for v in step.spare]
     half = len(spare) // 2
@@ -76,14 +75,12 @@ def _while_loop(routine: Routine, step: While) -> None:
     test = routine.body(step.test)
     _run_body(routine, test, step.test, [*test_consts, *carries, truth], step.scratch)
     goes_on = code.load(truth, np.dtype(bool))
-    inside, outside = routine.module.name("turn")[1:], routine.module.name("done")[1:]
-    code.do(f"br i1 {goes_on}, label %{inside}, label %{outside}")
+    inside = routine.module.name("turn")[1:]
+    code.do(f"br i1 {turn.unless_paused(goes_on)}, label %{inside}, label %{turn.end}")
     code.label(inside)
     body = routine.body(step.body)
     _run_body(routine, body, step.body, [*body_consts, *carries, *turn.targets], step.scratch)
-    turn.look_for_signals(signals.turns_between(step, step.body))
-    turn.close()
-    code.label(outside)
+    turn.close(goes_on)
     for view, carry in zip(step.finals, carries, strict=True):
         _copy(routine, carry, routine.at(view), view.buffer.nbytes)
 
@@ -119,53 +116,83 @@ def _copy(routine: Routine, source: str, target: str, size: int) -> None:
 
 
 class _Turn:
-    """A loop whose carries are read at one address and written to another, which change places."""
+    """A loop whose carries are read at one address and written to another, which change places.
 
-    def __init__(self, routine: Routine) -> None:
-        self.routine, self.code = routine, routine.code
-        self.labels = [routine.module.name(what)[1:] for what in ("before", "loop", "again", "end")]
+    One that looks for signals is two loops: the inner one goes on for so many turns (`pause`), the outer one looks. So nothing is
+    added to a turn but a comparison, and LLVM finds the same simple loop.
+    """
+
+    def __init__(self, routine: Routine, pause: int) -> None:
+        self.routine, self.code, self.pause = routine, routine.code, pause
+        labels = ("before", "outer", "loop", "again", "resume", "end")
+        self.before, self.outer, self.head, self.again, self.resume, self.end = (routine.module.name(x)[1:] for x in labels)
         self.index, self.following = self.code.fresh(), self.code.fresh()
 
-    def open(self, begin: Sequence[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
+    def open(self, begin: Sequence[str], first: Sequence[str], second: Sequence[str], length: int | None = None) -> list[str]:
         """Begin the loop; the addresses that a turn reads. It writes to `targets`."""
-        before, head, _, _ = self.labels
-        code = self.code
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br label %{head}")
-        code.label(head)
+        code, self.length = self.code, length
+        self.go_to(self.before)
+        self.go_to(self.outer if self.pause else self.head)
+        self.given = ["0", *begin, *first, *second]
+        if self.pause:
+            self.outer_place, self.starts = len(code.lines), [code.fresh() for _ in self.given]
+            self.limit = code.let(f"add nuw nsw i64 {self.starts[0]}, {self.pause}")
+            if length is not None:
+                self.limit = code.smaller(self.limit, str(length))
+            self.go_to(self.head)
         self.place = len(code.lines)
-        self.given = (begin, first, second)
         self.sources, self.targets, self.others = ([code.fresh() for _ in begin] for _ in range(3))
         return self.sources
 
-    def look_for_signals(self, turns: int) -> None:
-        """After every so many turns, if that is not 0."""
-        if not turns:
-            return
-        due, after = (self.routine.module.name(what)[1:] for what in ("due", "undue"))
-        self.code.do(f"br i1 {signals.is_due(self.code, self.index, turns)}, label %{due}, label %{after}")
-        self.code.label(due)
-        self.routine.look_for_signals()
-        self.code.do(f"br label %{after}")
-        self.code.label(after)
+    def unless_paused(self, goes_on: str) -> str:
+        """Whether the inner loop goes on: the condition holds, and it is not time to look for signals."""
+        if not self.pause:
+            return goes_on
+        return self.code.let(f"and i1 {goes_on}, {self.code.let(f'icmp ne i64 {self.index}, {self.limit}')}")
 
-    def close(self, length: int | None = None) -> None:
-        """Go on for a number of turns, or until the body itself leaves."""
+    def close(self, goes_on: str = "") -> None:
+        """Go on for `length` turns; without it the body has left the inner loop for `end`, and the whole loop unless `goes_on`."""
         code = self.code
-        before, head, again, end = self.labels
-        code.do(f"br label %{again}")
-        code.label(again)
+        here = [self.index, *self.sources, *self.targets, *self.others]
+        later = [self.following, *self.targets, *self.others, *self.targets]
+        self.go_to(self.again)
         code.do(f"{self.following} = add nuw nsw i64 {self.index}, 1")
-        if length is None:
-            code.do(f"br label %{head}")
+        if self.length is None:
+            code.do(f"br label %{self.head}")
+            code.label(self.end)
         else:
-            code.do(f"br i1 {code.let(f'icmp slt i64 {self.following}, {length}')}, label %{head}, label %{end}")
-            code.label(end)
-        lines = [f"  {self.index} = phi i64 [ 0, %{before} ], [ {self.following}, %{again} ]"]
-        names = (self.sources, self.targets, self.others)
-        nexts = (self.targets, self.others, self.targets)
-        for starts, here, later in zip(self.given, names, nexts, strict=True):
-            for start, name, next_ in zip(starts, here, later, strict=True):
-                lines.append(f"  {name} = phi ptr [ {start}, %{before} ], [ {next_}, %{again} ]")
-        code.lines[self.place : self.place] = lines
+            stop = self.limit if self.pause else str(self.length)
+            code.do(f"br i1 {code.let(f'icmp slt i64 {self.following}, {stop}')}, label %{self.head}, label %{self.end}")
+            code.label(self.end)
+            goes_on = code.let(f"icmp slt i64 {self.following}, {self.length}")
+        if self.pause:
+            self.look_for_signals(goes_on)
+            self.merge(self.place, here, self.outer, self.starts, self.again, later)
+            self.merge(self.outer_place, self.starts, self.before, self.given, self.resume, here if self.length is None else later)
+        else:
+            self.merge(self.place, here, self.before, self.given, self.again, later)
+
+    def look_for_signals(self, goes_on: str) -> None:
+        """Between two inner loops."""
+        paused, done = (self.routine.module.name(what)[1:] for what in ("paused", "done"))
+        self.code.do(f"br i1 {goes_on}, label %{paused}, label %{done}")
+        self.code.label(paused)
+        self.routine.look_for_signals()
+        self.go_to(self.resume)
+        self.code.do(f"br label %{self.outer}")
+        self.code.label(done)
+
+    def merge(
+        self, place: int, names: Sequence[str], before: str, starts: Sequence[str], again: str, nexts: Sequence[str]
+    ) -> None:
+        """Write the head of a loop: the index and the addresses of a turn, as they begin and as the turn before leaves them."""
+        kinds = ["i64", *["ptr"] * (len(names) - 1)]
+        rows = zip(names, kinds, starts, nexts, strict=True)
+        self.code.lines[place:place] = [
+            f"  {name} = phi {kind} [ {start}, %{before} ], [ {next_}, %{again} ]" for name, kind, start, next_ in rows
+        ]
+
+    def go_to(self, label: str) -> None:
+        self.code.do(f"br label %{label}")
+        self.code.label(label)
+

@@ -1,8 +1,9 @@
 """Ctrl-C in compiled programs: `adjoint_signals()` is called every so often, and gives -1 with a Python exception set to leave.
 
-    for i in range(n):                               a loop as it is compiled
-        …
-        if i % 512 == 511 and adjoint_signals():     about every 20 µs, by an estimate of the work
+    for start in range(0, n, 512):                   a loop as it is compiled
+        for i in range(start, min(start + 512, n)):  for about 20 µs, by an estimate of the work
+            …
+        if adjoint_signals():
             leave
 
 Python runs the handlers of signals in the main thread only, which must hold the interpreter's lock for it. So other threads are
@@ -17,20 +18,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ..lower.schedule import work
 from ..lower.step import Lowered, Scan, Step, Unwind, While, bodies
-
-if TYPE_CHECKING:
-    from .instruction import Code
 
 FAILED = -1  # a Python exception is set
 INTERVAL = 100_000_000  # nanoseconds between two looks at the signals
 _PULSE = 60_000  # additions between two looks at the clock: about 20 µs
 _LONG = 1_000_000  # additions of a loop, or between two steps, that are worth a look: about 0.3 ms
 _LONGEST = 1 << 12  # turns
-#: It reads and writes nothing that a program does: values stay in registers around it.
+#: It reads and writes nothing that the program does: so LLVM may keep values in registers around the call.
 DECLARATION = "declare i32 @adjoint_signals() nounwind cold memory(inaccessiblemem: readwrite)"
 
 # A clock that is read quickly, if there is one: it may be late by some milliseconds.
@@ -155,6 +152,3 @@ def can_stop(lowered: Lowered) -> bool:
     )
 
 
-def is_due(code: Code, index: str, turns: int) -> str:
-    """Whether the clock is to be looked at after this turn."""
-    return code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {turns - 1}')}, {turns - 1}")

@@ -193,9 +193,12 @@ class _Unwinding:
             self.need(code.let(f"icmp eq i32 {status}, 0"))
 
     def look_for_signals(self, index: str, body: Lowered) -> None:
+        """After every so many turns of a loop."""
         code, due, after = self.code, self.label("due"), self.label("undue")
         code.declared.add(signals.DECLARATION)
-        code.do(f"br i1 {signals.is_due(code, index, signals.turns_between(self.step, body))}, label %{due}, label %{after}")
+        last = signals.turns_between(self.step, body) - 1
+        is_due = code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {last}')}, {last}")
+        code.do(f"br i1 {is_due}, label %{due}, label %{after}")
         code.label(due)
         status = code.let("call i32 @adjoint_signals()")
         code.do(f"store i32 {status}, ptr {self.status}")
