@@ -364,12 +364,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     if where.size == 1 and where.ndim == 0:
         v = moveaxis(v, 0, axis)
     count = shape_of(v)[axis] if where.size == 1 else where.size
-    where = np.broadcast_to(where.reshape(-1), (count,)) if where.size == 1 else where.astype(np.intp)
+    where = np.broadcast_to(where.reshape(-1), (count,)) if where.size == 1 else where
     room = list(shape_of(a))
     room[axis] = count
     v = shapes.broadcast_to(v, shape=tuple(room))
     v = as_stored(a, v)
-    order = np.insert(np.arange(length), where, length + np.arange(count))
+    if not where.size and not isinstance(obj, np.ndarray):
+        where = where.astype(np.intp)  # of an empty list
+    order = np.insert(np.arange(length), where, length + np.arange(count))  # which says what is no place
     return held(indexing.gather(joins.concatenate(a, v, axis=axis), order, axis=axis), "A", a)
 
 

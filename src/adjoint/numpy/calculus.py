@@ -65,6 +65,9 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
     steps = diff(ravel(ary)) if shape_of(ravel(ary))[0] else ravel(ary)
     parts = [ravel(to_begin) if to_begin is not None else None, steps, ravel(to_end) if to_end is not None else None]
+    for name, p in (("to_begin", parts[0]), ("to_end", parts[2])):
+        if p is not None and not np.can_cast(dtype_of(p), dtype_of(steps), "same_kind"):
+            raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
     return concatenate([astype(p, dtype_of(steps)) if dtype_of(p) != dtype_of(steps) else p for p in parts if p is not None])
 
 
@@ -210,9 +213,12 @@ def _vector(x: Any) -> Value:
     return x
 
 
+_MODES: dict[Any, Any] = {0: "valid", 1: "same", 2: "full"}  # as they are numbered in C
+
+
 @implements(np.convolve)
-def convolve(a: Any, v: Any, mode: str = "full") -> Value:
-    a, v = _vector(a), _vector(v)
+def convolve(a: Any, v: Any, mode: str | int = "full") -> Value:
+    a, v, mode = _vector(a), _vector(v), _MODES.get(mode, mode)
     if shape_of(v)[0] > shape_of(a)[0]:
         a, v = v, a
     short = shape_of(v)[0]
@@ -225,7 +231,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Value:
 
 
 @implements(np.correlate)
-def correlate(a: Any, v: Any, mode: str = "valid") -> Value:
+def correlate(a: Any, v: Any, mode: str | int = "valid") -> Value:
     a, v = _vector(a), _vector(v)
     v = shapes.conj(v) if dtype_of(v).kind == "c" else v
     # NumPy lets the shorter array slide over the longer one, and turns the result round if it had to swap them.

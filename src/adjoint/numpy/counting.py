@@ -51,9 +51,12 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise ValueError("`bins` must be positive, when an integer")
     a = ravel(a)
     low, high = range if range is not None else (np.min(a), np.max(a)) if shape_of(a)[0] else (0.0, 1.0)
-    reversed_ = ops.greater(low, high)
+    reversed_, finite = ops.greater(low, high), ops.logical_and(ops.isfinite(low), ops.isfinite(high))
     if not isinstance(reversed_, Traced) and reversed_:
         raise ValueError("max must be larger than min in range parameter.")
+    if not isinstance(finite, Traced) and not finite:
+        given = "supplied" if range is not None else "autodetected"
+        raise ValueError(f"{given} range of [{primal(low)}, {primal(high)}] is not finite")
     margin = 0.5 * ops.equal(low, high)  # edges that coincide are moved apart
     kind = np.result_type(dtype_of(a), *[x if isinstance(x, (int, float)) else dtype_of(x) for x in (low, high)])
     kind = kind if kind.kind in "fc" else np.result_type(kind, float)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, is_array
-from ..core.types import Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
+from ..ops import shape as joins
 from ..trace.guard import Guarded
 from .layout import copied, held
 from .reduce import argmax, argmin, cumprod, cumsum, per, prod, root_of, squared, sum
@@ -19,7 +20,7 @@ from .reduce import mean as mean_
 from .reduce import min as min_
 from .reduce import var as var_
 from .shape import astype
-from .statistics import Axis, flag, interpolated, median, one_axis, restore_axes, sample
+from .statistics import Axis, flag, interpolated, median, neighbours, one_axis, restore_axes, sample
 from .table import implements, lift
 from .ufunc import deliver
 from .views import write
@@ -203,9 +204,24 @@ def nanstd(
 
 @implements(np.nanmedian)
 def nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Value:
-    if dtype_of(lift(a)).kind not in "fc":
+    a = lift(a)
+    if dtype_of(a).kind not in "fc":
         return median(a, axis, out, overwrite_input, keepdims)
-    return _quantile(lift(a), 0.5, axis, out, "linear", keepdims)
+    if 0 in shape_of(a):
+        return nanmean(a, axis, None, out, keepdims)
+    x, axes, n = _numbered(a, axis)
+    below, above = neighbours(x, (n - 1) // 2, n // 2, ())
+    # A single middle element is taken as it is: the mean of two equal infinities would do, their difference would not.
+    y = shapes.where(ops.equal(n % 2, 1), below, mean_(joins.stack(below, above, axis=ndim_of(below)), axis=-1))
+    return deliver(restore_axes(y, axes, keepdims), out)
+
+
+def _numbered(a: Value, axis: Axis) -> tuple[Value, Shape, Value]:
+    """The sample with the axes of the statistic as one, the last; these axes; how many numbers each row has, at least one."""
+    x, axes = one_axis(a, axis)
+    count = sum(_counted(x), axis=-1)
+    _warn_if(ops.equal(count, 0), "All-NaN slice encountered")
+    return x, axes, np.maximum(count, 1)
 
 
 @implements(np.nanquantile)
@@ -228,10 +244,8 @@ def nanquantile(
 def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: Any) -> Value:
     if 0 in shape_of(a):  # as NumPy has it, whatever q is
         return nanmean(a, axis, None, out, keepdims)
-    x, axes = one_axis(a, axis)
-    count = sum(_counted(x), axis=-1)
-    _warn_if(ops.equal(count, 0), "All-NaN slice encountered")
-    y = interpolated(x, q, np.maximum(count, 1), method)  # nan sorts last, so the numbers come first
+    x, axes, count = _numbered(a, axis)
+    y = interpolated(x, q, count, method)  # nan sorts last, so the numbers come first
     return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out)
 
 

@@ -14,8 +14,8 @@ from ..ops import elementwise as ops
 from ..ops import index as indexing
 from ..ops import shape as joins
 from .arrange import along
-from .shape import astype
 from .layout import held
+from .shape import astype
 from .table import holds_traced, implements, lift
 
 Piece = Callable[[Value, int, int, int], Value]  # (array, axis, width, side 0 or 1) to what is put there

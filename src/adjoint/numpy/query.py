@@ -15,6 +15,7 @@ from ..ops import integer
 from .concrete import primal, primals
 from .shape import real
 from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse, unbatched
+from .ufunc import deliver
 
 # -- comparisons ------------------------------------------------------------------------------------------------
 
@@ -62,12 +63,19 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 
 @implements(np.isneginf)
 def isneginf(x: Any, out: Any = None) -> Value:
-    return ops.equal(lift(x), -np.inf)
+    return deliver(ops.equal(_ordered(x), -np.inf), out)
 
 
 @implements(np.isposinf)
 def isposinf(x: Any, out: Any = None) -> Value:
-    return ops.equal(lift(x), np.inf)
+    return deliver(ops.equal(_ordered(x), np.inf), out)
+
+
+def _ordered(x: Any) -> Value:
+    x = lift(x)
+    if dtype_of(x).kind == "c":
+        raise TypeError(f"This operation is not supported for {dtype_of(x)} values because it would be ambiguous.")
+    return x
 
 
 @implements(np.iscomplex)

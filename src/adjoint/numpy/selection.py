@@ -67,7 +67,10 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Value:
-    a, index = lift(arr), whole(indices)
+    a, index = lift(arr), lift(indices)
+    if dtype_of(index).kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    index = whole(index)
     if axis is None:
         a, axis = ravel(a), 0
         if ndim_of(index) != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Value:
 def moveaxis(a: Any, source: Any, destination: Any) -> Value:
     a = lift(a)
     n = ndim_of(a)
-    origins, targets = canonical_axes(source, n), canonical_axes(destination, n)
+    origins, targets = (canonical_axes(tuple(x) if isinstance(x, Iterable) else x, n) for x in (source, destination))
     if len(origins) != len(targets):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
     order = [i for i in range(n) if i not in origins]
@@ -216,13 +217,20 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> V
 # -- joining ----------------------------------------------------------------------------------------------------
 
 
-def _one_dtype(values: list[Value], dtype: Any) -> list[Value]:
-    return values if dtype is None else [astype(v, dtype) for v in values]
+def _one_dtype(values: list[Value], dtype: Any, casting: str) -> list[Value]:
+    """The values in the dtype that is asked for, or that of them all together, as far as `casting` allows."""
+    if dtype is None and casting == "same_kind":  # to which every common dtype is
+        return values
+    wanted = np.result_type(*map(dtype_of, values)) if dtype is None else np.dtype(dtype)
+    for v in values:
+        if not np.can_cast(dtype_of(v), wanted, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {dtype_of(v)!r} to {wanted!r} according to the rule '{casting}'")
+    return [astype(v, wanted) for v in values]
 
 
 @implements(np.concatenate, np.concat)
 def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Value:
-    values = _one_dtype([lift(a) for a in arrays], dtype)
+    values = _one_dtype([lift(a) for a in arrays], dtype, casting)
     if not values:
         raise ValueError("need at least one array to concatenate")
     if axis is None:
@@ -234,7 +242,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
 
 @implements(np.stack)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Value:
-    values = _one_dtype([lift(a) for a in arrays], dtype)
+    values = _one_dtype([lift(a) for a in arrays], dtype, casting)
     if not values:
         raise ValueError("need at least one array to stack")
     if len({shape_of(v) for v in values}) != 1:
@@ -244,13 +252,13 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 
 @implements(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Value:
-    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype)
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Value:
     values = [atleast_1d(a) for a in tup]
-    return concatenate(values, 0 if ndim_of(values[0]) == 1 else 1, dtype=dtype)
+    return concatenate(values, 0 if ndim_of(values[0]) == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack)

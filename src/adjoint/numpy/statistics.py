@@ -90,7 +90,7 @@ def cov(
         return np.zeros((0, 0))  # no variables
     x = astype(x, np.result_type(dtype_of(x), np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
-    w = _observation_weights(fweights, aweights)
+    w = _observation_weights(fweights, aweights, shape_of(x)[1])
     if w is None:
         count: Value = shape_of(x)[1]
         deviation = x - mean(x, axis=1, keepdims=True)
@@ -112,25 +112,41 @@ def cov(
 def _variables(m: Any, y: Any, rowvar: bool) -> Value:
     """One variable a row."""
 
-    def rows(a: Any) -> Value:
-        a = lift(a)
-        if ndim_of(a) > 2:
-            raise ValueError(f"{ndim_of(a)} dimensions; a sample has at most two")
+    def rows(a: Any, is_one: bool) -> Value:
         if dtype_of(a).kind not in "fc":
             a = astype(a, float)
         a = reshape(a, (1,) * (2 - ndim_of(a)) + shape_of(a))
-        return a if rowvar or shape_of(a)[0] == 1 else linalg.swap(a)
+        return a if rowvar or is_one else linalg.swap(a)
 
-    return rows(m) if y is None else concatenate([rows(m), rows(y)], 0)
+    m = lift(m)
+    for name, a in (("m", m), *((("y", lift(y)),) if y is not None else ())):
+        if ndim_of(a) > 2:
+            raise ValueError(f"{name} has more than 2 dimensions")
+    x = rows(m, ndim_of(m) == 1)
+    if y is None:
+        return x
+    y = lift(y)
+    return concatenate([x, rows(y, ndim_of(y) < 2 or shape_of(y)[0] == 1)], 0)  # one row of y is one variable, as NumPy has it
 
 
-def _observation_weights(fweights: Any, aweights: Any) -> Value | None:
-    if fweights is None:
-        return None if aweights is None else lift(aweights)
-    f = lift(fweights)
-    if dtype_of(f).kind not in "iub" and np.any(f != np.around(f)):
+def _observation_weights(fweights: Any, aweights: Any, count: int) -> Value | None:
+    f = None if fweights is None else _checked_weights("fweights", fweights, count)
+    if f is not None and dtype_of(f).kind not in "iub" and np.any(f != np.around(f)):
         raise TypeError("fweights must be integer")
-    return f if aweights is None else f * lift(aweights)
+    a = None if aweights is None else _checked_weights("aweights", aweights, count)
+    return a if f is None else f if a is None else f * a
+
+
+def _checked_weights(name: str, weights: Any, count: int) -> Value:
+    w = lift(weights)
+    if ndim_of(w) > 1:
+        raise RuntimeError(f"cannot handle multidimensional {name}")
+    if shape_of(w)[0] != count:
+        raise RuntimeError(f"incompatible numbers of samples and {name}")
+    negative = ops.less(w, 0)
+    if not isinstance(negative, Traced) and np.any(negative):
+        raise ValueError(f"{name} cannot be negative")
+    return w
 
 
 @implements(np.corrcoef)
@@ -298,10 +314,18 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     if isinstance(n, int) and not isinstance(low, Traced) and np.size(low) <= 2:
         below, above = _few(x, low, high, q_shape)
     else:
-        below, above = _many(x, low, high, q_shape)
-    y = below + (above - below) * weight
+        below, above = neighbours(x, low, high, q_shape)
+    y = _between(below, above, weight)
     wanted = dtype_of(below) if method in _JUMPS else np.result_type(dtype_of(below), 0.5 if weak else dtype_of(q))
     return astype(y, wanted) if dtype_of(y) != wanted else y
+
+
+def _between(below: Value, above: Value, weight: Value) -> Value:
+    """below + (above - below) · weight, from the nearer end as NumPy does: infinite neighbours come out alike."""
+    step = above - below
+    if not isinstance(weight, Traced) and np.ndim(weight) == 0:
+        return above - step * (1 - weight) if weight >= 0.5 else below + step * weight
+    return shapes.where(ops.greater_equal(weight, 0.5), above - step * (1 - weight), below + step * weight)
 
 
 def _few(x: Value, low: Any, high: Any, q_shape: Shape) -> tuple[Value, Value]:
@@ -315,7 +339,7 @@ def _few(x: Value, low: Any, high: Any, q_shape: Shape) -> tuple[Value, Value]:
     return tuple(shapes.reshape(part, shape=q_shape + shape_of(x)[:-1]) for part in result)  # type: ignore[return-value]
 
 
-def _many(x: Value, low: Value, high: Value, q_shape: Shape) -> tuple[Value, Value]:
+def neighbours(x: Value, low: Value, high: Value, q_shape: Shape) -> tuple[Value, Value]:
     """Neighbours out of the whole sorted sample; their numbers may differ from row to row."""
     rest = shape_of(x)[:-1]
     ordered = sorts.sort(x, ndim_of(x) - 1)
@@ -345,4 +369,4 @@ def _weighted(x: Value, q: Value, w: Value) -> Value:
     # An element with no weight before any other is never chosen.
     before = ops.logical_or(ops.less(share, level), ops.equal(share, 0))
     number = np.minimum(sum(before, axis=-1), shape_of(x)[-1] - 1)
-    return _many(x, number, number, q_shape)[0]
+    return neighbours(x, number, number, q_shape)[0]

@@ -1,0 +1,106 @@
+"""Calls on traced values and compiled end as in NumPy: with the same value, shape and dtype, or an error of the same type."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+M = np.array([[0.5, 2.0, -1.0], [1.5, 0.0, 3.0]])
+V = np.array([1.0, 3.0, 4.0])
+HALF = np.arange(5, dtype=np.float16)
+INF, NAN = np.inf, np.nan
+
+CALLS = {
+    "cov: one row, variables in columns": (lambda x: np.cov(x, ddof=0, rowvar=False), np.ones((1, 3))),
+    "cov: one column, variables in columns": (lambda x: np.cov(x, rowvar=False), M[:, :1]),
+    "cov: a vector": (lambda x: np.cov(x, rowvar=False), V),
+    "cov: two samples": (lambda x: np.cov(x, 2 * x, rowvar=False), M),
+    "cov: a second sample of one row": (lambda x: np.cov(x, x[:, 0], rowvar=False), M[:2]),
+    "cov: too many dimensions": (lambda x: np.cov(x, x[None]), M),
+    "cov: weights": (lambda x: np.cov(x, aweights=[1.0, 2.0, 3.0], fweights=[1, 0, 2]), M),
+    "cov: weights in rows": (lambda x: np.cov(x, aweights=np.ones((2, 3))), M),
+    "cov: counts in rows": (lambda x: np.cov(x, fweights=np.ones((2, 3), int)), M),
+    "cov: weights of another length": (lambda x: np.cov(x, aweights=[1.0, 2.0]), M),
+    "cov: negative weights": (lambda x: np.cov(x, aweights=[1.0, 2.0, -1.0]), M),
+    "cov: broken counts": (lambda x: np.cov(x, fweights=[1.0, 2.5, 1.0]), M),
+    "nanmedian: one number that is infinite": (lambda x: np.nanmedian(x, axis=0), np.array([[INF, NAN], [NAN, NAN]])),
+    "nanmedian: two": (lambda x: np.nanmedian(x, axis=1, keepdims=True), np.array([[INF, 1.0, NAN], [-INF, INF, 2.0]])),
+    "nanmedian: all": (np.nanmedian, np.array([[INF, 1.0, NAN], [-INF, INF, 2.0]])),
+    "nanmedian: none": (lambda x: np.nanmedian(x, axis=1), np.zeros((2, 0))),
+    "nanmedian: half precision": (np.nanmedian, np.array([6e3, 5e3, NAN], np.float16)),
+    "quantile: infinite neighbours": (lambda x: np.quantile(x, 0.3), np.array([-INF, INF, 2.0])),
+    "quantile: infinite above": (lambda x: np.quantile(x, [0.2, 0.5, 0.7]), np.array([1.0, INF])),
+    "nanquantile: infinite": (lambda x: np.nanquantile(x, 0.5), np.array([INF, 1.0, NAN])),
+    "percentile: half precision": (lambda x: np.percentile(x, 30), HALF),
+    "percentile: half precision, narrow percentages": (lambda x: np.percentile(x, np.array([10, 20], np.int8)), HALF),
+    "percentile: half precision, half percentages": (lambda x: np.percentile(x, np.array([10, 20], np.float16)), HALF),
+    "nanpercentile: half precision": (lambda x: np.nanpercentile(x, np.array([10, 20], np.int8)), HALF),
+    "percentile: whole numbers": (lambda x: np.percentile(np.arange(5) * (x[0] > 0), 30), V),
+    **{f"convolve: mode {m}": (lambda x, m=m: np.convolve(x, x[:2], mode=m), V) for m in (0, 1, 2, 3, "same", "no")},
+    **{f"correlate: mode {m}": (lambda x, m=m: np.correlate(x[:2], x, mode=m), V) for m in (0, 1, 2, "full")},
+    "moveaxis: ranges": (lambda x: np.moveaxis(x, range(2), range(1, -1, -1)), M),
+    "moveaxis: arrays": (lambda x: np.moveaxis(x, np.array([0]), [-1]), M),
+    "moveaxis: too many": (lambda x: np.moveaxis(x, range(3), range(3)), M),
+    "isclose: lists as tolerances": (lambda x: np.isclose(x, x + 1e-9, [1e-10, 1e-8, 1e-5], [0, 0, 0]), V),
+    "allclose: lists as tolerances": (lambda x: np.allclose(x, x + 1e-9, [1e-5, 1e-8, 1e-5], [0, 0, 0]), V),
+    **{
+        f"{f.__name__}: to {np.dtype(t).name} by {c}": (lambda x, f=f, t=t, c=c: f([x, x], dtype=t, casting=c), V)
+        for f in (np.concatenate, np.stack, np.hstack, np.vstack)
+        for t in (np.float32, np.float64, np.complex128, int)
+        for c in ("no", "safe", "same_kind", "unsafe")
+    },
+    "concatenate: mixed, as it is": (lambda x: np.concatenate([x, np.arange(2)], casting="no"), V),
+    "concatenate: mixed, safely": (lambda x: np.concatenate([x, np.arange(2)], casting="safe"), V),
+    "take_along_axis: truth values": (lambda x: np.take_along_axis(x, np.array([True, False, True]), 0), V),
+    "take_along_axis: floats": (lambda x: np.take_along_axis(x, np.array([0.0]), 0), V),
+    "insert: at broken places": (lambda x: np.insert(x, [1.0, 2.0], 5.0), V),
+    "insert: at one broken place": (lambda x: np.insert(x, 1.0, 5.0), V),
+    "insert: nowhere": (lambda x: np.insert(x, [], 5.0), V),
+    "insert: nowhere, as an array": (lambda x: np.insert(x, np.array([]), 5.0), V),
+    "insert: outside": (lambda x: np.insert(x, [1, 9], 5.0), V),
+    "histogram: nan": (lambda x: np.histogram(x, range=(NAN, 1.0))[0], V),
+    "histogram: infinite range": (lambda x: np.histogram(x, range=(0.0, INF))[0], V),
+    "histogram: nan among the numbers": (lambda x: np.histogram(x / x)[0], np.array([0.0, 1.0])),
+    "ediff1d: complex end": (lambda x: np.ediff1d(x, to_end=1j), V),
+    "ediff1d: broken end of whole numbers": (lambda x: np.ediff1d(np.array([1, 2, 4]), to_begin=x[0]), V),
+    "ediff1d: whole end": (lambda x: np.ediff1d(x, to_end=[7, 8]), V),
+    "isposinf: complex": (lambda x: np.isposinf(x + 0j), V),
+    "isneginf: complex": (lambda x: np.isneginf(x + 0j), V),
+    "vecdot: one and three": (lambda x: np.vecdot(x, np.ones((2, 1))), M),
+    "vecdot: along another axis": (lambda x: np.vecdot(x, np.ones((2, 1)), axis=0), M),
+    "vecdot: of linalg": (lambda x: np.linalg.vecdot(x, np.ones(1)), M),
+}  # fmt: skip
+
+
+def outcome(run):
+    """The value, or the type of error by which NumPy's callers know it."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return run()
+    except (TypeError, ValueError, IndexError, RuntimeError) as error:
+        known = (IndexError, RuntimeError, ValueError, TypeError)
+        return next(kind for kind in known if isinstance(error, kind))
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("name", CALLS)
+def test_ends_as_in_numpy(name, mode):
+    f, x = CALLS[name]
+    expected = outcome(lambda: f(x))
+    found = outcome((lambda: ad.vjp(f, x)[0]) if mode == "eager" else (lambda: ad.jit(f)(x)))
+    if isinstance(expected, type):
+        assert found is expected
+    else:
+        assert not isinstance(found, type), found
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+        assert np.shape(found) == np.shape(expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-3 if np.asarray(found).dtype == np.float16 else 1e-12)
+
+
+def test_derivatives_of_the_median_without_nan():
+    x = np.array([[3.0, NAN, 1.0, 2.0], [INF, 5.0, NAN, NAN], [4.0, 1.0, 2.0, 8.0]])
+    g = ad.grad(lambda x: np.sum(np.nanmedian(x, axis=1) * np.array([1.0, 10.0, 100.0])))(x)
+    np.testing.assert_array_equal(g, [[0, 0, 0, 1], [5, 5, 0, 0], [50, 0, 50, 0]])
