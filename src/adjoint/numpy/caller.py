@@ -274,7 +274,7 @@ def _of_scipy(function: Any, home: str, words: tuple[str, ...]) -> str:
         for i, word in enumerate(names):
             if ours is not None and word in vars(ours):
                 return f"use adjoint.{module}.{'.'.join(names[i:])}"
-    if ours is not None and words == ("",):
+    if ours is not None and words[0] == "":
         return f"use adjoint.{module} where it has the function"
     plain = {"scipy.fft": "fft.", "scipy.signal": "", "scipy.integrate": ""}.get(module)
     if plain is not None and hasattr(np.fft if plain else np, words[-1]):
