@@ -1,9 +1,12 @@
 """The package as a whole: its names, what importing it costs, its version."""
 
+import importlib
 import importlib.metadata
 import inspect
+import pkgutil
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -68,3 +71,23 @@ def test_errors_derive_from_the_fitting_built_in():
         if isinstance(error, type) and issubclass(error, ad.AdjointError) and error is not ad.AdjointError:
             assert len(error.__mro__) > 3
             assert issubclass(error, (TypeError, ValueError, RuntimeError, AssertionError, AttributeError))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # names that NumPy will drop
+def test_every_name_that_is_listed_exists():
+    found = [m.name for m in pkgutil.walk_packages(ad.__path__, "adjoint.") if not m.name.endswith("__main__")]
+    modules = [importlib.import_module(name) for name in ["adjoint", *found]]
+    assert len(modules) > 200
+    missing = [(m.__name__, x) for m in modules for x in (*dir(m), *getattr(m, "__all__", ())) if not hasattr(m, x)]
+    assert missing == []
+
+
+def test_modules_of_scipy_that_are_listed_can_be_imported():
+    import adjoint.scipy
+
+    listed = [x for x in dir(adjoint.scipy) if not x.startswith("_") and isinstance(getattr(adjoint.scipy, x), types.ModuleType)]
+    assert {"linalg", "special", "stats"} <= set(listed)
+    assert not {"integrate", "optimize"} & set(listed)
+    for name in {*listed} - {"importlib"}:
+        assert importlib.import_module(f"adjoint.scipy.{name}") is getattr(adjoint.scipy, name)
+    assert adjoint.scipy.integrate is importlib.import_module("scipy.integrate")

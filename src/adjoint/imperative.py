@@ -24,6 +24,7 @@ import numpy as np
 
 from .api import stop_gradient
 from .arguments import Results, differentiable, match_type
+from .core import floating
 from .core.bind import FRESH, Traced, variables
 from .core.errors import ArgumentError, ReadOnlyError, ShapeError
 from .core.op import Op
@@ -58,6 +59,14 @@ class Ambient(Tape):
     joint = False  # a backward pass that is recorded itself must find the arguments among what was saved
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        modes = floating.replace()  # this tape is never entered, as those of transforms are
+        try:
+            return self.run(op, args, params)
+        finally:
+            if modes is not None:
+                floating.restore(modes)
+
+    def run(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if _recording.get():
             return super().process(op, args, params)
         plain = [a.value if isinstance(a, Traced) and a.by is self else a for a in args]

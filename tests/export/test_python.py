@@ -18,11 +18,12 @@ X = np.linspace(0.1, 1.2, 6).reshape(2, 3)
 
 #: Ops that are more than a function of NumPy: iterations, LAPACK with care, sub-graphs.
 UNWRITTEN = {
-    "add_along", "argpartition", "beta_by_shapes", "checkpoint", "cholesky_pullback", "cofactor", "cofactor_slope", "cond",
-    "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "inv", "is_hermitian", "last_write",
-    "lexsort", "logm", "lstsq", "lu", "matrix_rank", "negligible", "order_statistics", "overlap", "pbdv", "pbdv_slope", "pbvv",
-    "pbvv_slope", "pbwa", "pbwa_slope", "permutation", "real_argument", "root", "roots", "scan", "share_equal", "sqrtm",
-    "student_by_df", "sylvester", "triangular_solve", "unwind", "while", "windows", "zeta",
+    "add_along", "argpartition", "banded_solve", "beta_by_shapes", "checkpoint", "cholesky_pullback", "cofactor",
+    "cofactor_slope", "cond", "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "inv",
+    "is_hermitian", "last_write", "lexsort", "logm", "lstsq", "lu", "matrix_rank", "negligible", "order_statistics",
+    "overlap", "pbdv", "pbdv_slope", "pbvv", "pbvv_slope", "pbwa", "pbwa_slope", "permutation", "real_argument", "root",
+    "roots", "scan", "share_equal", "sqrtm", "student_by_df", "sylvester", "triangular_solve", "unwind", "while", "windows",
+    "zeta",
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ SQUARE = [call(R(3, 3)), call(R(2, 2)), call(R(1, 1))]
 FUNCTION = entry(call(M(3, 3)), call(M(2, 2)), call(M(1, 1)), call(A=M(2, 2)))
 ESTIMATE = "SciPy draws random numbers to estimate a norm, which staging takes for the function's own"
 PLAIN = {"overwrite_a": False, "check_finite": False}
+BAND = lambda a: a + 4 * (np.arange(a.shape[-2]) == a.shape[-2] // 2)[:, None]  # a strong main diagonal
 FACTOR = lambda a: np.tril(a) + 3 * np.eye(a.shape[-1], dtype=a.dtype)
 
 CASES = {
@@ -39,6 +40,11 @@ CASES = {
         *(call(M(2, 2, through=FACTOR), F(2), trans, True) for trans in (0, 1, 2, "N", "T", "C")),
         call(M(2, 2, through=FACTOR), F(2), lower=True, unit_diagonal=True),
         call(M(2, 2, through=FACTOR), F(2), 0, True, False, False, False),
+    ),
+    "solve_banded": entry(
+        call((1, 1), M(3, 4, through=BAND), F(4)), call((1, 1), M(3, 4, through=BAND), F(4, 2)),
+        call((2, 2), M(5, 6, through=BAND), F(6)), call((0, 0), M(1, 3, through=BAND), F(3)),
+        call((1, 1), ab=M(3, 3, through=BAND), b=F(3, 1), overwrite_ab=False), call((1, 1), M(2, 3, 4, through=BAND), F(2, 4, 1)),
     ),
     "inv": entry(*SQUARE, call(R(2, 2, 2)), call(R(2, 2), **PLAIN), call(P(2, 2), assume_a="pos"),
         call(P(2, 2), assume_a="pos", lower=True)),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import floating
 from .errors import LeakError
 from .types import dtype_of
 
@@ -107,13 +108,16 @@ class Trace:
             x.by, x.value, x.aux = FRESH, np.asarray(new), None
 
     def __enter__(self) -> Any:
-        self.token = depth.set(depth.get() + 1), around.set((*around.get(), self))
+        self.token = depth.set(depth.get() + 1), around.set((*around.get(), self)), floating.replace()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.closed = True
-        depth.reset(self.token[0])
-        around.reset(self.token[1])
+        depth_before, around_before, modes = self.token
+        depth.reset(depth_before)
+        around.reset(around_before)
+        if modes is not None:
+            floating.restore(modes)
 
     def leaked(self) -> LeakError:
         return LeakError(

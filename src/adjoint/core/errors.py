@@ -10,6 +10,7 @@ import dis
 import functools
 import linecache
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_PLUMBING = frozenset({__name__.partition(".")[0], "numpy", "scipy", "functools", "contextlib", "random", "statistics"})
+_PLUMBING = frozenset({__name__.partition(".")[0], "numpy", "scipy", "functools", "contextlib", "json", "random", "statistics"})
 _files: dict[str, tuple[bool, str]] = {}  # what is known of a file name: asked for at every op that is staged
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
@@ -188,6 +189,16 @@ class DtypeError(AdjointError, TypeError):
 class ConversionError(AdjointError, TypeError):
     """A traced value asked to become a plain number or array, which would lose its derivative."""
 
+    def __init__(self, message: str, line: str | None = None) -> None:
+        super().__init__(message, line)
+        frame, _ = user_frame()
+        if frame is not None:
+            _asked.set((id(frame), frame.f_lasti, str(self), self.line))
+
+
+#: Where a traced value was last asked to become plain, and what it said. C code may put an error of its own in the place of ours.
+_asked: ContextVar[tuple[int, int, str, str] | None] = ContextVar("adjoint_asked", default=None)
+
 
 class AttributeMissingError(AdjointError, AttributeError):
     """An attribute of NumPy's arrays that a traced value cannot have."""
@@ -217,16 +228,45 @@ class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 
 
+_FOREIGN = re.compile(r"\bTraced\b.*(serializable|supported|to bytes)|bytes-like.*\bTraced\b")
+
+
 def _own_words(error: BaseException) -> BaseException:
     """Our error, where the C code that met it has put another in its place.
 
-    NumPy says "setting an array element with a sequence"; SciPy's root finders go on, until Python finds an error set.
+    NumPy says "setting an array element with a sequence"; SciPy's root finders go on, until Python finds an error set;
+    `struct.pack` and `np.nditer` forget the error that they met; `json` and `decimal` look at the class, and ask nothing.
     """
     cause = error.__cause__
     if type(error) in (ValueError, SystemError) and isinstance(cause, AdjointError):
         cause.__suppress_context__ = True
         return cause.with_traceback(error.__traceback__)
-    return error
+    if isinstance(error, AdjointError) or error.__traceback__ is None:
+        return error
+    own: AdjointError | None = None
+    asked = _asked.get()
+    if asked is not None and asked[:2] == _raised_at(error.__traceback__):
+        own = _rebuild(ConversionError, *asked[2:])
+    elif type(error) is TypeError and _FOREIGN.search(str(error)) and "operand" not in str(error):
+        own = ConversionError(
+            f"a traced value has come to code that takes plain values only ({error}); return it and do this outside of the "
+            "function, or pass ad.stop_gradient(x)",
+            last_line(error),
+        )
+    if own is None:
+        return error
+    own.__suppress_context__ = True
+    return own.with_traceback(error.__traceback__)
+
+
+def _raised_at(tb: types.TracebackType | None) -> tuple[int, int]:
+    """The innermost frame of the user's that an error has passed, by its identity, and the instruction there."""
+    place = (0, 0)
+    while tb is not None:
+        if not _is_plumbing(tb.tb_frame):
+            place = id(tb.tb_frame), tb.tb_lasti
+        tb = tb.tb_next
+    return place
 
 
 def without_our_frames(error: BaseException) -> BaseException:

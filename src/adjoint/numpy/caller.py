@@ -39,7 +39,7 @@ class Call(NamedTuple):
 
     @property
     def name(self) -> str:
-        return ".".join(self.words)
+        return ".".join(self.words).lstrip(".")
 
 
 def call_of(frame: types.FrameType) -> Call:
@@ -155,7 +155,7 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
         elif earlier.opname in _ATTRIBUTES and words:
             words.append(earlier.argval)
         elif earlier.opname in ("BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"):
-            words = []  # a part of what is called was computed
+            words = [""]  # a part of what is called was computed, as in default_rng(0).normal
     return kind, tuple(words)
 
 
@@ -202,6 +202,10 @@ def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
         return f"use NumPy functions instead of {root}'s" + (f": {better}" if better else "")
     if root == "scipy":
         return _of_scipy(function, home, words)
+    if home.startswith("numpy.random") or (function is None and words[0] == "" and hasattr(np.random.Generator, name)):
+        return _DRAWN.get(name, "write the draw as a function of standard numbers and of its parameters")
+    if function in _ITERATORS:
+        return _ITERATORS[function]
     for start, reason in _OF_NUMPY.items():
         if home.startswith(start):
             return reason
@@ -214,8 +218,32 @@ def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
     return ""
 
 
+_DRAWN = {
+    name: reason
+    for names, reason in {
+        "normal": "draw standard numbers and scale them: mean + scale * rng.normal(size=n)",
+        "uniform": "draw standard numbers and scale them: low + (high - low) * rng.random(n)",
+        "exponential": "draw standard numbers and scale them: scale * rng.standard_exponential(n)",
+        "laplace logistic gumbel": "draw standard numbers and scale them, as in mean + scale * rng.{name}(size=n)",
+        "lognormal": "draw standard numbers: np.exp(mean + sigma * rng.normal(size=n))",
+        "multivariate_normal": "draw standard numbers: mean + np.linalg.cholesky(cov) @ rng.normal(size=n)",
+        "gamma standard_gamma chisquare beta standard_t f noncentral_chisquare noncentral_f vonmises wald weibull pareto power "
+        "rayleigh standard_cauchy triangular dirichlet": "draw u = rng.random(n), and apply the inverse of the distribution "
+        "function (adjoint.scipy.special has gammaincinv, betaincinv and others)",
+        "choice permutation permuted shuffle": "draw indices and read with them: x[rng.permutation(len(x))]",
+        "integers randint binomial poisson geometric hypergeometric logseries multinomial multivariate_hypergeometric "
+        "negative_binomial zipf": "a whole number that is drawn does not move with its parameters",
+    }.items()
+    for name in names.split()
+}
+_DRAWN |= {name: _DRAWN[name].format(name=name) for name in ("laplace", "logistic", "gumbel")}
+#: Iterators that hand out plain elements.
+_ITERATORS: dict[Any, str] = {
+    np.nditer: "loop over x.flat, or over np.ndindex(x.shape) and read x[i]",
+    np.ndenumerate: "loop over np.ndindex(x.shape) and read x[i]",
+    np.broadcast: "write np.broadcast_shapes(x.shape, …) for the shape, or np.broadcast_arrays",
+}
 _OF_NUMPY = {
-    "numpy.random": "draw standard numbers and scale them, as in mean + scale * rng.standard_normal(n)",
     "numpy.ma": "masked arrays are not supported: use np.where with a mask",
     "numpy.polynomial": "evaluate polynomials with np.polyval (highest power first)",
     "numpy.testing": "compare the results outside of the function",
@@ -246,7 +274,7 @@ def _of_scipy(function: Any, home: str, words: tuple[str, ...]) -> str:
         for i, word in enumerate(names):
             if ours is not None and word in vars(ours):
                 return f"use adjoint.{module}.{'.'.join(names[i:])}"
-    if ours is not None and words == ("",):
+    if ours is not None and words[0] == "":
         return f"use adjoint.{module} where it has the function"
     plain = {"scipy.fft": "fft.", "scipy.signal": "", "scipy.integrate": ""}.get(module)
     if plain is not None and hasattr(np.fft if plain else np, words[-1]):

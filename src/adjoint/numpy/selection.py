@@ -148,7 +148,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Va
     conditions = _conditions(condlist, ndim_of(x))
     functions = list(funclist)
     if len(functions) == len(conditions) + 1:
-        conditions = [*conditions, ~_any_of(conditions)]
+        conditions = [*conditions, ops.logical_not(_any_of(conditions))]  # ~ of Python's True is -2
     if len(functions) != len(conditions):
         raise ValueError(
             f"with {len(conditions)} condition(s), {len(conditions)} or {len(conditions) + 1} functions are expected"

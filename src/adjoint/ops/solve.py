@@ -22,7 +22,7 @@ from .matrix import triangle
 # -- square systems: a x = b, so a dx = db − da x ---------------------------------------------------------------
 
 
-def _minus(tb: Value | None, product: Value | None) -> Value:
+def minus(tb: Value | None, product: Value | None) -> Value:
     if product is None:
         return tb
     return -product if tb is None else tb - product
@@ -41,7 +41,7 @@ def _one_factorisation(op: Any, flags: tuple[bool, ...], a: Value, b: Value, **p
 
 def _solve_jvp(ts: Any, x: Value, a: Value, b: Value) -> Value:
     ta, tb = ts
-    return solve(a, _minus(tb, None if ta is None else ta @ x))
+    return solve(a, minus(tb, None if ta is None else ta @ x))
 
 
 def _solve_vjp(g: Value, x: Value, a: Value, b: Value) -> Any:
@@ -80,7 +80,7 @@ def _triangular_jvp(ts: Any, x: Value, a: Value, b: Value, *, lower: bool, trans
     if ta is not None:
         part = triangle(shape_of(a)[-1], lower, a) * ta
         product = (swap(part) if transposed else part) @ x
-    return triangular_solve(a, _minus(tb, product), lower=lower, transposed=transposed)
+    return triangular_solve(a, minus(tb, product), lower=lower, transposed=transposed)
 
 
 def _triangular_vjp(g: Value, x: Value, a: Value, b: Value, *, lower: bool, transposed: bool) -> Any:

@@ -1,7 +1,8 @@
 """SciPy, differentiable: `from adjoint.scipy import special, stats, linalg`.
 
 Each module is SciPy's module of the same name, with the functions that take traced values put in their place; what is
-not covered is SciPy's own. A module is loaded when it is first asked for.
+not covered is SciPy's own. A module is loaded when it is first asked for. Other modules of SciPy's can be read here too
+(`adjoint.scipy.integrate`); they are not listed, since they are SciPy's own and cannot be imported under this name.
 """
 
 from __future__ import annotations
@@ -22,4 +23,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *dir(importlib.import_module("scipy"))})
+    return sorted({*globals(), *_MODULES})

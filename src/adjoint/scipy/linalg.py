@@ -19,8 +19,8 @@ from ..numpy.dropin import drop_in
 from ..numpy.shape import astype
 from ..numpy.table import FUNCTIONS, REFUSED, refuse
 from ..numpy.table import lift as lift_any
+from ..ops import banded, decompose, determinant, matrix
 from ..ops import broadcast as shapes
-from ..ops import decompose, determinant, matrix
 from ..ops import matrix_functions as functions
 from ..ops import solve as systems
 from ..ops.elementwise import stop_gradient
@@ -117,6 +117,22 @@ def solve_triangular(
     if mode == 2:
         a = matrix.conjugate(a)
     return _as_columns(lambda b: systems.triangular_solve(a, b, lower=bool(lower), transposed=bool(mode)), b)
+
+
+@drop_in(_scipy.solve_banded)
+def solve_banded(
+    l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
+) -> Value:
+    lower, upper = map(int, l_and_u)
+    ab, b = lift(ab), lift(b)
+    if lower + upper + 1 != shape_of(ab)[-2]:
+        raise ValueError(
+            f"invalid values for the number of lower and upper diagonals: l+u+1 ({lower + upper + 1}) does not equal "
+            f"ab.shape[0] ({shape_of(ab)[-2]})"
+        )
+    if shape_of(ab)[-1] != shape_of(b)[0 if ndim_of(b) == 1 else -2]:
+        raise ValueError("shapes of ab and b are not compatible.")
+    return _as_columns(lambda b: banded.banded_solve(ab, b, lower=lower, upper=upper), b)
 
 
 @drop_in(_scipy.inv)
@@ -512,7 +528,7 @@ def solve_circulant(
 
 # -- where each function stands ---------------------------------------------------------------------------------------
 
-_DENSE = "there is no rule for banded storage; build the matrix and use solve, cholesky or eigh"
+_DENSE = "there is no rule for banded storage; build the matrix and use solve, cholesky or eigh, or use solve_banded"
 _FORM = "there is no rule for this factorisation; use qr, svd, eigh, eig, lu_factor or cholesky"
 _RICCATI = "there is no rule for Riccati equations yet; solve them with ad.implicit or an iteration written in NumPy"
 _CHOICE = "the basis it returns is arbitrary, and its size may jump; use svd"
@@ -520,8 +536,7 @@ _CHOICE = "the basis it returns is arbitrary, and its size may jump; use svd"
 _REASONS: dict[str, str] = {
     name: reason
     for reason, names in {
-        _DENSE: "solve_banded solveh_banded cholesky_banded cho_solve_banded eig_banded eigvals_banded eigh_tridiagonal "
-        "eigvalsh_tridiagonal",
+        _DENSE: "solveh_banded cholesky_banded cho_solve_banded eig_banded eigvals_banded eigh_tridiagonal eigvalsh_tridiagonal",
         _FORM: "schur rsf2csf cdf2rdf hessenberg qz ordqz ldl rq qr_delete qr_insert qr_multiply qr_update cossin matrix_balance",
         _RICCATI: "solve_continuous_are solve_discrete_are",
         _CHOICE: "null_space orth",

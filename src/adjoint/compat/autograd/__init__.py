@@ -33,6 +33,7 @@ from .differential_operators import (
     vector_jacobian_product,
 )
 from .extend import primitive
+from .redirect import install
 
 egrad = elementwise_grad
 
@@ -52,6 +53,7 @@ __all__ = [
     "hessian_tensor_product",
     "hessian_vector_product",
     "holomorphic_grad",
+    "install",
     "isinstance",
     "jacobian",
     "list",

@@ -5,11 +5,33 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from .box import stands_for
+from ...core.tree import flatten
+from .box import isbox, stands_for
 
 dict = builtins.dict
 list = builtins.list
 tuple = builtins.tuple  # type: ignore[type-arg]
+
+
+class _Holding(builtins.type):
+    """Classes for isinstance alone: a container of that kind counts while it holds a traced value."""
+
+    kinds: builtins.tuple[builtins.type, ...]
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return builtins.isinstance(x, cls.kinds) and any(map(isbox, flatten(x)[0]))
+
+
+class SequenceBox(metaclass=_Holding):
+    """A list or tuple with traced values in it."""
+
+    kinds = (builtins.list, builtins.tuple)
+
+
+class DictBox(metaclass=_Holding):
+    """A dict with traced values in it."""
+
+    kinds = (builtins.dict,)
 
 
 def isinstance(x: Any, A: Any) -> bool:

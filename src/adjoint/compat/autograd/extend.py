@@ -9,7 +9,7 @@
 np.float64(8.0)
 
 A rule given for one mode serves the other too. Under vmap a primitive is called for each example in turn, since it may
-be any Python code.
+be any Python code. In a graph it is one equation, which holds the function as it was staged, and its rule.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ...custom import Call
 from ...numpy.table import holds_traced
 from ...ops.broadcast import settle
 from ...trace.batch import Batch
+from ...trace.stage import Stage
 from ...trace.tape import Tape
 from .box import Box
 from .util import subval
@@ -117,7 +118,8 @@ class _Application:
 
     def __call__(self) -> Any:
         primitive = self.primitive
-        if primitive.vjp is None and primitive.jvp is None:
+        staged = isinstance(self.top.taken or self.top, Stage)
+        if primitive.vjp is None and primitive.jvp is None and not staged:
             raise _no_rule(primitive, "the derivative", self.argnums)
         if primitive.vjp is None and isinstance(self.top, Tape):
             # The transpose of a forward rule that calls the function itself would need what it is to find.
@@ -125,8 +127,8 @@ class _Application:
             if same:
                 raise _no_rule(primitive, "the VJP", same)
         push = self.push if primitive.jvp is not None else None
-        forward, pull = (self.forward, self.pull) if primitive.vjp is not None else (None, None)
-        results = Call(name_of(primitive.fun), self.run, push, forward, pull)(self.leaves)
+        forward, pull = (self.forward, self.pull) if primitive.vjp is not None or push is None else (None, None)
+        results = Call(name_of(primitive.fun), self.stage if staged else self.run, push, forward, pull)(self.leaves)
         assert self.result is not None
         return self.result.unflatten(results)
 
@@ -134,16 +136,24 @@ class _Application:
         """Arguments, result, and leaves of the result, one level down."""
         args = self.structure.unflatten(leaves)
         ans = self.primitive(*args, **self.kwargs)
+        return args, ans, self.parts(ans)
+
+    def parts(self, ans: Any) -> list[Value]:
         if ans is None:
             output_leaf(None, self.primitive.fun, "primitive")
         parts, self.result = flatten(ans)
-        return args, ans, [output_leaf(y, self.primitive.fun, "primitive") for y in parts]
+        return [output_leaf(y, self.primitive.fun, "primitive") for y in parts]
 
     def run(self, leaves: Sequence[Value]) -> list[Value]:
         return self.apply(leaves)[2]
 
+    def stage(self, leaves: Sequence[Value]) -> list[Value]:
+        """The function itself, on the values of the graph that becomes the body of its equation."""
+        return self.parts(self.primitive.fun(*self.structure.unflatten(leaves), **self.kwargs))
+
     def forward(self, leaves: Sequence[Value]) -> tuple[list[Value], Any]:
-        assert self.primitive.vjp is not None
+        if self.primitive.vjp is None:  # of a graph of a primitive without rules
+            raise _no_rule(self.primitive, "the derivative", self.argnums)
         args, ans, results = self.apply(leaves)
         return results, self.primitive.vjp(self.argnums, ans, tuple(args), self.kwargs)
 

@@ -34,10 +34,14 @@ def as_floats(x: Any) -> Any:
 
 def on_argument(fun: Function, argnum: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Function, Any]:
     """fun as a function of the chosen argument alone (of a tuple, if several are chosen), and that argument."""
-    if isinstance(argnum, (tuple, list)):
-        chosen = tuple(as_floats(args[i]) for i in argnum)
-        return (lambda xs: fun(*subvals(args, zip(argnum, xs, strict=True)), **kwargs)), chosen
-    return (lambda x: fun(*subvals(args, [(argnum, x)]), **kwargs)), as_floats(args[argnum])
+    several = isinstance(argnum, (tuple, list))
+    chosen = tuple(as_floats(args[i]) for i in argnum) if several else as_floats(args[argnum])
+
+    def unary(x: Any) -> Any:
+        return fun(*subvals(args, zip(argnum, x, strict=True) if several else [(argnum, x)]), **kwargs)
+
+    unary.__name__ = get_name(fun)  # which messages give
+    return unary, chosen
 
 
 def unary_to_nary(unary_operator: Function) -> Function:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as _numpy
@@ -31,6 +33,22 @@ def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> An
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """`numpy.where`, whose arguments may be given by name."""
     return _face.where(condition) if x is None and y is None else _face.where(condition, x, y)
+
+
+def _of_any_iterable(name: str) -> Any:
+    """A function of a sequence of arrays, which autograd also takes as `dict.values()` or a generator."""
+    function = getattr(_face, name)
+
+    @functools.wraps(function)
+    def call(arrays: Any, *args: Any, **kwargs: Any) -> Any:
+        sequence = isinstance(arrays, (_numpy.ndarray, Traced)) or not isinstance(arrays, Iterable)
+        return function(arrays if sequence else list(arrays), *args, **kwargs)
+
+    return call
+
+
+_OF_SEQUENCES = ("column_stack", "concatenate", "dstack", "hstack", "stack", "vstack")
+column_stack, concatenate, dstack, hstack, stack, vstack = map(_of_any_iterable, _OF_SEQUENCES)
 
 
 def _whole(kind: type) -> type:
