@@ -295,6 +295,10 @@ class Reads:
             return self.fixed(getattr(value, inner))
         if not _is_function(value):
             return value
+        if hasattr(value, "functions_inside"):  # it is known by its identity
+            for f in value.functions_inside():
+                self.by_name(f)
+            return value
         new = object.__new__(type(value))
         new.__dict__.update({key: self.fixed(x) if _is_function(x) else x for key, x in vars(value).items()})
         return new
@@ -323,8 +327,7 @@ class Reads:
                 continue
             seen = self.met(contents, _At(Load.CELL, old, None, name)) if is_users or callable(contents) else contents
             if not is_users and isinstance(contents, dict):  # a table of functions, which run as they are
-                for function in filter(_is_function, contents.values()):
-                    self.by_name(function)
+                self.by_name(contents)
             cell.cell_contents = seen
             self._unwritten.append((name, lambda cell=cell, seen=seen: _contents(cell) is seen))  # type: ignore[misc]
         where = f"the defaults of {f.__name__}"
@@ -463,6 +466,12 @@ class Reads:
                         function = getattr(member, "__func__", getattr(member, "fget", member))
                         if isinstance(function, types.FunctionType):
                             self.by_name(function)
+        elif isinstance(x, (dict, list, tuple)):
+            for item in items_of(x).values():
+                self.by_name(item)
+        elif isinstance(x, types.FunctionType) and not _is_users(x):
+            for cell in x.__closure__ or ():
+                self.by_name(_contents(cell))
         elif isinstance(x, types.FunctionType) and _is_users(x) and x.__code__.co_filename != "<string>":  # of a dataclass
             names = set(names_in(x.__code__))
             for name in sorted(names & x.__globals__.keys()):
