@@ -12,6 +12,7 @@ import linecache
 import os
 import re
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -228,7 +229,7 @@ class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 
 
-_FOREIGN = re.compile(r"\bTraced\b.*(serializable|supported|to bytes)|bytes-like.*\bTraced\b")
+_FOREIGN = re.compile(r"\bTraced\b.*(supported|to bytes)|bytes-like.*\bTraced\b|JSON serializable")
 
 
 def _own_words(error: BaseException) -> BaseException:
@@ -247,7 +248,7 @@ def _own_words(error: BaseException) -> BaseException:
     asked = _asked.get()
     if asked is not None and asked[:2] == _raised_at(error.__traceback__):
         own = _rebuild(ConversionError, *asked[2:])
-    elif type(error) is TypeError and _FOREIGN.search(str(error)) and "operand" not in str(error):
+    elif type(error) is TypeError and _is_about_us(error):
         own = ConversionError(
             f"a traced value has come to code that takes plain values only ({error}); return it and do this outside of the "
             "function, or pass ad.stop_gradient(x)",
@@ -257,6 +258,14 @@ def _own_words(error: BaseException) -> BaseException:
         return error
     own.__suppress_context__ = True
     return own.with_traceback(error.__traceback__)
+
+
+def _is_about_us(error: TypeError) -> bool:
+    """Whether code that looks at the class of its argument has met a traced value. (`json` names the class that it stands for.)"""
+    if not _FOREIGN.search(str(error)) or "operand" in str(error):
+        return False
+    innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
+    return "JSON" not in str(error) or any(type(x).__name__ == "Traced" for x in innermost.f_locals.values())
 
 
 def _raised_at(tb: types.TracebackType | None) -> tuple[int, int]:
