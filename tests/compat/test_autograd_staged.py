@@ -170,6 +170,20 @@ def test_code_that_asks_for_numbers_runs_eagerly():
         ad.graph(cube)(2.0)
 
 
+def test_what_rules_read_outside_is_seen():
+    scale = 7.0
+
+    @primitive
+    def cube(x):
+        return onp.power(x, 3)
+
+    defvjp(cube, lambda ans, x: lambda g: g * scale * x**2)
+    compiled = ad.jit(ad.grad(cube))
+    assert compiled(2.0) == 28.0
+    scale = 8.0
+    assert compiled(2.0) == 32.0
+
+
 # -- containers ---------------------------------------------------------------------------------------------------------
 
 
