@@ -362,3 +362,17 @@ class TestDualNumbers:
         f = lambda x, y: x**2 * y + y + 2
         assert repr(f(ad.dual(3.0, 1.0), ad.dual(4.0, 0.0))) == "42.0 + 24.0ε"
         assert repr(f(ad.dual(3.0, 0.0), ad.dual(4.0, 1.0))) == "42.0 + 10.0ε"
+
+
+def test_numbers_of_traced_values_are_asked_for_as_ever():
+    """The imperative style widens float() and int() of traced values; transforms do not notice."""
+    ad.array(1.0, requires_grad=True)
+
+    def f(x):
+        assert "%.1f" % x == "2.5"  # noqa: UP031
+        assert "%d" % x == "2"  # noqa: UP031
+        return x ** int(x)
+
+    assert ad.grad(f)(2.5) == 5.0
+    with pytest.raises(ad.AdjointError, match="lose its derivative"):
+        ad.grad(lambda x: np.zeros(3, int).fill(x))(2.5)

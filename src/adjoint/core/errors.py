@@ -105,6 +105,14 @@ def user_frame() -> tuple[types.FrameType | None, str]:
     return frame, module
 
 
+def calling_frame() -> types.FrameType:
+    """The innermost frame that is not ours."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+    return frame
+
+
 def calls_under_way() -> list[types.FrameType]:
     """The frames of all calls, the innermost first, without those of this function and of its caller."""
     found, frame = [], sys._getframe(1).f_back
@@ -261,7 +269,7 @@ def _own_words(error: BaseException) -> BaseException:
 
 
 def _is_about_us(error: TypeError) -> bool:
-    """Whether code that looks at the class of its argument has met a traced value. (`json` names the class that it stands for.)"""
+    """Whether code that looks at the class of its argument has met a traced value. (`json` names what it stands for.)"""
     if not _FOREIGN.search(str(error)) or "operand" in str(error):
         return False
     innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]

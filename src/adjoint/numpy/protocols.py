@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.bind import FRESH, Traced, bind
-from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError
+from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
 from ..ops import broadcast as shapes
@@ -172,7 +172,7 @@ _refuse_dlpack = _refuse("the memory", "keep the value itself")
 def _float(self: Traced) -> float:
     if self.by is FRESH:
         return float(self.value)
-    if (self.by.has_numbers or isinstance(self.by, Guarded)) and is_shown(sys._getframe(1)):
+    if (self.by.has_numbers or isinstance(self.by, Guarded)) and is_shown(calling_frame()):
         return float(_looked_at(self))
     return _refuse_float(self)
 
@@ -213,7 +213,7 @@ def _int(self: Traced) -> int:
     number = int(self.by.concrete(self, "int() of"))
     if self.by is FRESH or self.dtype.kind in "iub":  # type: ignore[attr-defined]
         return number
-    frame = sys._getframe(1)
+    frame = calling_frame()
     call = call_of(frame)
     if call.function is int or is_shown(frame):
         return number
