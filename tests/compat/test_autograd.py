@@ -390,13 +390,24 @@ def test_looking_at_traced_values():
         return x**2
 
     grad(f)(2.0)
-    assert seen == [True, 2.0, 2.0, True, True, True, False, float]
+    assert seen == [True, 2.0, 2.0, True, True, True, False, onp.float64]
     assert not isbox(2.0)
     assert ag_isinstance({}, ag_dict)
     assert ag_isinstance((), (ag_list, ag_tuple))
     assert ag_isinstance(float, ag_type)
     assert ag_type("T", (), {}).__name__ == "T"
     assert subvals((1, 2, 3), [(0, 5)]) == (5, 2, 3)
+
+
+def test_a_number_has_a_shape():
+    def f(x):
+        y = 2.0 * x
+        assert (x.shape, x.ndim, x.size, x.dtype, y.shape) == ((), 0, 1, onp.float64, ())
+        return y**2
+
+    assert grad(f)(3.0) == grad(f)(3) == 24.0
+    assert make_jvp(f)(3.0)(1.0) == (36.0, 24.0)
+    close(holomorphic_grad(lambda z: z**2 if z.shape == () else None)(1.0 + 2.0j), 2.0 + 4.0j)
 
 
 def test_const_graph():

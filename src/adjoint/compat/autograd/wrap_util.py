@@ -18,17 +18,17 @@ Function = Callable[..., Any]
 
 def _as_float(x: Any) -> Any:
     x = settled(x)
-    if isinstance(x, bool):
-        return x
-    if isinstance(x, (int, np.integer)):
-        return float(x)
+    if type(x) in (int, float) or isinstance(x, np.integer):
+        return np.float64(x)
+    if type(x) is complex:
+        return np.complex128(x)
     if isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "iu":
         return x.astype(float)  # type: ignore[union-attr]
     return x
 
 
 def as_floats(x: Any) -> Any:
-    """An argument to differentiate, with its integers as floats."""
+    """An argument to differentiate, with its integers as floats, and Python's numbers as NumPy's, which have a shape."""
     return _as_float(x) if type(x) is np.ndarray or type(x) is float else map_leaves(_as_float, x)
 
 
