@@ -48,7 +48,7 @@ from .ir.graph import Graph
 from .outside import Draws, difference, is_alone, watched
 from .path import Path, Signature, Staged, as_leaf
 from .reads import Reads
-from .trace.guard import Guard, Guarded
+from .trace.guard import Guard, Guarded, PythonNumberError
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
@@ -215,6 +215,8 @@ class Jitted:
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self.f(*args, **kwargs))
             path = Path(staged, signature, began)
+        except PythonNumberError:
+            return Uncompiled(self.f(*args, **kwargs))
         except Exception as error:
             result = self.f(*args, **kwargs)  # if it fails as well, the error is its own
             ours = _cause(error)
@@ -311,6 +313,7 @@ class Jitted:
                 parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
                 reads.check()
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
+            stage.conclude()
             guards = list(stage.guards.values())
             # The last output is the conjunction of the guards, if there are any.
             graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, bind
+from ..core.bind import FRESH, Traced, bind, class_of
 from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
@@ -81,30 +81,34 @@ def _operand(x: Any) -> Any:
     return lift(x) if isinstance(x, (list, tuple)) else NotImplemented
 
 
-def _operator(op: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """What an operator does with two operands, of which one is traced."""
+def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
+    """What an operator does with its operands, of which one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
+
+    def unary(a: Traced) -> Any:
+        return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
         if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
-            return run(a, b)
+            by = a.by if isinstance(a, Traced) else b.by
+            return by.operate(name, run, (a, b)) if isinstance(by, Guarded) and by.light else run(a, b)
         a, b = _operand(a), _operand(b)
         return NotImplemented if a is NotImplemented or b is NotImplemented else run(a, b)
 
-    return general
+    return unary if name in _UNARY else general
 
 
 def _install_operators() -> None:
     for name, unary in _UNARY.items():
-        setattr(Traced, f"__{name}__", lambda self, unary=unary: unary(self))
+        setattr(Traced, f"__{name}__", _operator(name, unary))
     for name, comparison in _COMPARISON.items():
-        setattr(Traced, f"__{name}__", _operator(comparison))
+        setattr(Traced, f"__{name}__", _operator(name, comparison))
     for name, op in _BINARY.items():
-        _install_binary(name, _operator(op))
+        _install_binary(name, _operator(name, op))
     # The rules that a recorder is made from are written with operators, so those come first.
     for name, op in _BINARY.items():
         if isinstance(op, Elementwise):
-            _install_binary(name, recorder(op, _operator(op)))
+            _install_binary(name, recorder(op, _operator(name, op), name))
 
 
 def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:
@@ -249,7 +253,19 @@ def _rounded(function: Callable[[Any], Any]) -> Callable[[Traced], Any]:
 
 
 def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
-    return _rounded(ops.rint)(self) if decimals is None else FUNCTIONS[np.round](self, decimals)
+    """`round(x)`. Python rounds its own numbers by their decimal digits, exactly, which no program does."""
+    cls = class_of(self)
+    if cls in (bool, int) and (decimals is None or decimals >= 0):
+        return +self  # type: ignore[operator]
+    if cls is complex:
+        raise TypeError("type complex doesn't define __round__ method")
+    if decimals is None:
+        return _rounded(ops.rint)(self)
+    if cls not in (int, float):
+        return FUNCTIONS[np.round](self, decimals)
+    if isinstance(self.by, Guarded):
+        raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} has no program; use np.round")
+    return round(primal(self), decimals)
 
 
 # -- the rest of an array ---------------------------------------------------------------------------------------

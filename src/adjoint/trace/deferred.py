@@ -40,6 +40,7 @@ class Deferred(Tape):
     """One recording. `value` is staged; `aux` is None while the node is not made."""
 
     __slots__ = ("begin", "has_bodies", "leaves", "moved", "nodes", "settled", "stage")
+    light: tuple[()] = ()  # none of its values is a Python number as a program has them
 
     def __init__(self, name: str, stage: Guarded, lasting: bool = False) -> None:
         super().__init__(name, lasting=lasting)
