@@ -90,7 +90,7 @@ def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
 
     def general(a: Any, b: Any) -> Any:
         if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
-            by = a.by if isinstance(a, Traced) else b.by
+            by = a.by if isinstance(a, Traced) else b.by  # type: ignore[union-attr]
             return by.operate(name, run, (a, b)) if isinstance(by, Guarded) and by.light else run(a, b)
         a, b = _operand(a), _operand(b)
         return NotImplemented if a is NotImplemented or b is NotImplemented else run(a, b)
@@ -142,7 +142,7 @@ _COMPARISON = {
     "gt": ops.greater,
     "ge": ops.greater_equal,
 }
-_UNARY = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
+_UNARY: dict[str, Callable[..., Any]] = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
 
 # -- becoming plain ---------------------------------------------------------------------------------------------
 
@@ -271,14 +271,14 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
 # -- the rest of an array ---------------------------------------------------------------------------------------
 
 
-def __len__(self: Traced) -> int:
+def _len(self: Traced) -> int:
     shape: Shape = self.shape  # type: ignore[attr-defined]
     if not shape:
         raise TypeError("len() of unsized object")
     return shape[0]
 
 
-def __iter__(self: Traced) -> Iterator[Any]:
+def _iter(self: Traced) -> Iterator[Any]:
     if not self.shape:  # type: ignore[attr-defined]
         if not self.by.has_numbers:
             raise ConversionError(f"iteration over {self!r}, which has no axes")
@@ -390,8 +390,13 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
     function = find_ufunc(ufunc)
     if function is None:
         return None
-    general = lambda *inputs: function(*map(lift, inputs))
-    quick = recorder(function, general) if isinstance(function, Elementwise) and function.arity <= 2 else general
+
+    def general(*inputs: Any) -> Any:
+        values = tuple(map(lift, inputs))
+        by = next((x.by for x in values if isinstance(x, Traced)), None)
+        return by.operate("ufunc", function, values) if isinstance(by, Guarded) and by.light else function(*values)
+
+    quick = recorder(function, general, "ufunc") if isinstance(function, Elementwise) and function.arity <= 2 else general
     _QUICK[ufunc] = quick
     return quick
 
@@ -569,8 +574,8 @@ def install() -> None:
         "__int__": _int,
         "__index__": _index,
         "__bool__": _bool,
-        "__len__": OfArrays(__len__),
-        "__iter__": OfArrays(__iter__),
+        "__len__": OfArrays("__len__", _len),
+        "__iter__": OfArrays("__iter__", _iter),
         "__contains__": _contains,
         "__hash__": _hash,
         "__repr__": _repr,

@@ -10,20 +10,22 @@ Nothing is computed before somebody asks (see `lazy.py`). An op on the same oper
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core import strict
 from ..core.bind import Traced, class_of
-from ..core.errors import UnsupportedError, calls_under_way, in_a_try, on_line, user_line, written_on
+from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_written_by_user, on_line, user_line, written_on
 from ..core.op import Op
-from ..core.types import Type, Value
+from ..core.types import Type, Value, dtype_of
 from ..derive import type_rule
 from ..ir.columns import COMMUTATIVE, Columns, ColumnWriter, parameters
 from ..ir.graph import Graph, Literal
-from ..ops.broadcast import reshape
+from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from ..ops.reduce import all_
 from .lazy import Numbers
@@ -72,6 +74,10 @@ _MAY_FAIL = frozenset(
 _TYPED_BY_VALUE = frozenset({"logm", "sqrtm"})
 
 
+#: The modules between an operator in the user's code and `Guarded.operate`.
+_OPERATORS = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.views"})
+
+
 class PythonNumberError(UnsupportedError):
     """A Python number of this call that a program does not hold: a whole number beyond 64 bits, say."""
 
@@ -101,6 +107,7 @@ class Guarded(Stage):
         "conditions",
         "depth",
         "failed",
+        "filters",
         "first_captured",
         "guards",
         "light",
@@ -117,10 +124,11 @@ class Guarded(Stage):
         self.guards: dict[tuple[int, Asked], Guard] = {}
         self.checked: set[tuple[int, Asked]] = set()  # guards that are part of a condition
         self.conditions: list[int] = []  # truth values on which the program depends
+        self.filters = warnings.filters
         self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
         self.depth = len(calls_under_way())  # those that the function is called from
-        self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
+        self.attempts: list[range] = []  # results of ops whose failure the function may catch, or whose type it may look at
         self.program = ColumnWriter()
         self.numbers = Numbers(self.program)
         self.seen: dict[Any, _Known] = {}  # by what the types of an equation follow from
@@ -198,14 +206,19 @@ class Guarded(Stage):
         return Stage(name)  # the body of a loop is right for every turn: it may not ask
 
     def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """An operator as the user wrote it. Between Python numbers it does what Python does."""
-        if not all(map(self.is_number, args)):
+        """An operator or ufunc as the user wrote it. Between Python numbers an operator does what Python does; a ufunc gives
+        NumPy's scalars."""
+        if name == "ufunc":
+            return run(*map(_strong, args)) if all(map(self.is_number, args)) else run(*args)
+        if not all(map(self.is_number, args)) or not is_written_by_user(_OPERATORS, "adjoint.compiled"):
             return run(*args)
         try:
             expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
         except Exception:  # Python's own, for this call
             self.failed = True
             raise
+        if type(expected) is int and not -(2**63) <= expected < 2**63:
+            raise PythonNumberError(name)
         y = run(*args)
         if class_of(y) is not type(expected) or (type(expected) is complex and complex not in map(class_of, args)):
             raise PythonNumberError(name)
@@ -238,8 +251,23 @@ class Guarded(Stage):
             self.guards[key] = Guard(*key, True, "that Python computes", self.arithmetic)
             self.checked.add(key)
 
+    def refuse_errors(self) -> None:
+        """A program gives inf and nan where the function asks for errors."""
+        if strict.raises():
+            what = "np.errstate or np.seterr"
+        elif warnings.filters is not self.filters and strict.warnings_are_errors():
+            what = "a filter of warnings"
+        else:
+            return
+        raise UnsupportedError(
+            f"{what} makes division by zero, overflow or invalid operations raise, which a program does not do; set it where the "
+            "function is called, or test the numbers"
+        )
+
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         program, light = self.program, self.light
+        if strict.state() is not strict.QUIET[0] or warnings.filters is not self.filters:
+            self.refuse_errors()
         type_of = program.type_of
         operands = []
         facts: list[Any] = [op]  # what the types of the results follow from
@@ -275,7 +303,7 @@ class Guarded(Stage):
             first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
             if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
                 self.keep_weak(first, self.run(op, operands, params))
-        if may_fail and in_a_try(self.depth):
+        if may_fail and (op.name in _TYPED_BY_VALUE or in_a_try(self.depth)):
             self.attempts.append(range(first, first + len(types)))
         if op.many:
             given = op.gives_array(args)
@@ -390,7 +418,8 @@ class Guarded(Stage):
         for attempt in attempts:
             if needed.isdisjoint(attempt):  # a program would not compute it, and never fail
                 raise UnsupportedError(
-                    "an operation is tried for its failure alone, and its result is not used", self.program.line_of[attempt[0]]
+                    "an operation is tried for its failure or its type alone, and its result is not used",
+                    self.program.line_of[attempt[0]],
                 )
         found, count = self.program.columns(), len(self.inputs) - self.spare
         operands = np.where(found.operands >= self.first_captured + self.reserved, found.operands - self.spare, found.operands)
@@ -419,6 +448,11 @@ def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[
     except Exception:  # an op without a rule, or a mistake of the user's: running the op gives the types, or NumPy's error
         return None
     return found if op.many else (found,)
+
+
+def _strong(x: Any) -> Any:
+    """A Python number as the scalar that NumPy makes of it."""
+    return cast(x, dtype=dtype_of(x)) if isinstance(x, Traced) else np.asarray(x)[()]
 
 
 def _weight(number: Any) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """Python's own arithmetic in a program.
 
-Python's numbers are not NumPy's: whole numbers never wrap around, division by zero raises, and so does a power that overflows; the
-power of a negative number may be complex. A program computes with 64 bits. So an operator between Python numbers is written down
-with the condition under which both agree, and a call for which it does not hold runs eagerly.
+Python's numbers are not NumPy's: whole numbers never wrap around, division by zero raises, and so does a power that overflows;
+the power of a negative number may be complex. A program computes with 64 bits. So an operator between Python numbers is written
+down with the condition under which both agree, and a call for which it does not hold runs eagerly.
 
     1 / x      x ≠ 0
     n * n      n² < 2**62
@@ -57,7 +57,7 @@ def conditions(name: str, y: Value, args: tuple[Value, ...]) -> Iterator[Value]:
         if all(are_whole):
             yield from [less(_size(a), _EXACT if name == "truediv" else _WIDE) for a in args]
     elif name == "pow":
-        yield from _power_conditions(y, *args, is_whole=all(are_whole))
+        yield from _power_conditions(all(are_whole), y, *args)
     elif name in ("lt", "le", "gt", "ge", "eq", "ne"):
         if any(are_whole) and not all(are_whole):
             yield from [less(_size(a), _EXACT) for a, is_whole in zip(args, are_whole, strict=True) if is_whole]
@@ -65,7 +65,7 @@ def conditions(name: str, y: Value, args: tuple[Value, ...]) -> Iterator[Value]:
         yield from _whole_conditions(name, *args)
 
 
-def _power_conditions(y: Value, a: Value, b: Value, is_whole: bool) -> Iterator[Value]:
+def _power_conditions(is_whole: bool, y: Value, a: Value, b: Value) -> Iterator[Value]:
     if class_of(y) is complex:
         yield isfinite(y)
     elif not is_whole:

@@ -38,15 +38,15 @@ NONE: dict[str, Any] = {}
 WRITTEN = frozenset({Guarded, Deferred})
 
 
-def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, operator: str = "") -> Callable[..., Any]:
+def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name: str = "") -> Callable[..., Any]:
     """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle.
 
-    `operator` is the name of the operator that the function stands for, which a program takes as Python's.
+    `name` is that of the operator that the function stands for, or "ufunc": between Python numbers they differ.
     """
     scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
         "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
-        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "operator": operator,
+        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
     }  # fmt: skip
     rest = otherwise or functools.partial(bind, op)
 
@@ -109,7 +109,7 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> l
 
 def _written(scope: dict[str, Any], args: str) -> str:
     process = f"tape.process(op, ({args}), NONE)"
-    return f"tape.operate(operator, run, ({args})) if tape.light else {process}" if scope["operator"] else process
+    return f"tape.operate(name, run, ({args})) if tape.light else {process}" if scope["name"] else process
 
 
 def _indent(lines: list[str], depth: int) -> list[str]:
