@@ -13,6 +13,13 @@ def is_array(x):
     return type(x) is np.ndarray
 
 
+class Kind:
+    """What is made inside a function is not copied when that is staged."""
+
+    def __init__(self, x):
+        self.is_array = type(x) is np.ndarray
+
+
 class Model:
     scale = 2.0
 
@@ -26,6 +33,7 @@ FUNCTIONS = {
     "in": lambda x: x * 2 if type(x) in (float, np.float64, np.ndarray) else x * 3,
     "helper": lambda x: x * 2 if is_array(x) else x * 3,
     "table": lambda x: {float: x * 2, np.ndarray: x * 4}.get(type(x), x * 3),
+    "object": lambda x: x * 2 if Kind(x).is_array else x * 3,
     "name": lambda x: x * len(type(x).__name__),
     "inside": lambda x: (lambda y: x * 2 if type(y) is float else x * 3)(x),
 }
@@ -44,7 +52,7 @@ def test_type(name, x):
 
 def test_the_warning_names_the_line():
     with pytest.warns(CompileWarning, match=r"type\(\) .*test_asked.py:\d+"):
-        ad.jit(FUNCTIONS["is"])(np.ones(2))
+        ad.jit(FUNCTIONS["object"])(np.ones(2))
 
 
 def test_types_of_other_things_do_not_matter():

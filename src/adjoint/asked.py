@@ -1,8 +1,9 @@
 """Questions that nothing can answer for a stand-in: `type(x)`, which looks past `__class__`, and `x is y`.
 
-Whether a function asks them is read off its code, and that of the functions it can reach. One that calls `type` is run eagerly at
-its first call as well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch
-shows at once. One that compares two variables by identity is compiled for which of its arguments are the same object.
+Whether a function asks them is read off its code, and that of the functions it can reach. The copy that is staged has a `type` of
+its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call as
+well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch shows at once. A
+function that compares two variables by identity is compiled for which of its arguments are the same object.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .core.tree import flatten
-from .outside import _LIBRARY_NAMES, _reached
+from .outside import LIBRARY_NAMES, reached
 
 _TOLERANCE = 1e-6  # of a result that is computed in another order; a wrong branch is further away
 
@@ -39,13 +40,17 @@ def compares_identity(f: Any) -> bool:
 
 def _codes(f: Any) -> Iterator[types.CodeType]:
     """The code of a function, of those inside it and of those that it can reach, except for Python's, NumPy's and our own."""
-    for x in _reached(f):
-        if isinstance(x, types.FunctionType) and str(x.__globals__.get("__name__")).partition(".")[0] not in _LIBRARY_NAMES:
-            waiting = [x.__code__]
-            while waiting:
-                code = waiting.pop()
-                yield code
-                waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    for x in reached(f):
+        members = vars(x).values() if isinstance(x, type) else (x,)
+        waiting = [m.__code__ for m in members if isinstance(m, types.FunctionType) and _home(m) not in LIBRARY_NAMES]
+        while waiting:
+            code = waiting.pop()
+            yield code
+            waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def _home(f: types.FunctionType) -> str:
+    return str(f.__globals__.get("__name__")).partition(".")[0]
 
 
 @functools.lru_cache(1 << 10)

@@ -16,13 +16,11 @@ BINARY = {
 }
 UNARY = {
     **{name: getattr(operator, name) for name in ("neg", "pos", "invert")},
-    **{
-        "abs": abs,
-        "round": round,
-        "bool": bool,
-        "round to tenths": lambda x: round(x, 1),
-        "round to tens": lambda x: round(x, -1),
-    },
+    "abs": abs,
+    "round": round,
+    "bool": bool,
+    "round to tenths": lambda x: round(x, 1),
+    "round to tens": lambda x: round(x, -1),
     **{f"power {b}": lambda x, b=b: x**b for b in (2, 3, -1, 0.5, 1 / 3)},
     "power of 2": lambda x: 2**x if abs(x) < 5000 else 0,
 }

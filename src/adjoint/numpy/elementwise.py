@@ -106,8 +106,13 @@ def power(a: Value, b: Value) -> Value:
 
 
 def _is_root(a: Value, b: Value) -> bool:
-    """Whether the exponent b is ½, and leaves a its dtype."""
+    """Whether a program takes a**b for a root: the exponent is ½, and leaves a its dtype. Numbers are NumPy's own affair."""
     if isinstance(b, Traced) or ndim_of(b) or b != 0.5 or not is_inexact(dtype_of(a)):
+        return False
+    below = a
+    while isinstance(below, Traced) and below.by.has_numbers:
+        below = below.value
+    if not isinstance(below, Traced):
         return False
     return type(b) is float or (class_of(a) is not float and np.result_type(dtype_of(a), dtype_of(b)) == dtype_of(a))
 

@@ -128,7 +128,7 @@ class Guarded(Stage):
         self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
         self.depth = len(calls_under_way())  # those that the function is called from
-        self.attempts: list[range] = []  # results of ops whose failure the function may catch, or whose type it may look at
+        self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
         self.program = ColumnWriter()
         self.numbers = Numbers(self.program)
         self.seen: dict[Any, _Known] = {}  # by what the types of an equation follow from
@@ -244,11 +244,16 @@ class Guarded(Stage):
         self.conditions.append(condition.aux[0])
         self.arithmetic = user_line()
 
+    def need(self, y: Traced) -> None:
+        """Let the program compute a value even if nothing reads it: it fails where the type is another one."""
+        condition = logical_or(equal(y, y), isnan(y))  # True, of any number
+        self.check(all_(condition, axis=tuple(range(len(y.aux[1].shape))), keepdims=False), "a value")
+
     def conclude(self) -> None:
         """Count the conditions on what Python does among the guards."""
         if self.arithmetic:
             key = self.conditions[-1], Asked.TRUTH
-            self.guards[key] = Guard(*key, True, "that Python computes", self.arithmetic)
+            self.guards[key] = Guard(*key, True, "the soundness of", self.arithmetic)
             self.checked.add(key)
 
     def refuse_errors(self) -> None:
@@ -303,7 +308,9 @@ class Guarded(Stage):
             first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
             if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
                 self.keep_weak(first, self.run(op, operands, params))
-        if may_fail and (op.name in _TYPED_BY_VALUE or in_a_try(self.depth)):
+            if op.name in _TYPED_BY_VALUE:
+                self.need(Traced(self, None, (first, types[0], True)))
+        if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
         if op.many:
             given = op.gives_array(args)
@@ -418,8 +425,7 @@ class Guarded(Stage):
         for attempt in attempts:
             if needed.isdisjoint(attempt):  # a program would not compute it, and never fail
                 raise UnsupportedError(
-                    "an operation is tried for its failure or its type alone, and its result is not used",
-                    self.program.line_of[attempt[0]],
+                    "an operation is tried for its failure alone, and its result is not used", self.program.line_of[attempt[0]]
                 )
         found, count = self.program.columns(), len(self.inputs) - self.spare
         operands = np.where(found.operands >= self.first_captured + self.reserved, found.operands - self.spare, found.operands)
