@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arguments import check_callable, input_names, name_of, output_leaf
+from .asked import agree, compares_identity, line_of_type, same_objects
 from .core.bind import Traced, settled
 from .core.errors import (
     AdjointError,
@@ -42,13 +43,15 @@ from .core.errors import (
 )
 from .core.locks import lock
 from .core.places import values_at
-from .core.tree import final, flatten, leaf_names
+from .core.strict import QUIET, raises
+from .core.strict import state as error_state
+from .core.tree import final, flatten, leaf_names, map_leaves
 from .core.types import Type
 from .ir.graph import Graph
 from .outside import Draws, difference, is_alone, watched
 from .path import Path, Signature, Staged, as_leaf
 from .reads import Reads
-from .trace.guard import Guard, Guarded
+from .trace.guard import Guard, Guarded, PythonNumberError
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
@@ -114,6 +117,8 @@ class Jitted:
         functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if error_state() is not QUIET[0] and raises():
+            return self._eagerly(args, kwargs)  # a program raises nothing
         try:
             return self._entry(*args, **kwargs)  # native, for calls like earlier ones
         except (OperationError, IndexError, np.linalg.LinAlgError) as error:
@@ -126,7 +131,7 @@ class Jitted:
         """A call that no native entry took: its arguments need to be opened in Python, or are new."""
         leaves, signature = self._open(args, kwargs)
         if signature is None or signature in self.eager:
-            return self.f(*args, **kwargs)
+            return self._eagerly(args, kwargs)
         tried: list[Path] = []
         compiled: Path | Uncompiled | None = None
         while compiled is None:
@@ -141,12 +146,12 @@ class Jitted:
                         break
                     compiled = self._compile(args, kwargs, leaves, signature)
         if compiled is None:
-            return self.f(*args, **kwargs)
+            return self._eagerly(args, kwargs)
         if isinstance(compiled, Uncompiled):
             return compiled.result
         result = self._attempt(compiled, leaves, args, kwargs)
         # A value on the edge may be on the other side in machine code, by rounding.
-        return self.f(*args, **kwargs) if result is compiled.missed else result
+        return self._eagerly(args, kwargs) if result is compiled.missed else result
 
     def _attempt(self, path: Path, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """What a program gives. Where an operation fails, what the function gives: it may catch the error, or raises its own."""
@@ -157,7 +162,21 @@ class Jitted:
         try:
             return path.run([*leaves, *found])
         except (OperationError, IndexError, np.linalg.LinAlgError):
-            return self.f(*args, **kwargs)
+            return self._eagerly(args, kwargs)
+
+    def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the function itself gives. Like a program, it leaves the arrays that it is given alone: it gets copies."""
+        free = [a if i in self.static_argnums else map_leaves(_own, a) for i, a in enumerate(args)]
+        named = {k: a if k in self.static_argnames else map_leaves(_own, a) for k, a in kwargs.items()}
+        return self.f(*free, **named)
+
+    @functools.cached_property
+    def _compares_identity(self) -> bool:
+        return compares_identity(self.f)
+
+    @functools.cached_property
+    def _line_of_type(self) -> str | None:
+        return line_of_type(self.f)
 
     # -- arguments --
 
@@ -171,6 +190,8 @@ class Jitted:
         free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
         named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
         given, structure = flatten((free, named))
+        if self._compares_identity:
+            static.append(("same objects", same_objects(given)))
         leaves: list[Any] = []
         weak = []
         for i, x in enumerate(map(settled, given)):
@@ -208,19 +229,26 @@ class Jitted:
         if len(known) >= MOST_PATHS:
             lines = sorted({g.line for path in known for g in path.guards})
             self._give_up(signature, f"its calls take more than {MOST_PATHS} paths through the code at {', '.join(lines)}")
-            return Uncompiled(self.f(*args, **kwargs))
+            return Uncompiled(self._eagerly(args, kwargs))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
             if staged.failed or any(_same_program(staged, path) for path in known):
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
-                return Uncompiled(self.f(*args, **kwargs))
+                return Uncompiled(self._eagerly(args, kwargs))
             path = Path(staged, signature, began)
+        except PythonNumberError:
+            return Uncompiled(self._eagerly(args, kwargs))
         except Exception as error:
-            result = self.f(*args, **kwargs)  # if it fails as well, the error is its own
+            result = self._eagerly(args, kwargs)  # if it fails as well, the error is its own
             ours = _cause(error)
             where = last_line(error) or user_line()
             self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
             return Uncompiled(result)
+        if self._line_of_type is not None:
+            result, found = self._eagerly(args, kwargs), self._attempt(path, leaves, args, kwargs)
+            if found is path.missed or not agree(found, result):
+                self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
+                return Uncompiled(result)
         self._count(signature, path)
         known.insert(0, path)
         function = path.function(signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find)
@@ -302,6 +330,8 @@ class Jitted:
         names = input_names(self.f, leaf_names("", signature.structure))
         with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
             inside = [stage.input_like(name, x) for name, x in zip(names, leaves, strict=True)]
+            if self._compares_identity:
+                inside = [inside[i] for i in signature.static[-1][1]]
             free, named = signature.structure.unflatten(inside)
             with reads.noting(stage):
                 positional, rest = [], iter(free)
@@ -311,6 +341,7 @@ class Jitted:
                 parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
                 reads.check()
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
+            stage.conclude()
             guards = list(stage.guards.values())
             # The last output is the conjunction of the guards, if there are any.
             graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)
@@ -401,6 +432,11 @@ def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
     asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
     pairs = [(np.asarray(a.answer), np.asarray(b.answer)) for a, b in zip(some, others, strict=True)]
     return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def _own(x: Any) -> Any:
+    """A copy of an array that may be written to; anything else as it is."""
+    return np.array(x, subok=True) if isinstance(x, np.ndarray) and x.flags.writeable else x
 
 
 def _cause(error: BaseException | None) -> AdjointError | None:

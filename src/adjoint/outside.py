@@ -187,7 +187,7 @@ class Draws:
     """Tells whether generators have moved since this was made: the global ones, and those that f can reach."""
 
     def __init__(self, f: Any) -> None:
-        self.generators = [x for x in _reached(f) if isinstance(x, _GENERATORS) and not isinstance(x, random.SystemRandom)]
+        self.generators = [x for x in reached(f) if isinstance(x, _GENERATORS) and not isinstance(x, random.SystemRandom)]
         self.generators += [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
         self.before = self.states()
 
@@ -342,7 +342,7 @@ def is_static(x: Any) -> bool:
     return id(x) in _static
 
 
-def _reached(f: Any) -> Iterator[Any]:
+def reached(f: Any) -> Iterator[Any]:
     """What a function can reach, nearest first: see `_held`."""
     seen: set[int] = set()
     names: set[str] = set()

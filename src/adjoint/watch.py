@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from .core.bind import TypeOf
 from .core.locks import lock
 
 
@@ -36,7 +37,7 @@ class Names(dict[str, Any]):
 
     def __init__(self, reads: Reads, real: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in real.items() if name.startswith("__")})
-        self["__builtins__"] = {**vars(builtins), "__import__": reads.import_}
+        self["__builtins__"] = {**vars(builtins), "__import__": reads.import_, "type": TypeOf}
         self.reads, self.real = reads, real
         self.noted = dict(self)
 

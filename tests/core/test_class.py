@@ -102,7 +102,12 @@ def test_results_of_operations_have_their_class():
     def f(x, n):
         y = np.sin(x)
         kinds = [isinstance(v, float) for v in (x, x * 2, y, y * x)] + [isinstance(v, np.generic) for v in (x * 2, y)]
-        kinds += [isinstance(n * n, int), isinstance(n / 2, float), isinstance(n > 1, bool), isinstance(np.ones(2) * x, np.ndarray)]
+        kinds += [
+            isinstance(n * n, int),
+            isinstance(n / 2, float),
+            isinstance(n > 1, bool),
+            isinstance(np.ones(2) * x, np.ndarray),
+        ]
         return kinds
 
     assert [bool(k) for k in ad.jit(f)(1.5, 3)] == f(1.5, 3)

@@ -24,14 +24,15 @@ def _with_dtypes(*options):
 _MASKED = ({"where": MASK}, {"axis": 1, "where": MASK})
 _FREEDOM = [{"axis": 0, **o} for o in ({"correction": 2.0}, {"correction": 1}, {"ddof": 1.5}, {"ddof": 9})]
 _BEGUN = [{**axes, "initial": 3, **o} for axes in AXES for o in ({}, {"dtype": "uint8"}, {"where": MASK})]
-_SCANS = _with_dtypes({}, {"axis": 0})
 OPTIONS = {
-    **dict.fromkeys(["sum", "prod", "nansum", "nanprod"], [*_with_dtypes(*AXES, *_MASKED), *_BEGUN]),
-    **dict.fromkeys(["mean", "nanmean"], _with_dtypes(*AXES, *_MASKED)),
-    **dict.fromkeys(["var", "std", "nanvar", "nanstd"], [*_with_dtypes(*AXES, *_MASKED), *_FREEDOM]),
-    **dict.fromkeys(["cumsum", "cumprod", "nancumsum", "nancumprod"], _SCANS),
-    **dict.fromkeys(["cumulative_sum", "cumulative_prod"], _with_dtypes({"axis": 0}, {"axis": 0, "include_initial": True})),
-    **dict.fromkeys(["max", "min", "ptp", "median", "nanmax", "nanmin", "all", "any", "count_nonzero"], [*AXES[:3]]),
+    **{name: [*_with_dtypes(*AXES, *_MASKED), *_BEGUN] for name in ("sum", "prod", "nansum", "nanprod")},
+    **{name: _with_dtypes(*AXES, *_MASKED) for name in ("mean", "nanmean")},
+    **{name: [*_with_dtypes(*AXES, *_MASKED), *_FREEDOM] for name in ("var", "std", "nanvar", "nanstd")},
+    **{name: _with_dtypes({}, {"axis": 0}) for name in ("cumsum", "cumprod", "nancumsum", "nancumprod")},
+    **{
+        name: _with_dtypes(*[{"axis": 0, "include_initial": i} for i in (0, 1)]) for name in ("cumulative_sum", "cumulative_prod")
+    },
+    **{name: list(AXES[:3]) for name in ("max", "min", "ptp", "median", "nanmax", "nanmin", "all", "any", "count_nonzero")},
     "average": [*AXES[:3], {"weights": MASK}, {"weights": np.arange(1, 5), "axis": 1}, {"weights": MASK * np.float32(0.5)}],
     "trace": _with_dtypes({}, {"offset": 1}),
     "round": [{"decimals": d} for d in (0, 1, 3, -1, -2)],

@@ -220,3 +220,29 @@ def test_what_is_not_covered():
         "LinAlgError", "LinAlgWarning", "bandwidth", "dft", "find_best_blas_type", "get_blas_funcs", "get_lapack_funcs",
         "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "ishermitian", "issymmetric", "pascal", "solve_lyapunov",
     }  # fmt: skip
+
+
+POSITIVE, MIXED, TURNING = (np.array(a) for a in ([[4.0, 1], [1, 3]], [[1.0, 2], [3, -4]], [[0.0, -1], [1, 0.5]]))
+
+
+@pytest.mark.parametrize("name", ["sqrtm", "logm", "fractional_matrix_power"])
+def test_the_type_of_a_matrix_function_depends_on_the_matrix(name):
+    """A real matrix with a negative eigenvalue has a complex root and logarithm: the value and the gradient, compiled too."""
+    more = (0.3,) if name == "fractional_matrix_power" else ()
+    plain, ours = (lambda a, m=module: getattr(m, name)(a, *more) for module in (scipy.linalg, linalg))
+    weights = np.array([[0.3, -0.7], [1.1, 0.4]])
+
+    def loss(function):
+        return lambda a: np.sum(weights * np.real(function(a))) + np.sum(weights.T * np.imag(function(a)))
+
+    compiled, slope = ad.jit(ours), ad.jit(ad.grad(loss(ours)))
+    branch = ad.jit(lambda a: a * 2 if np.iscomplexobj(ours(a)) else a * 3)
+    for a in (POSITIVE, MIXED, TURNING, POSITIVE, -POSITIVE, MIXED):
+        expected, found = plain(a), compiled(a)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        if name != "fractional_matrix_power" or a is not TURNING:  # where SciPy keeps a zero imaginary part
+            assert found.dtype == expected.dtype
+        assert branch(a)[0, 0] == (a * 2 if np.iscomplexobj(ours(a)) else a * 3)[0, 0]
+        steps = [1e-6 * e.reshape(2, 2) for e in np.eye(4)]
+        differences = [(loss(plain)(a + h) - loss(plain)(a - h)) / 2e-6 for h in steps]
+        np.testing.assert_allclose(slope(a).ravel(), differences, rtol=1e-6, atol=1e-7)

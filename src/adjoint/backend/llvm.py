@@ -230,15 +230,20 @@ def _callable(step: Foreign, guarded: bool) -> Any:
         try:
             with np.errstate(all="ignore"):
                 result = step.op.impl(*operands, **step.params)
+            for out, part in zip(outs, result if step.op.many else (result,), strict=True):
+                if type(part) not in _PYTHON and part.dtype != out.dtype:
+                    raise TypeError(f"the result is of dtype {part.dtype}, not {out.dtype}")
+                out[...] = part
         except Exception as error:
             if guarded:
                 return address
             raise OperationError(f"{step.op.name} failed") from error
-        for out, part in zip(outs, result if step.op.many else (result,), strict=True):
-            out[...] = part
         return None
 
     return call
+
+
+_PYTHON = frozenset({bool, int, float})  # whose results are stored as they are
 
 
 def _fresh(operand: Any) -> Any:

@@ -219,6 +219,24 @@ def class_of(x: Any) -> type:
     return x.by.class_of(x) if isinstance(x, Traced) else type(x)
 
 
+class _Types(type):
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        if len(args) > 1:
+            return type(*args, **options)
+        found = class_of(*args, **options)
+        return cls if found is type else found
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, type)
+
+    def __subclasscheck__(cls, x: Any) -> bool:
+        return issubclass(x, type)
+
+
+class TypeOf(type, metaclass=_Types):
+    """`type` for code that is staged: of a traced value it gives the class of what that stands for."""
+
+
 def snapshot(x: Any) -> Any:
     """A traced value as it is now, which later in-place writes to the user's array do not reach."""
     return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x

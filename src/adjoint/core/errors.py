@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_WRITTEN = "<adjoint "  # begins the file names of functions that derive.py writes
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -35,7 +36,7 @@ def _file(name: str) -> tuple[bool, str]:
     if known is None:
         if len(_files) > 1 << 12:  # a notebook makes a file name for each cell
             _files.clear()
-        known = _files[name] = name.startswith((_PACKAGE, "<adjoint ")), os.path.basename(name)
+        known = _files[name] = name.startswith((_PACKAGE, _WRITTEN)), os.path.basename(name)
     return known
 
 
@@ -111,6 +112,17 @@ def calling_frame() -> types.FrameType:
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return frame
+
+
+def is_written_by_user(operators: frozenset[str], caller: str) -> bool:
+    """Whether the operator that runs stands in the user's code, and not in a rule: `operators` are the modules that run it.
+
+    The user's function may be the operator itself, which the module `caller` calls.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and (frame.f_globals.get("__name__") in operators or frame.f_code.co_filename.startswith(_WRITTEN)):
+        frame = frame.f_back
+    return frame is not None and (not _is_plumbing(frame) or frame.f_globals.get("__name__") == caller)
 
 
 def calls_under_way() -> list[types.FrameType]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.types import Value, dtype_of
+from ..core.bind import Traced, class_of, is_array
+from ..core.types import Value, dtype_of, is_inexact, ndim_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from .table import UFUNCS, implements
@@ -89,21 +90,38 @@ UFUNCS.update(
 
 
 @implements(np.power)
+def ufunc_power(a: Value, b: Value) -> Value:
+    """a**b; the exponent ½ is a square root to NumPy's ufunc, and to arrays: C's power of −inf is inf, its root is nan."""
+    return ops.sqrt(a) if _is_root(a, b) else power(a, b)
+
+
 def power(a: Value, b: Value) -> Value:
-    """a**b; a small whole exponent that is a plain number takes a shorter way."""
+    """The operator a**b; a small whole exponent that is a plain number takes a shorter way."""
     if type(b) in (int, float) and dtype_of(a).kind != "b":
         if b == 2:
             return ops.square(a)
         if b == 1:
             return ops.pos(a)
-    return ops.power(a, b)
+    return ops.sqrt(a) if is_array(a) and _is_root(a, b) else ops.power(a, b)
+
+
+def _is_root(a: Value, b: Value) -> bool:
+    """Whether a program takes a**b for a root: the exponent is ½, and leaves a its dtype. Numbers are NumPy's own affair."""
+    if isinstance(b, Traced) or ndim_of(b) or b != 0.5 or not is_inexact(dtype_of(a)):
+        return False
+    below = a
+    while isinstance(below, Traced) and below.by.has_numbers:
+        below = below.value
+    if not isinstance(below, Traced):
+        return False
+    return type(b) is float or (class_of(a) is not float and np.result_type(dtype_of(a), dtype_of(b)) == dtype_of(a))
 
 
 @implements(np.float_power)
 def float_power(a: Value, b: Value) -> Value:
     wide = np.result_type(dtype_of(a), dtype_of(b), float)
     a, b = (shapes.cast(v, dtype=wide) if dtype_of(v) != wide and type(v) not in (int, float) else v for v in (a, b))
-    return power(a, b)
+    return ops.power(a, b)
 
 
 @implements(np.absolute)

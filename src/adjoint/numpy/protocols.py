@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, bind
+from ..core.bind import FRESH, Traced, bind, class_of
 from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
@@ -81,30 +81,34 @@ def _operand(x: Any) -> Any:
     return lift(x) if isinstance(x, (list, tuple)) else NotImplemented
 
 
-def _operator(op: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """What an operator does with two operands, of which one is traced."""
+def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
+    """What an operator does with its operands, of which one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
+
+    def unary(a: Traced) -> Any:
+        return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
         if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
-            return run(a, b)
+            by = a.by if isinstance(a, Traced) else b.by  # type: ignore[union-attr]
+            return by.operate(name, run, (a, b)) if isinstance(by, Guarded) and by.light else run(a, b)
         a, b = _operand(a), _operand(b)
         return NotImplemented if a is NotImplemented or b is NotImplemented else run(a, b)
 
-    return general
+    return unary if name in _UNARY else general
 
 
 def _install_operators() -> None:
     for name, unary in _UNARY.items():
-        setattr(Traced, f"__{name}__", lambda self, unary=unary: unary(self))
+        setattr(Traced, f"__{name}__", _operator(name, unary))
     for name, comparison in _COMPARISON.items():
-        setattr(Traced, f"__{name}__", _operator(comparison))
+        setattr(Traced, f"__{name}__", _operator(name, comparison))
     for name, op in _BINARY.items():
-        _install_binary(name, _operator(op))
+        _install_binary(name, _operator(name, op))
     # The rules that a recorder is made from are written with operators, so those come first.
     for name, op in _BINARY.items():
         if isinstance(op, Elementwise):
-            _install_binary(name, recorder(op, _operator(op)))
+            _install_binary(name, recorder(op, _operator(name, op), name))
 
 
 def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:
@@ -138,7 +142,7 @@ _COMPARISON = {
     "gt": ops.greater,
     "ge": ops.greater_equal,
 }
-_UNARY = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
+_UNARY: dict[str, Callable[..., Any]] = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}
 
 # -- becoming plain ---------------------------------------------------------------------------------------------
 
@@ -249,20 +253,32 @@ def _rounded(function: Callable[[Any], Any]) -> Callable[[Traced], Any]:
 
 
 def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
-    return _rounded(ops.rint)(self) if decimals is None else FUNCTIONS[np.round](self, decimals)
+    """`round(x)`. Python rounds its own numbers by their decimal digits, exactly, which no program does."""
+    cls = class_of(self)
+    if cls in (bool, int) and (decimals is None or decimals >= 0):
+        return +self  # type: ignore[operator]
+    if cls is complex:
+        raise TypeError("type complex doesn't define __round__ method")
+    if decimals is None:
+        return _rounded(ops.rint)(self)
+    if cls not in (int, float):
+        return FUNCTIONS[np.round](self, decimals)
+    if isinstance(self.by, Guarded):
+        raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} has no program; use np.round")
+    return round(primal(self), decimals)
 
 
 # -- the rest of an array ---------------------------------------------------------------------------------------
 
 
-def __len__(self: Traced) -> int:
+def _len(self: Traced) -> int:
     shape: Shape = self.shape  # type: ignore[attr-defined]
     if not shape:
         raise TypeError("len() of unsized object")
     return shape[0]
 
 
-def __iter__(self: Traced) -> Iterator[Any]:
+def _iter(self: Traced) -> Iterator[Any]:
     if not self.shape:  # type: ignore[attr-defined]
         if not self.by.has_numbers:
             raise ConversionError(f"iteration over {self!r}, which has no axes")
@@ -374,8 +390,13 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
     function = find_ufunc(ufunc)
     if function is None:
         return None
-    general = lambda *inputs: function(*map(lift, inputs))
-    quick = recorder(function, general) if isinstance(function, Elementwise) and function.arity <= 2 else general
+
+    def general(*inputs: Any) -> Any:
+        values = tuple(map(lift, inputs))
+        by = next((x.by for x in values if isinstance(x, Traced)), None)
+        return by.operate("ufunc", function, values) if isinstance(by, Guarded) and by.light else function(*values)
+
+    quick = recorder(function, general, "ufunc") if isinstance(function, Elementwise) and function.arity <= 2 else general
     _QUICK[ufunc] = quick
     return quick
 
@@ -553,8 +574,8 @@ def install() -> None:
         "__int__": _int,
         "__index__": _index,
         "__bool__": _bool,
-        "__len__": OfArrays(__len__),
-        "__iter__": OfArrays(__iter__),
+        "__len__": OfArrays("__len__", _len),
+        "__iter__": OfArrays("__iter__", _iter),
         "__contains__": _contains,
         "__hash__": _hash,
         "__repr__": _repr,

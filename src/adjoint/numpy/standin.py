@@ -30,16 +30,17 @@ def of_arrays(name: str, getter: Callable[[Any], Any]) -> property:
 class OfArrays:
     """A special method of arrays. Python itself calls it on any value, and gets its TypeError; `hasattr` finds it on arrays."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self.function = name, function
 
     def __get__(self, x: Traced | None, owner: Any = None) -> Any:
         if x is None:
             return self.function
-        name, frame = self.function.__name__, sys._getframe(1)
-        if not x.shape and not is_ours(frame) and not hasattr(class_of(x), name):  # type: ignore[attr-defined]
-            if call_of(frame).function in (hasattr, getattr):
-                raise _missing(x, name)
+        if not x.shape and not hasattr(class_of(x), self.name):  # type: ignore[attr-defined]
+            frame = sys._getframe(1)
+            is_sought = not is_ours(frame) and call_of(frame).function in (hasattr, getattr)
+            if is_sought:
+                raise _missing(x, self.name)
         return types.MethodType(self.function, x)
 
 

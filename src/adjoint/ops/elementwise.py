@@ -93,9 +93,11 @@ def _square(x: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
+    if type(b) is int and type(a) is int and b > 64 and abs(a) > 1:
+        raise OverflowError("a power of Python's whole numbers is beyond 64 bits")  # and may take for ever
     try:
         y = a**b
-    except ZeroDivisionError:
+    except (ZeroDivisionError, OverflowError):  # two Python numbers: give what NumPy gives
         return np.power(float(a), b)
     return np.power(a, b) if type(y) is complex and type(a) is float and type(b) is not complex else y
 
@@ -262,10 +264,10 @@ logical_and = constant("logical_and", np.logical_and)
 logical_or = constant("logical_or", np.logical_or)
 logical_xor = constant("logical_xor", np.logical_xor)
 logical_not = constant("logical_not", np.logical_not)
-bitwise_and = constant("bitwise_and", np.bitwise_and, cases=[case(np.array([3, 5]), np.array([1, 4]))])
-bitwise_or = constant("bitwise_or", np.bitwise_or, cases=[case(np.array([3, 5]), np.array([1, 4]))])
-bitwise_xor = constant("bitwise_xor", np.bitwise_xor, cases=[case(np.array([3, 5]), np.array([1, 4]))])
-invert = constant("invert", np.invert, cases=[case(np.array([True, False]))])
+bitwise_and = constant("bitwise_and", operator.and_, cases=[case(np.array([3, 5]), np.array([1, 4]))])
+bitwise_or = constant("bitwise_or", operator.or_, cases=[case(np.array([3, 5]), np.array([1, 4]))])
+bitwise_xor = constant("bitwise_xor", operator.xor, cases=[case(np.array([3, 5]), np.array([1, 4]))])
+invert = constant("invert", lambda x: ~x if type(x) is int else np.invert(x), cases=[case(np.array([True, False]))])
 spacing = constant("spacing", np.spacing)
 
 # The square root of a sum of squares: its slope at 0 is taken as 0, the mean over all directions.

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import ndarray
 
 from ..core.bind import FRESH, Traced
 from ..core.errors import in_a_try
@@ -40,6 +39,7 @@ class Deferred(Tape):
     """One recording. `value` is staged; `aux` is None while the node is not made."""
 
     __slots__ = ("begin", "has_bodies", "leaves", "moved", "nodes", "settled", "stage")
+    light: tuple[()] = ()  # none of its values is a Python number as a program has them
 
     def __init__(self, name: str, stage: Guarded, lasting: bool = False) -> None:
         super().__init__(name, lasting=lasting)

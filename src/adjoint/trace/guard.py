@@ -10,23 +10,26 @@ Nothing is computed before somebody asks (see `lazy.py`). An op on the same oper
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import Traced
-from ..core.errors import UnsupportedError, calls_under_way, in_a_try, on_line, user_line, written_on
+from ..core import strict
+from ..core.bind import Traced, class_of
+from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_written_by_user, on_line, user_line, written_on
 from ..core.op import Op
-from ..core.types import Type, Value
+from ..core.types import Type, Value, dtype_of
 from ..derive import type_rule
 from ..ir.columns import COMMUTATIVE, Columns, ColumnWriter, parameters
 from ..ir.graph import Graph, Literal
-from ..ops.broadcast import reshape
+from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from ..ops.reduce import all_
 from .lazy import Numbers
+from .python import OPERATORS, conditions
 from .stage import Stage
 
 
@@ -67,6 +70,21 @@ _MAY_FAIL = frozenset(
 )
 
 
+#: Ops whose results are complex for some numbers, and real for others.
+_TYPED_BY_VALUE = frozenset({"logm", "sqrtm"})
+
+
+#: The modules between an operator in the user's code and `Guarded.operate`.
+_OPERATORS = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.views"})
+
+
+class PythonNumberError(UnsupportedError):
+    """A Python number of this call that a program does not hold: a whole number beyond 64 bits, say."""
+
+    def __init__(self, name: str, line: str | None = None) -> None:
+        super().__init__(f"the result of {name} between Python numbers is not that of a program", line)
+
+
 class _Known(NamedTuple):
     """What equations have in common whose operands are alike."""
 
@@ -82,12 +100,14 @@ class Guarded(Stage):
     """One recording. `value` is not used, `aux` as in `Stage`."""
 
     __slots__ = (
+        "arithmetic",
         "attempts",
         "captured",
         "checked",
         "conditions",
         "depth",
         "failed",
+        "filters",
         "first_captured",
         "guards",
         "light",
@@ -104,6 +124,8 @@ class Guarded(Stage):
         self.guards: dict[tuple[int, Asked], Guard] = {}
         self.checked: set[tuple[int, Asked]] = set()  # guards that are part of a condition
         self.conditions: list[int] = []  # truth values on which the program depends
+        self.filters = warnings.filters
+        self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
         self.depth = len(calls_under_way())  # those that the function is called from
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
@@ -183,8 +205,74 @@ class Guarded(Stage):
     def inner(self, name: str) -> Stage:
         return Stage(name)  # the body of a loop is right for every turn: it may not ask
 
+    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator or ufunc as the user wrote it. Between Python numbers an operator does what Python does; a ufunc gives
+        NumPy's scalars."""
+        if name == "ufunc":
+            return run(*map(_strong, args)) if all(map(self.is_number, args)) else run(*args)
+        if not all(map(self.is_number, args)) or not is_written_by_user(_OPERATORS, "adjoint.compiled"):
+            return run(*args)
+        try:
+            expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
+        except Exception:  # Python's own, for this call
+            self.failed = True
+            raise
+        if type(expected) is int and not -(2**63) <= expected < 2**63:
+            raise PythonNumberError(name)
+        y = run(*args)
+        if class_of(y) is not type(expected) or (type(expected) is complex and complex not in map(class_of, args)):
+            raise PythonNumberError(name)
+        for condition in conditions(name, y, args):
+            self.check(condition, name)
+        return y
+
+    def is_number(self, x: Any) -> bool:
+        """Whether a value is a Python number, in this program or outside it."""
+        return (x.by is self and x.aux[0] in self.light) if isinstance(x, Traced) else type(x) in _WEAK
+
+    def check(self, condition: Any, name: str) -> None:
+        """Let the program be right only where a condition holds on what Python does; this call is none of its if it does not."""
+        if not isinstance(condition, Traced):
+            if not condition:
+                raise PythonNumberError(name)
+            return
+        if not self.numbers[condition.aux[0]]:
+            raise PythonNumberError(name)
+        if self.conditions:  # one after the other, so that those of a loop are found with it
+            earlier = Traced(self, None, (self.conditions.pop(), condition.aux[1], False))
+            condition = logical_and(earlier, condition)
+        self.conditions.append(condition.aux[0])
+        self.arithmetic = user_line()
+
+    def need(self, y: Traced) -> None:
+        """Let the program compute a value even if nothing reads it: it fails where the type is another one."""
+        condition = logical_or(equal(y, y), isnan(y))  # True, of any number
+        self.check(all_(condition, axis=tuple(range(len(y.aux[1].shape))), keepdims=False), "a value")
+
+    def conclude(self) -> None:
+        """Count the conditions on what Python does among the guards."""
+        if self.arithmetic:
+            key = self.conditions[-1], Asked.TRUTH
+            self.guards[key] = Guard(*key, True, "the soundness of", self.arithmetic)
+            self.checked.add(key)
+
+    def refuse_errors(self) -> None:
+        """A program gives inf and nan where the function asks for errors."""
+        if strict.raises():
+            what = "np.errstate or np.seterr"
+        elif warnings.filters is not self.filters and strict.warnings_are_errors():
+            what = "a filter of warnings"
+        else:
+            return
+        raise UnsupportedError(
+            f"{what} makes division by zero, overflow or invalid operations raise, which a program does not do; set it where the "
+            "function is called, or test the numbers"
+        )
+
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         program, light = self.program, self.light
+        if strict.state() is not strict.QUIET[0] or warnings.filters is not self.filters:
+            self.refuse_errors()
         type_of = program.type_of
         operands = []
         facts: list[Any] = [op]  # what the types of the results follow from
@@ -198,6 +286,8 @@ class Guarded(Stage):
             operands.append(number)
         if params:
             facts.append(parameters(op, params))
+        if op.name in _TYPED_BY_VALUE:
+            facts.append(tuple(map(Type.of, self.run(op, operands, params))))
         key = tuple(facts)
         known = self.seen.get(key)
         if known is None:
@@ -218,6 +308,8 @@ class Guarded(Stage):
             first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
             if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
                 self.keep_weak(first, self.run(op, operands, params))
+            if op.name in _TYPED_BY_VALUE:
+                self.need(Traced(self, None, (first, types[0], True)))
         if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
         if op.many:
@@ -262,7 +354,8 @@ class Guarded(Stage):
         program = self.program
         types = [program.types[program.type_of[o]] if o >= 0 else program.literals[-1 - o].type for o in operands]
         weak = [self.numbers[o] if self.is_weak(o) else None for o in operands]
-        found = _told(op, types, params, weak) if op.many or None in weak else None
+        is_told = (op.many or None in weak) and op.name not in _TYPED_BY_VALUE
+        found = _told(op, types, params, weak) if is_told else None
         return found or tuple(map(Type.of, self.run(op, operands, params)))
 
     def run(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> tuple[Any, ...]:
@@ -361,6 +454,11 @@ def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[
     except Exception:  # an op without a rule, or a mistake of the user's: running the op gives the types, or NumPy's error
         return None
     return found if op.many else (found,)
+
+
+def _strong(x: Any) -> Any:
+    """A Python number as the scalar that NumPy makes of it."""
+    return cast(x, dtype=dtype_of(x)) if isinstance(x, Traced) else np.asarray(x)[()]
 
 
 def _weight(number: Any) -> tuple[Any, ...]:

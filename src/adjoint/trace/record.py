@@ -38,12 +38,15 @@ NONE: dict[str, Any] = {}
 WRITTEN = frozenset({Guarded, Deferred})
 
 
-def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle."""
+def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name: str = "") -> Callable[..., Any]:
+    """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle.
+
+    `name` is that of the operator that the function stands for, or "ufunc": between Python numbers they differ.
+    """
     scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
         "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
-        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of,
+        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
     }  # fmt: skip
     rest = otherwise or functools.partial(bind, op)
 
@@ -104,6 +107,11 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> l
     ]
 
 
+def _written(scope: dict[str, Any], args: str) -> str:
+    process = f"tape.process(op, ({args}), NONE)"
+    return f"tape.operate(name, run, ({args})) if tape.light else {process}" if scope["name"] else process
+
+
 def _indent(lines: list[str], depth: int) -> list[str]:
     return ["    " * depth + line for line in lines]
 
@@ -118,7 +126,7 @@ def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...,
         f"        if type(v0) {held}:",
         *_indent(_finish(op, 1, scope, plain), 3),
         "    elif tape.__class__ in WRITTEN and not tape.closed:",
-        "        return tape.process(op, (x0,), NONE)",
+        f"        return {_written(scope, 'x0,')}",
         "return otherwise(x0)",
     ]
     return define("record", ["x0"], lines, scope)
@@ -142,7 +150,7 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         *_indent(_finish(op, 1, scope, plain), 4),
         "    elif tape.__class__ in WRITTEN and not tape.closed:",
         "        if x1.by is tape if type(x1) is Traced else type(x1) in CONSTANT:",
-        "            return tape.process(op, (x0, x1), NONE)",
+        f"            return {_written(scope, 'x0, x1')}",
         "elif type(x0) in CONSTANT and type(x1) is Traced:",
         "    tape = x1.by",
         "    if tape.__class__ is Tape and not tape.closed:",
@@ -151,7 +159,7 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         "            v0 = x0",
         *_indent(_finish(op, 2, scope, plain), 3),
         "    elif tape.__class__ in WRITTEN and not tape.closed:",
-        "        return tape.process(op, (x0, x1), NONE)",
+        f"        return {_written(scope, 'x0, x1')}",
         "return otherwise(x0, x1)",
     ]
     return define("record", ["x0", "x1"], lines, scope)

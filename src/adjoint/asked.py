@@ -1,0 +1,95 @@
+"""Questions that nothing can answer for a stand-in: `type(x)`, which looks past `__class__`, and `x is y`.
+
+Whether a function asks them is read off its code, and that of the functions it can reach. The copy that is staged has a `type` of
+its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call as
+well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch shows at once. A
+function that compares two variables by identity is compiled for which of its arguments are the same object.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import itertools
+import os
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .core.tree import flatten
+from .outside import LIBRARY_NAMES, reached
+
+_TOLERANCE = 1e-6  # of a result that is computed in another order; a wrong branch is further away
+
+
+def line_of_type(f: Any) -> str | None:
+    """The line on which a function, or one that it can reach, calls `type`."""
+    for code in _codes(f):
+        line = _calls_type(code)
+        if line is not None:
+            return f"{os.path.basename(code.co_filename)}:{line}"
+    return None
+
+
+def compares_identity(f: Any) -> bool:
+    """Whether a function, or one that it can reach, asks whether two of its variables are one object."""
+    return any(map(_compares, _codes(f)))
+
+
+def _codes(f: Any) -> Iterator[types.CodeType]:
+    """The code of a function, of those inside it and of those that it can reach, except for Python's, NumPy's and our own."""
+    for x in reached(f):
+        members = vars(x).values() if isinstance(x, type) else (x,)
+        waiting = [m.__code__ for m in members if isinstance(m, types.FunctionType) and _home(m) not in LIBRARY_NAMES]
+        while waiting:
+            code = waiting.pop()
+            yield code
+            waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def _home(f: types.FunctionType) -> str:
+    return str(f.__globals__.get("__name__")).partition(".")[0]
+
+
+@functools.lru_cache(1 << 10)
+def _calls_type(code: types.CodeType) -> int | None:
+    if "type" not in code.co_names:
+        return None
+    for instruction in dis.get_instructions(code):
+        if instruction.argval == "type" and instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and instruction.positions:
+            return instruction.positions.lineno
+    return None
+
+
+@functools.lru_cache(1 << 10)
+def _compares(code: types.CodeType) -> bool:
+    names = [i.opname for i in dis.get_instructions(code) if i.opname != "CACHE"]
+    loads = [name.count("LOAD_FAST") for name in names]  # newer versions of Python load two at a time
+    places = [k for k, name in enumerate(names) if name == "IS_OP"]
+    return any(loads[k - 1] == 2 or (loads[k - 1] and loads[k - 2]) for k in places)
+
+
+def same_objects(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """For each leaf, the first that is the same object."""
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(x), i) for i, x in enumerate(leaves)])
+
+
+def agree(found: Any, expected: Any) -> bool:
+    """Whether a program and the function give the same result, up to rounding."""
+    (some, structure), (others, other) = flatten(found), flatten(expected)
+    return structure == other and all(itertools.starmap(_close, zip(some, others, strict=True)))
+
+
+def _close(a: Any, b: Any) -> bool:
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    tolerance = max(_TOLERANCE, 64 * float(np.finfo(a.dtype).eps))
+    with np.errstate(all="ignore"):
+        size = np.max(np.abs(b), initial=0, where=np.isfinite(b))
+        return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * float(size), equal_nan=True))

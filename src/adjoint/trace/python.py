@@ -1,0 +1,96 @@
+"""Python's own arithmetic in a program.
+
+Python's numbers are not NumPy's: whole numbers never wrap around, division by zero raises, and so does a power that overflows;
+the power of a negative number may be complex. A program computes with 64 bits. So an operator between Python numbers is written
+down with the condition under which both agree, and a call for which it does not hold runs eagerly.
+
+    1 / x      x ≠ 0
+    n * n      n² < 2**62
+    x**0.5     the result is finite, or x is not
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, class_of
+from ..core.types import Value
+from ..ops.broadcast import cast
+from ..ops.elementwise import (
+    absolute,
+    add,
+    exp2,
+    greater_equal,
+    isfinite,
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+    mul,
+    not_equal,
+    power,
+    sub,
+)
+
+#: What Python does where an operator is written, by the name of its special method.
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")},
+    **{name: getattr(operator, f"__{name}__") for name in ("and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge")},
+    **{name: getattr(operator, name) for name in ("neg", "pos", "abs", "invert")},
+    "divmod": divmod,
+}
+_WHOLE = frozenset({bool, int})
+_WIDE = 2.0**62  # with the rounding of a float, within 64 bits
+_EXACT = 2.0**53  # up to here a float tells whole numbers apart
+_FLOAT = np.dtype(np.float64)
+
+
+def conditions(name: str, y: Value, args: tuple[Value, ...]) -> Iterator[Value]:
+    """Where NumPy's result y of an operator is Python's as well."""
+    are_whole = [class_of(a) in _WHOLE for a in args]
+    if name in ("truediv", "floordiv", "mod", "divmod"):
+        yield not_equal(args[1], 0)
+        if all(are_whole):
+            yield from [less(_size(a), _EXACT if name == "truediv" else _WIDE) for a in args]
+    elif name == "pow":
+        yield from _power_conditions(all(are_whole), y, *args)
+    elif name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        if any(are_whole) and not all(are_whole):
+            yield from [less(_size(a), _EXACT) for a, is_whole in zip(args, are_whole, strict=True) if is_whole]
+    elif all(are_whole):
+        yield from _whole_conditions(name, *args)
+
+
+def _power_conditions(is_whole: bool, y: Value, a: Value, b: Value) -> Iterator[Value]:
+    if class_of(y) is complex:
+        yield isfinite(y)
+    elif not is_whole:
+        yield logical_or(isfinite(y), logical_not(logical_and(isfinite(a), isfinite(b))))
+    elif greater_equal(b, 0):  # a guard: Python's result is a float otherwise
+        yield less(power(_size(a), _float(b)), _WIDE)
+    else:
+        yield not_equal(a, 0)
+
+
+def _whole_conditions(name: str, a: Value, b: Value = 0) -> Iterator[Value]:
+    if name in ("neg", "abs", "invert"):
+        yield less(_size(a), _WIDE)
+    elif name in ("add", "sub", "mul"):
+        run = {"add": add, "sub": sub, "mul": mul}[name]
+        yield less(absolute(run(_float(a), _float(b))), _WIDE)
+    elif name in ("lshift", "rshift"):
+        yield logical_and(greater_equal(b, 0), less(b, 63))
+        if name == "lshift":
+            yield less(_size(a) * exp2(_float(b)), _WIDE)
+
+
+def _float(x: Value) -> Value:
+    return cast(x, dtype=_FLOAT) if isinstance(x, Traced) else np.float64(x)
+
+
+def _size(x: Value) -> Value:
+    return absolute(_float(x))
