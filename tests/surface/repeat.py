@@ -144,7 +144,7 @@ class Recorder:
         self._f, self._home, self._name, self._calls = f, home, name, calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ".tests." in sys._getframe(1).f_globals.get("__name__", ""):
+        if f"{os.sep}tests{os.sep}" in sys._getframe(1).f_code.co_filename:
             call = Call(self._home, self._name, args, kwargs)
             if is_plain((args, kwargs)):
                 key = (call.function, shape_key(args), shape_key(kwargs))
@@ -154,6 +154,12 @@ class Recorder:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._f, name)
+
+    def __hash__(self) -> int:  # SciPy's tests look functions up in tables
+        return hash(self._f)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._f
 
 
 def is_plain(value: Any) -> bool:
@@ -190,6 +196,7 @@ def shape_key(value: Any) -> Any:
 
 def record(suite: str, files: list[str]) -> list[Call]:
     """Run a suite's tests and note the calls of the functions that it is watched for."""
+    import numpy._core._rational_tests  # C code that asks NumPy for its ufuncs, as they are
     import pytest
 
     calls: dict[Any, Call] = {}
@@ -203,7 +210,7 @@ def record(suite: str, files: list[str]) -> list[Call]:
     names = [f"{suite}.tests.test_{file}" for file in files]
     present = [name for name in names if importlib.util.find_spec(name) is not None]
     try:
-        plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]
+        plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "--import-mode=importlib"]
         choice = ["-k", LEFT_OUT, "--continue-on-collection-errors"]
         # Not our own settings, under which a warning is an error.
         pytest.main(["-c", os.devnull, "-qq", "--tb=no", "-W", "ignore", *plugins, *choice, "--pyargs", *present])
@@ -225,10 +232,13 @@ class Opened(NamedTuple):
 
 def opened(call: Call, kinds: str) -> Opened:
     leaves: list[Any] = []
+    is_ufunc = isinstance(reach(call.home, call.name), np.ufunc)  # whose numbers are all arguments
 
     def open_(value: Any, depth: int) -> Any:
         if isinstance(value, list) and _is_numeric(value):
             value = np.asarray(value)
+        if is_ufunc and type(value) is float:
+            value = np.float64(value)
         if isinstance(value, (np.ndarray, np.floating, np.complexfloating)) and value.dtype.kind in kinds:
             leaves.append(value)
             return _Place(len(leaves) - 1)
