@@ -53,6 +53,7 @@ test-oldest: $(OLDEST)/.ready
 
 nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/surface -k 'program or compiled'
+	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -369,7 +369,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     room[axis] = count
     v = shapes.broadcast_to(v, shape=tuple(room))
     v = as_stored(a, v)
-    if not where.size and not isinstance(obj, np.ndarray):
+    if not where.size and isinstance(obj, (list, tuple)):
         where = where.astype(np.intp)  # of an empty list
     order = np.insert(np.arange(length), where, length + np.arange(count))  # which says what is no place
     return held(indexing.gather(joins.concatenate(a, v, axis=axis), order, axis=axis), "A", a)

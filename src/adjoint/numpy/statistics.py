@@ -363,6 +363,9 @@ def _weighted(x: Value, q: Value, w: Value) -> Value:
     order = reductions.argsort(x, axis=axis, kind=None)
     share = reductions.cumsum(sorts.take_along(ops.stop_gradient(w), order, axis=axis), axis=axis)
     share = share / share[..., -1:]
+    lost = ops.isnan(share[..., -1:])
+    if (not isinstance(lost, Traced) or isinstance(lost.by, Guarded)) and np.any(lost):
+        raise ValueError("Weights included NaN, inf or were all zero.")
     q = ops.stop_gradient(q)
     q_shape = shape_of(q)
     level = shapes.reshape(q, shape=(*q_shape, *(1,) * len(rest), 1))

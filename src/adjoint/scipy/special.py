@@ -224,6 +224,8 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Value:
     n = lift(n)
     if extend == "complex":
         return gammas.gamma(n + 1)
+    if dtype_of(n).kind == "c":
+        raise ValueError("complex numbers need extend='complex' (which changes the result for negative numbers, 0 by default)")
     n = shapes.cast(n, dtype=np.dtype(float)) if dtype_of(n) != np.dtype(float) else n  # as in SciPy
     return shapes.where(ops.less(n, 0), 0.0, gammas.gamma(n + 1))
 
