@@ -136,7 +136,7 @@ class _Part(threading.Thread):
     def result(self) -> bytes:
         self.join()
         if self.code is None:
-            raise RuntimeError("a part of the program is not compiled") from self.error
+            raise self.error or RuntimeError("a part of the program is not compiled")
         return self.code
 
 
