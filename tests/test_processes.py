@@ -192,26 +192,22 @@ def test_an_interrupted_process_ends_at_once():
 
 
 LOOPS = {
-    "while": "ad.while_loop(lambda c: c[1] < n, lambda c: (c[0] * 0.5, c[1] + 1.0), (x, 0.0))[0]",
-    "guarded": "(ad.while_loop(lambda c: c[1] < n, lambda c: (c[0] * 0.5, c[1] + 1.0), (x, 0.0))[0] if x > 0 else x)",
-    "nested": "ad.while_loop(lambda c: c[1] < n, lambda c: (ad.while_loop(lambda d: d < 3.0, lambda d: d + 1.0, 0.0), c[1] + 1.0),"
-    "                        (x, 0.0))[0]",
-    "scan in while": "ad.while_loop(lambda c: c[1] < n, lambda c: (ad.scan(lambda s, _: (np.sin(s), None), c[0], None, length=50)[0],"
-    "                               c[1] + 1.0), (x, 0.0))[0]",
-    "while in scan": "ad.scan(lambda s, _: (ad.while_loop(lambda c: c[1] < n, lambda c: (c[0] * 0.5, c[1] + 1.0), (s, 0.0))[0], s),"
-    "                         x, None, length=3)[0]",
-    "gradient": "ad.grad(lambda x: ad.while_loop(lambda c: c[1] < n, lambda c: (np.sin(c[0] * x), c[1] + 1.0), (x, 0.0),"
-    "                    checkpoint='sqrt')[0])(x)",
-    "a group": "ad.while_loop(lambda c: c[1] < n, lambda c: (c[0] * 0.5, c[1] + 1.0), (x, 0.0))[0]"
-    "           + ad.while_loop(lambda c: c[1] < 2e5, lambda c: (c[0] * 0.25, c[1] + 1.0), (x, 0.0))[0]",
-    "a worker": "ad.while_loop(lambda c: c[1] < 2e5, lambda c: (c[0] * 0.25, c[1] + 1.0), (x, 0.0))[0]"
-    "            + ad.while_loop(lambda c: c[1] < n, lambda c: (c[0] * 0.5, c[1] + 1.0), (x, 0.0))[0]",
+    "while": "loop(x, n)",
+    "guarded": "loop(x, n) if x > 0 else x",
+    "nested": "loop(x, n, lambda s: loop(s, 3.0))",
+    "scan in while": "loop(x, n, lambda s: ad.scan(lambda c, _: (np.sin(c), None), s, None, length=50)[0])",
+    "while in scan": "ad.scan(lambda c, _: (loop(c, n), None), x, None, length=3)[0]",
+    "gradient": "ad.grad(lambda x: loop(x, n, lambda s: np.sin(s * x), checkpoint='sqrt'))(x)",
+    "a group": "loop(x, n) + loop(x, 2e5, lambda s: s * 0.25)",
+    "a worker": "loop(x, 2e5, lambda s: s * 0.25) + loop(x, n)",
 }
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_endless_loops_are_interrupted(name):
     code = f"""
+    def loop(x, n, body=lambda s: s * 0.5, **options):
+        return ad.while_loop(lambda c: c[1] < n, lambda c: (body(c[0]), c[1] + 1.0), (x, 0.0), **options)[0]
     f = ad.jit(lambda x, n: {LOOPS[name]})
     wanted = f(1.0, 2e5), f(1.0, 2e5)
     f.lower(1.0, 2.0)

@@ -31,6 +31,13 @@ define double @known(double %x) {
   ret double %z
 }"""
 
+BAD = """
+declare i32 @nobody_defines_this()
+define i32 @program() {
+  %r = call i32 @nobody_defines_this()
+  ret i32 %r
+}"""
+
 
 def object_for(triple, text, **options):
     """The object file of a text for another machine, as this LLVM makes it."""
@@ -60,7 +67,7 @@ def test_an_unknown_format_is_an_error():
 
 
 def test_a_program_that_calls_what_nothing_defines_is_not_loaded():
-    code = emit.object_code("declare i32 @nobody_defines_this()\ndefine i32 @program() { %r = call i32 @nobody_defines_this() ret i32 %r }")
+    code = emit.object_code(BAD)
     with pytest.raises(RuntimeError, match="internal error: compiled code calls nobody_defines_this, which nothing defines"):
         llvm.load(code)
 
@@ -69,8 +76,7 @@ def test_nor_is_one_from_the_disk(tmp_path, monkeypatch):
     """The code in the cache is exchanged for one that would call address 0: the call runs eagerly, and says why."""
     monkeypatch.setenv("ADJOINT_CACHE_DIR", str(tmp_path))
     name, _, _ = llvm.object_code(ad.jit(np.sin).lower(1.5).native.text)
-    bad = emit.object_code("declare i32 @nobody_defines_this()\ndefine i32 @program() { %r = call i32 @nobody_defines_this() ret i32 %r }")
-    cache.write(name, pickle.dumps(bad))
+    cache.write(name, pickle.dumps(emit.object_code(BAD)))
     with pytest.warns(CompileWarning, match="nobody_defines_this"):
         assert ad.jit(np.sin)(1.5) == np.sin(1.5)
 
@@ -87,7 +93,7 @@ MACHINES += [("riscv64-linux-gnu", {"features": "+m,+f,+d,+v,+zvl1024b"})]
 
 @pytest.fixture(scope="module")
 def texts():
-    """Kernels whose memory is bytes, in part of which a number is put through a rare function: registers hold 64 bytes and more."""
+    """Kernels whose memory is bytes, which put one number through a rare function: registers hold 64 bytes and more."""
     found = []
     for dtype in (np.float64, np.float32):
         for f in RARE:
@@ -98,7 +104,9 @@ def texts():
                 return v > 0.5
 
             found.append(ad.jit(kernel).lower(dtype(1)).native.text)
-            found.append(ad.jit(lambda x, k, f=f: (f(x) > 0.5, k + k)).lower(np.ones(1000, dtype), np.ones(1000, np.int8)).native.text)
+            found.append(
+                ad.jit(lambda x, k, f=f: (f(x) > 0.5, k + k)).lower(np.ones(1000, dtype), np.ones(1000, np.int8)).native.text
+            )
     return found
 
 

@@ -167,5 +167,3 @@ def can_stop(lowered: Lowered) -> bool:
         or any(turns_between(loop, bodies(loop)[-1]) for loop in loops)
         or any(map(can_stop, lowered.inner))
     )
-
-
