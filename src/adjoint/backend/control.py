@@ -151,7 +151,7 @@ class _Turn:
         return self.code.let(f"and i1 {goes_on}, {self.code.let(f'icmp ne i64 {self.index}, {self.limit}')}")
 
     def close(self, goes_on: str = "") -> None:
-        """Go on for `length` turns; without it the body has left the inner loop for `end`, and the whole loop unless `goes_on`."""
+        """Go on for `length` turns. If that is not known, the body leaves the inner loop for `end`, and all unless `goes_on`."""
         code = self.code
         here = [self.index, *self.sources, *self.targets, *self.others]
         later = [self.following, *self.targets, *self.others, *self.targets]
@@ -168,7 +168,8 @@ class _Turn:
         if self.pause:
             self.look_for_signals(goes_on)
             self.merge(self.place, here, self.outer, self.starts, self.again, later)
-            self.merge(self.outer_place, self.starts, self.before, self.given, self.resume, here if self.length is None else later)
+            left = here if self.length is None else later
+            self.merge(self.outer_place, self.starts, self.before, self.given, self.resume, left)
         else:
             self.merge(self.place, here, self.before, self.given, self.again, later)
 
@@ -195,4 +196,3 @@ class _Turn:
     def go_to(self, label: str) -> None:
         self.code.do(f"br label %{label}")
         self.code.label(label)
-

@@ -37,7 +37,7 @@ _NAME = re.compile(r"@([\w.]+)")
 _LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
 
 
-# No thread is in one of llvmlite's calls while the process forks: in the child the lock around them, and LLVM's own, would stay held.
+# No thread is in one of llvmlite's calls while the process forks: the lock around them, and LLVM's own, would stay held.
 at_fork(before=ffi.lib._lock.__enter__, parent=ffi.lib._lock.__exit__, child=ffi.lib._lock.__exit__)
 
 
@@ -136,7 +136,7 @@ class _Part(threading.Thread):
     def result(self) -> bytes:
         self.join()
         if self.code is None:
-            raise RuntimeError("a part of the program is not compiled") from self.error
+            raise self.error or RuntimeError("a part of the program is not compiled")
         return self.code
 
 

@@ -6,9 +6,10 @@
         if adjoint_signals():
             leave
 
-Python runs the handlers of signals in the main thread only, which must hold the interpreter's lock for it. So other threads are
-told by one comparison to go on, and the main thread looks at the clock first, and at the signals ten times a second. A worker of
-the pool has no thread state in the interpreter: it leaves when the main thread, whose job it works for, was interrupted.
+Python runs the handlers of signals in the main thread only, which must hold the interpreter's lock for it. So the main thread
+looks at the clock, and ten times a second at the signals. Another thread that holds the lock lets go of it for a moment as often.
+A worker of the pool has no thread state in the interpreter: it leaves when the main thread, whose job it works for, was
+interrupted.
 
 A single kernel, and a call of BLAS or LAPACK, are not interrupted.
 """
@@ -57,11 +58,15 @@ TEXT = f"""
 @signals.job = global i64 0
 @signals.stop = global i32 0
 @signals.looked = internal global i64 0
+@signals.rested = internal global i64 0
 
 declare i64 @PyThread_get_thread_ident()
 declare ptr @PyGILState_GetThisThreadState()
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
+declare i32 @PyGILState_Check()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyErr_Occurred()
 declare i32 @PyErr_CheckSignals()
 {_NOW_WINDOWS if sys.platform == "win32" else _NOW}
@@ -71,25 +76,37 @@ define i32 @signals() {{
   %main = load i64, ptr @signals.main
   %mine = icmp eq i64 %thread, %main
   br i1 %mine, label %clock, label %other
+other:
+  %stop = load atomic i32, ptr @signals.stop monotonic, align 4
+  %asked = icmp ne i32 %stop, 0
+  br i1 %asked, label %whose, label %clock
+whose:
+  %state = call ptr @PyGILState_GetThisThreadState()
+  %worker = icmp eq ptr %state, null
+  br i1 %worker, label %leave, label %clock
+leave:
+  ret i32 {FAILED}
 clock:
+  %last = select i1 %mine, ptr @signals.looked, ptr @signals.rested
   %now = call i64 @signals.now()
-  %before = load i64, ptr @signals.looked
+  %before = load i64, ptr %last
   %since = sub i64 %now, %before
   %early = icmp ult i64 %since, {INTERVAL}
   br i1 %early, label %go_on, label %due
 due:
-  store i64 %now, ptr @signals.looked
+  store i64 %now, ptr %last
+  br i1 %mine, label %look, label %rest
+look:
   %status = call i32 @signals.look()
   ret i32 %status
-other:
-  %stop = load atomic i32, ptr @signals.stop monotonic, align 4
-  %asked = icmp ne i32 %stop, 0
-  br i1 %asked, label %whose, label %go_on
-whose:
-  %state = call ptr @PyGILState_GetThisThreadState()
-  %worker = icmp eq ptr %state, null
-  %leave = select i1 %worker, i32 {FAILED}, i32 0
-  ret i32 %leave
+rest:
+  %held = call i32 @PyGILState_Check()
+  %holds = icmp ne i32 %held, 0
+  br i1 %holds, label %let_go, label %go_on
+let_go:
+  %own = call ptr @PyEval_SaveThread()
+  call void @PyEval_RestoreThread(ptr %own)
+  br label %go_on
 go_on:
   ret i32 0
 }}
@@ -150,5 +167,3 @@ def can_stop(lowered: Lowered) -> bool:
         or any(turns_between(loop, bodies(loop)[-1]) for loop in loops)
         or any(map(can_stop, lowered.inner))
     )
-
-

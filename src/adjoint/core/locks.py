@@ -13,6 +13,8 @@ from weakref import WeakSet
 
 T = TypeVar("T")
 
+Action = Callable[[], Any]
+
 _locks: WeakSet[Any] = WeakSet()
 
 
@@ -29,9 +31,7 @@ def _free_those_of_other_threads() -> None:
             held._at_fork_reinit()
 
 
-def at_fork(
-    *, before: Callable[[], Any] | None = None, parent: Callable[[], Any] | None = None, child: Callable[[], Any]
-) -> None:
+def at_fork(*, before: Action | None = None, parent: Action | None = None, child: Action) -> None:
     """Call functions when the process forks, where it can."""
     if hasattr(os, "register_at_fork"):
         given = {"before": before, "after_in_parent": parent, "after_in_child": child}
