@@ -449,7 +449,7 @@ def checkpoint(f: Function) -> Function:
     """The same function, which saves only its arguments for the backward pass and runs again when it comes.
 
     Less memory for more time. Forward mode and plain calls are not affected. In a graph it is one equation.
-    The second run finds variables, arrays and generators of random numbers as the first did, and has to give the same results;
+    Its results are new arrays. The second run finds variables, arrays and generators of random numbers as the first did, and has to give the same results;
     a function that writes to its arguments or to arrays from outside is refused.
     """
     check_callable(f, "checkpoint")

@@ -22,8 +22,10 @@ from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
 from ..trace.batch import Batch
+from ..trace.dual import Dual
 from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
+from ..trace.tape import Tape
 from .caller import advice, call_of, is_cached, is_printed, is_shown
 from .concrete import primal, primals
 from .create import same_or_copy
@@ -33,11 +35,11 @@ from .mutate import Flat, partition_in_place, sort_in_place
 from .shape import with_imag, with_real
 from .standard import VERSIONS
 from .standin import OfArrays, of_arrays
-from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_scipy, lift
+from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_array_like, is_scipy, lift, without_class
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
 
-_NUMBERS = (Traced, np.ndarray, np.generic, float, int, complex)
+_NUMBERS = (Traced, np.generic, float, int, complex)
 
 # -- attributes -------------------------------------------------------------------------------------------------
 
@@ -76,9 +78,11 @@ def _to_device(self: Traced, device: Any, /, *, stream: Any = None) -> Traced:
 
 def _operand(x: Any) -> Any:
     """The other operand of an operator, or NotImplemented if it is nothing NumPy would take."""
-    if isinstance(x, _NUMBERS):
+    if type(x) is np.ndarray or isinstance(x, _NUMBERS):
         return x
-    return lift(x) if isinstance(x, (list, tuple)) else NotImplemented
+    if isinstance(x, np.ndarray):
+        return without_class(x)
+    return lift(x) if is_array_like(x) else NotImplemented
 
 
 def _operator(op: Callable[..., Any]) -> Callable[[Any, Any], Any]:
@@ -86,8 +90,6 @@ def _operator(op: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     run = functools.partial(bind, op) if isinstance(op, Op) else op
 
     def general(a: Any, b: Any) -> Any:
-        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
-            return run(a, b)
         a, b = _operand(a), _operand(b)
         return NotImplemented if a is NotImplemented or b is NotImplemented else run(a, b)
 
@@ -170,7 +172,7 @@ _refuse_dlpack = _refuse("the memory", "keep the value itself")
 
 
 def _float(self: Traced) -> float:
-    if self.by is FRESH:
+    if self.by.is_plain(self):
         return float(self.value)
     if (self.by.has_numbers or isinstance(self.by, Guarded)) and is_shown(sys._getframe(1)):
         return float(_looked_at(self))
@@ -178,11 +180,11 @@ def _float(self: Traced) -> float:
 
 
 def _complex(self: Traced) -> complex:
-    return complex(self.value) if self.by is FRESH else _refuse_complex(self)
+    return complex(self.value) if self.by.is_plain(self) else _refuse_complex(self)
 
 
 def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
-    if self.by is FRESH:
+    if self.by.is_plain(self):
         return np.array(self.value, dtype=dtype, copy=True)
     if isinstance(self.by, Batch) and self.dtype.kind in "iub":  # type: ignore[attr-defined]
         raise ConversionError(
@@ -193,15 +195,15 @@ def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _dlpack(self: Traced, **options: Any) -> Any:
-    return self.value.__dlpack__(**options) if self.by is FRESH else _refuse_dlpack(self)
+    return self.value.__dlpack__(**options) if self.by.is_plain(self) else _refuse_dlpack(self)
 
 
 def _item(self: Traced, *args: Any) -> Any:
-    return self.value.item(*args) if self.by is FRESH else _refuse_item(self)
+    return self.value.item(*args) if self.by.is_plain(self) else _refuse_item(self)
 
 
 def _tolist(self: Traced) -> Any:
-    return self.value.tolist() if self.by is FRESH else _refuse_item(self)
+    return self.value.tolist() if self.by.is_plain(self) else _refuse_item(self)
 
 
 def _bool(self: Traced) -> bool:
@@ -211,7 +213,7 @@ def _bool(self: Traced) -> bool:
 def _int(self: Traced) -> int:
     """`int(x)` is constant almost everywhere. But `whole_numbers.fill(x)` asks for an int too, and means to keep the value."""
     number = int(self.by.concrete(self, "int() of"))
-    if self.by is FRESH or self.dtype.kind in "iub":  # type: ignore[attr-defined]
+    if self.by.is_plain(self) or self.dtype.kind in "iub":  # type: ignore[attr-defined]
         return number
     frame = sys._getframe(1)
     call = call_of(frame)
@@ -275,12 +277,16 @@ def _contains(self: Traced, item: Any) -> bool:
 
 
 def _hash(self: Traced) -> int:
-    """A number is found in a set or a dict by what it is, as NumPy's scalars are; arrays and symbols are themselves.
-
-    To a cache of results, two variables of one value are two: each has a derivative of its own.
+    """Arrays and symbols are keys as they are. A number that is differentiated is none: found in a dict by its value, it would be
+    taken for another variable with the same value, whose derivative is another. (`functools.cache` is given what it is.)
     """
     if self.by.has_identity or self.by.is_array(self) or is_cached():
         return object.__hash__(self)
+    if isinstance(self.by, (Tape, Dual)) and self.dtype.kind in "fc":  # type: ignore[attr-defined]
+        raise ConversionError(
+            f"a value traced by {self.by.name} as the key of a dict, or in a set, would be taken for any other variable with the "
+            "same number; use functools.cache for a memo, ad.stop_gradient(x) to look a number up, or a key that is no number"
+        )
     return hash(self.by.concrete(self, "the hash of"))
 
 
@@ -543,6 +549,7 @@ def install() -> None:
         "__array_ufunc__": _array_ufunc,
         "__array_function__": _array_function,
         "__array_priority__": 1000.0,
+        "__pandas_priority__": 5000,  # above a DataFrame's: `series * x` is left to us, as is `x * series`
         "__array_namespace__": _array_namespace,
         "__array__": _array,
         "__dlpack__": _dlpack,
