@@ -1,5 +1,7 @@
 """checkpoint of functions that write, draw, count, or read what changes: as without it, or refused."""
 
+# ruff: noqa: B023 - variables that change are the subject
+
 import functools
 import random
 

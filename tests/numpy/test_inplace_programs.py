@@ -85,13 +85,14 @@ class Check:
         rows = np.ascontiguousarray(np.stack([self.x, self.x]))
         try:
             wanted = self.program.run(np, rows.copy()[0])
-        except ValueError:  # it depends on the layout what is read-only
+        except (ValueError, AssertionError):  # it depends on the layout what is read-only
             return
         try:
             found = ad.vmap(lambda x: [np.copy(y) for y in self.program.run(anp, x)])(rows)
         except ad.AdjointError as error:
-            assert "vmap" in str(error) or "batch" in str(error)  # a mask, say, which is refused there
-            return
+            if "vmap" in str(error) or "batch" in str(error):  # a mask, say, which is refused there
+                return
+            raise
         for y, whole in zip(wanted, found, strict=True):
             close(whole, np.stack([y, y]), "vmap")
 

@@ -1,4 +1,4 @@
-"""Arrays of the user's that are written to while a function runs, or after it: the right derivative or an error, never another."""
+"""Arrays of the user's that are written to while a function runs, or after it: the right derivative or an error."""
 
 import threading
 
@@ -145,7 +145,9 @@ def test_other_threads_may_write_to_a_constant():
 
 
 @pytest.mark.parametrize("n", [3, 1000, HUGE])
-@pytest.mark.parametrize("transform", [ad.grad, ad.value_and_grad, ad.elementwise_grad, lambda f: lambda x: ad.jvp(f, (x,), (x.copy(),))])
+@pytest.mark.parametrize(
+    "transform", [ad.grad, ad.value_and_grad, ad.elementwise_grad, lambda f: lambda x: ad.jvp(f, (x,), (x.copy(),))]
+)
 def test_an_argument_is_written_to_by_another_name(large, transform, n):
     w = np.ones(n)
 

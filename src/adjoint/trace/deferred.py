@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import ndarray
 
 from ..core.bind import FRESH, Traced
 from ..core.errors import in_a_try

@@ -44,7 +44,7 @@ def is_same(x: ndarray[Any, Any], marked: Any) -> bool:
     if not isinstance(marked, ndarray):
         return bool(mark(x) == marked)
     if x.flags.forc and x.nbytes % 8 == 0:
-        return np.array_equal(*(a.ravel("K").view(np.uint64) for a in (x, marked)))
+        return np.array_equal(x.ravel("K").view(np.uint64), marked.ravel("K").view(np.uint64))
     return x.tobytes() == marked.tobytes()
 
 
