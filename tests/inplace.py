@@ -59,7 +59,7 @@ VIEWS = {
         np.diagonal({a}) | {a}.diagonal() | np.linalg.diagonal({a}) | np.diag({a}) | np.rot90({a}, {turns}) | np.fliplr({a})
         np.matrix_transpose({a}) | np.linalg.matrix_transpose({a}) | {a}.mT | np.hsplit({a}, [1])[0] | np.vsplit({a}, [1])[1]
         np.tril({a}) | np.triu({a}) | {a}.transpose({axes}) | np.permute_dims({a}, {axes}) | np.einsum('i...->...i', {a})
-        np.einsum('ij->ji', {a}) | np.einsum('ii->i', {a}) | np.vstack([{a}, {a}]) | np.hstack([{a}, {a}])
+        np.einsum('ij->ji', {a}) | np.einsum('ii->i', {a}[:2, :2]) | np.vstack([{a}, {a}]) | np.hstack([{a}, {a}])
         np.block([[{a}, {a}]]) | {a} @ np.swapaxes({a}, -1, -2) | np.kron({a}, np.ones((2, 2)))
     """),
 }
@@ -151,7 +151,7 @@ class Maker:
         index = self.pick([self.basic(v.shape), self.basic(v.shape), self.basic(v.shape, scalar=True), self.fancy(a), "..."])
         drawn = {
             "a": a, "basic": self.basic(v.shape), "fancy": self.fancy(a), "new": self.pick(shapes), "wider": (2, *v.shape),
-            "order": repr(self.pick("CFAK")), "cfa": repr(self.pick("CFA")), "need": repr(self.pick("CFWAO")),
+            "order": repr(self.pick("CFAK")), "cfa": repr(self.pick("CFA")), "need": repr(self.pick("CFWA")),
             "axis": axis(), "other": axis(), "axes": tuple(map(int, self.rng.permutation(n))), "turns": self.rng.integers(4),
             "bit": self.rng.integers(2), "number": self.number(), "index": index, "whole": self.value(v.shape),
             "mask": f"{a} > {self.number()}", "op": self.pick(["+=", "-=", "*="]),

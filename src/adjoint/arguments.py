@@ -94,7 +94,8 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
     if isinstance(x, Traced):
         if x.by.ended:
             raise x.by.leaked()
-        x = snapshot(x)
+        given, x = x, snapshot(x)
+        x.layout = given.noted_strides  # asked for if something is written in place
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask by itself")
     if isinstance(x, (bool, int, np.bool_, np.integer)) or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -22,10 +23,8 @@ from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
 from ..trace.batch import Batch
-from ..trace.dual import Dual
 from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
-from ..trace.tape import Tape
 from .caller import advice, call_of, is_cached, is_printed, is_shown
 from .concrete import primal, primals
 from .create import same_or_copy
@@ -133,7 +132,6 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "rshift": integer.right_shift,
 }
 _COMPARISON = {
-    "eq": ops.equal,
     "ne": ops.not_equal,
     "lt": ops.less,
     "le": ops.less_equal,
@@ -276,18 +274,39 @@ def _contains(self: Traced, item: Any) -> bool:
     return bool(np.any(np.equal(self, item)))  # type: ignore[call-overload]
 
 
+class _Lookup(threading.local):
+    """Who was hashed last, and by which instruction of which frame: what that compares is a key of a dict or a set."""
+
+    at: tuple[int, int, int] | None = None
+
+
+_lookup = _Lookup()
+
+
 def _hash(self: Traced) -> int:
-    """Arrays and symbols are keys as they are. A number that is differentiated is none: found in a dict by its value, it would be
-    taken for another variable with the same value, whose derivative is another. (`functools.cache` is given what it is.)
+    """A number is found in a set or a dict by what it is, as NumPy's scalars are; arrays and symbols are themselves.
+
+    To a cache of results, two variables of one value are two: each has a derivative of its own. So no traced number is found as
+    another one (`_equal`); as the key of `functools.cache`, which holds on to it, it is not even found as a plain number.
     """
     if self.by.has_identity or self.by.is_array(self) or is_cached():
         return object.__hash__(self)
-    if isinstance(self.by, (Tape, Dual)) and self.dtype.kind in "fc":  # type: ignore[attr-defined]
-        raise ConversionError(
-            f"a value traced by {self.by.name} as the key of a dict, or in a set, would be taken for any other variable with the "
-            "same number; use functools.cache for a memo, ad.stop_gradient(x) to look a number up, or a key that is no number"
-        )
-    return hash(self.by.concrete(self, "the hash of"))
+    key = hash(self.by.concrete(self, "the hash of"))  # of the value beneath, which may be traced as well
+    frame = sys._getframe(1)
+    _lookup.at = id(self), id(frame), frame.f_lasti
+    return key
+
+
+def _equal(self: Traced, other: Any) -> Any:
+    """`==`. As keys, two traced numbers are equal if they are one value of one trace, not if their numbers are."""
+    if _lookup.at is not None and isinstance(other, Traced):
+        frame = sys._getframe(1)
+        if _lookup.at in ((id(other), id(frame), frame.f_lasti), (id(self), id(frame), frame.f_lasti)):
+            return self is other or (self.by is other.by and self.aux is other.aux and self.aux is not None)
+    return _compare_equal(self, other)
+
+
+_compare_equal = _operator(ops.equal)
 
 
 def _repr(self: Traced) -> str:
@@ -564,6 +583,7 @@ def install() -> None:
         "__iter__": OfArrays(__iter__),
         "__contains__": _contains,
         "__hash__": _hash,
+        "__eq__": _equal,
         "__repr__": _repr,
         "__str__": _format,
         "__format__": _format,

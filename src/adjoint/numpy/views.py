@@ -224,6 +224,11 @@ class InMemoryOrder(Way):
         return memory.ravel("K")
 
 
+def shares(part: Any, whole: Any) -> bool:
+    """Whether what NumPy's function gave for a stand-in is a view of it."""
+    return np.may_share_memory(part, whole) if part.size else part is whole or part.base is not None
+
+
 class View(Traced):
     """A part or another shape of an array; without a base, what has turned out to be a copy."""
 
@@ -275,7 +280,7 @@ class View(Traced):
         if self.shared is None:
             whole = stand_in(self.base)
             part = self.way.ask(whole)
-            self.shared = np.may_share_memory(part, whole)
+            self.shared = shares(part, whole)
             self.layout = part.strides
         return self.shared
 
