@@ -139,6 +139,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize("value, words", REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize(
     "use",
