@@ -2,7 +2,7 @@
 # make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
-# make nightly      10,000 random programs compiled, every function, and NumPy's and SciPy's own tests
+# make nightly      10,000 random programs compiled, 10,000 that write in place, every function, and NumPy's and SciPy's own tests
 # make lint         style, types, import direction
 # make bench        the benchmarks, with their peers in an environment of their own
 
@@ -52,7 +52,7 @@ test-oldest: $(OLDEST)/.ready
 	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
 
 nightly: $(VENV)/.ready
-	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/surface -k 'program or compiled'
+	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/surface -k 'program or compiled'
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
 
 lint: $(VENV)/.ready

@@ -680,12 +680,8 @@ def test_imperative_mistakes():
         x += 1.0
     with complaint(RuntimeError, "no_grad", clean=False):
         x[0] = 1.0
-    z = x * 1.0
-    saved = np.exp(z)
-    saved_product = saved * z
-    with complaint(RuntimeError, "saved for the backward pass", clean=False):
-        z[0] = 5.0
-    _ = saved_product
+    with complaint(RuntimeError, "no_grad", clean=False):
+        x[:2][0] = 1.0
     with complaint(TypeError, "requires_grad", "int", clean=False):
         ad.array([1, 2], requires_grad=True)
     with complaint(TypeError, "numbers", clean=False):

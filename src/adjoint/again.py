@@ -93,7 +93,9 @@ class Again:
     def bound(self, f: Any) -> Any:
         """A function with its closure, the globals that it names, and its defaults as they are now."""
         if isinstance(f, functools.partial):
-            return functools.partial(self.bound(f.func), *map(self.kept, f.args), **{k: self.kept(v) for k, v in f.keywords.items()})
+            return functools.partial(
+                self.bound(f.func), *map(self.kept, f.args), **{k: self.kept(v) for k, v in f.keywords.items()}
+            )
         if isinstance(f, types.MethodType):
             self.notice(f.__self__)
             return types.MethodType(self.bound(f.__func__), f.__self__)

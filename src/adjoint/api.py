@@ -23,6 +23,7 @@ from .arguments import (
     positions,
     regroup,
     replace,
+    uncached,
 )
 from .core.bind import Traced, snapshot, with_gaps
 from .core.errors import AdjointError, ArgumentError, DtypeError, ReadOnlyError, ShapeError, boundary, last_line
@@ -118,7 +119,7 @@ def run_protected(f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> A
 
     Small arrays are copied: the function may write to them, and nobody sees it. Larger ones are handed over as read-only views.
     """
-    known: dict[int, Any] = {}
+    f, known = uncached(f), dict[int, Any]()
     args = [_protected(x, known) for x in args]
     kwargs = {key: _protected(x, known) for key, x in kwargs.items()}
     try:
@@ -303,7 +304,7 @@ def push_forward(
     watch_arguments(watch, primals, range(len(primals)), inputs)
     with Dual(transform) as dual:
         leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, tangents, strict=True)]
-        result = final(f(*replace(primals, range(len(primals)), structures, leaves)))
+        result = final(uncached(f)(*replace(primals, range(len(primals)), structures, leaves)))
     watch.check()
     aux = None
     if has_aux:

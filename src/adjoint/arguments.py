@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import re
@@ -57,6 +58,11 @@ def check_callable(f: Any, transform: str) -> None:
         )
 
 
+def uncached(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function without `functools.cache`: of traced values no two are alike, and none may outlive its transform."""
+    return uncached(f.__wrapped__) if isinstance(f, functools._lru_cache_wrapper) else f
+
+
 def positions(argnums: Any, count: int, transform: str) -> tuple[tuple[int, ...], bool]:
     """Which arguments to differentiate, as indices, and whether a single one was asked for."""
     if type(argnums) is int and 0 <= argnums < count:
@@ -88,7 +94,8 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
     if isinstance(x, Traced):
         if x.by.ended:
             raise x.by.leaked()
-        x = snapshot(x)
+        given, x = x, snapshot(x)
+        x.layout = given.noted_strides  # asked for if something is written in place
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask by itself")
     if isinstance(x, (bool, int, np.bool_, np.integer)) or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
@@ -98,8 +105,10 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
     if not isinstance(x, _NUMBERS) or not is_inexact(dtype_of(x)):
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__} {x!r:.40}"
         raise ArgumentError(f"{transform} needs floats, but {name} is {what}")
+    if isinstance(x, np.matrix):
+        raise ArgumentError(f"{name} of {transform} is a np.matrix, whose product is its own; pass np.asarray(x), and write @")
     if type(x) is not np.ndarray and isinstance(x, np.ndarray):
-        x = np.asarray(x)  # a matrix, a memory map: their own arithmetic would differ
+        x = np.asarray(x)  # a memory map, say
     return x
 
 

@@ -449,8 +449,8 @@ def checkpoint(f: Function) -> Function:
     """The same function, which saves only its arguments for the backward pass and runs again when it comes.
 
     Less memory for more time. Forward mode and plain calls are not affected. In a graph it is one equation.
-    The second run finds variables, arrays and generators of random numbers as the first did, and has to give the same results;
-    a function that writes to its arguments or to arrays from outside is refused.
+    Its results are new arrays. The second run finds variables, arrays and generators of random numbers as the first did, and has
+    to give the same results; a function that writes to its arguments or to arrays from outside is refused.
     """
     check_callable(f, "checkpoint")
     return _Checkpoint(f)
@@ -467,7 +467,7 @@ class _Checkpoint(_Custom):
         if not all(map(_on_tapes_only, traced)):
             return checkpointed(self.f, args, kwargs)
         found: dict[str, Structure] = {}
-        tape = max((x.by for x in traced), key=lambda trace: trace.level)
+        tape = max((x.by for x in traced if isinstance(x.by, Tape)), key=lambda trace: trace.level)
         again = Again(self.f, tape.watch, tape.lasting)
 
         def run(f: Function, values: Sequence[Value]) -> list[Value]:
@@ -475,7 +475,10 @@ class _Checkpoint(_Custom):
             return self.results(f(*positional, **named), found)
 
         def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
-            kept = [tape.secure(x) if type(x) is np.ndarray and type(y) is np.ndarray else x for x, y in zip(values, leaves, strict=True)]
+            kept = [
+                tape.secure(x) if type(x) is np.ndarray and type(y) is np.ndarray else x
+                for x, y in zip(values, leaves, strict=True)
+            ]
             return again.first(run, values), kept
 
         def pull(values: Sequence[Value], gs: Sequence[Value]) -> list[Value | None]:

@@ -73,6 +73,9 @@ class Ambient(Tape):
         fresh = [Traced(FRESH, a, None) if isinstance(a, np.ndarray) else a for a in plain]
         return op(*fresh, **params)
 
+    def is_plain(self, x: Traced) -> bool:
+        return x.aux.saved is FREED or x.aux in _ended  # it has been differentiated
+
     def secure(self, x: Any) -> Any:
         return x.copy()  # this tape has no end at which protection could be lifted
 
@@ -89,6 +92,7 @@ class Ambient(Tape):
         super().adopt(x, new)  # what the tape has saved is the old value, which stays what it was
 
 
+_ended: WeakSet[Node] = WeakSet()  # nodes that a backward pass has started from
 _AMBIENT = Ambient("backward", level=0.5)
 _AMBIENT_DUAL = Dual("dual", level=0.25)
 
@@ -185,14 +189,6 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
         if isinstance(node, Leaf):
             g = g if isinstance(g, Traced) else results.own(g)
             node.grad = g if node.grad is None else node.grad + g
-
-
-_ended: WeakSet[Node] = WeakSet()  # nodes that a backward pass has started from
-
-
-def _is_finished(x: Traced) -> bool:
-    """Whether x is a number that has been differentiated: nothing is lost if it becomes plain."""
-    return x.by is _AMBIENT and (x.aux.saved is FREED or x.aux in _ended)
 
 
 class GradFn:
@@ -308,15 +304,6 @@ def _item(x: Traced, *args: Any) -> Any:
     return x.value.item(*args) if x.by is _AMBIENT else _item_of_traced(x, *args)
 
 
-def _once_finished(refusing: Any) -> Any:
-    """A method that gives the number of a value that has been differentiated, where it would lose a derivative before."""
-
-    def method(x: Traced, *args: Any, **kwargs: Any) -> Any:
-        return refusing(Traced(FRESH, np.asarray(x.value), None) if _is_finished(x) else x, *args, **kwargs)
-
-    return method
-
-
 # -- copies of variables ----------------------------------------------------------------------------------------
 
 
@@ -381,7 +368,6 @@ for _name, _method in (
     ("__deepcopy__", _deepcopy),
     ("__copy__", _deepcopy),
     ("__reduce__", _reduce),
-    *((name, _once_finished(getattr(Traced, name))) for name in ("__float__", "__complex__", "__int__", "__array__", "tolist")),
 ):
     setattr(Traced, _name, _method)
 

@@ -92,6 +92,10 @@ class Trace:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
         return x.value
 
+    def is_plain(self, x: Traced) -> bool:
+        """Whether x may become a plain number or array: no derivative is lost."""
+        return False
+
     def line(self, x: Traced) -> str:
         """The user's line that x was computed on, if the op has just been written down."""
         return x.value.by.line(x.value) if isinstance(x.value, Traced) else ""
@@ -141,6 +145,9 @@ class Fresh(Trace):
 
     def shape(self, x: Traced) -> tuple[int, ...]:
         return x.value.shape  # type: ignore[no-any-return]
+
+    def is_plain(self, x: Traced) -> bool:
+        return True
 
 
 FRESH = Fresh("adjoint.numpy", 0)

@@ -207,7 +207,7 @@ def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
     if function in _ITERATORS:
         return _ITERATORS[function]
     for start, reason in _OF_NUMPY.items():
-        if home.startswith(start):
+        if f"{home}.".startswith(f"{start}."):
             return reason
     if isinstance(function, type) and issubclass(function, np.generic):
         return f"write x.astype(np.{function.__name__})"
@@ -244,6 +244,7 @@ _ITERATORS: dict[Any, str] = {
     np.broadcast: "write np.broadcast_shapes(x.shape, …) for the shape, or np.broadcast_arrays",
 }
 _OF_NUMPY = {
+    "numpy.matrixlib": "np.matrix has a product of its own: pass np.asarray(m), and write @",
     "numpy.ma": "masked arrays are not supported: use np.where with a mask",
     "numpy.polynomial": "evaluate polynomials with np.polyval (highest power first)",
     "numpy.testing": "compare the results outside of the function",

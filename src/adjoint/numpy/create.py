@@ -14,7 +14,7 @@ from .dropin import in_place_of
 from .layout import beneath_type, copied, held, laid_out, stand_in
 from .shape import astype
 from .table import holds_traced, implements, lift
-from .views import Same, as_array, view
+from .views import Same, as_array, shares, view
 
 _array = np.array  # found at once: outside any transform `array` costs little more than NumPy's
 
@@ -106,7 +106,7 @@ def same_or_copy(x: Any, ask: Callable[[Any], Any]) -> Any:
         return view(x, Same(ask))
     whole = stand_in(x)
     part = ask(whole)
-    return x if np.may_share_memory(part, whole) or not part.size else laid_out(snapshot(x), part.strides)
+    return x if shares(part, whole) else laid_out(snapshot(x), part.strides)
 
 
 def asarray(

@@ -140,4 +140,4 @@ class Flat:
         return np.copy(found) if is_array(found) else found
 
     def __setitem__(self, index: Any, values: Any) -> None:
-        _write_flat(self.base, index, values, np.size(np.empty(len(self), bool)[index]))
+        _write_flat(_target(self.base, "x.flat"), index, values, np.size(np.empty(len(self), bool)[index]))

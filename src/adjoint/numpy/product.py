@@ -144,7 +144,10 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         shapes.broadcast_to(v, shape=tuple(sizes[c] for c in s)) if tuple(sizes[c] for c in s) != shape_of(v) else v
         for s, v in zip(inputs, values, strict=True)
     ]
-    look = lambda *xs: linalg.einsum(*xs, inputs=tuple(inputs), output=output)
+
+    def look(*xs: Value) -> Value:
+        return linalg.einsum(*xs, inputs=tuple(inputs), output=output)
+
     if len(full) != 1 or set(output) != set(inputs[0]) or out is not None:
         return deliver(held(look(*full)), out)
     # A transpose or a diagonal, which NumPy gives as a view.

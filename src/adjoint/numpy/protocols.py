@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -33,11 +34,11 @@ from .mutate import Flat, partition_in_place, sort_in_place
 from .shape import with_imag, with_real
 from .standard import VERSIONS
 from .standin import OfArrays, of_arrays
-from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_scipy, lift
+from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_array_like, is_scipy, lift, without_class
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
 
-_NUMBERS = (Traced, np.ndarray, np.generic, float, int, complex)
+_NUMBERS = (Traced, np.generic, float, int, complex)
 
 # -- attributes -------------------------------------------------------------------------------------------------
 
@@ -76,9 +77,11 @@ def _to_device(self: Traced, device: Any, /, *, stream: Any = None) -> Traced:
 
 def _operand(x: Any) -> Any:
     """The other operand of an operator, or NotImplemented if it is nothing NumPy would take."""
-    if isinstance(x, _NUMBERS):
+    if type(x) is np.ndarray or isinstance(x, _NUMBERS):
         return x
-    return lift(x) if isinstance(x, (list, tuple)) else NotImplemented
+    if isinstance(x, np.ndarray):
+        return without_class(x)
+    return lift(x) if is_array_like(x) else NotImplemented
 
 
 def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,11 +92,11 @@ def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
-        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
-            by = a.by if isinstance(a, Traced) else b.by  # type: ignore[union-attr]
-            return by.operate(name, run, (a, b)) if isinstance(by, Guarded) and by.light else run(a, b)
         a, b = _operand(a), _operand(b)
-        return NotImplemented if a is NotImplemented or b is NotImplemented else run(a, b)
+        if a is NotImplemented or b is NotImplemented:
+            return NotImplemented
+        by = a.by if isinstance(a, Traced) else b.by
+        return by.operate(name, run, (a, b)) if isinstance(by, Guarded) and by.light else run(a, b)
 
     return unary if name in _UNARY else general
 
@@ -135,7 +138,6 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "rshift": integer.right_shift,
 }
 _COMPARISON = {
-    "eq": ops.equal,
     "ne": ops.not_equal,
     "lt": ops.less,
     "le": ops.less_equal,
@@ -174,7 +176,7 @@ _refuse_dlpack = _refuse("the memory", "keep the value itself")
 
 
 def _float(self: Traced) -> float:
-    if self.by is FRESH:
+    if self.by.is_plain(self):
         return float(self.value)
     if (self.by.has_numbers or isinstance(self.by, Guarded)) and is_shown(calling_frame()):
         return float(_looked_at(self))
@@ -182,11 +184,11 @@ def _float(self: Traced) -> float:
 
 
 def _complex(self: Traced) -> complex:
-    return complex(self.value) if self.by is FRESH else _refuse_complex(self)
+    return complex(self.value) if self.by.is_plain(self) else _refuse_complex(self)
 
 
 def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
-    if self.by is FRESH:
+    if self.by.is_plain(self):
         return np.array(self.value, dtype=dtype, copy=True)
     if isinstance(self.by, Batch) and self.dtype.kind in "iub":  # type: ignore[attr-defined]
         raise ConversionError(
@@ -197,15 +199,15 @@ def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _dlpack(self: Traced, **options: Any) -> Any:
-    return self.value.__dlpack__(**options) if self.by is FRESH else _refuse_dlpack(self)
+    return self.value.__dlpack__(**options) if self.by.is_plain(self) else _refuse_dlpack(self)
 
 
 def _item(self: Traced, *args: Any) -> Any:
-    return self.value.item(*args) if self.by is FRESH else _refuse_item(self)
+    return self.value.item(*args) if self.by.is_plain(self) else _refuse_item(self)
 
 
 def _tolist(self: Traced) -> Any:
-    return self.value.tolist() if self.by is FRESH else _refuse_item(self)
+    return self.value.tolist() if self.by.is_plain(self) else _refuse_item(self)
 
 
 def _bool(self: Traced) -> bool:
@@ -215,7 +217,7 @@ def _bool(self: Traced) -> bool:
 def _int(self: Traced) -> int:
     """`int(x)` is constant almost everywhere. But `whole_numbers.fill(x)` asks for an int too, and means to keep the value."""
     number = int(self.by.concrete(self, "int() of"))
-    if self.by is FRESH or self.dtype.kind in "iub":  # type: ignore[attr-defined]
+    if self.by.is_plain(self) or self.dtype.kind in "iub":  # type: ignore[attr-defined]
         return number
     frame = calling_frame()
     call = call_of(frame)
@@ -290,14 +292,39 @@ def _contains(self: Traced, item: Any) -> bool:
     return bool(np.any(np.equal(self, item)))  # type: ignore[call-overload]
 
 
+class _Lookup(threading.local):
+    """Who was hashed last, and by which instruction of which frame: what that compares is a key of a dict or a set."""
+
+    at: tuple[int, int, int] | None = None
+
+
+_lookup = _Lookup()
+
+
 def _hash(self: Traced) -> int:
     """A number is found in a set or a dict by what it is, as NumPy's scalars are; arrays and symbols are themselves.
 
-    To a cache of results, two variables of one value are two: each has a derivative of its own.
+    To a cache of results, two variables of one value are two: each has a derivative of its own. So no traced number is found as
+    another one (`_equal`); as the key of `functools.cache`, which holds on to it, it is not even found as a plain number.
     """
     if self.by.has_identity or self.by.is_array(self) or is_cached():
         return object.__hash__(self)
-    return hash(self.by.concrete(self, "the hash of"))
+    key = hash(self.by.concrete(self, "the hash of"))  # of the value beneath, which may be traced as well
+    frame = sys._getframe(1)
+    _lookup.at = id(self), id(frame), frame.f_lasti
+    return key
+
+
+def _equal(self: Traced, other: Any) -> Any:
+    """`==`. As keys, two traced numbers are equal if they are one value of one trace, not if their numbers are."""
+    if _lookup.at is not None and isinstance(other, Traced):
+        frame = sys._getframe(1)
+        if _lookup.at in ((id(other), id(frame), frame.f_lasti), (id(self), id(frame), frame.f_lasti)):
+            return self is other or (self.by is other.by and self.aux is other.aux and self.aux is not None)
+    return _compare_equal(self, other)
+
+
+_compare_equal = _operator(ops.equal)
 
 
 def _repr(self: Traced) -> str:
@@ -564,6 +591,7 @@ def install() -> None:
         "__array_ufunc__": _array_ufunc,
         "__array_function__": _array_function,
         "__array_priority__": 1000.0,
+        "__pandas_priority__": 5000,  # above a DataFrame's: `series * x` is left to us, as is `x * series`
         "__array_namespace__": _array_namespace,
         "__array__": _array,
         "__dlpack__": _dlpack,
@@ -578,6 +606,7 @@ def install() -> None:
         "__iter__": OfArrays("__iter__", _iter),
         "__contains__": _contains,
         "__hash__": _hash,
+        "__eq__": _equal,
         "__repr__": _repr,
         "__str__": _format,
         "__format__": _format,

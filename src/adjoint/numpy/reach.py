@@ -104,13 +104,13 @@ def _as_columns(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 @implements(np.require)
 def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
-    wanted = [requirements] if isinstance(requirements, str) else list(requirements or ())
+    wanted: list[Any] = [requirements] if isinstance(requirements, str) else list(requirements or ())
     np.require(0.0, None, wanted)  # which knows the names
     letters = {_REQUIREMENTS.get(word.upper(), word.upper()[0]) for word in wanted}
     y = asarray(a, dtype)
     if ("O" in letters and not owns_memory(y)) or ("W" in letters and is_read_only(y)):
-        return copied(y, "F" if "F" in letters else "C" if "C" in letters else "K")
-    rest = sorted(letters & {"C", "F"})
+        return copied(y, "F" if "F" in letters else "C" if "C" in letters else "A")
+    rest: list[Any] = sorted(letters & {"C", "F"})
     return same_or_copy(y, lambda memory: np.require(memory, None, rest)) if rest else y
 
 

@@ -18,7 +18,7 @@ from .concrete import primal
 from .layout import axes_by_stride, copied, stand_in
 from .table import implements, lift
 from .ufunc import deliver
-from .views import Flattened, Permuted, Seen, Shaped, View, Written, as_array, view
+from .views import Flattened, InMemoryOrder, Permuted, Seen, Shaped, View, Written, as_array, view
 
 
 def _reshaped(x: Value, shape: Shape, order: str = "C") -> Value:
@@ -74,19 +74,11 @@ def ravel(a: Any, order: str = "C") -> Value:
     if order == "K":
         axes = axes_by_stride(a) if ndim_of(a) > 1 else ()
         if axes != tuple(range(len(axes))):
-            return _in_memory_order(a, axes, flat)
+            return view(a, InMemoryOrder(shape_of(a), axes))
     elif order not in ("C", "F", "A"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     by_columns = order == "F" or (order == "A" and _is_fortran(a))
     return view(a, Flattened(shape_of(a), flat, "F" if by_columns else "C", order))
-
-
-def _in_memory_order(a: Value, axes: Shape, flat: Shape) -> Value:
-    """`ravel` of order "K": the elements as they follow each other in memory."""
-    permuted, rows = Permuted(axes), tuple(shape_of(a)[i] for i in axes)
-    look = lambda base: shapes.reshape(permuted.look(base), shape=flat)
-    store = lambda base, part: permuted.store(base, shapes.reshape(part, shape=rows))
-    return view(a, Written(look, lambda memory: memory.ravel("K"), store, always=False))
 
 
 @implements(np.transpose, np.permute_dims)

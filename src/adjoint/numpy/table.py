@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import ArgumentError
+from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value
 from ..ops.shape import stack
 
@@ -83,14 +83,43 @@ def holds_traced(x: Any) -> bool:
 
 def lift(x: Any) -> Value:
     """An array_like as a value: lists of traced values become traced arrays."""
-    if isinstance(x, (Traced, np.ndarray, np.generic, float, int, complex)):
+    if type(x) is np.ndarray or isinstance(x, (Traced, np.generic, float, int, complex)):
         return x
+    if isinstance(x, np.ndarray):
+        return without_class(x)
     if isinstance(x, (list, tuple)) and holds_traced(x):
         return stack(*map(lift, x), axis=0)
     array = np.asarray(x)
     if array.dtype.kind in "OUSV":
         raise ArgumentError(f"expected numbers, got {type(x).__name__} of dtype {array.dtype}")
     return array
+
+
+def without_class(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of a subclass as a plain one, if its arithmetic is that of arrays."""
+    name = type(x).__name__
+    if isinstance(x, np.ma.MaskedArray):
+        raise UnsupportedError(
+            f"a {name} would lose its mask next to traced values; use np.where with the mask, or x.filled(value) for the numbers"
+        )
+    if isinstance(x, np.matrix):
+        raise UnsupportedError("np.matrix has a product of its own, which traced values do not follow; pass np.asarray(x), and @")
+    if type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+        raise UnsupportedError(f"a {name} has arithmetic of its own, which traced values do not follow; pass np.asarray(x)")
+    return np.asarray(x)
+
+
+def is_array_like(x: Any) -> bool:
+    """Whether NumPy takes an object for an array: a Series, a deque, a memoryview, whatever has `__array__`."""
+    if isinstance(x, (str, bytes, bytearray)):
+        return False
+    if isinstance(x, Sequence) or any(hasattr(x, name) for name in ("__array__", "__array_interface__", "__array_struct__")):
+        return True
+    try:
+        memoryview(x)
+    except TypeError:
+        return False
+    return True
 
 
 #: NumPy functions without a derivative here, each with the reason and what to use instead.

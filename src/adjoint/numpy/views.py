@@ -156,11 +156,11 @@ class Permuted(Way):
 class Same(Way):
     """The array itself, or a copy in memory order of the same elements: `ascontiguousarray` and its relatives."""
 
-    __slots__ = ("ask",)
+    __slots__ = ("asked",)
     always = False
 
-    def __init__(self, ask: Callable[[Any], Any]) -> None:
-        self.ask = ask  # type: ignore[method-assign]
+    def __init__(self, asked: Callable[[Any], Any]) -> None:
+        self.asked = asked
 
     def look(self, base: Value) -> Value:
         return base
@@ -168,34 +168,65 @@ class Same(Way):
     def store(self, base: Value, part: Value) -> Value:
         return part
 
+    def ask(self, memory: Any) -> Any:
+        return self.asked(memory)
+
 
 class Seen(Way):
     """What may be read but not written to: a diagonal, a broadcast."""
 
-    __slots__ = ("ask", "look")
+    __slots__ = ("asked", "seen")
     read_only = True
 
-    def __init__(self, look: Callable[[Value], Value], ask: Callable[[Any], Any]) -> None:
-        self.look = look  # type: ignore[method-assign]
-        self.ask = ask  # type: ignore[method-assign]
+    def __init__(self, seen: Callable[[Value], Value], asked: Callable[[Any], Any]) -> None:
+        self.seen, self.asked = seen, asked
+
+    def look(self, base: Value) -> Value:
+        return self.seen(base)
+
+    def ask(self, memory: Any) -> Any:
+        return self.asked(memory)
 
 
 class Written(Seen):
     """A view that is written to by a function of its own."""
 
-    __slots__ = ("always", "store")
+    __slots__ = ("stored",)
     read_only = False
 
     def __init__(
-        self,
-        look: Callable[[Value], Value],
-        ask: Callable[[Any], Any],
-        store: Callable[[Value, Value], Value],
-        always: bool = True,
+        self, seen: Callable[[Value], Value], asked: Callable[[Any], Any], stored: Callable[[Value, Value], Value]
     ) -> None:
-        super().__init__(look, ask)
-        self.store = store  # type: ignore[method-assign]
-        self.always = always
+        super().__init__(seen, asked)
+        self.stored = stored
+
+    def store(self, base: Value, part: Value) -> Value:
+        return self.stored(base, part)
+
+
+class InMemoryOrder(Way):
+    """`ravel` of order "K": the elements as they follow each other in memory, by the axes from the slowest to the quickest."""
+
+    __slots__ = ("permuted", "rows")
+    always = False
+
+    def __init__(self, own: Shape, axes: Shape) -> None:
+        self.permuted = Permuted(axes)
+        self.rows = tuple(own[i] for i in axes)
+
+    def look(self, base: Value) -> Value:
+        return shapes.reshape(self.permuted.look(base), shape=(math.prod(self.rows),))
+
+    def store(self, base: Value, part: Value) -> Value:
+        return self.permuted.store(base, shapes.reshape(part, shape=self.rows))
+
+    def ask(self, memory: Any) -> Any:
+        return memory.ravel("K")
+
+
+def shares(part: Any, whole: Any) -> bool:
+    """Whether what NumPy's function gave for a stand-in is a view of it."""
+    return np.may_share_memory(part, whole) if part.size else part is whole or part.base is not None
 
 
 class View(Traced):
@@ -249,7 +280,7 @@ class View(Traced):
         if self.shared is None:
             whole = stand_in(self.base)
             part = self.way.ask(whole)
-            self.shared = np.may_share_memory(part, whole)
+            self.shared = shares(part, whole)
             self.layout = part.strides
         return self.shared
 

@@ -30,8 +30,13 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
         return sliding_window_view(sliding_window_view(x, width[0], axes[0]), width[1:], axes[1:])
     if any(w > shape_of(x)[a] for w, a in zip(width, axes, strict=True)):
         raise ValueError("window shape cannot be larger than input array shape")
-    look = lambda base: rules.windows(base, width=width, axes=axes)
-    ask = lambda memory: np.lib.stride_tricks.sliding_window_view(memory, width, axes)
+
+    def look(base: Value) -> Value:
+        return rules.windows(base, width=width, axes=axes)
+
+    def ask(memory: Any) -> Any:
+        return np.lib.stride_tricks.sliding_window_view(memory, width, axes)
+
     if not writeable:
         return view(x, Seen(look, ask))
     places = ask(np.arange(math.prod(shape_of(x))).reshape(shape_of(x)))

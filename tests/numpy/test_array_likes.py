@@ -1,0 +1,231 @@
+"""What NumPy takes for an array, next to a traced value: as an index, an operand, an argument. And what is refused by name."""
+
+import array
+import collections
+import functools
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+import adjoint.numpy as anp
+
+X = np.array([1.0, 2.0, 3.0, 4.0])
+
+
+class Like:
+    """As a Series is: an object with `__array__`, and arithmetic that leaves traced values to us."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+class Interface:
+    def __init__(self, values):
+        self.values = np.asarray(values)
+        self.__array_interface__ = self.values.__array_interface__
+
+
+INDICES = {
+    "__array__": Like([0, 2]),
+    "mask": Like([True, False, True, False]),
+    "interface": Interface([0, 2]),
+    "array.array": array.array("l", [0, 2]),
+    "deque": collections.deque([0, 2]),
+    "range": range(0, 4, 2),
+    "memoryview": memoryview(np.array([0, 2])),
+    "user list": collections.UserList([0, 2]),
+}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+def test_indices(index):
+    chosen = np.array([1.0, 0.0, 1.0, 0.0])
+
+    def write(x):
+        y = x * 1.0
+        y[index] = 0.0
+        return np.sum(y)
+
+    def update(x):
+        y = x * 1.0
+        y[index] *= 3.0
+        return np.sum(y)
+
+    for f, wanted in (
+        (lambda x: np.sum(x[index]), chosen),
+        (lambda x: np.sum(x.reshape(4, 1)[index, 0]), chosen),
+        (lambda x: np.sum(x[None][:, index]), chosen),
+        (write, 1 - chosen),
+        (update, 1 + 2 * chosen),
+    ):
+        np.testing.assert_array_equal(ad.grad(f)(X), wanted)
+        np.testing.assert_array_equal(ad.jvp(f, (X,), (X,))[1], wanted @ X)
+        np.testing.assert_array_equal(ad.vmap(f)(np.stack([X, 2 * X])), [wanted @ X, 2 * wanted @ X])
+
+
+def test_an_empty_index():
+    assert ad.grad(lambda x: np.sum(x[collections.deque()]) + np.sum(x))(X).tolist() == [1.0] * 4
+
+
+def test_what_is_no_index():
+    for index in ("a", {0: 1}, Like([0.5])):
+        with pytest.raises(IndexError):
+            ad.grad(lambda x, index=index: np.sum(x[index]))(X)
+
+
+VALUES = {
+    "__array__": Like(X),
+    "interface": Interface(X),
+    "array.array": array.array("d", X),
+    "deque": collections.deque(X),
+    "range": range(1, 5),
+    "memoryview": memoryview(X.copy()),
+    "subclass": X.view(np.recarray),
+}
+USES = {
+    "x * v": lambda x, v: np.sum(x * v),
+    "v * x": lambda x, v: np.sum(v * x),
+    "x - v": lambda x, v: np.sum((x - v) ** 2),
+    "v / x": lambda x, v: np.sum(v / x),
+    "x @ v": lambda x, v: x @ v,
+    "x < v": lambda x, v: np.sum(x[x <= v]),
+    "in place": lambda x, v: np.sum((x * 1.0).__imul__(v)),
+    "multiply": lambda x, v: np.sum(np.multiply(x, v)),
+    "multiply reversed": lambda x, v: np.sum(np.multiply(v, x)),
+    "dot": lambda x, v: np.dot(x, v),
+    "concatenate": lambda x, v: np.sum(np.concatenate([x, v]) ** 2),
+    "where": lambda x, v: np.sum(np.where(x > 2, x, v)),
+    "maximum": lambda x, v: np.sum(np.maximum(x - 0.5, v)),
+    "einsum": lambda x, v: np.einsum("i,i", x, v),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_operands(value, use):
+    wanted = ad.grad(lambda x: use(x, np.asarray(value)))(X)
+    np.testing.assert_allclose(ad.grad(lambda x: use(x, value))(X), wanted)
+
+
+def test_other_objects_have_their_own_operators():
+    class Mine:
+        def __radd__(self, other):
+            return "mine"
+
+    seen = []
+    ad.grad(lambda x: seen.append(x + Mine()) or np.sum(x))(X)
+    assert seen == ["mine"]
+    with pytest.raises(TypeError):
+        ad.grad(lambda x: x + {1: 2})(X)
+    with pytest.raises(TypeError):
+        ad.grad(lambda x: x + "text")(X)
+
+
+class Unit(np.ndarray):
+    """An array with arithmetic of its own."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return NotImplemented
+
+
+REFUSED = {
+    "masked": (np.ma.masked_array(X, [0, 1, 0, 0]), "mask"),
+    "matrix": (np.eye(4).view(np.matrix), r"np\.matrix"),
+    "unit": (X.view(Unit), "Unit has arithmetic of its own"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("value, words", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, v: np.sum((x - v) ** 2),
+        lambda x, v: np.sum(x * v),
+        lambda x, v: np.sum(v * x),
+        lambda x, v: np.sum(np.multiply(x, v)),
+        lambda x, v: np.sum(np.concatenate([x, np.ravel(x)]) * 1.0) + np.sum(np.where(x > 0, x, v)),
+    ],
+)
+def test_subclasses_with_a_meaning_of_their_own_are_refused(value, words, use):
+    with pytest.raises(ad.AdjointError, match=words):
+        ad.grad(lambda x: use(x, value))(X)
+
+
+def test_a_matrix_is_no_argument():
+    with pytest.raises(ad.AdjointError, match=r"np\.matrix"):
+        ad.grad(lambda m: np.sum(m * m))(np.eye(2).view(np.matrix))
+
+
+# -- keys ---------------------------------------------------------------------------------------------------------------
+
+
+def memo(x):
+    known = {}
+
+    def square(v):
+        if v not in known:
+            known[v] = v * v
+        return known[v]
+
+    return square(x[0]) + 2 * square(x[1])
+
+
+def cached(x):
+    square = functools.cache(lambda v: v * v)
+    return square(x[0]) + 2 * square(x[1])
+
+
+def looked_up(x):
+    return x[0] * {1.0: 5.0}[x[0]] + x[1]
+
+
+def counted(x):
+    table = {}
+    for v in (x[0], x[1], x[0] * 1.0):
+        table.setdefault(v, []).append(v)
+    return sum(k * len(found) for found in table.values() for k in found)
+
+
+def test_equal_numbers_are_two_keys():
+    equal = np.array([1.0, 1.0])
+    for f in (memo, cached):
+        np.testing.assert_array_equal(ad.grad(f)(equal), [2.0, 4.0])
+        np.testing.assert_array_equal(ad.jvp(f, (equal,), (np.array([1.0, 3.0]),))[1], 14.0)
+        np.testing.assert_array_equal(ad.hessian(f)(equal), [[2.0, 0.0], [0.0, 4.0]])
+        x = ad.array(equal, requires_grad=True)
+        f(x).backward()
+        np.testing.assert_array_equal(x.grad, [2.0, 4.0])
+    np.testing.assert_array_equal(ad.grad(counted)(equal), [2.0, 1.0])
+    np.testing.assert_array_equal(ad.grad(functools.cache(lambda x: x * x))(3.0), 6.0)
+
+
+def test_a_number_is_found_among_plain_ones():
+    equal = np.array([1.0, 1.0])
+    np.testing.assert_array_equal(ad.grad(looked_up)(equal), [5.0, 1.0])
+    assert ad.grad(lambda x: x * 2 if x in {3.0, 4.0} else x)(3.0) == 2.0
+    assert ad.grad(lambda x: x * 2 if x in {5.0, 4.0} else x)(3.0) == 1.0
+    assert ad.grad(lambda x: x * {3.0: 7.0}[x])(3.0) == 7.0
+    assert ad.grad(lambda x: x[0] * 2 if x[0] in [x[1]] else x[0])(equal).tolist() == [2.0, 0.0]  # a list compares
+    assert ad.grad(lambda x: x[0] * 2 if hash(x[0]) == hash(x[1]) and x[0] == x[1] else x[0])(equal).tolist() == [2.0, 0.0]
+
+
+def test_whole_numbers_are_keys():
+    table = {0: 2.0, 3: 5.0}
+    assert ad.grad(lambda x: x * table[int(x)])(3.5) == 5.0
+    assert ad.grad(lambda x: np.sum(x) * table[np.argmax(x)])(X).tolist() == [5.0] * 4
+
+
+def test_arrays_are_written_with_array_likes():
+    def f(x):
+        y = anp.zeros(4)
+        y[:] = Like(X)
+        y += x
+        y[1:3] = collections.deque([1.0, 2.0])
+        return np.sum(y)
+
+    np.testing.assert_array_equal(ad.grad(f)(X), [1.0, 0.0, 0.0, 1.0])
