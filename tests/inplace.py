@@ -59,7 +59,8 @@ VIEWS = {
         np.diagonal({a}) | {a}.diagonal() | np.linalg.diagonal({a}) | np.diag({a}) | np.rot90({a}, {turns}) | np.fliplr({a})
         np.matrix_transpose({a}) | np.linalg.matrix_transpose({a}) | {a}.mT | np.hsplit({a}, [1])[0] | np.vsplit({a}, [1])[1]
         np.tril({a}) | np.triu({a}) | {a}.transpose({axes}) | np.permute_dims({a}, {axes}) | np.einsum('i...->...i', {a})
-        np.einsum('ij->ji', {a}) | (np.einsum('ii->i', {a}[:2, :2]) if {a}.size else {a}) | np.vstack([{a}, {a}]) | np.hstack([{a}, {a}])
+        np.einsum('ij->ji', {a}) | (np.einsum('ii->i', {a}[:2, :2]) if {a}.size else {a}) | np.vstack([{a}, {a}])
+        np.hstack([{a}, {a}])
         np.block([[{a}, {a}]]) | {a} @ np.swapaxes({a}, -1, -2) | np.kron({a}, np.ones((2, 2)))
     """),
 }

@@ -1,9 +1,9 @@
 """Questions that nothing can answer for a stand-in: `type(x)`, which looks past `__class__`, and `x is y`.
 
 Whether a function asks them is read off its code, and that of the functions it can reach. The copy that is staged has a `type` of
-its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call as
-well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch shows at once. A
-function that compares two variables by identity is compiled for which of its arguments are the same object.
+its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call
+as well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch shows at once.
+A function that compares two variables by identity is compiled for which of its arguments are the same object.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def shape_key(value: Any) -> Any:
 
 def record(suite: str, files: list[str]) -> list[Call]:
     """Run a suite's tests and note the calls of the functions that it is watched for."""
-    import numpy._core._rational_tests  # C code that asks NumPy for its ufuncs, as they are
+    import numpy._core._rational_tests  # noqa: F401  # C code that asks NumPy for its ufuncs, as they are
     import pytest
 
     calls: dict[Any, Call] = {}

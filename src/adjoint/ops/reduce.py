@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.op import case
-from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
+from ..core.types import Shape, Value, dtype_of, shape_of
 from .broadcast import cast, spread, sum_, where
 from .declare import constant, linear, opaque, shift
 from .elementwise import absorb, chain, equal, isnan, logical_or
