@@ -250,6 +250,62 @@ def test_a_small_error_in_one_element_of_many_is_found(rng):
         ad.check_grads(f, rng.uniform(-1, 1, 300), order=1, modes="rev")
 
 
+def rule_inside_a_rule(slope_of_slope):
+    """A square whose pullback is a function with a rule of its own."""
+
+    @ad.custom_vjp
+    def pull(x, g):
+        return 2 * x * g
+
+    pull.defvjp(lambda x, g: (pull(x, g), (x, g)), lambda saved, h: (2 * saved[1] * h, slope_of_slope(saved[0]) * h))
+
+    @ad.custom_vjp
+    def f(x):
+        return x * x
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (pull(x, g),))
+    return f
+
+
+def test_the_derivative_of_a_pullback_by_its_cotangent_is_checked():
+    ad.check_grads(rule_inside_a_rule(lambda x: 2 * x), np.array([0.5, 1.5]), modes="rev")
+    with pytest.raises(CheckError, match=r"(?s)reverse over reverse.*the cotangent of the result"):
+        ad.check_grads(rule_inside_a_rule(lambda x: 3 * x), np.array([0.5, 1.5]), modes="rev")
+
+
+def test_rules_that_are_not_linear_are_found():
+    @ad.custom_vjp
+    def f(x):
+        return np.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (np.where(np.abs(g) < 1.6, g, 0.5 * g) * np.cos(x),))
+    with pytest.raises(CheckError, match="not linear in the cotangent"):
+        ad.check_grads(f, np.linspace(0.5, 1.0, 9), order=1, modes="rev")
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_functions_of_hermitian_matrices_are_checked_within_them(dtype):
+    x = np.random.default_rng(0).normal(size=(3, 3)) + (
+        1j * np.random.default_rng(1).normal(size=(3, 3)) if dtype is complex else 0
+    )
+    a = x @ np.conj(x.T) + np.diag([1.0, 2.0, 3.0])
+    a = (a + np.conj(a.T)) / 2
+    ad.check_grads(np.linalg.eigvalsh, a)
+    ad.check_grads(np.linalg.cholesky, a)
+    ad.check_grads(lambda a: np.abs(np.linalg.eigh(a)[1]) ** 2, a)
+    ad.check_grads(
+        lambda p: np.sum(np.linalg.cholesky(p["a"])[..., 0] ** 2) * p["b"], {"a": np.stack([a, 2 * a]), "b": 2.0}, order=1
+    )
+
+    @ad.custom_vjp
+    def wrong(a):
+        return np.sum(np.linalg.eigvalsh(a) ** 2)
+
+    wrong.defvjp(lambda a: (wrong(a), a), lambda a, g: (3 * g * a,))
+    with pytest.raises(CheckError):
+        ad.check_grads(lambda a: wrong(a) + np.linalg.eigvalsh(a)[0], a, order=1)
+
+
 def test_a_function_that_keeps_state_is_found():
     calls = []
 

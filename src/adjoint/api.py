@@ -31,6 +31,7 @@ from .core.op import OPS
 from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
 from .trace.dual import Dual
+from .trace.repeated import RetreatError
 from .trace.tape import Node, Tape, backward
 from .trace.watch import Watch
 from .transform.deferral import finish, tape_for
@@ -72,7 +73,7 @@ class Recording:
             result, aux = split_aux(result, f, transform)
             results = Results(*self.inputs)
             self.aux = map_leaves(lambda x: results.own(_leave(tape, x)), aux)
-        self.simple = tape.simple
+        self.tape, self.simple = tape, tape.simple
         parts, self.structure = flatten(result)
         if result is None:
             output_leaf(None, f, transform)
@@ -84,13 +85,13 @@ class Recording:
     def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """Cotangents of the inputs. The nodes stay, for another pull."""
         seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
-        return backward(seeds, self.nodes, simple=self.simple)
+        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple)))
 
     def pull_once(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """As `pull`, freeing the recording on the way."""
         seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
         self.ends = []
-        return backward(seeds, self.nodes, simple=self.simple)
+        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple)))
 
     def hand_out(self, cotangents: Sequence[Value | None], *shared: Any) -> Any:
         """Derivatives in the structure of the chosen arguments."""
@@ -299,12 +300,18 @@ def push_forward(
     has_aux: bool,
     transform: str,
 ) -> tuple[Structure, list[Value], list[Value | None], Any]:
-    """One forward pass: structure, primals and tangents of the result, and aux."""
+    """One forward pass: structure, primals and tangents of the result, and aux. By reverse mode, where only that can."""
     watch = Watch()
     watch_arguments(watch, primals, range(len(primals)), inputs)
-    with Dual(transform) as dual:
-        leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, tangents, strict=True)]
-        result = final(uncached(f)(*replace(primals, range(len(primals)), structures, leaves)))
+    dual = Dual(transform, retreats=True)
+    try:
+        with dual:
+            leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, tangents, strict=True)]
+            result = final(uncached(f)(*replace(primals, range(len(primals)), structures, leaves)))
+    except RetreatError as met:
+        if met.trace is not dual:
+            raise
+        return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
     watch.check()
     aux = None
     if has_aux:
@@ -317,6 +324,43 @@ def push_forward(
     labels = leaf_names("", structure)
     pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
     return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
+
+
+def _push_by_pulls(
+    f: Function,
+    primals: Sequence[Any],
+    inputs: Sequence[Value],
+    structures: Sequence[Structure],
+    tangents: Sequence[Value | None],
+    has_aux: bool,
+    transform: str,
+) -> tuple[Structure, list[Value], list[Value | None], Any]:
+    """As `push_forward`, by two reverse passes: the pullback is linear, and its transpose is the pushforward."""
+    wanted = [i for i, t in enumerate(tangents) if t is not None]
+
+    def of_wanted(*parts: Any) -> Any:
+        leaves = list(inputs)
+        for i, part in zip(wanted, parts, strict=True):
+            leaves[i] = part
+        return f(*replace(primals, range(len(primals)), structures, leaves))
+
+    of_wanted.__name__ = name_of(f)
+    recording = Recording(of_wanted, [inputs[i] for i in wanted], {}, tuple(range(len(wanted))), has_aux, transform)
+    pushed = _transposed(recording, transform).pull([tangents[i] for i in wanted])
+    return recording.structure, recording.outputs, pushed, recording.aux
+
+
+def _transposed(recording: Recording, transform: str) -> Recording:
+    """The pullback of a recording, recorded: pulling back through it pushes forward."""
+
+    def pull(*cotangents: Any) -> Any:
+        pulled = recording.pull(cotangents)
+        return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
+
+    # A linear map is the same at any point; at zeros a limit that does not exist would look as if it did.
+    draw = np.random.default_rng(0)
+    points = [np.asarray(draw.uniform(1.0, 2.0, shape_of(y)), dtype_of(y))[()] for y in recording.outputs]
+    return Recording(pull, points, {}, tuple(range(len(points))), False, transform)
 
 
 @boundary
@@ -379,13 +423,7 @@ def linearize(f: Function, *primals: Any) -> Any:
     """
     check_callable(f, "linearize")
     recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize", lasting=True)
-
-    def pull(*cotangents: Any) -> Any:
-        pulled = recording.pull(cotangents)
-        return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
-
-    zeros = [np.zeros(shape_of(y), dtype_of(y)) for y in recording.outputs]
-    transposed = Recording(pull, zeros, {}, tuple(range(len(zeros))), False, "linearize")
+    transposed = _transposed(recording, "linearize")
     out = recording.structure.unflatten([_private(y) for y in recording.outputs])
     return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)
 

@@ -12,6 +12,7 @@ are computed, and it is known which values they need. A tape saves those and no 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,13 +20,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core.bind import Trace, Traced, bind
+from .core.bind import Trace, Traced, bind, numbers
 from .core.errors import AdjointError, ShapeError, UnsupportedError
 from .core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from .core.types import Type, Value, ndim_of, shape_of
 from .ir.graph import is_repeated
-from .ops.broadcast import align_all, fit, settle, zeros_of
-from .ops.elementwise import absorb, chain
+from .ops.broadcast import align_all, fit, settle, where, zeros_of
+from .ops.elementwise import (
+    absorb,
+    absorb_op,
+    chain,
+    chain_op,
+    equal,
+    is_finite,
+    logical_not,
+    logical_or,
+    product_of_live,
+    times_op,
+)
 from .ops.zero import zero_wins
 
 DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value, its type only
@@ -180,8 +192,15 @@ def define(name: str, arguments: Sequence[str], lines: Sequence[str], scope: dic
 # -- forward: push tangents -------------------------------------------------------------------------------------
 
 
-def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Value | None:
-    """The tangent of the result; None stands for a tangent that is zero throughout."""
+def push(
+    op: Op,
+    y: Value,
+    xs: Sequence[Value],
+    ts: Sequence[Value | None],
+    params: dict[str, Any],
+    product: Callable[[Value, Value], Value] = absorb,
+) -> Value | None:
+    """The tangent of the result; None stands for a tangent that is zero throughout. `product` is that of tangent and partial."""
     if isinstance(op, Elementwise):
         total = None
         values = [y, *xs]
@@ -189,7 +208,7 @@ def push(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], para
             if t is not None and partial.number != 0:
                 if partial.missing:
                     raise _no_partial(op, i)
-                term = _times(t, partial, values, params, absorb)
+                term = _times(t, partial, values, params, product)
                 total = term if total is None else total + term
         return None if total is None else settle(total, y)
     if isinstance(op, Multilinear):
@@ -258,6 +277,8 @@ class Plan(NamedTuple):
     quick   the same for plain arrays, with ordinary products: a zero cotangent times an infinite partial is nan
             there, so whoever calls it looks for nan afterwards; the very same function where no product is taken
     into    (total, g, *xs, **params): adds the cotangent of the only argument to an array in place
+    careful (g, origin, saved, types, params): as `pull`, where it is known which zeros of g are those of a mask
+    masks   (saved, i): where the partial by differentiated argument i is a zero of a mask; None if nowhere
     """
 
     wanted: tuple[int, ...]
@@ -265,6 +286,8 @@ class Plan(NamedTuple):
     pull: Pull
     quick: Pull
     into: Callable[..., None] | None = None
+    careful: Callable[..., Sequence[Any]] | None = None
+    masks: Callable[..., Any] = lambda saved, i: None
 
 
 def plan(op: Op, count: int, mask: int) -> Plan:
@@ -304,8 +327,36 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
             for partial, t in zip(partials, types, strict=True)
         ]
 
+    def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        results = []
+        for i, (partial, t) in enumerate(zip(partials, types, strict=True)):
+            masked = functools.partial(_product, product, origin, functools.partial(masks, saved, i))
+            results.append(None if partial.number == 0 else fit(_times(g, partial, saved, params, masked), t))
+        return results
+
+    def masks(saved: Any, i: int) -> Any:
+        if op.choice:
+            return equal(partials[i].function(*saved), 0)
+        if op.name == "mul" and len(wanted) == 1:  # by a constant
+            return equal(saved[2 - wanted[0]], 0)
+        return equal(saved[2], 0) if op.name == "power" and wanted == [0] else None
+
     traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
-    return Plan(tuple(wanted), keep, pull, _quick_pull(op, partials) if traced else pull)
+    return Plan(tuple(wanted), keep, pull, _quick_pull(op, partials) if traced else pull, None, careful, masks)
+
+
+def _product(product: Callable[..., Any], origin: Any, masks: Callable[[], Any], g: Value, p: Value) -> Value:
+    """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in the partial."""
+    a, b = numbers(g), numbers(p)
+    if a is None or b is None:  # written down without numbers
+        if origin.mask is None or product is not chain:
+            return product(g, p)
+        return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
+    if is_finite(a) and is_finite(b):
+        return product(g, p)
+    masked, live = masks(), origin.live_in(g)
+    dead = False if live is None else logical_not(live)
+    return product_of_live(g, p, dead if masked is None else logical_or(dead, masked))
 
 
 def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
@@ -356,6 +407,8 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
     rules = _transposes(op, count)
     if op.together:
         return _together_plan(op, count, wanted)
+    if op in (chain_op, absorb_op, times_op):
+        return _product_plan(op, wanted)
     chosen = [(i, rules[i]) for i in wanted]
     for i, rule in chosen:
         if rule is None:
@@ -384,7 +437,40 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
             result.append(fit(zero_wins(apply, g, [*before, *after]), t))
         return result
 
-    return Plan(tuple(wanted), tuple(keep), pull if by_itself else quick, quick, op.into)
+    def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        result = []
+        for (i, rule), t in zip(chosen, types, strict=True):
+            apply = _filled(rule, t, i, params)  # type: ignore[arg-type]
+            result.append(fit(zero_wins(apply, g, [*saved[1 : i + 1], *saved[i + 2 :]], origin.live_in), t))
+        return result
+
+    return Plan(tuple(wanted), tuple(keep), pull if by_itself else quick, quick, op.into, careful if by_itself else None)
+
+
+def _product_plan(op: Linear, wanted: list[int]) -> Plan:
+    """A product of the chain rule, differentiated again: of one factor the derivative is the other."""
+    keep = (DROP, VALUE if 1 in wanted else TYPE, VALUE if 0 in wanted else TYPE)
+
+    again = times_op if op is times_op else absorb_op
+
+    def masks(saved: Any, i: int) -> Any:
+        # A zero cotangent has ended the product, whichever it was; a zero partial only if it is one of a mask.
+        is_mask = op is absorb_op or (op is chain_op and wanted[i] == 1)
+        return equal(saved[2 - wanted[i]], 0) if is_mask else None
+
+    def quick(h: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        return [fit(h * saved[2 - i], t) for i, t in zip(wanted, types, strict=True)]
+
+    def pull(h: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        return [fit(again(h, saved[2 - i]), t) for i, t in zip(wanted, types, strict=True)]
+
+    def careful(h: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        return [
+            fit(_product(again, origin, functools.partial(masks, saved, k), h, saved[2 - i]), t)
+            for k, (i, t) in enumerate(zip(wanted, types, strict=True))
+        ]
+
+    return Plan(tuple(wanted), keep, pull, quick, None, careful, masks)
 
 
 def _filled(rule: Callable[..., Any], t: Any, i: int, params: dict[str, Any]) -> Callable[..., Any]:

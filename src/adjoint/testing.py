@@ -1,8 +1,11 @@
 """check_grads: both modes against finite differences, to any order, with a report that says where they part.
 
 The differences are taken along a random direction in each argument, then, where one disagrees, element by element.
-Forward mode must give J·v. Reverse mode must give ⟨Jᵀu, v⟩ = ⟨u, J·v⟩ for a random cotangent u. For order 2 the same
-is asked of the functions x ↦ J(x)·v and x ↦ J(x)ᵀu, and so on.
+Forward mode must give J·v. Reverse mode must give ⟨Jᵀu, v⟩ = ⟨u, J·v⟩ for a random cotangent u; both must be linear. For
+order 2 the same is asked of the functions (x, v) ↦ J(x)·v and (x, u) ↦ J(x)ᵀu, and so on.
+
+Factorisations of a Hermitian matrix read one triangle, and their derivatives are those along Hermitian matrices
+(`ops.matrix.hermitian_tangent`): a Hermitian argument of a function that uses them is changed within the Hermitian matrices.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .api import jvp, vjp
+from .api import Recording, jvp, vjp
 from .arguments import check_callable, name_of, open_arguments, output_leaf, regroup
 from .core.errors import ArgumentError, CheckError, boundary
 from .core.tree import flatten, leaf_names, map_leaves
@@ -59,15 +62,22 @@ class _Probe:
         options: _Options,
         rng: np.random.Generator,
         trail: tuple[str, ...],
+        extra_names: Sequence[str] = (),
     ) -> None:
         self.f, self.args, self.options, self.trail = f, args, options, trail
         self.point = Point(f, args, range(len(args)), "check_grads")
         self.value = self.point(self.point.leaves)
         self.names = list(names) if names is not None else self.point.result_names
+        self.names_of_leaves = [*self.point.names[: options.leaves], *extra_names] if extra_names else self.point.names
         self.vs = [_draw(x, rng) * np.asarray(_size(x), dtype_of(x).type(0).real.dtype) for x in self.point.leaves]
+        self.vs = [self._allowed(i, v) for i, v in enumerate(self.vs)]
         self.us = [_draw(y, rng) for y in self.value]
         self.eps = precision(*[dtype_of(x) for x in self.point.leaves], *[y.dtype for y in self.value])
         self.start = 2.0 ** round(math.log2(self.eps**0.1))  # the largest step, relative to max(1, |x|)
+
+    def _allowed(self, i: int, v: Any) -> Any:
+        """A direction in which argument leaf i may be changed."""
+        return (v + np.conj(np.swapaxes(v, -1, -2))) / 2 if i in self.options.hermitian else v
 
     # -- the two derivatives --
 
@@ -145,6 +155,23 @@ class _Probe:
                 limit = self.allowed(spread, spread, size)
                 if not abs(mine - numeric) <= limit:
                     self._fail("rev", [i], [np.asarray(mine)], _Numeric([np.asarray(numeric)], [size]), pulled)
+        self._linear()
+
+    def _linear(self) -> None:
+        """Both derivatives are linear maps, whatever tangent or cotangent they are given."""
+        rng = np.random.default_rng(1)
+        maps = {"fwd": (self.push, self.vs, "tangent"), "rev": (self.pull, self.us, "cotangent")}
+        for mode in self.options.modes:
+            apply, first, what = maps[mode]
+            second = [_draw(x, rng) for x in first]
+            both = apply([2 * np.asarray(a) - b for a, b in zip(first, second, strict=True)])
+            for x, a, b in zip(both, apply(first), apply(second), strict=True):
+                size = np.max(abs(a), initial=0.0) + np.max(abs(b), initial=0.0)
+                if np.max(abs(x - (2 * a - b)), initial=0.0) > 100 * self.eps**0.75 * size:
+                    raise CheckError(
+                        f"check_grads: {MODES[mode]} mode of {self._function()} is not linear in the {what}: a rule uses it "
+                        "more than once, or compares it with something; it must be a factor of every term, once"
+                    )
 
     def _worst(self, ours: Arrays, numeric: _Numeric) -> float:
         return max(
@@ -170,14 +197,20 @@ class _Probe:
                     f"{y!r} by itself: it depends on something else than its arguments, or a function in it is wrong"
                 )
 
-    def deeper(self, mode: str) -> tuple[Function, list[str]]:
-        """The function of the next order, and what its results are called."""
-        f = self.f
+    def deeper(self, mode: str) -> _Deeper:
+        """The function of the next order: of the point, and of the tangent or cotangent that the derivative is applied to."""
+        f, count = self.f, len(self.args)
         if mode == "fwd":
-            tangents = tuple(regroup(self.point.structures, self.vs))
-            return (lambda *args: jvp(f, args, tangents)[1]), [f"the tangent of {name or 'the result'}" for name in self.names]
-        us = self.us
-        return (lambda *args: flatten(vjp(f, *args)[1](us))[0]), [f"the cotangent of {name}" for name in self.point.names]
+            tangents = regroup(
+                self.point.structures, [np.asarray(v, dtype_of(x))[()] for v, x in zip(self.vs, self.point.leaves, strict=True)]
+            )
+            names = [f"the tangent of {name or 'the result'}" for name in self.names]
+            given = [f"the tangent of {name}" for name in self.names_of_leaves]
+            return _Deeper(lambda *xs: jvp(f, xs[:count], xs[count:])[1], [*self.args, *tangents], names, given)
+        names = [f"the cotangent of {name}" for name in self.names_of_leaves]
+        given = [f"the cotangent of {name or 'the result'}" for name in self.names]
+        us = [np.asarray(u)[()] for u in self.us]
+        return _Deeper(lambda *xs: flatten(vjp(f, *xs[:count])[1](list(xs[count:])))[0], [*self.args, *us], names, given)
 
     # -- the report --
 
@@ -195,7 +228,7 @@ class _Probe:
                 key=lambda n: float(np.max(self.excess(ours[n], numeric.values[n], numeric.sizes[n]), initial=0)),
             )
             at = np.unravel_index(int(np.argmax(self.excess(ours[n], numeric.values[n], numeric.sizes[n]))), np.shape(ours[n]))
-            names = ", ".join(self.point.names[i] for i in where)
+            names = ", ".join(self.names_of_leaves[i] for i in where)
             every = [v if i in where else None for i, v in enumerate(self.vs)]
             found = _Mismatch(
                 f"{names} along a random direction (element by element they agree)",
@@ -220,7 +253,8 @@ class _Probe:
             for part, unit in units:
                 v = np.zeros(shape_of(x), dtype_of(x))
                 v[index] = unit
-                yield f"{self.point.names[i]}{_at(index)}{part}", v[()]
+                v = self._allowed(i, v)
+                yield f"{self.names_of_leaves[i]}{_at(index)}{part}", v[()]
 
     def _element(self, mode: str, i: int, pulled: Arrays | None) -> _Mismatch | None:
         """The worst element of argument leaf i, with the element of the result that shows it."""
@@ -298,8 +332,19 @@ def _meaning(slope: float) -> str:
     return "The error grows as the step shrinks: the function jumps or is noisy at this point, so differences do not converge."
 
 
+class _Deeper(NamedTuple):
+    """A function of the next order, its arguments, and what its results and the arguments that are new are called."""
+
+    function: Function
+    args: list[Any]
+    names: list[str]
+    given: list[str]
+
+
 class _Options(NamedTuple):
     name: str
+    leaves: int  # of the arguments that the user gave
+    hermitian: frozenset[int]  # among those, which are changed within the Hermitian matrices
     modes: tuple[str, ...]
     rtol: float | None
     atol: float | None
@@ -370,16 +415,42 @@ def check_grads(
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance is not None and not tolerance >= 0:
             raise ArgumentError(f"{name} of check_grads is a number that is not negative, or None, not {tolerance!r}")
-    options = _Options(name_of(f), chosen, rtol, atol, check_step(eps, "eps"))
     first, names = _float_results(f, args)
+    leaves = flatten(tuple(args))[0]
+    options = _Options(name_of(f), len(leaves), _hermitian(first, args), chosen, rtol, atol, check_step(eps, "eps"))
     rng = np.random.default_rng(0)
-    pending: list[tuple[Function, list[str], tuple[str, ...]]] = [(first, names, ())]
+    pending: list[tuple[_Deeper, tuple[str, ...]]] = [(_Deeper(first, list(args), names, []), ())]
     while pending:
-        function, called, trail = pending.pop(0)
-        probe = _Probe(function, args, called, options, rng, trail)
+        level, trail = pending.pop(0)
+        probe = _Probe(level.function, level.args, level.names, options, rng, trail, level.given)
         probe.run()
         if len(trail) + 1 < order:
-            pending.extend((*probe.deeper(mode), (mode, *trail)) for mode in chosen)
+            pending.extend((probe.deeper(mode), (mode, *trail)) for mode in chosen)
+
+
+#: Ops that read one triangle of a matrix and take it to be Hermitian.
+_READ_A_TRIANGLE = frozenset({"cholesky", "eigh", "hermitian"})
+
+
+def _hermitian(f: Function, args: Sequence[Any]) -> frozenset[int]:
+    """The leaves of the arguments that are Hermitian matrices, if f reads triangles of such."""
+    recording = Recording(f, map_leaves(own, tuple(args)), {}, tuple(range(len(args))), False, "check_grads")
+    stack, seen = [node for node in recording.ends if node is not None], set()
+    while stack:
+        node = stack.pop()
+        if node.op is not None and node.op.name in _READ_A_TRIANGLE:
+            break
+        for parent in node.parents:
+            if parent.serial not in seen:
+                seen.add(parent.serial)
+                stack.append(parent)
+    else:
+        return frozenset()
+    return frozenset(i for i, x in enumerate(map(np.asarray, recording.inputs)) if x.ndim >= 2 and _is_hermitian(x))
+
+
+def _is_hermitian(x: Any) -> bool:
+    return x.shape[-1] == x.shape[-2] and bool(np.all(x == np.conj(np.swapaxes(x, -1, -2))))
 
 
 def _float_results(f: Function, args: Sequence[Any]) -> tuple[Function, list[str]]:

@@ -11,7 +11,8 @@ import adjoint as ad
 from adjoint.lower.step import Foreign, Lapack
 from adjoint.ops.decompose import cholesky, eigh, qr, svd
 from adjoint.ops.determinant import det, slogdet
-from adjoint.ops.matrix import hermitian, is_hermitian, negligible
+from adjoint.ops.gaps import negligible
+from adjoint.ops.matrix import hermitian, is_hermitian
 from adjoint.ops.matrix_functions import lu
 from adjoint.ops.solve import inv, solve, triangular_solve
 

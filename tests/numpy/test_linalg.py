@@ -315,16 +315,11 @@ def test_repeated_eigenvalues(rng):
         np.testing.assert_allclose(g, (v * np.exp(w)) @ v.T, atol=1e-13)
         g = ad.grad(lambda a: np.sum(np.linalg.eigvals(a) ** 3).real)(a)
         np.testing.assert_allclose(g, 3 * (a @ a).T, atol=1e-12)
-        for f in (np.linalg.eigh, np.linalg.eig, np.linalg.svd):
-            g = ad.grad(lambda a, f=f: sum(np.sum(np.abs(y)) for y in f(a)))(a)
-            assert np.all(np.isfinite(g))
 
 
 def test_repeated_singular_values():
     a = np.array([[0.0, 2.0], [2.0, 0.0], [0.0, 0.0]])
     np.testing.assert_allclose(ad.grad(lambda a: np.sum(np.linalg.svdvals(a) ** 2))(a), 2 * a, atol=1e-14)
-    g = ad.grad(lambda a: np.sum(np.abs(np.linalg.svd(a)[0])))(np.zeros((3, 2)))
-    assert np.all(np.isfinite(g))
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------

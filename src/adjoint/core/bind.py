@@ -96,6 +96,9 @@ class Trace:
         """Whether x may become a plain number or array: no derivative is lost."""
         return False
 
+    def abandon(self) -> None:
+        """Note that what is written down is right for this call only."""
+
     def line(self, x: Traced) -> str:
         """The user's line that x was computed on, if the op has just been written down."""
         return x.value.by.line(x.value) if isinstance(x.value, Traced) else ""
@@ -242,6 +245,13 @@ class _Types(type):
 
 class TypeOf(type, metaclass=_Types):
     """`type` for code that is staged: of a traced value it gives the class of what that stands for."""
+
+
+def numbers(x: Any) -> Any:
+    """The numbers behind a value; None where there are none, as in a program that is written down."""
+    while isinstance(x, Traced):
+        x = x.value if x.by.has_numbers else None
+    return x
 
 
 def snapshot(x: Any) -> Any:

@@ -142,6 +142,18 @@ class Multilinear(Linear):
     kind = "multilinear"
 
 
+class Limit(NamedTuple):
+    """The derivative of a decomposition at repeated eigenvalues, as the limit from a matrix whose eigenvalues differ.
+
+    split(y, **params)          how each result moves with ε, by which equal eigenvalues come apart: zeros if there are none;
+                                None for a result that stays
+    vjp(g, dg, y, *xs, **params)  the cotangents in the limit ε → 0, from those of the results and their derivatives by ε
+    """
+
+    split: Rule
+    vjp: Rule
+
+
 class Opaque(Op):
     """Brings its own `jvp(tangents, y, *xs, **params)` and `vjp(g, y, *xs, **params)`.
 
@@ -151,10 +163,19 @@ class Opaque(Op):
 
     kind = "opaque"
 
-    def __init__(self, name: str, impl: Callable[..., Any], jvp: Rule | None, vjp: Rule | None, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        impl: Callable[..., Any],
+        jvp: Rule | None,
+        vjp: Rule | None,
+        limit: Limit | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(name, impl, **options)
         self.jvp = jvp
         self.vjp = vjp
+        self.limit = limit
 
 
 class Constant(Op):

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core.op import Case, Constant, Elementwise, Linear, Multilinear, Opaque, Structured, register
+from ..core.op import Case, Constant, Elementwise, Limit, Linear, Multilinear, Opaque, Structured, register
 
 Rule = Callable[..., Any]
 
@@ -96,10 +96,13 @@ def opaque(
     cases: Iterable[Case] = (),
     many: bool = False,
     complex_domain: bool = False,
+    limit: Limit | None = None,
     doc: str = "",
 ) -> Opaque:
     """An op with its own `jvp(tangents, y, *xs, **params)` and `vjp(g, y, *xs, **params)`."""
-    op = Opaque(name, impl, jvp, vjp, batch=batch, domain=domain, cases=cases, many=many, complex_domain=complex_domain, doc=doc)
+    op = Opaque(
+        name, impl, jvp, vjp, limit, batch=batch, domain=domain, cases=cases, many=many, complex_domain=complex_domain, doc=doc
+    )
     register(op)
     return op
 

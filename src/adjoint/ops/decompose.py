@@ -3,10 +3,9 @@
 Each `jvp` is the differential of the defining equations; each `vjp` is that map transposed, step by step. With the
 pairing Re Σ g·t, the transpose of t ↦ x t y is g ↦ xᵀ g yᵀ without a conjugate, and that of t ↦ tᴴ is g ↦ gᴴ.
 
-Vectors are determined up to a phase, and those of a repeated eigenvalue up to a rotation: the rules let them turn as
-little as possible, so derivatives are finite everywhere. They are exact for functions that do not depend on that
-choice where the eigenvalues (singular values) are distinct. At repeated ones they are exact for functions of
-the eigenvalues alone, in the first derivative; further ones lack what couples the equal eigenvalues.
+Vectors are determined up to a phase, and those of a repeated eigenvalue up to a rotation. Derivatives are exact for functions
+that do not depend on that choice. At repeated eigenvalues (singular values) they are limits (see `gaps`), in reverse mode;
+forward mode is made of two reverse passes there. For a function that does depend on it, they are nan.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import case
+from ..core.op import Limit, case
 from ..core.types import Value, dtype_of, shape_of
-from .broadcast import align_all, cast, sum_
+from .broadcast import align_all, cast, sum_, where
 from .declare import opaque
+from .gaps import Gaps, even, gaps_of, magnitude, splitting
 from .linalg import row, swap
 from .matrix import (
     as_diagonal,
@@ -30,7 +30,6 @@ from .matrix import (
     diagonal_of,
     hermitian_cotangent,
     hermitian_tangent,
-    inverse_gaps,
     real_part,
     rows,
     triangle,
@@ -194,19 +193,36 @@ qr = opaque(
 # -- eigh: a v = v w --------------------------------------------------------------------------------------------
 
 
+# For a Hermitian p = vᴴ da v, only the antihermitian part of the cotangent of vᴴ dv counts.
+
+
 def _eigh_jvp(ts: Any, y: Any, a: Value, *, lower: bool) -> Any:
     w, v = y
     p = dagger(v) @ hermitian_tangent(ts[0], a, lower) @ v
-    return real_part(diagonal_of(p)), v @ (inverse_gaps(w) * p)
+    return real_part(diagonal_of(p)), v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), p))
 
 
-def _eigh_vjp(g: Any, y: Any, a: Value, *, lower: bool) -> Any:
+def _off_diagonal(x: Value) -> Value:
+    n = shape_of(x)[-1]
+    return where(np.eye(n, dtype=bool), 0.0, x)
+
+
+def _sizes(v: Value, g: Value) -> Value:
+    """The sizes of the terms of vᵀ g, which may cancel."""
+    return swap(magnitude(v)) @ magnitude(g)
+
+
+def _eigh_pull(g: Any, dg: Any, y: Any, a: Value, lower: bool, gaps: Gaps) -> Any:
     (w, v), (gw, gv) = y, g
     if gv is None:
-        inner = (conjugate(v) * row(gw)) @ swap(v)
-    else:
-        gp = inverse_gaps(w) * (swap(v) @ gv)
-        inner = conjugate(v) @ (gp if gw is None else gp + as_diagonal(gw)) @ swap(v)
+        inner = (conjugate(v) * row(even(gw, w))) @ swap(v)
+        return (hermitian_cotangent(inner, a, lower),)
+    by_v = swap(v) @ gv
+    turned = [
+        None if x is None else _off_diagonal(x - dagger(x)) * 0.5 for x in (by_v, None if dg[1] is None else swap(v) @ dg[1])
+    ]
+    gp = _off_diagonal(gaps.divide(turned[0], _sizes(v, gv), turned[1]))
+    inner = conjugate(v) @ (gp if gw is None else gp + as_diagonal(gw)) @ swap(v)
     return (hermitian_cotangent(inner, a, lower),)
 
 
@@ -214,7 +230,11 @@ eigh = opaque(
     "eigh",
     lambda a, *, lower: tuple(np.linalg.eigh(a, "L" if lower else "U")),
     jvp=_eigh_jvp,
-    vjp=_eigh_vjp,
+    vjp=lambda g, y, a, *, lower: _eigh_pull(g, (None, None), y, a, lower, gaps_of(y[0])),
+    limit=Limit(
+        lambda y, **_: (splitting(y[0], kind="real"), None),
+        lambda g, dg, y, a, *, lower: _eigh_pull(g, dg, y, a, lower, gaps_of(y[0], split="real")),
+    ),
     batch=lambda flags, a, *, lower: eigh(a, lower=lower),
     cases=[case(_SPD, lower=True), case(_STACK, lower=False), case((1, 1), lower=True), case((0, 0), lower=True)],
     many=True,
@@ -233,20 +253,26 @@ def _eig(a: Any) -> Any:
 def _eig_jvp(ts: Any, y: Any, a: Value) -> Any:
     w, v = y
     p = solve(v, ts[0] @ v)
-    z = v @ (inverse_gaps(w) * p)
+    z = v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), p))
     along = sum_(conjugate(v) * z, axis=(len(shape_of(v)) - 2,), keepdims=True)
     return diagonal_of(p), z - v * along
 
 
-def _eig_vjp(g: Any, y: Any, a: Value) -> Any:
+def _eig_pull(g: Any, dg: Any, y: Any, a: Value, gaps: Gaps) -> Any:
     (w, v), (gw, gv) = y, g
-    gp = None if gw is None else as_diagonal(gw)
-    if gv is not None:
-        along = sum_(gv * v, axis=(len(shape_of(v)) - 2,), keepdims=True)
-        by_v = inverse_gaps(w) * (swap(v) @ (gv - conjugate(v) * along))
-        gp = by_v if gp is None else gp + by_v
+    if gv is None:
+        gp = as_diagonal(even(gw, w))
+    else:
+        by_v, rate = (None if x is None else _off_diagonal(swap(v) @ _across(x, v)) for x in (gv, dg[1]))
+        gp = _off_diagonal(gaps.divide(by_v, _sizes(v, gv), rate))
+        gp = gp if gw is None else gp + as_diagonal(gw)
     inner = solve(swap(v), gp @ swap(v))
     return (inner if dtype_of(a).kind == "c" else cast(inner, dtype=dtype_of(a)),)
+
+
+def _across(gv: Value, v: Value) -> Value:
+    """The cotangents of vectors of any length, from those of vectors of length one."""
+    return gv - conjugate(v) * sum_(gv * v, axis=(len(shape_of(v)) - 2,), keepdims=True)
 
 
 _REAL_EIGENVALUES = np.array([[1.0, 0.5, 0.2], [0.3, 2.0, -0.4], [0.1, 0.3, -1.0]])
@@ -255,7 +281,11 @@ eig = opaque(
     "eig",
     _eig,
     jvp=_eig_jvp,
-    vjp=_eig_vjp,
+    vjp=lambda g, y, a: _eig_pull(g, (None, None), y, a, gaps_of(y[0])),
+    limit=Limit(
+        lambda y: (splitting(y[0], kind="any"), None),
+        lambda g, dg, y, a: _eig_pull(g, dg, y, a, gaps_of(y[0], split="any")),
+    ),
     batch=lambda flags, a: eig(a),
     cases=[case(_REAL_EIGENVALUES), case(np.array([1.0, 1.2]).reshape(2, 1, 1) * _REAL_EIGENVALUES), case((0, 0))],
     many=True,
@@ -272,55 +302,76 @@ def _svd_jvp(ts: Any, y: Any, a: Value, *, full: bool) -> Any:
     k = shape_of(s)[-1]
     u1, v1 = columns(u, 0, k), columns(dagger(vh), 0, k)
     m, n = shape_of(a)[-2:]
-    gaps, sums = inverse_gaps(s), inverse_gaps(s, +1)
+    gaps, sums = gaps_of(s), gaps_of(s, +1)
     tv = t @ v1
     p = dagger(u1) @ tv
     ph = dagger(p)
-    plus, minus = gaps * (p + ph) * 0.5, sums * (p - ph) * 0.5
+    plus, minus = _off_diagonal(gaps.divide(_off_diagonal(p + ph) * 0.5, p)), sums.divide((p - ph) * 0.5, p)
     du, dv = u1 @ (plus + minus), v1 @ (plus - minus)
-    inverse = row(2 * diagonal_of(sums))
     if m > k:
-        du = du + (tv - u1 @ p) * inverse
+        du = du + _over_each(sums, tv - u1 @ p, tv)
     if n > k:
-        dv = dv + (dagger(t) @ u1 - v1 @ ph) * inverse
+        tu = dagger(t) @ u1
+        dv = dv + _over_each(sums, tu - v1 @ ph, tu)
     if full:
         du, dv = complete_tangent(u, k, du), complete_tangent(dagger(vh), k, dv)
     return du, real_part(diagonal_of(p)), dagger(dv)
 
 
-def _svd_vjp(g: Any, y: Any, a: Value, *, full: bool) -> Any:
-    gu, gs, gvh = g
+def _over_each(sums: Gaps, above: Value, terms: Value, by_epsilon: Value | None = None) -> Value:
+    """Columns divided by the singular values, the half of the diagonal of their sums."""
+
+    def each(x: Value | None) -> Any:
+        return None if x is None else row(diagonal_of(x) * 0.5)
+
+    zero = row(diagonal_of(sums.zero))
+    return Gaps(each(sums.gaps), zero, each(sums.split), sums.one).divide(above, terms, by_epsilon)
+
+
+def _svd_pull(g: Any, dg: Any, y: Any, a: Value, full: bool, split: str) -> Any:
     u, s, vh = y
     k, m, n = shape_of(s)[-1], shape_of(u)[-2], shape_of(vh)[-1]
-    gv = None if gvh is None else dagger(gvh)
-    if full:
-        gu, gv = complete_cotangent(u, k, gu), complete_cotangent(dagger(vh), k, gv)
     u1, vh1 = columns(u, 0, k), rows(vh, 0, k)
     vt = conjugate(vh1)
+    gs = g[1]
+    pairs = []  # of cotangents of u and v, and their derivatives by ε
+    for gu, _, gvh in (g, dg):
+        gv = None if gvh is None else dagger(gvh)
+        pairs.append((complete_cotangent(u, k, gu), complete_cotangent(dagger(vh), k, gv)) if full else (gu, gv))
+    (gu, gv), (dgu, dgv) = pairs
     if gu is None and gv is None:
-        return ((conjugate(u1) * row(gs)) @ vt,)
-    gaps, sums = inverse_gaps(s), inverse_gaps(s, +1)
-    inverse = row(2 * diagonal_of(sums))
-    by_u = 0.0 if gu is None else swap(u1) @ gu
-    by_v = 0.0 if gv is None else vt @ gv
-    plus, minus = gaps * (by_u + by_v) * 0.5, sums * (by_u - by_v) * 0.5
-    gp = plus + dagger(plus) + minus - dagger(minus)
+        return ((conjugate(u1) * row(even(gs, s))) @ vt,)
+    gaps, sums = gaps_of(s, split=split), gaps_of(s, +1, split=split)
+    (by_u, by_v), (rate_u, rate_v) = ((0.0 if cu is None else swap(u1) @ cu, 0.0 if cv is None else vt @ cv) for cu, cv in pairs)
+    terms = (0.0 if gu is None else _sizes(u1, gu)) + (0.0 if gv is None else _sizes(swap(vh1), gv))
+    gp = _off_diagonal(gaps.divide(_turn(by_u + by_v), terms, _turn(rate_u + rate_v)))
+    gp = gp + sums.divide(_turn(by_u - by_v), terms, _turn(rate_u - rate_v))
     if gs is not None:
         gp = gp + as_diagonal(gs)
-    left = conjugate(u1) @ gp
+    result = conjugate(u1) @ gp @ vt
     if m > k and gu is not None:
-        left = left + (gu - conjugate(u1) @ by_u) * inverse
-    result = left @ vt
+        rate = None if dgu is None else dgu - conjugate(u1) @ rate_u
+        result = result + _over_each(sums, gu - conjugate(u1) @ by_u, gu, rate) @ vt
     if n > k and gv is not None:
-        result = result + conjugate(u1) @ dagger((gv - swap(vh1) @ by_v) * inverse)
+        rate = None if dgv is None else dgv - swap(vh1) @ rate_v
+        result = result + conjugate(u1) @ dagger(_over_each(sums, gv - swap(vh1) @ by_v, gv, rate))
     return (result,)
+
+
+def _turn(x: Value) -> Value:
+    """The antihermitian part: what turns vectors towards each other."""
+    return x if isinstance(x, float) else 0.5 * (x - dagger(x))
 
 
 svd = opaque(
     "svd",
     lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     jvp=_svd_jvp,
-    vjp=_svd_vjp,
+    vjp=lambda g, y, a, *, full: _svd_pull(g, (None, None, None), y, a, full, ""),
+    limit=Limit(
+        lambda y, **_: (None, splitting(y[1], kind="positive"), None),
+        lambda g, dg, y, a, *, full: _svd_pull(g, dg, y, a, full, "positive"),
+    ),
     batch=lambda flags, a, *, full: svd(a, full=full),
     cases=[
         case((3, 3), full=False),

@@ -42,6 +42,11 @@ def _product_either_zero_wins(a: Any, b: Any) -> Any:
     return r if is_finite(r) else np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), r.dtype), r)[()]
 
 
+def product_of_live(g: Value, p: Value, masked: Value) -> Value:
+    """g·p as IEEE arithmetic has it, and exactly 0 where it is masked: there `g` or `p` is a zero of a mask, not of rounding."""
+    return where(masked, 0.0, times_op(g, p) if isinstance(g, Traced) or isinstance(p, Traced) else g * p)
+
+
 def chain(g: Value, p: Value) -> Value:
     """Cotangent (or tangent) times partial: the product in which an exactly zero `g` gives exactly zero."""
     if isinstance(g, Traced) or isinstance(p, Traced):
@@ -65,6 +70,14 @@ chain_op = multilinear(
     _product_zero_wins,
     transpose=(lambda h, g, p: absorb_op(h, p), lambda h, g, p: absorb_op(h, g)),
     batch=lambda flags, *args: chain_op(*align_all(flags, args)),
+    cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
+)
+# A cotangent times a partial of which it is known that no zero of a mask is among them: an ordinary product.
+times_op = multilinear(
+    "times",
+    lambda g, p: g * p,
+    transpose=(lambda h, g, p: times_op(h, p), lambda h, g, p: times_op(h, g)),
+    batch=lambda flags, *args: times_op(*align_all(flags, args)),
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
 )
 absorb_op = multilinear(

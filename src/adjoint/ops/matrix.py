@@ -15,7 +15,7 @@ from ..core.types import Value, dtype_of, ndim_of, shape_of
 from .broadcast import conj, real, reshape, where
 from .declare import constant, opaque
 from .index import getitem, place
-from .linalg import column, row, swap
+from .linalg import swap
 from .shape import concatenate
 
 # -- parts ------------------------------------------------------------------------------------------------------
@@ -138,33 +138,6 @@ hermitian = opaque(
     complex_domain=True,
     doc="The Hermitian matrix of which a triangle is given. See `hermitian_tangent` for its derivative.",
 )
-
-# -- gaps between eigenvalues -----------------------------------------------------------------------------------
-
-
-def _negligible(w: Any, *, sign: int) -> Any:
-    d = w[..., None, :] + sign * w[..., :, None]
-    size = np.sum(np.abs(w), axis=-1)[..., None, None]
-    return np.abs(d) <= 8 * np.finfo(np.asarray(w).dtype).eps * size
-
-
-negligible = constant(
-    "negligible",
-    _negligible,
-    batch=lambda flags, w, *, sign: negligible(w, sign=sign),
-    cases=[case((3,), sign=-1), case((2, 3), sign=1), case(np.array([1.0, 1.0, 2.0]), sign=-1), case((0,), sign=1)],
-)
-
-
-def inverse_gaps(w: Value, sign: int = -1) -> Value:
-    """The matrix 1 / (w_j − w_i) (or w_j + w_i), and 0 where that is zero up to rounding.
-
-    Vectors of a repeated eigenvalue are any basis of their space; the rules choose the one that stays put.
-    """
-    d = row(w) - column(w) if sign < 0 else row(w) + column(w)
-    bad = negligible(w, sign=sign)
-    return where(bad, 0.0, 1 / where(bad, 1.0, d))
-
 
 # -- completing a basis -----------------------------------------------------------------------------------------
 

@@ -167,7 +167,13 @@ recurrence = opaque(
     jvp=_recurrence_jvp,
     vjp=_recurrence_vjp,
     batch=lambda flags, *xs, axis: recurrence(*all_batched(flags, xs), axis=axis + 1),
-    cases=[*_RECURRENCE_CASES, case(np.array([0.5, 0.0, 2.0]), (3,), axis=0)],
+    cases=[
+        case((4,), (4,), axis=0),
+        case((2, 3), (2, 3), axis=1),
+        case((3, 9), (3, 9), axis=0),
+        case((1,), (1,), axis=0),
+        case(np.array([0.5, 0.0, 2.0]), (3,), axis=0),
+    ],
     complex_domain=True,
     doc="y with y_0 = b_0 and y_i = a_i y_{i-1} + b_i along an axis.",
 )

@@ -7,33 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import numbers
 from ..core.types import Value, shape_of
 from .broadcast import where
 from .elementwise import absolute, is_finite, isfinite, logical_not, not_equal
 
 
-def zero_wins(apply: Callable[..., Any], g: Value, others: Sequence[Value]) -> Value:
+def zero_wins(
+    apply: Callable[..., Any], g: Value, others: Sequence[Value], live_in: Callable[[Value], Value | None] | None = None
+) -> Value:
     """apply(g, *others), linear in each, in which an exact zero in g contributes exactly zero, whatever it meets.
 
-    Where an entry of the others is infinite or nan, its terms count only if their part of g is not zero. Which results have
-    such a term is found by the same sum of products over marks; their weights keep marks of different sign from cancelling.
+    Where an entry of the others is infinite or nan, its terms count only if their part of g is not zero; or, where it is known
+    which entries are `live_in` g and not zeros of a mask, only if they are. Which results have such a term is found by the same
+    sum of products over marks; their weights keep marks of different sign from cancelling.
     """
     y = apply(g, *others)
-    if is_finite(y) or all(is_finite(_numbers(o)) for o in others):
+    if is_finite(y) or all(is_finite(numbers(o)) for o in others):
         return y
     draw = np.random.default_rng(0)
     finite = [where(isfinite(o), o, 0.0) for o in others]
     weights = [draw.uniform(1.0, 2.0, shape_of(o)) for o in others]
-    seen = draw.uniform(1.0, 2.0, shape_of(g)) * not_equal(g, 0)
+    live = not_equal(g, 0) if live_in is None else live_in(g)
+    seen = draw.uniform(1.0, 2.0, shape_of(g)) * (1.0 if live is None else live)
     marks = 0.0
     for i, (o, w) in enumerate(zip(others, weights, strict=True)):
         marks = marks + absolute(apply(seen, *weights[:i], w * logical_not(isfinite(o)), *weights[i + 1 :]))
     return where(not_equal(marks, 0), y, apply(g, *finite))
-
-
-def _numbers(x: Value) -> Value:
-    """The numbers behind a value; None where there are none, as in a program that is written down."""
-    while isinstance(x, Traced):
-        x = x.value if x.by.has_numbers else None
-    return x

@@ -23,6 +23,7 @@ from ..derive import TYPE, VALUE, plan
 from ..ir.columns import Columns
 from ..ir.graph import Graph
 from .guard import Guarded
+from .repeated import rates
 from .tape import Node, Outputs, Tape, save
 
 
@@ -96,6 +97,7 @@ class Deferred(Tape):
             key = (len(values), mask)
             op.derived.get(key) or plan(op, *key)  # which says so, if there is no derivative
         if op.many:
+            rates(op, y, params)  # a guard that there is no repeated eigenvalue
             return tuple([Traced(self, part, None) if dtype_of(part).kind in "fc" else part for part in y])
         return Traced(self, y, None)
 

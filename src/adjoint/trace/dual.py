@@ -10,16 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, bind, settled
+from ..core.bind import Trace, Traced, bind, numbers, settled
 from ..core.op import Constant, Op, Structured
 from ..core.types import Shape, Value, shape_of
 from ..derive import push
+from ..ops.elementwise import absorb, equal, is_finite, isnan, logical_and, logical_or, times_op
+from .repeated import RetreatError, rates
 
 
 class Dual(Trace):
-    """One forward pass. `value` is the primal and `aux` the tangent."""
+    """One forward pass. `value` is the primal and `aux` the tangent.
 
-    __slots__ = ()
+    One that `retreats` raises a RetreatError where reverse mode knows more.
+    """
+
+    __slots__ = ("retreats",)
+
+    def __init__(self, name: str, level: float | None = None, retreats: bool = False) -> None:
+        super().__init__(name, level)
+        self.retreats = retreats
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         primals = [a.value if isinstance(a, Traced) and a.by is self else settled(a) for a in args]
@@ -31,13 +40,26 @@ class Dual(Trace):
         y = bind(op, *primals, **params)
         if isinstance(op, Constant):
             return y
+        if self.retreats and op.many and rates(op, y, params) is not None:
+            raise RetreatError(self)
         with np.errstate(all="ignore"):  # the primal has warned already
-            t = push(op, y, primals, tangents, params)
+            t = push(op, y, primals, tangents, params, self.product if self.retreats else absorb)
         if t is None:
             return y
         if op.many:
             return tuple(p if d is None else Traced(self, p, d) for p, d in zip(y, t, strict=True))
         return Traced(self, y, t)
+
+    def product(self, t: Value, p: Value) -> Value:
+        """Tangent times partial. Whether a zero that meets an infinity is that of a mask, reverse mode can tell."""
+        if not (isinstance(t, Traced) or isinstance(p, Traced)) and is_finite(r := t * p):
+            return r
+        if not (is_finite(numbers(t)) and is_finite(numbers(p))):
+            met = logical_and(isnan(times_op(t, p)), logical_or(equal(t, 0), equal(p, 0)))
+            known = numbers(met)
+            if known is not None and np.any(known):
+                raise RetreatError(self)
+        return absorb(t, p)
 
     def shape(self, x: Traced) -> Shape:
         return shape_of(x.value)

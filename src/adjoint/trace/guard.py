@@ -396,6 +396,9 @@ class Guarded(Stage):
             self.guards[number, of] = Guard(number, of, answer, what, user_line())
         return value
 
+    def abandon(self) -> None:
+        self.failed = True
+
     def holds(self, since: int = 0) -> Traced | None:
         """Whether all that was asked of values from a number on has the answers of this call; None if nothing was asked."""
         result = None

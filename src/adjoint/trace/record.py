@@ -143,7 +143,7 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         "            if type(x1) is Traced:",
         "                if x1.by is tape:",
         "                    v1 = x1.value",
-        f"                    if type(v1) {held}:",
+        f"                    if type(v1) {held}{'' if plain else ' and v1.by is v0.by'}:",
         *_indent(_finish(op, 3, scope, plain), 6),
         "            elif type(x1) in CONSTANT:",
         "                v1 = x1",

@@ -19,12 +19,15 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core.bind import FRESH, Trace, Traced, bind, snapshot, with_gaps
-from ..core.errors import FreedError, written_on
-from ..core.op import Constant, Op, Structured
+from ..core.bind import FRESH, Trace, Traced, bind, numbers, snapshot, with_gaps
+from ..core.errors import FreedError, user_line, written_on
+from ..core.op import Constant, Op, Opaque, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
+from .origin import Origin, Sum
+from .repeated import rates
+from .split import Split, foreign, limit, without
 from .watch import SMALL, Watch
 
 _serials = itertools.count()
@@ -89,13 +92,14 @@ class Tape(Trace):
     Of a `lasting` tape, which is pulled when the user likes, they are always copies.
     """
 
-    __slots__ = ("lasting", "room", "watch")
+    __slots__ = ("epsilon", "lasting", "room", "watch")
     joint = True  # a loop's results are computed together with what its backward pass needs
 
     def __init__(self, name: str, level: float | None = None, lasting: bool = False) -> None:
         super().__init__(name, level)
         self.room = ROOM  # what may still be recorded before the tape counts as large; none if it is not plain
         self.lasting = lasting
+        self.epsilon: Split | None = None  # by which repeated eigenvalues are told apart, if there are any
         self.watch = Watch()
 
     @property
@@ -129,6 +133,8 @@ class Tape(Trace):
                     a = snapshot(a)
             values.append(a)
             bit += bit
+        if not plain and (split := foreign(values, self.epsilon)) is not None and "split" not in params:
+            values, parents = self.lifted(split, args, values)
         if isinstance(op, Constant):
             return op.impl(*values, **params) if plain else bind(op, *values, **params)
         if isinstance(op, Structured) and self.joint:
@@ -147,12 +153,40 @@ class Tape(Trace):
         saved = save(step.keep, y, values)
         if op.many:
             self.complicate()
-            return self.outputs(y, Outputs(op, parents, step, saved, params, (), None, plain))  # type: ignore[arg-type]
+            several = Outputs(op, parents, step, saved, params, (), None, plain)  # type: ignore[arg-type]
+            rate = rates(op, y, params)
+            return self.outputs(y if rate is None else self.spread(several, y, values, rate), several)
         node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y), plain)
         if not plain:
             node.line = line_of(y)
         self.room -= math.prod(node.shape)
         return Traced(self, y, node)
+
+    def lifted(self, split: Split, args: Sequence[Any], values: list[Any]) -> tuple[list[Any], list[Node]]:
+        """Values and parents, with what belongs to this tape as numbers a + bε, where others are."""
+        parents = []
+        for i, a in enumerate(args):
+            if isinstance(a, Traced) and a.by is self:
+                a = a if foreign([a.value], self.epsilon) is split else split.apply("among", a)
+                values[i] = a.value
+                parents.append(a.aux)
+        return values, parents
+
+    def drop(self, x: Value | None) -> Value | None:
+        """A cotangent that goes out, without the ε of this tape."""
+        return x if self.epsilon is None else self.epsilon.part(x)
+
+    def spread(self, node: Outputs, y: Sequence[Value], values: list[Any], rate: Sequence[Value | None]) -> tuple[Any, ...]:
+        """The results of a decomposition with repeated eigenvalues, which ε tells apart."""
+        if self.epsilon is None:
+            self.epsilon = Split("a repeated eigenvalue", self.level - 0.125)
+        op = node.op
+        assert isinstance(op, Opaque)
+        assert node.plan is not None
+        pull = limit(op, self.epsilon, user_line())
+        node.plan, node.plain = node.plan._replace(pull=pull, quick=pull), False
+        node.saved = (tuple(map(without, y)), *map(without, values))
+        return tuple([self.epsilon.join(p, d) for p, d in zip(y, rate, strict=True)])
 
     def structured(
         self, op: Structured, values: list[Any], parents: list[Node], mask: int, params: dict[str, Any]
@@ -188,7 +222,7 @@ class Tape(Trace):
 
     def leave(self, x: Any) -> Any:
         """A result without what the tape added to it."""
-        return x.value if isinstance(x, Traced) and x.by is self else x
+        return without(x.value) if isinstance(x, Traced) and x.by is self else x
 
 
 def _pull_structured(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
@@ -235,13 +269,21 @@ class Pass:
         self.wanted = [node.serial for node in wanted]
         self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
         self.free = free
+        self.origins: dict[int, Origin] = {}  # of what is live, in a pass over numbers
+        self.origin: Origin | None = None  # of what is handed on now
+        self.has_numbers = False
 
     def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """Run the pass, emptying `seeds`."""
         line = written_on.get()
         try:
             while seeds:
-                self.arrive(*seeds.pop())
+                node, g = seeds.pop()
+                self.has_numbers = numbers(g) is not None
+                if self.has_numbers:
+                    known = self.origins.get(node.serial)
+                    self.origins[node.serial] = Origin(g) if known is None else Sum(known, Origin(g))
+                self.arrive(node, g)
             while self.heap:
                 self.visit(*self.live.pop(-heapq.heappop(self.heap)))
         finally:
@@ -254,13 +296,15 @@ class Pass:
         if step is None:
             self.reach(node, g)
             return
-        saved = self.saved_of(node)
+        saved, above = self.saved_of(node), self.origins.pop(node.serial, None)
+        self.origin = above
         if saved is FREED:
             raise FreedError(
                 "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
             )
         if node.line:
             written_on.set(node.line)
+        parts: Sequence[Any] = (g,)
         if step.into is None or not self.accumulate(node, g):
             parts, fresh = self.pull(node, g, saved)
             # g itself goes on to one parent: then it is that parent's own, if it was this node's.
@@ -269,6 +313,8 @@ class Pass:
                 if part is not None:
                     mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
                     self.arrive(parent, part, mine)
+        if self.has_numbers:
+            self.trace_back(node, above, saved, parts)
         if self.free:
             node.saved = FREED
 
@@ -308,7 +354,17 @@ class Pass:
             parts = step.quick(g, saved, node.parents, node.params)
             if all(part is g or is_finite(part) for part in parts):
                 return parts, True
+        if self.origin is not None and step.careful is not None:
+            return step.careful(g, self.origin, saved, node.parents, node.params), False
         return step.pull(g, saved, node.parents, node.params), False
+
+    def trace_back(self, node: Node, above: Origin | None, saved: Any, parts: Sequence[Any]) -> None:
+        """Note where the cotangents come from that a node has handed on."""
+        for i, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
+            if part is not None:
+                origin = Origin(part, above, node, i, saved)
+                known = self.origins.get(parent.serial)
+                self.origins[parent.serial] = origin if known is None else Sum(known, origin)
 
     def saved_of(self, node: Node) -> Any:
         """What a node saved, as its pull shall see it."""
@@ -332,7 +388,7 @@ class Pass:
     def reach(self, node: Node, g: Value) -> None:
         """What ends at a leaf, or goes on from one of several results to their node."""
         if type(node) is not Pick:
-            self.leaves[node.serial] = (node, g)
+            self.leaves[node.serial] = (node, without(g))
             return
         (parent,) = node.parents
         assert isinstance(parent, Outputs)

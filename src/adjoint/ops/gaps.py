@@ -1,0 +1,189 @@
+"""Gaps between eigenvalues, and quotients by them: what decompositions are differentiated with, also where a gap is zero.
+
+The vectors of a repeated eigenvalue are any basis of their space. A function that does not depend on the choice has a
+derivative, and no more is needed for it than the formula for distinct eigenvalues: at v (w + ε s) vᴴ, with s that tells equal
+ones apart, the numerator of g/(w_j − w_i) vanishes with ε as the denominator does, and the quotient of their derivatives by
+ε is the limit. The tape brings those (`Limit` in core/op.py): behind a repeated eigenvalue it computes with numbers a + bε.
+
+Almost equal eigenvalues take the same way: an error of the order of the gap is less than that of dividing by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.op import case
+from ..core.types import Value
+from .broadcast import where
+from .declare import constant, opaque
+from .elementwise import equal, logical_and, not_equal
+from .linalg import column, row
+from .shape import all_batched
+
+
+def _slack(x: Any) -> float:
+    """Below this, relative to the largest, a gap is as good as none: there both errors above are of one size."""
+    return float(np.finfo(x.dtype).eps ** 0.5)
+
+
+def _largest(x: Any, axes: int) -> Any:
+    return np.max(np.abs(x), axis=tuple(range(-axes, 0)), keepdims=True, initial=0.0)
+
+
+def _combined(w: Any, sign: int) -> Any:
+    return w[..., None, :] + sign * w[..., :, None]
+
+
+# -- which are equal ---------------------------------------------------------------------------------------------
+
+
+def _negligible(w: Any, *, sign: int) -> Any:
+    size = np.sum(np.abs(w), axis=-1)[..., None, None]
+    return np.abs(_combined(w, sign)) <= 8 * np.finfo(np.asarray(w).dtype).eps * size
+
+
+negligible = constant(
+    "negligible",
+    _negligible,
+    batch=lambda flags, w, *, sign: negligible(w, sign=sign),
+    cases=[case((3,), sign=-1), case((2, 3), sign=1), case(np.array([1.0, 1.0, 2.0]), sign=-1), case((0,), sign=1)],
+)
+
+
+def _clusters(w: Any) -> tuple[Any, Any]:
+    """For each of the eigenvalues, in order, the first and the last of those that are almost equal to it."""
+    n = w.shape[-1]
+    place = np.arange(n)
+    apart = np.abs(np.diff(w, axis=-1)) > _slack(w) * _largest(w, 1)
+    edge = np.ones((*w.shape[:-1], 1), bool)
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, apart], -1), place, 0), axis=-1)
+    ends = np.where(np.concatenate([apart, edge], -1), place, n)
+    return first, np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
+
+
+def _splitting(w: Any, *, kind: str) -> Any:
+    """Distinct numbers for equal eigenvalues, that add up to zero; 0 for one by itself.
+
+    kind  "real": in order · "positive": in order and not negative, zeros get positive numbers · "any": in no order,
+    all get numbers once two are equal
+    """
+    n = w.shape[-1]
+    real, place = np.finfo(w.dtype).dtype, np.arange(n)
+    if n == 0:
+        return np.zeros(w.shape, real)
+    limit = _slack(w) * _largest(w, 1)
+    if kind == "any":
+        close = np.abs(_combined(w, -1)) <= limit[..., None]
+        return np.where(np.sum(close, axis=(-1, -2))[..., None] > n, place - (n - 1) / 2, 0.0).astype(real)
+    first, last = _clusters(w)
+    split = place - (first + last) / 2
+    if kind == "positive":
+        split = np.where(np.abs(w) <= limit, 1.0 + last - place, split)
+    return split.astype(real)
+
+
+splitting = constant(
+    "splitting",
+    _splitting,
+    batch=lambda flags, w, *, kind: splitting(w, kind=kind),
+    cases=[
+        case(np.array([1.0, 1.0, 2.0]), kind="real"),
+        case(np.array([[2.0, 1.0, 0.0, 0.0]]), kind="positive"),
+        case(np.array([1.0, 2.0, 1.0]), kind="any"),
+        case((0,), kind="real"),
+    ],
+)
+
+gap_splitting = constant(
+    "gap_splitting",
+    lambda w, *, sign, kind: np.where(
+        np.abs(_combined(w, sign)) <= _slack(w) * _largest(w, 1)[..., None], _combined(_splitting(w, kind=kind), sign), 0.0
+    ),
+    batch=lambda flags, w, *, sign, kind: gap_splitting(w, sign=sign, kind=kind),
+    cases=[case(np.array([1.0, 1.0, 2.0]), sign=-1, kind="real"), case(np.array([[1.0, 0.0]]), sign=1, kind="positive")],
+)
+
+
+def _crowded(w: Any, *, kind: str) -> Any:
+    if kind == "any" or w.shape[-1] == 0:
+        return np.full(w.shape, w.shape[-1] > 2)
+    first, last = _clusters(w)
+    many = last - first > 1
+    if kind == "positive":
+        many = many | (np.abs(w) <= _slack(w) * _largest(w, 1))
+    return many
+
+
+crowded = constant(
+    "crowded",
+    _crowded,
+    batch=lambda flags, w, *, kind: crowded(w, kind=kind),
+    cases=[case(np.array([1.0, 1.0, 1.0, 2.0]), kind="real"), case(np.array([[1.0, 0.0]]), kind="positive")],
+)
+
+magnitude = constant("magnitude", np.abs)
+
+cancelled = constant(
+    "cancelled",
+    lambda above, terms: np.abs(above) <= 8 * _slack(above) * _largest(terms, 2),
+    batch=lambda flags, *xs: cancelled(*all_batched(flags, xs)),
+    cases=[case(np.array([[0.0, 1e-12], [1.0, 0.0]]), (2, 2))],
+)
+
+told_apart = constant(
+    "told_apart",
+    lambda g, w: np.any(_negligible(w, sign=-1) & (np.abs(_combined(g, -1)) > 8 * _slack(g) * _largest(g, 1)[..., None]), -1),
+    batch=lambda flags, *xs: told_apart(*all_batched(flags, xs)),
+    cases=[case(np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0])), case((3,), np.array([1.0, 1.0, 2.0]))],
+)
+
+# -- quotients by gaps ---------------------------------------------------------------------------------------------
+
+# With the eigenvalues the limit moves as the quotient does only if two are split, by ±½: in larger groups its derivative is nan.
+first_order = opaque(
+    "first_order",
+    lambda w, crowded: np.ones_like(w),
+    jvp=lambda ts, y, w, crowded: where(crowded, np.nan * ts[0], 0.0 * ts[0]),
+    vjp=lambda g, y, w, crowded: (where(crowded, np.nan * g, 0.0 * g), None),
+    batch=lambda flags, *xs: first_order(*all_batched(flags, xs)),
+    cases=[case((2,), np.zeros(2, bool))],
+)
+
+
+class Gaps(NamedTuple):
+    """The gaps w_j − w_i (or the sums w_j + w_i) of a matrix, and how those that vanish grow with ε."""
+
+    gaps: Value
+    zero: Value
+    split: Value | None = None
+    one: Value = 1.0  # whose derivative by the eigenvalues is nan, where that of a limit is not known
+
+    def divide(self, above: Value, terms: Value, by_epsilon: Value | None = None) -> Value:
+        """above / gap, where `above` is a difference of numbers of the size of `terms`.
+
+        Where the gap is zero it is the limit if `above` is zero too, up to rounding, and nan if it is not, or if the limit is
+        not known; but zero if there are no terms.
+        """
+        nothing = logical_and(equal(terms, 0.0), equal(above, 0.0))
+        quotient = where(self.zero, where(nothing, above, np.nan * above), above / where(self.zero, 1.0, self.gaps))
+        if self.split is None:
+            return quotient
+        is_split = not_equal(self.split, 0.0)
+        rate = 0.0 * above if by_epsilon is None else by_epsilon
+        limit = self.one * (rate / where(is_split, self.split, 1.0))
+        return where(logical_and(is_split, cancelled(above, terms)), limit, quotient)
+
+
+def gaps_of(w: Value, sign: int = -1, split: str = "") -> Gaps:
+    """Of eigenvalues; `split` is their kind (see `splitting`) if there are derivatives by ε."""
+    gaps, zero = (row(w) - column(w) if sign < 0 else row(w) + column(w)), negligible(w, sign=sign)
+    if not split:
+        return Gaps(gaps, zero)
+    return Gaps(gaps, zero, gap_splitting(w, sign=sign, kind=split), row(first_order(w, crowded(w, kind=split))))
+
+
+def even(g: Value, w: Value) -> Value:
+    """The cotangents of eigenvalues; nan for equal ones that it tells apart: a function that does so has a kink there."""
+    return where(told_apart(g, w), np.nan * g, g)

@@ -1,0 +1,171 @@
+"""Where the zeros of a cotangent come from: a mask, or arithmetic.
+
+    where(x > 0, sqrt(x), 0) at 0      0 · 0.5/√0: the zero is that of the element not chosen, and wins
+    log(1 + exp(x)) at 1000            1/∞ · ∞: the zero is that of an overflow, and the product is nan
+
+An `Origin` goes with each cotangent of a backward pass: through which step it came, and the origin of what went in. It is
+worked out only when a product is not finite. An element is live unless it was masked on the way; whether a linear step leads
+from a live element to a given one is found by sending random weights through it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, numbers
+from ..core.op import Elementwise, Linear, Multilinear
+from ..core.types import Type, Value, ndim_of, shape_of
+from ..ops.elementwise import absorb_op, chain_op, logical_and, logical_not, logical_or, times_op
+from .batch import Batch
+
+_UNKNOWN: Any = object()
+
+
+class Origin:
+    """Of one cotangent, `part`: handed on by a node to its i-th parent, or given as a seed if there is no node.
+
+    live  an array of bools, or None if all elements are live
+    mask  what is known of that without numbers, in a program that is written down: True if all are live, the condition of a
+          `where`, or None; then the zeros that come up when the program runs count as those of a mask
+    """
+
+    __slots__ = ("_live", "_mask", "above", "index", "node", "part", "saved")
+
+    def __init__(self, part: Value, above: Origin | None = None, node: Any = None, index: int = 0, saved: Any = ()) -> None:
+        self.part, self.above, self.node, self.index, self.saved = part, above, node, index, saved
+        self._live = self._mask = _UNKNOWN
+
+    @property
+    def live(self) -> Any:
+        if self._live is _UNKNOWN:
+            self._live = self._find_live()
+        return self._live
+
+    @property
+    def mask(self) -> Any:
+        if self._mask is _UNKNOWN:
+            self._mask = self._find_mask()
+        return self._mask
+
+    def live_in(self, g: Value) -> Value | None:
+        """Which elements of the cotangent are live, as a value with the batch axes of it."""
+        live = self.live
+        return live if live is None or np.ndim(live) == ndim_of(g) else _batched_like(live, g)
+
+    def _find_live(self) -> Any:
+        above, node, saved = self.above, self.node, self.saved
+        if above is None or not isinstance(node.op, (Elementwise, Linear)):
+            return _not_zero(self.part)  # nothing else is known: its zeros are meant
+        parent = node.parents[self.index].shape
+        known = [numbers(x) for x in saved]
+        leads = [_lead(k, ndim_of(x)) if isinstance(x, Traced) else () for k, x in zip(known, saved, strict=True)]
+        lead = () if above.live is None else _lead(above.live, len(node.shape))
+        distinct = {x for x in (*leads, lead) if x}
+        if not distinct:
+            return self._of_one(above.live, known)
+        if len(distinct) > 1:
+            return _not_zero(self.part)
+        (batch,) = distinct
+        found = []
+        for place in np.ndindex(batch):
+            of_one = self._of_one(
+                above.live[place] if lead else above.live, [k[place] if n else k for k, n in zip(known, leads, strict=True)]
+            )
+            found.append(np.ones(parent, bool) if of_one is None else of_one)
+        return _or_none(np.reshape(found, (*batch, *parent)))
+
+    def _of_one(self, live: Any, known: list[Any]) -> Any:
+        """Of one example of a batch, or without one."""
+        node, i = self.node, self.index
+        op, plan, shape = node.op, node.plan, node.shape
+        if isinstance(op, Elementwise) or op in _PRODUCTS:
+            return _through_product(live, plan.masks(known, i), shape, node.parents[i].shape)
+        weights = np.random.default_rng(0).uniform(1.0, 2.0, shape)
+        weights = weights if live is None else weights * live
+        if isinstance(op, Multilinear):
+            known = [_positive(x, k - 1 in plan.wanted) for k, x in enumerate(known)]
+        sent = plan.quick(weights, tuple(known), [Type(shape_of(p), np.dtype(float)) for p in node.parents], node.params)[i]
+        return None if sent is None else _or_none(np.not_equal(sent, 0))
+
+    def _find_mask(self) -> Any:
+        if self.above is None:
+            return True if not isinstance(self.part, Traced) and np.all(self.part) else None
+        above, node = self.above.mask, self.node
+        if above is None:
+            return None
+        op, wanted, is_same_shape = node.op, node.plan.wanted, node.shape == node.parents[self.index].shape
+        if op.name == "where" and is_same_shape:
+            chosen = self.saved[1] if wanted[self.index] == 1 else logical_not(self.saved[1])
+            return chosen if above is True else logical_and(above, chosen)
+        if isinstance(op, Elementwise):
+            is_open = not op.choice and (op.arity == 1 or len(wanted) > 1 or op.name not in ("mul", "power"))
+            return above if is_open and (above is True or is_same_shape) else None
+        return True if above is True and (op in _PRODUCTS[:2] or op.name in _WHOLE) else None
+
+
+class Sum(Origin):
+    """Of the sum of two cotangents."""
+
+    __slots__ = ("other",)
+
+    def __init__(self, one: Origin, other: Origin) -> None:
+        super().__init__(None, one)
+        self.other = other
+
+    def _find_live(self) -> Any:
+        a, b = self.above.live, self.other.live  # type: ignore[union-attr]
+        return None if a is None or b is None else _or_none(a | b)
+
+    def _find_mask(self) -> Any:
+        a, b = self.above.mask, self.other.mask  # type: ignore[union-attr]
+        if a is True or b is True:
+            return True
+        return None if a is None or b is None else logical_or(a, b)
+
+
+_PRODUCTS = (chain_op, times_op, absorb_op)
+#: Linear ops that hand every cotangent on.
+_WHOLE = frozenset({"broadcast_to", "cast", "conj", "flip", "reshape", "sum", "transpose"})
+
+
+def _lead(x: Any, ndim: int) -> tuple[int, ...]:
+    """The lengths of batch axes in front."""
+    return np.shape(x)[: np.ndim(x) - ndim]
+
+
+def _batched_like(x: Any, g: Value) -> Value:
+    """Numbers with batch axes in front as g has them, as a value that has none."""
+    if not isinstance(g, Traced):
+        return x
+    inside = _batched_like(x, g.value)
+    return Traced(g.by, inside, None) if isinstance(g.by, Batch) else inside
+
+
+def _positive(x: Any, is_differentiated: bool) -> Any:
+    """A factor that cannot make terms cancel; zero where it is a constant that is."""
+    if not isinstance(x, (np.ndarray, np.generic, float)):
+        return x
+    weights = np.random.default_rng(1).uniform(1.0, 2.0, np.shape(x))
+    return weights if is_differentiated else weights * np.not_equal(x, 0)
+
+
+def _through_product(live: Any, masked: Any, shape: tuple[int, ...], parent: tuple[int, ...]) -> Any:
+    if live is None and masked is None:
+        return None
+    alive = np.ones(shape, bool) if live is None else np.broadcast_to(live, shape)
+    alive = alive if masked is None else alive & ~np.asarray(masked)
+    extra = alive.ndim - len(parent)
+    alive = np.any(alive, axis=tuple(range(extra))) if extra else alive
+    short = tuple(a for a, n in enumerate(parent) if n == 1 and np.shape(alive)[a] != 1)
+    return _or_none(np.any(alive, axis=short, keepdims=True) if short else alive)
+
+
+def _not_zero(x: Value) -> Any:
+    return _or_none(np.not_equal(numbers(x), 0))
+
+
+def _or_none(live: Any) -> Any:
+    return None if np.all(live) or math.prod(np.shape(live)) == 0 else live
