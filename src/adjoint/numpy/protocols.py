@@ -324,7 +324,7 @@ def _equal(self: Traced, other: Any) -> Any:
     return _compare_equal(self, other)
 
 
-_compare_equal = _operator(ops.equal)
+_compare_equal = _operator("eq", ops.equal)
 
 
 def _repr(self: Traced) -> str:
