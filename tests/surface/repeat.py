@@ -217,7 +217,7 @@ def record(suite: str, files: list[str]) -> list[Call]:
     names = [f"{suite}.tests.test_{file}" for file in files]
     present = [name for name in names if importlib.util.find_spec(name) is not None]
     try:
-        plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "--import-mode=importlib"]
+        plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]
         choice = ["-k", LEFT_OUT, "--continue-on-collection-errors"]
         # Not our own settings, under which a warning is an error.
         pytest.main(["-c", os.devnull, "-qq", "--tb=no", "-W", "ignore", *plugins, *choice, "--pyargs", *present])
