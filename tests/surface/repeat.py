@@ -32,6 +32,7 @@ from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 import adjoint as ad
 from adjoint.core.bind import settled
@@ -137,6 +138,13 @@ def counterpart(home: str, name: str) -> Any:
 # -- recording --------------------------------------------------------------------------------------------------------
 
 
+def is_their_test(path: str) -> bool:
+    return f"{os.sep}tests{os.sep}" in path and path.startswith(_THEIRS)
+
+
+_THEIRS = tuple(os.path.dirname(module.__file__) + os.sep for module in (np, scipy))
+
+
 class Recorder:
     """Stands for a function in its module; notes the calls that tests make."""
 
@@ -144,7 +152,7 @@ class Recorder:
         self._f, self._home, self._name, self._calls = f, home, name, calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if f"{os.sep}tests{os.sep}" in sys._getframe(1).f_code.co_filename:
+        if is_their_test(sys._getframe(1).f_code.co_filename):
             call = Call(self._home, self._name, args, kwargs)
             if is_plain((args, kwargs)):
                 key = (call.function, shape_key(args), shape_key(kwargs))
@@ -196,7 +204,6 @@ def shape_key(value: Any) -> Any:
 
 def record(suite: str, files: list[str]) -> list[Call]:
     """Run a suite's tests and note the calls of the functions that it is watched for."""
-    import numpy._core._rational_tests  # noqa: F401  # C code that asks NumPy for its ufuncs, as they are
     import pytest
 
     calls: dict[Any, Call] = {}
@@ -210,7 +217,7 @@ def record(suite: str, files: list[str]) -> list[Call]:
     names = [f"{suite}.tests.test_{file}" for file in files]
     present = [name for name in names if importlib.util.find_spec(name) is not None]
     try:
-        plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "--import-mode=importlib"]
+        plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]
         choice = ["-k", LEFT_OUT, "--continue-on-collection-errors"]
         # Not our own settings, under which a warning is an error.
         pytest.main(["-c", os.devnull, "-qq", "--tb=no", "-W", "ignore", *plugins, *choice, "--pyargs", *present])
