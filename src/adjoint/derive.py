@@ -278,7 +278,7 @@ class Plan(NamedTuple):
             there, so whoever calls it looks for nan afterwards; the very same function where no product is taken
     into    (total, g, *xs, **params): adds the cotangent of the only argument to an array in place
     careful (g, origin, saved, types, params): as `pull`, where it is known which zeros of g are those of a mask
-    masks   (saved, i): where the partial by differentiated argument i is a zero of a mask; None if nowhere
+    masks   (saved, i): where the partial by differentiated argument i is a zero of a mask; None if it never is
     """
 
     wanted: tuple[int, ...]
@@ -287,7 +287,7 @@ class Plan(NamedTuple):
     quick: Pull
     into: Callable[..., None] | None = None
     careful: Callable[..., Sequence[Any]] | None = None
-    masks: Callable[..., Any] = lambda saved, i: None
+    masks: Callable[..., Any] | None = None
 
 
 def plan(op: Op, count: int, mask: int) -> Plan:
@@ -330,7 +330,7 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         results = []
         for i, (partial, t) in enumerate(zip(partials, types, strict=True)):
-            masked = functools.partial(_product, product, origin, functools.partial(masks, saved, i))
+            masked = functools.partial(_product, product, origin, functools.partial(masks, saved, i) if can_mask else None)
             results.append(None if partial.number == 0 else fit(_times(g, partial, saved, params, masked), t))
         return results
 
@@ -339,13 +339,16 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
             return equal(partials[i].function(*saved), 0)
         if op.name == "mul" and len(wanted) == 1:  # by a constant
             return equal(saved[2 - wanted[0]], 0)
-        return equal(saved[2], 0) if op.name == "power" and wanted == [0] else None
+        return equal(saved[2], 0)  # x**0
 
+    can_mask = op.choice or (op.name == "mul" and len(wanted) == 1) or (op.name == "power" and wanted == [0])
     traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
-    return Plan(tuple(wanted), keep, pull, _quick_pull(op, partials) if traced else pull, None, careful, masks)
+    return Plan(
+        tuple(wanted), keep, pull, _quick_pull(op, partials) if traced else pull, None, careful, masks if can_mask else None
+    )
 
 
-def _product(product: Callable[..., Any], origin: Any, masks: Callable[[], Any], g: Value, p: Value) -> Value:
+def _product(product: Callable[..., Any], origin: Any, masks: Callable[[], Any] | None, g: Value, p: Value) -> Value:
     """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in the partial."""
     a, b = numbers(g), numbers(p)
     if a is None or b is None:  # written down without numbers
@@ -354,7 +357,7 @@ def _product(product: Callable[..., Any], origin: Any, masks: Callable[[], Any],
         return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
     if is_finite(a) and is_finite(b):
         return product(g, p)
-    masked, live = masks(), origin.live_in(g)
+    masked, live = None if masks is None else masks(), origin.live_in(g)
     dead = False if live is None else logical_not(live)
     return product_of_live(g, p, dead if masked is None else logical_or(dead, masked))
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear
-from ..core.types import Type, Value, ndim_of, shape_of
+from ..core.types import Type, Value, ndim_of
 from ..ops.elementwise import absorb_op, chain_op, logical_and, logical_not, logical_or, times_op
 from .batch import Batch
 
@@ -25,18 +25,24 @@ _UNKNOWN: Any = object()
 
 
 class Origin:
-    """Of one cotangent, `part`: handed on by a node to its i-th parent, or given as a seed if there is no node.
+    """Of one cotangent: handed on by a node to its i-th parent, or, if there is no origin above, given as it is.
+
+    It keeps of the node what it may have to look into, and no more: nodes are freed as the pass moves on.
 
     live  an array of bools, or None if all elements are live
     mask  what is known of that without numbers, in a program that is written down: True if all are live, the condition of a
           `where`, or None; then the zeros that come up when the program runs count as those of a mask
     """
 
-    __slots__ = ("_live", "_mask", "above", "index", "node", "part", "saved")
+    __slots__ = ("_live", "_mask", "above", "index", "op", "params", "parents", "plan", "saved", "shape")
 
-    def __init__(self, part: Value, above: Origin | None = None, node: Any = None, index: int = 0, saved: Any = ()) -> None:
-        self.part, self.above, self.node, self.index, self.saved = part, above, node, index, saved
+    def __init__(self, above: Origin | None, node: Any = None, index: int = 0, saved: Any = ()) -> None:
+        self.above, self.index = above, index
         self._live = self._mask = _UNKNOWN
+        if node is not None:
+            self.op, self.plan, self.shape, self.params = node.op, node.plan, node.shape, node.params
+            self.parents = [Type(p.shape, np.dtype(float)) for p in node.parents]
+            self.saved = saved if isinstance(node.op, Linear) or node.plan.masks is not None else ()
 
     @property
     def live(self) -> Any:
@@ -56,54 +62,72 @@ class Origin:
         return live if live is None or np.ndim(live) == ndim_of(g) else _batched_like(live, g)
 
     def _find_live(self) -> Any:
-        above, node, saved = self.above, self.node, self.saved
-        if above is None or not isinstance(node.op, (Elementwise, Linear)):
-            return _not_zero(self.part)  # nothing else is known: its zeros are meant
-        parent = node.parents[self.index].shape
+        above, saved = self.above, self.saved
+        assert above is not None
+        parent = self.parents[self.index].shape
         known = [numbers(x) for x in saved]
         leads = [_lead(k, ndim_of(x)) if isinstance(x, Traced) else () for k, x in zip(known, saved, strict=True)]
-        lead = () if above.live is None else _lead(above.live, len(node.shape))
+        lead = () if above.live is None else _lead(above.live, len(self.shape))
         distinct = {x for x in (*leads, lead) if x}
         if not distinct:
             return self._of_one(above.live, known)
         if len(distinct) > 1:
-            return _not_zero(self.part)
+            return None  # batches in batches, some in one only: all count as live
         (batch,) = distinct
         found = []
         for place in np.ndindex(batch):
-            of_one = self._of_one(
-                above.live[place] if lead else above.live, [k[place] if n else k for k, n in zip(known, leads, strict=True)]
-            )
+            values = [k[place] if n else k for k, n in zip(known, leads, strict=True)]
+            of_one = self._of_one(above.live[place] if lead else above.live, values)
             found.append(np.ones(parent, bool) if of_one is None else of_one)
         return _or_none(np.reshape(found, (*batch, *parent)))
 
     def _of_one(self, live: Any, known: list[Any]) -> Any:
         """Of one example of a batch, or without one."""
-        node, i = self.node, self.index
-        op, plan, shape = node.op, node.plan, node.shape
+        op, plan, i = self.op, self.plan, self.index
         if isinstance(op, Elementwise) or op in _PRODUCTS:
-            return _through_product(live, plan.masks(known, i), shape, node.parents[i].shape)
-        weights = np.random.default_rng(0).uniform(1.0, 2.0, shape)
+            masked = None if plan.masks is None else plan.masks(known, i)
+            return _through_product(live, masked, self.shape, self.parents[i].shape)
+        weights = np.random.default_rng(0).uniform(1.0, 2.0, self.shape)
         weights = weights if live is None else weights * live
         if isinstance(op, Multilinear):
             known = [_positive(x, k - 1 in plan.wanted) for k, x in enumerate(known)]
-        sent = plan.quick(weights, tuple(known), [Type(shape_of(p), np.dtype(float)) for p in node.parents], node.params)[i]
+        sent = plan.quick(weights, tuple(known), self.parents, self.params)[i]
         return None if sent is None else _or_none(np.not_equal(sent, 0))
 
     def _find_mask(self) -> Any:
-        if self.above is None:
-            return True if not isinstance(self.part, Traced) and np.all(self.part) else None
-        above, node = self.above.mask, self.node
+        assert self.above is not None
+        above = self.above.mask
         if above is None:
             return None
-        op, wanted, is_same_shape = node.op, node.plan.wanted, node.shape == node.parents[self.index].shape
+        op, wanted, is_same_shape = self.op, self.plan.wanted, self.shape == self.parents[self.index].shape
         if op.name == "where" and is_same_shape:
             chosen = self.saved[1] if wanted[self.index] == 1 else logical_not(self.saved[1])
             return chosen if above is True else logical_and(above, chosen)
         if isinstance(op, Elementwise):
-            is_open = not op.choice and (op.arity == 1 or len(wanted) > 1 or op.name not in ("mul", "power"))
-            return above if is_open and (above is True or is_same_shape) else None
+            return above if self.plan.masks is None and (above is True or is_same_shape) else None
         return True if above is True and (op in _PRODUCTS[:2] or op.name in _WHOLE) else None
+
+
+class Given(Origin):
+    """Of a cotangent of which nothing else is known: its zeros are meant."""
+
+    __slots__ = ()
+
+    def __init__(self, g: Value) -> None:
+        super().__init__(None)
+        known = numbers(g)
+        self._live = None if known is None else _or_none(np.not_equal(known, 0))
+        self._mask = True if not isinstance(g, Traced) and self._live is None else None
+
+
+def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value) -> Origin:
+    """Of the cotangent `part` that a node has handed on to one of its parents."""
+    op = node.op
+    if above is None or not isinstance(op, (Elementwise, Linear)):
+        return Given(part)
+    if isinstance(op, Elementwise) and node.plan.masks is None and node.shape == node.parents[index].shape:
+        return above
+    return Origin(above, node, index, saved)
 
 
 class Sum(Origin):
@@ -112,7 +136,7 @@ class Sum(Origin):
     __slots__ = ("other",)
 
     def __init__(self, one: Origin, other: Origin) -> None:
-        super().__init__(None, one)
+        super().__init__(one)
         self.other = other
 
     def _find_live(self) -> Any:
@@ -161,10 +185,6 @@ def _through_product(live: Any, masked: Any, shape: tuple[int, ...], parent: tup
     alive = np.any(alive, axis=tuple(range(extra))) if extra else alive
     short = tuple(a for a, n in enumerate(parent) if n == 1 and np.shape(alive)[a] != 1)
     return _or_none(np.any(alive, axis=short, keepdims=True) if short else alive)
-
-
-def _not_zero(x: Value) -> Any:
-    return _or_none(np.not_equal(numbers(x), 0))
 
 
 def _or_none(live: Any) -> Any:

@@ -25,7 +25,7 @@ from ..core.op import Constant, Op, Opaque, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
-from .origin import Origin, Sum
+from .origin import Given, Origin, Sum, through
 from .repeated import rates
 from .split import Split, foreign, limit, without
 from .watch import SMALL, Watch
@@ -278,17 +278,20 @@ class Pass:
         line = written_on.get()
         try:
             while seeds:
-                node, g = seeds.pop()
-                self.has_numbers = numbers(g) is not None
-                if self.has_numbers:
-                    known = self.origins.get(node.serial)
-                    self.origins[node.serial] = Origin(g) if known is None else Sum(known, Origin(g))
-                self.arrive(node, g)
+                self.begin(*seeds.pop())
             while self.heap:
                 self.visit(*self.live.pop(-heapq.heappop(self.heap)))
         finally:
             written_on.set(line)
         return self.results()
+
+    def begin(self, node: Node, g: Value) -> None:
+        """A seed arrives."""
+        self.has_numbers = numbers(g) is not None
+        if self.has_numbers:
+            known = self.origins.get(node.serial)
+            self.origins[node.serial] = Given(g) if known is None else Sum(known, Given(g))
+        self.arrive(node, g)
 
     def visit(self, node: Node, g: Value, owned: bool) -> None:
         """Hand a cotangent on to the parents of a node."""
@@ -362,7 +365,7 @@ class Pass:
         """Note where the cotangents come from that a node has handed on."""
         for i, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
             if part is not None:
-                origin = Origin(part, above, node, i, saved)
+                origin = through(above, node, i, saved, part)
                 known = self.origins.get(parent.serial)
                 self.origins[parent.serial] = origin if known is None else Sum(known, origin)
 
