@@ -42,7 +42,7 @@ class Origin:
         if node is not None:
             self.op, self.plan, self.shape, self.params = node.op, node.plan, node.shape, node.params
             self.parents = [Type(p.shape, np.dtype(float)) for p in node.parents]
-            self.saved = saved if isinstance(node.op, Linear) or node.plan.masks is not None else ()
+            self.saved: Any = saved if isinstance(node.op, Linear) or node.plan.masks is not None else ()
 
     @property
     def live(self) -> Any:
