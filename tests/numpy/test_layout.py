@@ -44,6 +44,7 @@ np.piecewise(a, [a > 0.5], [lambda v: v * 2, lambda v: v]) | np.unwrap(a, axis=0
 a.astype(np.float32) | a.astype(np.float32, order='F') | a.astype(np.float32, order='C') | a.astype(complex)
 np.asarray(a, dtype=np.float32, order='F') | np.zeros_like(a) | np.full_like(a, 2.0) | np.full(a.shape, a[:1])
 np.copy(a[::-1]) | a[::-1].copy('K') | a[::-1].copy() | a[::2].copy('A') | a.copy('F') | np.array(a, order='C') | np.array([a, a])
+np.diagonal(a) * 2.0 | np.linalg.diagonal(a) * 2.0 | np.hstack([np.diagonal(a)] * 2)
 np.rot90(a) * 2 | np.flip(a, 0) + 1 | np.moveaxis(a, 0, -1) + 1 | np.broadcast_arrays(a, a[:1])[1] * 1.0 | a.T.flatten('K')
 """
 

@@ -16,7 +16,7 @@ from ..ops import index as indexing
 from ..ops import shape as joins
 from ..ops import shift as neighbours
 from .concrete import primal
-from .layout import copied, held
+from .layout import copied, held, held_as
 from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose
 from .table import implements, lift
 from .views import Seen, as_stored, read, view
@@ -188,7 +188,15 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     i, j = canonical_axis(axis1, ndim_of(a)), canonical_axis(axis2, ndim_of(a))
     if i == j:
         raise ValueError("axis1 and axis2 cannot be the same")
-    return view(a, Seen(lambda base: _diagonal(base, offset, i, j), lambda memory: memory.diagonal(offset, i, j)))
+
+    def look(base: Value) -> Value:
+        y = _diagonal(base, offset, i, j)
+        return y if ndim_of(y) < 2 else held_as(y, base, ask)  # gathered, not read as a view
+
+    def ask(memory: Any) -> Any:
+        return memory.diagonal(offset, i, j)
+
+    return view(a, Seen(look, ask))
 
 
 def _diagonal(a: Value, offset: int, i: int, j: int) -> Value:

@@ -12,6 +12,7 @@ New arrays are dense. They lie in the order of the array of numbers beneath the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,14 @@ def held(x: Value, order: str = "C", like: Value = None) -> Value:
     if order != "K":
         return copied(x, order)
     wanted = dense(shape_of(x), strides_of(like), dtype_of(x))
+    return x if strides_of(x) == wanted else laid_out(x, wanted)
+
+
+def held_as(x: Value, base: Value, ask: Callable[[Any], Any]) -> Value:
+    """What was read from an array, its numbers in the order that they have in the view that NumPy gives."""
+    if not isinstance(x, Traced) or beneath_type(x):
+        return x
+    wanted = dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x))
     return x if strides_of(x) == wanted else laid_out(x, wanted)
 
 

@@ -235,11 +235,11 @@ class View(Traced):
     __slots__ = ("base", "seen", "shared", "way")
 
     def __init__(self, now: Traced, base: Traced, way: Way) -> None:
-        super().__init__(now.by, now.value, now.aux)
+        set_contents(self, now.by, now.value, now.aux)
         self.base: Traced | None = base
         self.way = way
         self.shared: bool | None = way.always or None
-        root = self.root
+        root = base if type(base) is Traced else self.root
         self.seen = (root.value, root.aux)
 
     @property
@@ -323,10 +323,13 @@ def set_contents(x: Traced, trace: Any, value: Any, aux: Any) -> None:
 
 
 def _fresh_slot(slot: Any) -> property:
+    read = slot.__get__
+
     def get(self: View) -> Any:
-        if hasattr(self, "seen"):
+        base = self.base
+        if type(base) is not Traced or base.value is not self.seen[0] or base.aux is not self.seen[1]:
             self.refresh()
-        return slot.__get__(self)
+        return read(self)
 
     return property(get, slot.__set__)
 
@@ -354,6 +357,8 @@ def read(x: Value, index: Any) -> Value:
     if type(index) is int:
         if not isinstance(x, View) and len(shape_of(x)) == 1:
             return indexing.read(x, index)
+        return view(x, Part(index))
+    if type(index) is slice:
         return view(x, Part(index))
     index = _plain_index(index)
     if _is_single_truth(index):  # selects all of x, or nothing
@@ -445,7 +450,7 @@ def become(x: Traced, new: Value) -> None:
 def _in_same_order(new: Value, x: Traced) -> Value:
     """A value that overwrites the array x, with its numbers held in the order that x has in memory."""
     held, now = getattr(new, "value", new), x.value
-    if type(held) is np.ndarray and type(now) is np.ndarray and held.strides == now.strides:
+    if type(held) is np.ndarray and type(now) is np.ndarray and (now.ndim < 2 or held.strides == now.strides):
         return new
     if len(shape_of(x)) < 2 or beneath_type(new) or beneath_type(x):
         return new

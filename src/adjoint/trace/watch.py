@@ -16,6 +16,7 @@ from ..core.errors import ReadOnlyError
 
 SMALL = 1 << 8  # elements; up to here a copy costs no more than a call
 LARGE = 1 << 22  # elements; from here on memory counts
+_SHORT = 1 << 16  # bytes
 _BLOCK = 1 << 14  # words; what is mixed stays in the cache
 _PLACES = np.random.default_rng(0).integers(0, 1 << 63, _BLOCK, np.uint64) * np.uint64(2) + np.uint64(1)
 
@@ -43,7 +44,7 @@ def is_same(x: ndarray[Any, Any], marked: Any) -> bool:
     """Whether an array has the contents that it had when it was marked."""
     if not isinstance(marked, ndarray):
         return bool(mark(x) == marked)
-    if x.flags.forc and x.nbytes % 8 == 0:
+    if x.nbytes > _SHORT and x.nbytes % 8 == 0 and x.flags.forc:
         return np.array_equal(x.ravel("K").view(np.uint64), marked.ravel("K").view(np.uint64))
     return x.tobytes() == marked.tobytes()
 
@@ -59,46 +60,52 @@ def is_fixed(x: ndarray[Any, Any]) -> bool:
 
 
 class Watch:
-    """The arrays that one run of a function depends on."""
+    """The arrays that one run of a function depends on, by id: each entry holds its array."""
 
     __slots__ = ("copies", "marks")
+    copies: dict[int, tuple[ndarray[Any, Any], Any, ndarray[Any, Any]]]
+    marks: dict[int, tuple[ndarray[Any, Any], Any, str]]
 
     def __init__(self) -> None:
-        self.marks: dict[Any, tuple[ndarray[Any, Any], Any, str]] = {}
-        self.copies: dict[Any, ndarray[Any, Any]] = {}
+        self.copies, self.marks = {}, {}
 
     def argument(self, x: Any, name: str) -> None:
         if type(x) is ndarray and not is_fixed(x):
-            self.marks[_key(x)] = (x, mark(x), name)
+            self.marks[id(x)] = (x, mark(x), name)
 
     def constant(self, x: ndarray[Any, Any], lasting: bool) -> ndarray[Any, Any]:
         """What to save of a constant: a copy, one for all uses with the same contents, or the array itself if it is large."""
-        if x.size <= SMALL or not x.flags.forc:
+        flags = x.flags
+        if x.size <= SMALL or not flags.forc:
             return x.copy(order="K")
-        if is_fixed(x):
+        if not flags.writeable and is_fixed(x):
             return x
-        key = _key(x)
         if x.size <= LARGE or lasting:
-            known = self.copies.get(key)
-            if known is None or not is_same(x, known):
-                known = self.copies[key] = x.copy(order="K")
-                known.flags.writeable = False
-            return known
-        if key not in self.marks:
-            self.marks[key] = (x, mark(x), "")
-        elif not is_same(x, self.marks[key][1]):
-            raise changed(self.marks[key][2])
+            return self.copied(x)
+        if id(x) not in self.marks:
+            self.marks[id(x)] = (x, mark(x), "")
+        elif not is_same(x, self.marks[id(x)][1]):
+            raise changed(self.marks[id(x)][2])
         return x
+
+    def copied(self, x: ndarray[Any, Any]) -> ndarray[Any, Any]:
+        """A copy, or that of the last use if it is still the same."""
+        _, contents, copy = self.copies.get(id(x), (x, None, x))
+        if x.nbytes <= _SHORT:  # bytes are compared sooner than arrays
+            now = x.tobytes("A")
+            if now != contents:
+                copy = np.frombuffer(now, x.dtype).reshape(x.shape, order="C" if x.flags.c_contiguous else "F")
+                self.copies[id(x)] = x, now, copy
+        elif copy is x or not is_same(x, copy):
+            copy = x.copy(order="K")
+            self.copies[id(x)] = x, None, copy
+        return copy
 
     def check(self) -> None:
         """Raise if an array that is needed has been written to."""
         for x, before, name in self.marks.values():
             if not is_same(x, before):
                 raise changed(name)
-
-
-def _key(x: ndarray[Any, Any]) -> Any:
-    return x.__array_interface__["data"][0], x.shape, x.strides, x.dtype
 
 
 def changed(name: str) -> ReadOnlyError:
