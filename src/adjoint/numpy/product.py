@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import ShapeError
 from ..core.types import Value, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
@@ -71,11 +72,8 @@ def vdot(a: Any, b: Any, /) -> Value:
 def vecdot(x1: Any, x2: Any, axis: int = -1, out: Any = None, *, axes: Any = None) -> Value:
     left, right = (axis, axis) if axes is None else (_axis(i) for i in axes[:2])
     a, b = moveaxis(x1, left, -1), moveaxis(x2, right, -1)
-    if shape_of(a)[-1] != shape_of(b)[-1]:
-        raise ValueError(
-            "vecdot: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n),(n)->() "
-            f"(size {shape_of(b)[-1]} is different from {shape_of(a)[-1]})"
-        )
+    if shape_of(a)[-1] != shape_of(b)[-1]:  # the product would broadcast the vectors, which NumPy does not
+        raise ShapeError(f"np.vecdot takes vectors of one length, got different lengths: {shape_of(a)[-1]} and {shape_of(b)[-1]}")
     y = sum_(_conj(a) * b, axis=-1)
     kind = np.result_type(dtype_of(a), dtype_of(b))  # a sum of narrow whole numbers is wider, a product is not
     return deliver(y if dtype_of(y) == kind else astype(y, kind), out)
