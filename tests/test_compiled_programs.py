@@ -152,6 +152,57 @@ REDUCTIONS = {
 }
 
 
+def asked(x, k):
+    """A dtype that a reduction is asked for: of whole numbers, any; of floats one that they fit."""
+    return (
+        (np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64)[k % 6]
+        if kind(x) in "ib"
+        else (np.float32, np.float64)[k % 2]
+    )
+
+
+def large(x):
+    """Whole numbers whose sums are beyond 64 bits."""
+    return whole(x).astype(np.int64) * 2**58
+
+
+def half(x):
+    return np.floor(small(x) * 16).astype(np.float16) / 16  # sums of which are exact
+
+
+def by_class(a, b, c, k):
+    """Branches on what a value is."""
+    if isinstance(a, np.ndarray) and not np.isscalar(a):
+        return small(a) * 0.5 if hasattr(a, "shape") and type(c) is float else small(a) * 0.25
+    return small(a) * 0.125 if isinstance(a, np.generic) and isinstance(c, (int, float)) else small(a) + 0.5
+
+
+def by_errors(a, b, c, k):
+    """Divisions that may raise, of Python numbers, and settings that do not."""
+    try:
+        ratio = 1.0 / c
+    except ZeroDivisionError:
+        ratio = 0.75
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(small(a) > 0.1234, np.log(positive(a)), small(a)) * (ratio if abs(ratio) < 4 else 0.5)
+
+
+CLASSES = {
+    "sum as": lambda a, b, c, k: np.sum(whole(a, k) if k % 2 else small(a), axis=some_axes(a, k), dtype=asked(a, k)) * 1,
+    "product as": needs(1)(lambda a, b, c, k: np.prod(whole(a, k), axis=an_axis(a, k), dtype=asked(whole(a), k))),
+    "running as": needs(1)(lambda a, b, c, k: np.cumsum(whole(a, k), axis=an_axis(a, k), dtype=asked(whole(a), k))),
+    "mean of large": needs(0, True)(lambda a, b, c, k: np.mean(whole(a).astype(np.int64) * 2**58) / 2**60),
+    "spread of large": needs(0, True)(lambda a, b, c, k: np.std(whole(a).astype(np.int64) * 2**40) / 2**42),
+    "median of large": needs(1, True)(
+        lambda a, b, c, k: np.median(whole(a).astype(np.int64) * 2**58, axis=an_axis(a, k)) / 2**60
+    ),
+    "mean of halves": needs(0, True)(lambda a, b, c, k: np.mean(half(a), axis=some_axes(a, k))),
+    "rounded whole": lambda a, b, c, k: np.round(whole(a, k) * 37, (0, 1, -1, -2)[k % 4]),
+    "by class": by_class,
+    "by errors": by_errors,
+}
+
+
 def stepped(a, b, c, k):
     steps = (slice(None, None, 2), slice(None, None, -1), slice(1, None), slice(None, -1), slice(None, None, -2), slice(0, 1))
     return a[tuple(steps[(k >> 2 * i) % 6] for i in range(np.ndim(a)))]
@@ -273,9 +324,14 @@ PRODUCTS = {
     "tensordot": needs(1)(lambda a, b, c, k: np.tanh(np.tensordot(real(a), small(a), (0, 0))) if np.ndim(a) < 3 else a),
 }
 GUARDED = {"branch": lambda a, b, c, k: real(a) * 2 if np.sum(small(a)) > 0.0123 else real(a) - 1}
-STEPS = {**FUNCTIONS, **NUMBERS, **WHOLE, **REDUCTIONS, **VIEWS, **INDEXING, **PAIRS, **PRODUCTS, **GUARDED}
+STEPS = {**FUNCTIONS, **NUMBERS, **WHOLE, **REDUCTIONS, **VIEWS, **INDEXING, **PAIRS, **PRODUCTS, **GUARDED, **CLASSES}
 NAMES = list(STEPS)
-ASK = {"masked", "written at", "branch"}  # for an answer that depends on the values: other values may take another path
+ASK = {
+    "masked",
+    "written at",
+    "branch",
+    "by errors",
+}  # for an answer that depends on the values: other values may take another path
 GROWING = {*PRODUCTS, "outer", "gather by values"}  # the result may be as large as a product of the two
 #: Where they jump, or are no function of the numbers alone, special values need not give what eager gives.
 ORDER_MATTERS = {"sorted"}
@@ -348,7 +404,8 @@ def agree(found, wanted, what, loose=1.0):
     """Equal structures, shapes, dtypes and integers; floats to a few bits of the largest, nan and inf in the same places."""
     (a, first), (b, second) = flatten(found), flatten(wanted)
     assert first == second, what
-    unit = loose * (2e-5 if any(np.asarray(y).dtype == np.float32 for y in b) else 1e-12)  # doubles may come from singles
+    widths = {np.asarray(y).dtype.itemsize for y in b if kind(y) == "f"}  # doubles may come from singles, those from halves
+    unit = loose * (4e-3 if 2 in widths else 2e-5 if 4 in widths else 1e-12)
     for i, (x, y) in enumerate(zip(map(np.asarray, a), map(np.asarray, b), strict=True)):
         where = f"result {i} of {what}"
         assert (x.shape, x.dtype) == (y.shape, y.dtype), where
