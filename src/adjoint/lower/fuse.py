@@ -57,10 +57,14 @@ class Lowering(Workspace):
         outputs = [self.output(o, taken) for o in results]
         guard = self.view(self.graph.outputs[-1]) if guarded else None
         lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.outside, self.failures)
+        self.finish(lowered)
+        return lowered
+
+    def finish(self, lowered: Lowered) -> None:
+        """Choose loops and places in memory."""
         schedule(lowered)
         together(lowered)
         plan(lowered)
-        return lowered
 
     def equation(self, equation: Equation) -> None:
         self.line = equation.line

@@ -1,0 +1,321 @@
+"""A lowered program on a device: a list of actions over a table of addresses.
+
+    program = Program(lower(graph), Card())         # or Simulator()
+    program(x, y)                                   # arrays of the device in, arrays of the device out
+
+Every buffer of a program has a slot in the table: inputs, outputs, constants, and intermediate arrays, which are places in one arena. A
+body of a loop is a routine with a table of its own, in the scratch memory of its step. Launches are asynchronous; the host waits only
+where it must know a number: a guard, an index out of bounds, the condition of a loop or a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import OperationError, UnsupportedError
+from ...core.types import Type
+from ...lower.kernel import Buffer, View, size_of
+from ...lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, Unwind, While
+from ..entry import ERRORS, MISS
+from ..lapack import FAILURES
+from . import linear
+from .schedule import AddAt, Launch
+from .text import Kernel, Module
+
+Table = list[int]
+Action = Callable[[Table], None]
+
+
+class Program:
+    """A compiled program; a call takes and gives arrays of its device."""
+
+    def __init__(self, lowered: Lowered, device: Any, precision: str = "highest") -> None:
+        self.lowered, self.device = lowered, device
+        self.module = Module()
+        self.kernels: list[Kernel] = []
+        self.libraries = None if device.xp is np else linear.Libraries(device.xp, precision)
+        self.main = Routine(self, lowered)
+        self.functions = device.load(self.module)
+        self.outputs = [view.type for view in lowered.outputs]
+        self.inputs = [Type((), b.dtype) for b in lowered.inputs]
+        asked = [*lowered.outside, *(view for view, _ in lowered.failures)]
+        self.checks = [(view, 1) for view in lowered.outside] + [(view, FAILURES[how]) for view, how in lowered.failures]
+        self.guard = lowered.guard
+        self.is_checked = bool(asked) or self.guard is not None
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The results, or MISS if the guards do not hold. Arguments are arrays of the device, in order."""
+        device, main = self.device, self.main
+        table = main.table()
+        for slot, array in zip(main.inputs, arrays, strict=True):
+            table[slot] = device.address(array)
+        outputs = [device.empty(t) for t in self.outputs]
+        for slot, array in zip(main.outputs, outputs, strict=True):
+            table[slot] = device.address(array)
+        arena = device.bytes(self.lowered.arena) if self.lowered.arena else None
+        main.run(table, 0 if arena is None else device.address(arena))
+        if self.is_checked and not self.check(table):
+            return MISS
+        return tuple(outputs)
+
+    def check(self, table: Table) -> bool:
+        """Look at what was found out on the way: false if the guards do not hold, an error if something failed."""
+        main = self.main
+        if self.guard is not None and not main.number(table, self.guard):
+            return False
+        for view, code in self.checks:
+            if main.number(table, view):
+                kind, message = ERRORS[code]
+                raise kind(message)
+        return True
+
+
+class Routine:
+    """The steps of a program, or of a body, as actions."""
+
+    def __init__(self, program: Program, lowered: Lowered) -> None:
+        self.program, self.device, self.lowered = program, program.device, lowered
+        self.slots: dict[Buffer, int] = {}
+        self.inputs = [self.slot(b) for b in lowered.inputs]
+        self.outputs = [self.slot(v.buffer) for v in lowered.outputs]
+        self.places = [(self.slot(b), offset) for b, offset in lowered.offsets.items()]
+        self.constants: list[Any] = []
+        known: list[tuple[int, int]] = []
+        for buffer in lowered.buffers:
+            if buffer.kind == "constant":
+                array = self.device.adopt(buffer.data, Type(buffer.data.shape, buffer.dtype))
+                self.constants.append(array)
+                known.append((self.slot(buffer), self.device.address(array)))
+        self.actions: list[Action] = [self.action(step) for step in lowered.steps]
+        self.blank: Table = [0] * len(self.slots)
+        for slot, address in known:
+            self.blank[slot] = address
+
+    def slot(self, buffer: Buffer) -> int:
+        return self.slots.setdefault(buffer, len(self.slots))
+
+    def table(self) -> Table:
+        return self.blank.copy()
+
+    def run(self, table: Table, arena: int) -> None:
+        for slot, offset in self.places:
+            table[slot] = arena + offset
+        for action in self.actions:
+            action(table)
+
+    # -- what a step finds in the table --
+
+    def address(self, table: Table, view: View) -> int:
+        return table[self.slots[view.buffer]] + view.offset * view.dtype.itemsize
+
+    def array(self, table: Table, view: View) -> Any:
+        return self.device.array(view, table[self.slots[view.buffer]])
+
+    def number(self, table: Table, view: View) -> Any:
+        """A number on the device, for the host: waits for it."""
+        return self.device.host(self.array(table, view)).item()
+
+    # -- actions --
+
+    def action(self, step: Any) -> Action:
+        for view in (*step.reads(), *step.writes()):
+            self.slot(view.buffer)
+        kinds: dict[type, Callable[[Any], Action]] = {
+            Launch: self.launch,
+            AddAt: self.add_at,
+            Product: self.product,
+            Lapack: self.lapack,
+            Foreign: self.foreign,
+            Scan: self.scan,
+            While: self.while_loop,
+            Branch: self.branch,
+        }
+        if type(step) not in kinds:
+            raise UnsupportedError(f"{_name(step)} has no form on a card yet ({', '.join(step.lines)}); compile it for the CPU")
+        return kinds[type(step)](step)
+
+    def launch(self, step: Launch) -> Action:
+        kernel = self.program.module.add(step)
+        self.program.kernels.append(kernel)
+        slots = [self.slot(b) for b in kernel.buffers]
+        program, launch, name = self.program, self.device.launch, kernel.name
+
+        def run(table: Table) -> None:
+            launch(program.functions[name], kernel, [table[s] for s in slots])
+
+        return run
+
+    def add_at(self, step: AddAt) -> Action:
+        """Sort the places, keeping the order of equal ones; then a thread for each element of the target adds what is its own."""
+        xp = self.device.xp
+        count, size = size_of(step.places.shape), step.target.size
+        target = View.whole(step.target, (size,))
+        places, values = (View(v.buffer, (count,), (1,)) for v in (step.places, step.values))
+
+        def run(table: Table) -> None:
+            where, what, into = (self.array(table, v) for v in (places, values, target))
+            order = xp.argsort(where, kind="stable")
+            starts = xp.searchsorted(where[order], xp.arange(size + 1))
+            add_in_order(self.program, what, order, starts, into)
+
+        return run
+
+    def product(self, step: Product) -> Action:
+        libraries = self.program.libraries
+        views = (step.left, step.right, step.out)
+        if libraries is None:
+            return lambda table: linear.product_on_host(step, *(self.array(table, v) for v in views))
+        return lambda table: libraries.product(step, [table[self.slots[v.buffer]] for v in views])
+
+    def lapack(self, step: Lapack) -> Action:
+        views = (*step.operands, *step.inout, *step.outs)
+        libraries = self.program.libraries
+        if libraries is None:
+            return lambda table: linear.on_host(step, [self.array(table, v) for v in views])
+        routine = getattr(libraries, step.routine, None)
+        if routine is not None:
+            return lambda table: routine(step, *(self.array(table, v) for v in views))
+
+        def run(table: Table) -> None:
+            arrays = [self.array(table, v) for v in views]
+            copies = [self.device.host(a) for a in arrays]
+            linear.on_host(step, copies)
+            for array, copy in zip(arrays[len(step.operands) :], copies[len(step.operands) :], strict=True):
+                array[...] = self.device.xp.asarray(copy)
+
+        return run
+
+    def foreign(self, step: Foreign) -> Action:
+        """A call on the host."""
+
+        def run(table: Table) -> None:
+            operands = [self.device.host(self.array(table, o))[()] if isinstance(o, View) else o for o in step.operands]
+            for i in step.weak:
+                operands[i] = operands[i].item()
+            try:
+                with np.errstate(all="ignore"):
+                    result = step.op.impl(*operands, **step.params)
+            except Exception as error:
+                raise OperationError(f"{step.op.name} failed") from error
+            for view, part in zip(step.outs, result if step.op.many else (result,), strict=True):
+                self.array(table, view)[...] = self.device.xp.asarray(part)
+
+        return run
+
+    def body(self, lowered: Lowered) -> Routine:
+        return Routine(self.program, lowered)
+
+    def scratch(self, table: Table, step: Any) -> int:
+        return self.address(table, step.scratch[0]) if step.scratch else 0
+
+    def scan(self, step: Scan) -> Action:
+        """Iterations write their carries alternately to two places, so that the last one writes to the final one."""
+        body = self.body(step.body)
+        rows = [_row_size(v) for v in (*step.rows, *step.stacks)]
+        count = len(step.rows)
+
+        def run(table: Table) -> None:
+            at = lambda views: [self.address(table, v) for v in views]
+            finals, spare, carries, consts = at(step.finals), at(step.spare), at(step.carries), at(step.consts)
+            if not step.length:
+                self.copy(table, step.carries, step.finals)
+                return
+            moving, inside, scratch = at((*step.rows, *step.stacks)), body.table(), self.scratch(table, step)
+            for i in reversed(range(step.length)) if step.reverse else range(step.length):
+                done = step.length - i if step.reverse else i + 1  # with this iteration
+                targets = finals if (step.length - done) % 2 == 0 else spare
+                moved = [p + i * size for p, size in zip(moving, rows, strict=True)]
+                _fill(inside, body.inputs, [*consts, *carries, *moved[:count]])
+                _fill(inside, body.outputs, [*targets, *moved[count:]])
+                body.run(inside, scratch)
+                carries = targets
+
+        return run
+
+    def while_loop(self, step: While) -> Action:
+        test, body = self.body(step.test), self.body(step.body)
+        half = len(step.spare) // 2
+        truth = step.test.outputs[0]
+
+        def run(table: Table) -> None:
+            at = lambda views: [self.address(table, v) for v in views]
+            carries, spare, scratch = at(step.carries), at(step.spare), self.scratch(table, step)
+            places, others = spare[:half], spare[half:]
+            found = self.device.bytes(256)
+            test_consts, body_consts = at(step.test_consts), at(step.body_consts)
+            while True:
+                inside = test.table()
+                _fill(inside, test.inputs, [*test_consts, *carries])
+                _fill(inside, test.outputs, [self.device.address(found)])
+                test.run(inside, scratch)
+                if not test.number(inside, truth):
+                    break
+                inside = body.table()
+                _fill(inside, body.inputs, [*body_consts, *carries])
+                _fill(inside, body.outputs, places)
+                body.run(inside, scratch)
+                carries, places, others = places, others, places
+            for view, address in zip(step.finals, carries, strict=True):
+                self.array(table, view)[...] = self.device.array(View.whole(view.buffer, view.shape), address)
+
+        return run
+
+    def branch(self, step: Branch) -> Action:
+        bodies = {True: self.body(step.true), False: self.body(step.false)}
+
+        def run(table: Table) -> None:
+            body = bodies[bool(self.number(table, step.truth))]
+            inside = body.table()
+            _fill(inside, body.inputs, [self.address(table, v) for v in step.operands])
+            _fill(inside, body.outputs, [self.address(table, v) for v in step.outs])
+            body.run(inside, self.scratch(table, step))
+
+        return run
+
+    def copy(self, table: Table, sources: Sequence[View], targets: Sequence[View]) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            self.array(table, target)[...] = self.array(table, source)
+
+
+def add_in_order(program: Program, values: Any, order: Any, starts: Any, target: Any) -> None:
+    """target[k] += values[order[i]] for i from starts[k] to starts[k + 1], one after the other."""
+    xp = program.device.xp
+    if xp is np:
+        np.add.at(target, np.repeat(np.arange(target.size), np.diff(starts)), values[order])
+    else:
+        kind = {"float64": "double", "float32": "float", "int64": "long long", "int32": "int"}[target.dtype.name]
+        _segments(xp, kind)(((target.size + 255) // 256,), (256,), (values, order, starts, target, np.int64(target.size)))
+
+
+_SOURCE = """extern "C" __global__ void add(const T* v, const long long* order, const long long* starts, T* out, long long n) {
+  long long k = blockIdx.x * 256LL + threadIdx.x;
+  if (k >= n) return;
+  T total = out[k];
+  for (long long i = starts[k]; i < starts[k + 1]; ++i) total = total + v[order[i]];
+  out[k] = total;
+}"""
+
+
+def _segments(xp: Any, kind: str) -> Any:
+    return xp.RawKernel(_SOURCE.replace("T ", f"{kind} ").replace("T*", f"{kind}*"), "add")
+
+
+def _fill(table: Table, slots: Sequence[int], addresses: Sequence[int]) -> None:
+    for slot, address in zip(slots, addresses, strict=True):
+        table[slot] = address
+
+
+def _row_size(view: View) -> int:
+    """Bytes from one row to the next."""
+    return view.dtype.itemsize * size_of(view.shape[1:])
+
+
+def _name(step: Any) -> str:
+    return {Unwind: "the backward pass of a while loop"}.get(type(step), type(step).__name__.lower())
+
+
+def every_launch(program: Program) -> Iterator[Kernel]:
+    yield from program.kernels

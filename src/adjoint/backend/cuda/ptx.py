@@ -1,0 +1,87 @@
+"""PTX out of LLVM's text, and `ptxas`, which checks it without a card."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+
+from .text import TRIPLE
+
+
+@functools.cache
+def _target() -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(TRIPLE)
+
+
+def ptx(text: str, processor: str = "sm_70") -> str:
+    """The PTX of a module. What is compiled for a processor runs on all later ones, too."""
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.verify()
+    machine = _target().create_target_machine(cpu=processor, opt=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return str(machine.emit_assembly(module))
+
+
+class Use(NamedTuple):
+    """What a kernel takes of a card."""
+
+    registers: int
+    spilled: int  # bytes
+    shared: int  # bytes
+
+
+def assembler() -> str | None:
+    """The program `ptxas`: on the path, or in the package nvidia-cuda-nvcc-cu12."""
+    found = shutil.which("ptxas")
+    spec = None if found else _package("nvidia.cuda_nvcc")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = os.path.join(folder, "bin", "ptxas")
+        found = path if os.path.exists(path) else found
+    return found
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def assembled(text: str, processor: str) -> dict[str, Use]:
+    """Run PTX through `ptxas`: what each kernel uses. What it refuses is an error with its message."""
+    program = assembler()
+    if program is None:
+        raise FileNotFoundError("ptxas is neither on the path nor in the package nvidia-cuda-nvcc-cu12; install one of them")
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "program.ptx")
+        with open(source, "w") as file:
+            file.write(text)
+        command = [program, "-v", f"-arch={processor}", source, "-o", os.path.join(folder, "program.cubin")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"ptxas refuses the program for {processor}:\n{done.stderr}")
+    return {name: _use(what) for name, what in _KERNEL.findall(done.stderr)}
+
+
+_KERNEL = re.compile(r"Compiling entry function '(\w+)'[^\n]*\n(.*?)(?=ptxas info\s*: Compiling|\Z)", re.DOTALL)
+
+
+def _use(text: str) -> Use:
+    def number(pattern: str) -> int:
+        found = re.search(pattern, text)
+        return int(found[1]) if found else 0
+
+    return Use(number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"), number(r"(\d+) bytes smem"))

@@ -1,0 +1,167 @@
+"""Kernels as launches can run them: each with reductions along one set of loops, sums at computed places by sorting.
+
+    kernel over (n, m):  store a, sum b over columns into r, sum c over all into s
+
+    kernel over (n, m):  store a, sum b over columns into r, sum c over columns into t
+    kernel over (n, 1):  sum t over all into s
+
+Truths over a whole domain, such as whether an index was out of bounds, are set to their beginning first and then by any thread that
+knows better. What is added at computed places is written to memory with its places, and added up in the order of the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...core.types import Shape
+from ...lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
+from ...lower.prune import prune
+from ...lower.schedule import arrange
+from ...lower.step import Lowered, Step
+from .layout import Layout, choose, is_flag, reduced_loops
+
+_START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
+_PLACE = np.dtype(np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class Launch(Kernel):
+    """A kernel with its layout. In the place of the scatters with which it came there are `places`."""
+
+    layout: Layout = field(default_factory=lambda: Layout((), (), 1, 1))
+    places: dict[Store, Scatter] = field(default_factory=dict)  # stores of where a scatter adds, not of its value
+
+
+@dataclass(slots=True, eq=False)
+class AddAt:
+    """target[places[i]] += values[i] for each i, in order."""
+
+    places: View
+    values: View
+    target: Buffer
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (self.places, self.values, View.whole(self.target, (self.target.size,)))
+
+    def writes(self) -> Iterator[View]:
+        yield View.whole(self.target, (self.target.size,))
+
+    def __str__(self) -> str:
+        return f"add {self.values!r} to {self.target!r} at {self.places!r}"
+
+
+def schedule(lowered: Lowered) -> None:
+    """Replace the kernels of a program by launches."""
+    made = Scheduling(lowered.buffers)
+    steps: list[Any] = []
+    for step in prune(lowered.steps):
+        steps += made.launches(step) if isinstance(step, Kernel) else [step]
+    lowered.steps = steps
+
+
+class Scheduling:
+    """Makes launches of kernels, and the buffers between them."""
+
+    def __init__(self, buffers: list[Buffer]) -> None:
+        self.buffers = buffers
+
+    def local(self, shape: Shape, dtype: Dtype) -> View:
+        buffer = Buffer(len(self.buffers), dtype, size_of(shape), "local")
+        self.buffers.append(buffer)
+        return View.whole(buffer, shape)
+
+    def launches(self, kernel: Kernel) -> Iterator[Step | AddAt]:
+        if 0 in kernel.domain:
+            for r in kernel.reductions:
+                yield self.filled(r.view.buffer, _START[r.how], kernel)
+            return
+        arrange(kernel)
+        flags = [r for r in kernel.reductions if is_flag(kernel, r)]
+        for r in flags:
+            yield self.filled(r.view.buffer, _START[r.how], kernel)
+        masks: dict[frozenset[int], list[Reduce]] = {}
+        for r in kernel.reductions:
+            if r not in flags:
+                masks.setdefault(reduced_loops(kernel, r), []).append(r)
+        roots = [m for m in masks if not any(other < m for other in masks)]  # the others are sums of their results
+        kernels: list[Kernel] = []
+        later: list[Kernel] = []
+        for root in roots or [frozenset()]:
+            reductions = list(masks.get(root, ()))
+            for mask in [m for m in masks if root < m]:
+                for r in masks.pop(mask):
+                    first, then = self.in_two(kernel, root, r)
+                    reductions.append(first)
+                    later.append(then)
+            is_first = not kernels
+            part = Kernel(
+                kernel.domain, kernel.code, kernel.stores if is_first else [], reductions + (flags if is_first else [])
+            )
+            part.scatters = kernel.scatters if is_first else []
+            part.lines = kernel.lines
+            kernels.append(part)
+        prune(kernels)  # type: ignore[arg-type]
+        for part in kernels:
+            yield from self.launch(part)
+        for part in later:
+            yield from self.launches(part)
+
+    def in_two(self, kernel: Kernel, root: frozenset[int], r: Reduce) -> tuple[Reduce, Kernel]:
+        """A reduction along more loops than `root`: along those first, then the rest."""
+        axes = {axis for loop in root for axis in kernel.loops[loop].axes}
+        shape = tuple(1 if k in axes else n for k, n in enumerate(kernel.domain))
+        between = self.local(shape, r.view.dtype)
+        rest = Kernel(shape, lines=kernel.lines)
+        line = rest.add("load", (), between, between.dtype)
+        rest.reductions.append(Reduce(r.how, line, r.axes, replace(r.view, shape=shape)))
+        return Reduce(r.how, r.scalar, tuple(sorted(axes)), between.over(kernel.domain)), rest
+
+    def launch(self, kernel: Kernel) -> Iterator[Step | AddAt]:
+        made = Launch(kernel.domain, kernel.code, list(kernel.stores), kernel.reductions, lines=kernel.lines)
+        added = []
+        for scatter in kernel.scatters:
+            places = self.local(kernel.domain, _PLACE)
+            values = self.local(kernel.domain, scatter.view.dtype)
+            made.stores += [Store(scatter.scalar, values), store := Store(scatter.scalar, places)]
+            made.places[store] = scatter
+            added.append(AddAt(places, values, scatter.view.buffer, kernel.lines))
+        made.scatters = list(kernel.scatters)
+        arrange(made)
+        made.layout = choose(made)
+        yield made
+        yield from self.combined(made)
+        yield from added  # type: ignore[misc]
+
+    def combined(self, made: Launch) -> Iterator[Step]:
+        """Where the pieces of a launch leave their parts, and the kernels that combine them."""
+        pieces = made.layout.pieces
+        if pieces == 1:
+            return
+        for r in made.reductions:
+            if is_flag(made, r):
+                continue
+            out = r.view.buffer
+            parts = self.local((pieces, out.size), out.dtype)
+            made.partials[out] = (r.how, parts.buffer)
+            last = Launch((pieces, out.size), lines=made.lines)
+            line = last.add("load", (), parts, out.dtype)
+            whole = View(out, last.domain, (0, *contiguous((out.size,))))
+            last.reductions.append(Reduce(r.how, line, (0,), whole))
+            arrange(last)
+            last.layout = choose(last, in_pieces=False)
+            yield last
+
+    def filled(self, buffer: Buffer, value: Any, kernel: Kernel) -> Step:
+        made = Launch((buffer.size,), lines=kernel.lines)
+        line = made.add("const", (), buffer.dtype.type(value).item(), buffer.dtype)
+        made.stores.append(Store(line, View.whole(buffer, (buffer.size,))))
+        arrange(made)
+        made.layout = choose(made)
+        return made
+
+

@@ -1,0 +1,74 @@
+"""The kernels of a card, run on this processor: the same text, with threads as loops and barriers between the phases.
+
+It stands in for a card in tests: indices, reductions and sums at computed places go through the very code that a card runs. Results are
+bitwise those of a card, since both combine in the same order and neither fuses what is not written so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.types import Type
+from ...lower.kernel import View
+from ..llvm import load, object_code
+from .text import Kernel, Module
+
+
+class Simulator:
+    """A card that is not there. `flip` gives the order of the threads within a phase: it must not matter."""
+
+    xp = np
+    name = "simulator"
+
+    def __init__(self, flip: int = 0) -> None:
+        self.flip = flip
+
+    def load(self, module: Module) -> dict[str, Any]:
+        """The functions of a module, by name."""
+        if not module.phases:
+            return {}
+        engine = load(object_code(module.for_simulator())[1])
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        found = {}
+        for name, *_ in module.phases.values():
+            found[name] = kind(engine.get_function_address(name))
+            found[name].engine = engine  # keeps the code alive
+        return found
+
+    def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
+        table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+        function(ctypes.addressof(table), 0, kernel.blocks, self.flip)
+
+    def empty(self, t: Type) -> Any:
+        """A new array; it holds noise, so that what is not written shows."""
+        made = np.empty(t.shape, t.dtype)
+        made.reshape(-1).view(np.uint8)[...] = 0xA5
+        return made
+
+    def bytes(self, size: int) -> Any:
+        """New memory, on a cache line as on a card."""
+        whole = np.full(size + 256, 0xA5, np.uint8)
+        start = -whole.ctypes.data % 256
+        return whole[start : start + size]
+
+    def address(self, array: Any) -> int:
+        return int(array.ctypes.data)
+
+    def adopt(self, x: Any, t: Type) -> Any:
+        """An argument as an array in order."""
+        return np.ascontiguousarray(np.asarray(x, t.dtype).reshape(t.shape))
+
+    def array(self, view: View, address: int) -> Any:
+        """The array of a view over memory at an address."""
+        if 0 in view.shape:
+            return np.empty(view.shape, view.dtype)
+        size = view.dtype.itemsize
+        memory: Any = (ctypes.c_char * view.buffer.nbytes).from_address(address)
+        return np.ndarray(view.shape, view.dtype, memory, view.offset * size, [s * size for s in view.strides])
+
+    def host(self, array: Any) -> Any:
+        return np.array(array)
