@@ -1,0 +1,49 @@
+"""Programs on a device, be it a card or the simulator, next to the same programs on the CPU."""
+
+import numpy as np
+
+import adjoint as ad
+from adjoint.backend.cuda.lowering import lower
+from adjoint.backend.cuda.program import Program
+from adjoint.backend.cuda.simulator import Simulator
+from adjoint.core.tree import flatten
+
+
+def program(f, args, device):
+    """The program that f is compiled to for these arguments, for a device, and its flat inputs."""
+    with np.errstate(all="ignore"):
+        path = ad.jit(f).lower(*args)
+    made = Program(lower(path.graph, path.weak, bool(path.guards)), device)
+    leaves = flatten((args, {}))[0]
+    return made, [device.adopt(x, t) for x, t in zip(leaves, path.graph.input_types, strict=True)]
+
+
+def results(f, args, device):
+    """The flat results of f on a device, as NumPy arrays."""
+    made, inputs = program(f, args, device)
+    return [device.host(y) for y in made(*inputs)]
+
+
+def both_orders(f, args):
+    """The flat results of f in the simulator; the order of the threads within a phase must not matter."""
+    made, inputs = program(f, args, Simulator())
+    found = made(*inputs)
+    made.device.flip = 255
+    for a, b in zip(found, made(*inputs), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg="the result depends on the order of the threads: a race")
+    return found, made
+
+
+def on_cpu(f, args):
+    with np.errstate(all="ignore"):
+        return [np.asarray(y) for y in flatten(ad.jit(f)(*args))[0]]
+
+
+def same_bits(a, b):
+    """Equal to the last bit; nan is nan."""
+    assert (a.shape, a.dtype) == (b.shape, b.dtype)
+    if a.dtype.kind == "f":
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        a, b = (np.where(np.isnan(x), 0, x) for x in (a, b))
+        np.testing.assert_array_equal(np.signbit(a), np.signbit(b))
+    np.testing.assert_array_equal(a, b)
