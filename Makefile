@@ -2,6 +2,7 @@
 # make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
+# make test-gpu     the tests that need a card, with CuPy
 # make nightly      10,000 random programs compiled, 10,000 that write in place, every function, and NumPy's and SciPy's own tests
 # make lint         style, types, import direction
 # make bench        the benchmarks, with their peers in an environment of their own
@@ -23,7 +24,7 @@ OLDEST := .venv-oldest
 QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
 	--ignore=tests/test_compiled_programs.py --ignore=tests/test_cli.py
 
-.PHONY: demo test test-quick test-oldest nightly lint bench clean
+.PHONY: demo test test-gpu test-quick test-oldest nightly lint bench clean
 
 $(VENV)/.ready: pyproject.toml
 	$(FOUND) -m venv $(VENV)
@@ -50,6 +51,9 @@ test-quick: $(VENV)/.ready
 
 test-oldest: $(OLDEST)/.ready
 	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
+
+test-gpu: $(VENV)/.ready
+	$(BIN)/python -m pytest tests/gpu
 
 nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/surface -k 'program or compiled'

@@ -144,7 +144,7 @@ def on_host(step: Lapack, arrays: Arrays) -> None:
     routine, stack = _ON_HOST[step.routine], failed_stack(step)
     found = False
     for index in np.ndindex(stack):
-        found |= routine(step, *(a[index] for a in views))
+        found |= routine(step, *(a[(*index, ...)] for a in views))
     failed[...] = found
 
 

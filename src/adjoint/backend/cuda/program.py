@@ -10,18 +10,21 @@ where it must know a number: a guard, an index out of bounds, the condition of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import OperationError, UnsupportedError
 from ...core.types import Type
+from ...ir.graph import Graph
 from ...lower.kernel import Buffer, View, size_of
 from ...lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, Unwind, While
 from ..entry import ERRORS, MISS
 from ..lapack import FAILURES
 from . import linear
+from .card import Card
+from .lowering import lower
 from .schedule import AddAt, Launch
 from .text import Kernel, Module
 
@@ -317,5 +320,10 @@ def _name(step: Any) -> str:
     return {Unwind: "the backward pass of a while loop"}.get(type(step), type(step).__name__.lower())
 
 
-def every_launch(program: Program) -> Iterator[Kernel]:
-    yield from program.kernels
+def compiled(graph: Graph, device: Any = None, *, weak: Collection[int] = (), guarded: bool = False, precision: str = "highest") -> Program:
+    """The program of a graph for a device; the current card if none is given.
+
+    This is what `jit` calls for arguments on a card: `weak` and `guarded` as for `lower`. A call takes the flat arrays of the device
+    (`Card.adopt` makes them) and gives the flat results, or MISS if the guards do not hold.
+    """
+    return Program(lower(graph, weak, guarded), Card() if device is None else device, precision)

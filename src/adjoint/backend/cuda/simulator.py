@@ -31,7 +31,7 @@ class Simulator:
         """The functions of a module, by name."""
         if not module.phases:
             return {}
-        engine = load(object_code(module.for_simulator())[1])
+        engine = load(object_code(module.for_simulator(), quickly=True)[1])
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         found = {}
         for name, *_ in module.phases.values():

@@ -1,0 +1,15 @@
+"""Tests on a card: skipped where there is none. `make test-gpu` runs them."""
+
+import pytest
+
+from adjoint.core.errors import UnsupportedError
+
+
+@pytest.fixture(scope="session")
+def card():
+    from adjoint.backend.cuda.card import Card
+
+    try:
+        return Card()
+    except UnsupportedError as error:
+        pytest.skip(str(error))

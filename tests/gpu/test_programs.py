@@ -1,0 +1,40 @@
+"""Random programs on a card: as on the CPU, and, where no library takes part, bitwise as in the simulator and as on the next run."""
+
+import os
+
+import numpy as np
+import pytest
+import test_compiled_programs as programs
+from on_device import on_cpu, program, same_bits
+
+from adjoint.backend.cuda.schedule import AddAt, Launch
+from adjoint.backend.cuda.simulator import Simulator
+
+ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 100))
+CHUNK = 25
+
+
+def check(card, f, args, what, loose=10.0):
+    made, inputs = program(f, args, card)
+    found = [card.host(y) for y in made(*inputs)]
+    programs.agree(found, on_cpu(f, args), what, loose=loose)
+    for a, b in zip(found, made(*inputs), strict=True):
+        same_bits(a, card.host(b))
+    if all(isinstance(step, (Launch, AddAt)) for step in made.lowered.steps):
+        simulated, inputs = program(f, args, Simulator())
+        for a, b in zip(found, simulated(*inputs), strict=True):
+            same_bits(a, b)
+
+
+@pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK)))
+def test_programs(card, chunk):
+    for number, steps, types, c in programs.drawn(5000 + chunk, CHUNK, programs.SHAPES):
+        f = programs.program(steps, programs.LARGEST)
+        check(card, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
+
+
+@pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 4)))
+def test_large_programs(card, chunk):
+    for number, steps, types, c in programs.drawn(7000 + chunk, 10, programs.LARGE, longest=5):
+        f = programs.program(steps, 200_000)
+        check(card, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
