@@ -213,8 +213,8 @@ class Workspace:
         Moved to the kernel that reads it, it need not be stored.
         """
         kernel = self.kernel(line.position)
-        if len(kernel.code) > _LOOKED_THROUGH:
-            return None
+        if len(kernel.code) > _LOOKED_THROUGH or self.is_full(line.position):
+            return None  # all of a full kernel, moved, would fill the next one, and so on
         own = needed(kernel.code, {line.scalar})
         if any(kernel.code[i].kind == "gather" for i in own):
             return None

@@ -7,6 +7,7 @@ What has no form on the card yet is copied to the host and back.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,11 +119,6 @@ def _singular(step: Lapack, a: Any, u: Any, s: Any, vh: Any) -> bool:
     return False
 
 
-def _is_symmetric(step: Lapack, a: Any, out: Any) -> bool:
-    out[...] = np.array_equal(a, a.T)
-    return False
-
-
 _ON_HOST: dict[str, Callable[..., bool]] = {
     "cholesky": _cholesky,
     "cholesky_pullback": _cholesky_pullback,
@@ -134,25 +130,30 @@ _ON_HOST: dict[str, Callable[..., bool]] = {
     "reflectors": _reflectors,
     "orthogonal": _orthogonal,
     "singular": _singular,
-    "is_symmetric": _is_symmetric,
 }
+
+
+def _is_symmetric(xp: Any, a: Any, out: Any, failed: Any) -> None:
+    """Up to rounding; see `ops.matrix.is_hermitian`."""
+    other = xp.swapaxes(a, -1, -2)
+    slack = math.sqrt(np.finfo(a.dtype).eps) * xp.max(xp.abs(a), axis=(-2, -1), keepdims=True)
+    with np.errstate(invalid="ignore"):
+        near = xp.abs(a - other) <= slack
+    out[...] = xp.all((a == other) | near, axis=(-2, -1), keepdims=True).reshape(out.shape)
+    failed[...] = False
 
 
 def on_host(step: Lapack, arrays: Arrays) -> None:
     """Run a routine for each matrix of a stack. The last array is a truth: whether one failed."""
+    if step.routine == "is_symmetric":
+        return _is_symmetric(np, *arrays)
     *views, failed = arrays
-    routine, stack = _ON_HOST[step.routine], failed_stack(step)
+    routine, stack = _ON_HOST[step.routine], (*step.inout, *step.outs)[0].shape[:-2]
     found = False
     for index in np.ndindex(stack):
         found |= routine(step, *(a[(*index, ...)] for a in views))
     failed[...] = found
-
-
-def failed_stack(step: Lapack) -> tuple[int, ...]:
-    *outs, _ = step.outs
-    if step.routine == "is_symmetric":
-        return step.outs[0].shape
-    return (*step.inout, *outs)[0].shape[:-2]
+    return None
 
 
 def product_on_host(step: Product, left: Any, right: Any, out: Any) -> None:
@@ -257,6 +258,10 @@ class Libraries:
             self.trsm(factor, inner, leading, False, "U", "N")  # u⁻¹ (…)ᵀ: by rows (…) l⁻¹
             own[...] = inner + inner.T
         failed[...] = False
+
+
+    def is_symmetric(self, step: Lapack, a: Any, out: Any, failed: Any) -> None:
+        _is_symmetric(self.xp, a, out, failed)
 
 
 def _layout(view: View) -> tuple[str, int]:

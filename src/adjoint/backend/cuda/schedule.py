@@ -22,6 +22,7 @@ from ...lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View,
 from ...lower.prune import prune
 from ...lower.schedule import arrange
 from ...lower.step import Lowered, Step
+from .fusion import merged, written_out
 from .layout import Layout, choose, is_flag, reduced_loops
 
 _START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
@@ -59,7 +60,7 @@ def schedule(lowered: Lowered) -> None:
     """Replace the kernels of a program by launches."""
     made = Scheduling(lowered.buffers)
     steps: list[Any] = []
-    for step in prune(lowered.steps):
+    for step in merged(lowered, [written_out(s) if isinstance(s, Kernel) else s for s in prune(lowered.steps)]):
         steps += made.launches(step) if isinstance(step, Kernel) else [step]
     lowered.steps = steps
 
@@ -132,7 +133,7 @@ class Scheduling:
             added.append(AddAt(places, values, scatter.view.buffer, kernel.lines))
         made.scatters = list(kernel.scatters)
         arrange(made)
-        made.layout = choose(made)
+        made.layout = choose(made, in_pieces=_covers_results(made))
         yield made
         yield from self.combined(made)
         yield from added  # type: ignore[misc]
@@ -143,9 +144,9 @@ class Scheduling:
         if pieces == 1:
             return
         for r in made.reductions:
-            if is_flag(made, r):
-                continue
             out = r.view.buffer
+            if is_flag(made, r) or out in made.partials:
+                continue
             parts = self.local((pieces, out.size), out.dtype)
             made.partials[out] = (r.how, parts.buffer)
             last = Launch((pieces, out.size), lines=made.lines)
@@ -165,3 +166,12 @@ class Scheduling:
         return made
 
 
+
+
+def _covers_results(made: Launch) -> bool:
+    """Whether the reductions of a launch write all of their buffers: pieces are combined buffer by buffer."""
+    covered: dict[Buffer, int] = {}
+    for r in made.reductions:
+        own = size_of(n for n, stride in zip(r.view.shape, r.view.strides, strict=True) if stride)
+        covered[r.view.buffer] = covered.get(r.view.buffer, 0) + own
+    return all(count >= buffer.size for buffer, count in covered.items())

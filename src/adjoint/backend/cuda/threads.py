@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...lower.kernel import Reduce, Store, size_of
+from ...lower.kernel import Reduce, Scalar, Store, View, size_of
 from ..instruction import MEMORY, REGISTER, Code, combine, start_of
 from ..nest import Nest
 from .layout import is_flag
@@ -155,9 +155,7 @@ class Threads(Nest):
         full, rest, after = (self.label(what) for what in ("full", "rest", "after"))
         code.do(f"br i1 {code.let(f'icmp ule i64 {end}, {layout.results}')}, label %{full}, label %{rest}")
         code.label(full)
-        for i in range(layout.per_thread):
-            self.at(code.let(f"add nuw nsw i64 {point}, {i}"))
-            self.point([])
+        self.neighbours(point)
         code.do(f"br label %{after}")
         code.label(rest)
         if layout.results % layout.per_thread:
@@ -166,6 +164,58 @@ class Threads(Nest):
                 self.point([])
         code.do(f"br label %{after}")
         code.label(after)
+
+    def neighbours(self, point: str) -> None:
+        """Neighbouring points at once: what lies side by side is read and written as one vector."""
+        code, kernel, count = self.code, self.kernel, self.layout.per_thread
+        points = [code.let(f"add nuw nsw i64 {point}, {i}") for i in range(count)]
+        columns: list[list[str]] = [[] for _ in points]  # for each point, the values of the lines
+        for line in kernel.code:
+            if line.kind == "load" and self.is_vector(line.data):
+                self.at(points[0])
+                for values, value in zip(columns, self.vector_load(line.data), strict=True):
+                    values.append(value)
+            else:
+                for i, values in zip(points, columns, strict=True):
+                    self.at(i)
+                    values.append(self.line(line, values))
+        for store in kernel.stores:
+            given = [values[store.scalar] for values in columns]
+            if self.is_vector(store.view):
+                self.at(points[0])
+                self.vector_store(store.view, given)
+            else:
+                for i, value in zip(points, given, strict=True):
+                    self.at(i)
+                    code.store(value, self.address(store.view), store.view.dtype)
+
+    def line(self, line: Scalar, values: Sequence[str]) -> str:
+        """The value of one line, of those before it: a load, a number or an operation."""
+        if line.kind == "op":
+            source = self.kernel.code[line.args[0]].dtype
+            return self.code.operation(line.data, [values[a] for a in line.args], source, line.dtype)
+        return self.run([line])[0]
+
+    def is_vector(self, view: View) -> bool:
+        """Whether the elements of neighbouring points are one vector, at an address that fits it."""
+        count = self.layout.per_thread
+        return self.strides[id(view)] == [1] and view.offset % count == 0
+
+    def vector_load(self, view: View) -> list[str]:
+        code, count, kind = self.code, self.layout.per_thread, MEMORY[view.dtype.name]
+        pointer = self.address(view)
+        vector = code.let(f"load <{count} x {kind}>, ptr {pointer}, align {count * view.dtype.itemsize}")
+        found = [code.let(f"extractelement <{count} x {kind}> {vector}, i64 {i}") for i in range(count)]
+        return [code.let(f"icmp ne i8 {x}, 0") for x in found] if view.dtype.kind == "b" else found
+
+    def vector_store(self, view: View, values: Sequence[str]) -> None:
+        code, count, kind = self.code, self.layout.per_thread, MEMORY[view.dtype.name]
+        if view.dtype.kind == "b":
+            values = [code.let(f"zext i1 {x} to i8") for x in values]
+        vector = "poison"
+        for i, x in enumerate(values):
+            vector = code.let(f"insertelement <{count} x {kind}> {vector}, {kind} {x}, i64 {i}")
+        code.do(f"store <{count} x {kind}> {vector}, ptr {self.address(view)}, align {count * view.dtype.itemsize}")
 
     def point(self, totals: Sequence[str]) -> None:
         """All that is done at one point of the domain."""

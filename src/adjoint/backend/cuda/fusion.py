@@ -1,0 +1,124 @@
+"""Fewer and wider kernels: short axes are written out, and kernels over the same points are merged.
+
+    kernel over (n, n, 3):  sum of squares over the last axis into r       kernel over (n, n):  r = a*a + b*b + c*c
+    kernel over (n, n):     1 / r                                   →                           1 / r
+
+A launch costs some microseconds, and what one kernel leaves for the next goes through memory, however small the loop between them: so
+a kernel takes in the next one over the same domain, if that reads what the first one writes only at the same points.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...lower.kernel import Buffer, Kernel, Store, View
+from ...lower.schedule import arrange, cost
+from ...lower.step import Lowered, Step
+from ...lower.unroll import unrolled
+
+SHORT = 4  # indices of an axis that is written out
+LONGEST = 500  # additions that a kernel may cost after that, as in `lower.schedule`
+LARGEST = 4000  # lines of a merged kernel
+_MOST_FUNCTIONS, _FUNCTION = 24, 20  # such as exp, as in `lower.workspace`
+
+
+def written_out(kernel: Kernel) -> Kernel:
+    """A kernel without its short innermost axis, if it combines values along that axis or along others."""
+    arrange(kernel)
+    if len(kernel.loops) < 2 or 0 in kernel.domain or not kernel.reductions:
+        return kernel
+    last = kernel.loops[-1]
+    if last.length > SHORT or len(last.axes) > 1 or sum(map(cost, kernel.code)) * last.length > LONGEST:
+        return kernel
+    return unrolled(kernel, last.axes[0])
+
+
+def merged(lowered: Lowered, steps: list[Step]) -> list[Step]:
+    """Neighbouring kernels over the same domain as one, where the second reads what the first writes at the same points only."""
+    found: list[Step] = []
+    for step in steps:
+        last = found[-1] if found else None
+        if isinstance(step, Kernel) and isinstance(last, Kernel) and _can_join(last, step):
+            _join(last, step)
+        else:
+            found.append(step)
+    users = _users(lowered, found)
+    for step in found:
+        if isinstance(step, Kernel):
+            _drop_stores(step, users)
+    return found
+
+
+def _users(lowered: Lowered, steps: list[Step]) -> Counter[Buffer]:
+    """How many steps touch each buffer; what is asked for when all is done counts, too."""
+    users = Counter(buffer for step in steps for buffer in {view.buffer for view in (*step.reads(), *step.writes())})
+    asked = [*lowered.outputs, *lowered.outside, *(view for view, _ in lowered.failures)]
+    asked += [lowered.guard] if lowered.guard is not None else []
+    users.update(view.buffer for view in asked)
+    return users
+
+
+def _can_join(first: Kernel, second: Kernel) -> bool:
+    if first.domain != second.domain or 0 in first.domain or first.scatters or second.scatters:
+        return False
+    if len(first.code) + len(second.code) > LARGEST or _functions(first) + _functions(second) > _MOST_FUNCTIONS:
+        return False
+    axes = [frozenset(a for a in r.axes if r.view.shape[a] > 1) for r in (*first.reductions, *second.reductions)]
+    if any(not (a <= b or b <= a) for a in axes for b in axes):
+        return False  # it would be computed twice: see `schedule`
+    stored = {store.view.buffer: store.view for store in first.stores}
+    written = {view.buffer for view in first.writes()}
+    if any(view.buffer in {v.buffer for v in (*first.reads(), *first.writes())} for view in second.writes()):
+        return False
+    plain = {line.data for line in second.code if line.kind == "load"}
+    for view in second.reads():
+        if view.buffer in written and not (view in plain and stored.get(view.buffer) == view and _is_once(view)):
+            return False
+        if view.buffer in written and sum(store.view.buffer is view.buffer for store in first.stores) > 1:
+            return False
+    others = [view for line in second.code if line.kind in ("window", "gather") for view in _inside(line)]
+    return not any(view.buffer in written for view in others)
+
+
+def _inside(line: object) -> list[View]:
+    kernel = Kernel(())
+    kernel.code = [line]  # type: ignore[list-item]
+    return list(kernel.reads())
+
+
+def _is_once(view: View) -> bool:
+    """Whether each point of the domain has an element of its own."""
+    moving = sorted((abs(s), n) for n, s in zip(view.shape, view.strides, strict=True) if n > 1)
+    reach = 0
+    for stride, n in moving:
+        if stride <= reach:
+            return False
+        reach += stride * (n - 1)
+    return True
+
+
+def _functions(kernel: Kernel) -> int:
+    return sum(cost(line) >= _FUNCTION for line in kernel.code)
+
+
+def _join(first: Kernel, second: Kernel) -> None:
+    stored = {store.view: store.scalar for store in first.stores}
+    numbers: list[int] = []
+    for line in second.code:
+        if line.kind == "load" and line.data in stored:
+            numbers.append(stored[line.data])
+            continue
+        numbers.append(first.add(line.kind, tuple(numbers[a] for a in line.args), line.data, line.dtype))
+    first.stores = [*first.stores, *(Store(numbers[s.scalar], s.view) for s in second.stores)]
+    first.reductions = [*first.reductions, *(type(r)(r.how, numbers[r.scalar], r.axes, r.view) for r in second.reductions)]
+    first.lines |= second.lines
+
+
+def _drop_stores(kernel: Kernel, users: Counter[Buffer]) -> None:
+    """Leave out what was stored for a kernel that has been merged: nobody reads it any more."""
+    reads = {view.buffer for view in kernel.reads()}
+
+    def is_read(buffer: Buffer) -> bool:
+        return buffer.kind != "local" or users[buffer] > 1 or buffer in reads
+
+    kernel.stores = [store for store in kernel.stores if is_read(store.view.buffer)]
