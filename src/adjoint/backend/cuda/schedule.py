@@ -60,9 +60,31 @@ def schedule(lowered: Lowered) -> None:
     """Replace the kernels of a program by launches."""
     made = Scheduling(lowered.buffers)
     steps: list[Any] = []
-    for step in merged(lowered, [written_out(s) if isinstance(s, Kernel) else s for s in prune(lowered.steps)]):
+    for step in merged(lowered, [part for step in prune(lowered.steps) for part in apart(step)]):
         steps += made.launches(step) if isinstance(step, Kernel) else [step]
     lowered.steps = steps
+
+
+def apart(step: Step) -> list[Step]:
+    """A kernel as several, if it combines along loops of which neither are part of the others: along rows, and along columns."""
+    if not isinstance(step, Kernel):
+        return [step]
+    kernel = written_out(step)
+    arrange(kernel)
+    masks = {id(r): reduced_loops(kernel, r) for r in kernel.reductions if not is_flag(kernel, r)}
+    roots = {m: None for m in masks.values() if not any(other < m for other in masks.values())}
+    if len(roots) < 2 or 0 in kernel.domain:
+        return [kernel]
+    parts: list[Step] = []
+    rest = list(kernel.reductions)
+    for root in roots:
+        own = [r for r in rest if root <= masks.get(id(r), root)]
+        rest = [r for r in rest if r not in own]
+        first = not parts
+        part = Kernel(kernel.domain, kernel.code, kernel.stores if first else [], own, kernel.scatters if first else [])
+        part.lines = kernel.lines
+        parts.append(part)
+    return prune(parts)
 
 
 class Scheduling:
@@ -85,30 +107,18 @@ class Scheduling:
         flags = [r for r in kernel.reductions if is_flag(kernel, r)]
         for r in flags:
             yield self.filled(r.view.buffer, _START[r.how], kernel)
-        masks: dict[frozenset[int], list[Reduce]] = {}
-        for r in kernel.reductions:
-            if r not in flags:
-                masks.setdefault(reduced_loops(kernel, r), []).append(r)
-        roots = [m for m in masks if not any(other < m for other in masks)]  # the others are sums of their results
-        kernels: list[Kernel] = []
-        later: list[Kernel] = []
-        for root in roots or [frozenset()]:
-            reductions = list(masks.get(root, ()))
-            for mask in [m for m in masks if root < m]:
-                for r in masks.pop(mask):
-                    first, then = self.in_two(kernel, root, r)
-                    reductions.append(first)
-                    later.append(then)
-            is_first = not kernels
-            part = Kernel(
-                kernel.domain, kernel.code, kernel.stores if is_first else [], reductions + (flags if is_first else [])
-            )
-            part.scatters = kernel.scatters if is_first else []
-            part.lines = kernel.lines
-            kernels.append(part)
-        prune(kernels)  # type: ignore[arg-type]
-        for part in kernels:
-            yield from self.launch(part)
+        sums = [(reduced_loops(kernel, r), r) for r in kernel.reductions if r not in flags]
+        root = min((mask for mask, _ in sums), key=len, default=frozenset())
+        reductions, later = [], []
+        for mask, r in sums:
+            if mask == root:
+                reductions.append(r)
+            else:
+                first, then = self.in_two(kernel, root, r)
+                reductions.append(first)
+                later.append(then)
+        kernel.reductions = reductions + flags
+        yield from self.launch(kernel)
         for part in later:
             yield from self.launches(part)
 
