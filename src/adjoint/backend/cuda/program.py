@@ -20,13 +20,16 @@ from ...core.types import Type
 from ...ir.graph import Graph
 from ...lower.kernel import Buffer, View, size_of
 from ...lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, Unwind, While
+from ...lower.sweep import Sweep
 from ..entry import ERRORS, MISS
 from ..lapack import FAILURES
 from . import linear
 from .card import Card
+from .loops import Looping
 from .lowering import lower
 from .schedule import AddAt, Launch
 from .text import Kernel, Module
+from .threads import Threads
 
 Table = list[int]
 Action = Callable[[Table], None]
@@ -48,6 +51,11 @@ class Program:
         self.checks = [(view, 1) for view in lowered.outside] + [(view, FAILURES[how]) for view, how in lowered.failures]
         self.guard = lowered.guard
         self.is_checked = bool(asked) or self.guard is not None
+
+    def kernel(self, threads: Threads) -> Kernel:
+        made = self.module.add(threads)
+        self.kernels.append(made)
+        return made
 
     def __call__(self, *arrays: Any) -> Any:
         """The results, or MISS if the guards do not hold. Arguments are arrays of the device, in order."""
@@ -79,7 +87,7 @@ class Program:
 class Routine:
     """The steps of a program, or of a body, as actions."""
 
-    def __init__(self, program: Program, lowered: Lowered) -> None:
+    def __init__(self, program: Program, lowered: Lowered, empty: bool = False) -> None:
         self.program, self.device, self.lowered = program, program.device, lowered
         self.slots: dict[Buffer, int] = {}
         self.inputs = [self.slot(b) for b in lowered.inputs]
@@ -92,7 +100,7 @@ class Routine:
                 array = self.device.adopt(buffer.data, Type(buffer.data.shape, buffer.dtype))
                 self.constants.append(array)
                 known.append((self.slot(buffer), self.device.address(array)))
-        self.actions: list[Action] = [self.action(step) for step in lowered.steps]
+        self.actions: list[Action] = [] if empty else [self.action(step) for step in lowered.steps]
         self.blank: Table = [0] * len(self.slots)
         for slot, address in known:
             self.blank[slot] = address
@@ -133,6 +141,7 @@ class Routine:
             Lapack: self.lapack,
             Foreign: self.foreign,
             Scan: self.scan,
+            Sweep: self.sweep,
             While: self.while_loop,
             Branch: self.branch,
         }
@@ -141,8 +150,7 @@ class Routine:
         return kinds[type(step)](step)
 
     def launch(self, step: Launch) -> Action:
-        kernel = self.program.module.add(step)
-        self.program.kernels.append(kernel)
+        kernel = self.program.kernel(Threads(step))
         slots = [self.slot(b) for b in kernel.buffers]
         program, launch, name = self.program, self.device.launch, kernel.name
 
@@ -208,8 +216,9 @@ class Routine:
 
         return run
 
-    def body(self, lowered: Lowered) -> Routine:
-        return Routine(self.program, lowered)
+    def body(self, lowered: Lowered, empty: bool = False) -> Routine:
+        """The program inside a step; if `empty`, its buffers only."""
+        return Routine(self.program, lowered, empty)
 
     def scratch(self, table: Table, step: Any) -> int:
         return self.address(table, step.scratch[0]) if step.scratch else 0
@@ -235,6 +244,22 @@ class Routine:
                 _fill(inside, body.outputs, [*targets, *moved[count:]])
                 body.run(inside, scratch)
                 carries = targets
+
+        return run
+
+    def sweep(self, step: Sweep) -> Action:
+        """One launch. The buffers of the body are those of the scan, its constants as they are."""
+        scan, body = step.scan, self.body(step.scan.body, empty=True)
+        kernel = self.program.kernel(Looping(step))
+        slots = [body.slot(b) for b in kernel.buffers]
+        program, launch, name = self.program, self.device.launch, kernel.name
+        inputs, outputs = (*scan.consts, *scan.carries, *scan.rows), (*scan.finals, *scan.stacks)
+
+        def run(table: Table) -> None:
+            inside = body.table()
+            _fill(inside, body.inputs, [self.address(table, v) for v in inputs])
+            _fill(inside, body.outputs, [self.address(table, v) for v in outputs])
+            launch(program.functions[name], kernel, [inside[s] for s in slots])
 
         return run
 

@@ -19,13 +19,15 @@ import numpy as np
 
 from ...core.types import Shape
 from ...lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
+from ...lower.merge import merged, written_out
 from ...lower.prune import prune
 from ...lower.schedule import arrange
-from ...lower.step import Lowered, Step
-from .fusion import merged, written_out
+from ...lower.step import Lowered, Scan, Step
+from ...lower.sweep import Sweep, sweep
 from .layout import Layout, choose, is_flag, reduced_loops
 
 _START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
+THREADS_OF_A_LOOP = 128  # of a block: there are few points, and each takes long
 _PLACE = np.dtype(np.int64)
 
 
@@ -61,6 +63,8 @@ def schedule(lowered: Lowered) -> None:
     made = Scheduling(lowered.buffers)
     steps: list[Any] = []
     for step in merged(lowered, [part for step in prune(lowered.steps) for part in apart(step)]):
+        if isinstance(step, Scan):
+            step = made.swept(step)
         steps += made.launches(step) if isinstance(step, Kernel) else [step]
     lowered.steps = steps
 
@@ -97,6 +101,18 @@ class Scheduling:
         buffer = Buffer(len(self.buffers), dtype, size_of(shape), "local")
         self.buffers.append(buffer)
         return View.whole(buffer, shape)
+
+    def swept(self, scan: Scan) -> Step | Sweep:
+        """A loop as one launch, if its iterations do nothing but compute at each point: the loop goes into the thread."""
+        found = sweep(scan)
+        if found is None:
+            return scan
+        kernel = found.kernel
+        made = Launch(kernel.domain, kernel.code, kernel.stores, lines=scan.lines)
+        arrange(made)
+        points = size_of(made.domain)
+        made.layout = Layout(tuple(range(len(made.loops))), (), points, 1, threads=THREADS_OF_A_LOOP)
+        return replace(found, kernel=made)
 
     def launches(self, kernel: Kernel) -> Iterator[Step | AddAt]:
         if 0 in kernel.domain:

@@ -8,7 +8,7 @@ Both are made of the same phases (see `threads`); what is around them differs.
       barrier                                           for thread in 0 … 256: phase0(…)
       phase1(buffers, shared, block, thread)            for thread in 0 … 256: phase1(…)
 
-With `flip` 255, the simulator runs the threads of a phase in another order (thread ^ 255): a result that depends on it is a race.
+With `flip` -1, the simulator runs the threads of a phase the other way round, with 1 in pairs: a result that depends on it is a race.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ class Module:
         self.functions: set[Function] = set()
         self.phases: dict[str, tuple[str, list[str], int, int, int]] = {}  # by their text: name, phases, buffers, shared, threads
 
-    def add(self, launch: Launch) -> Kernel:
-        threads = Threads(launch)
-        bodies = threads.phases()
+    def add(self, threads: Threads) -> Kernel:
+        launch, bodies = threads.launch, threads.phases()
         key = "\n".join([str(len(threads.buffers)), *bodies])
         if key not in self.phases:
             name = f"k{len(self.phases) + 1}"
@@ -107,10 +106,11 @@ def _simulated(name: str, phases: list[str], buffers: int, shared: int, threads:
     code = Code()
     memory = code.let(f"alloca [{max(shared, 1)} x i8], align 16")
     pointers = [code.let(f"load ptr, ptr {code.slot('%table', i)}") for i in range(buffers)]
+    flip = code.let(f"and i64 %flip, {threads - 1}")
     with code.turns("%from", "%to") as block:
         for i in range(len(phases)):
             with code.turns("0", str(threads)) as number:
-                thread = code.let(f"xor i64 {number}, %flip")
+                thread = code.let(f"xor i64 {number}, {flip}")
                 given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {block}", f"i64 {thread}"]
                 code.do(f"call void @{name}_{i}({', '.join(given)})")
     code.do("ret void")

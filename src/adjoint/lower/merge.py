@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...lower.kernel import Buffer, Kernel, Store, View
-from ...lower.schedule import arrange, cost
-from ...lower.step import Lowered, Step
-from ...lower.unroll import unrolled
+from .kernel import Buffer, Kernel, Store, View
+from .schedule import arrange, cost
+from .step import Lowered, Step
+from .unroll import unrolled
 
 SHORT = 4  # indices of an axis that is written out
 LONGEST = 500  # additions that a kernel may cost after that, as in `lower.schedule`
@@ -38,8 +38,8 @@ def merged(lowered: Lowered, steps: list[Step]) -> list[Step]:
     found: list[Step] = []
     for step in steps:
         last = found[-1] if found else None
-        if isinstance(step, Kernel) and isinstance(last, Kernel) and _can_join(last, step):
-            _join(last, step)
+        if isinstance(step, Kernel) and isinstance(last, Kernel) and can_join(last, step):
+            join(last, step)
         else:
             found.append(step)
     users = _users(lowered, found)
@@ -58,24 +58,23 @@ def _users(lowered: Lowered, steps: list[Step]) -> Counter[Buffer]:
     return users
 
 
-def _can_join(first: Kernel, second: Kernel) -> bool:
+def can_join(first: Kernel, second: Kernel, limited: bool = True) -> bool:
+    """Whether the second kernel can be done at the points of the first; if `limited`, only where that makes no huge kernel."""
     if first.domain != second.domain or 0 in first.domain or first.scatters or second.scatters:
         return False
-    if len(first.code) + len(second.code) > LARGEST or _functions(first) + _functions(second) > _MOST_FUNCTIONS:
+    if limited and (len(first.code) + len(second.code) > LARGEST or _functions(first) + _functions(second) > _MOST_FUNCTIONS):
         return False
     axes = [frozenset(a for a in r.axes if r.view.shape[a] > 1) for r in (*first.reductions, *second.reductions)]
     if any(not (a <= b or b <= a) for a in axes for b in axes):
         return False  # it would be computed twice: see `schedule`
-    stored = {store.view.buffer: store.view for store in first.stores}
-    written = {view.buffer for view in first.writes()}
-    if any(view.buffer in {v.buffer for v in (*first.reads(), *first.writes())} for view in second.writes()):
+    stored = {store.view for store in first.stores}
+    touched = {view.buffer for view in (*first.reads(), *first.writes())}
+    if any(view.buffer in touched for view in second.writes()):
         return False
+    written = {view.buffer for view in first.writes()}
     plain = {line.data for line in second.code if line.kind == "load"}
-    for view in second.reads():
-        if view.buffer in written and not (view in plain and stored.get(view.buffer) == view and _is_once(view)):
-            return False
-        if view.buffer in written and sum(store.view.buffer is view.buffer for store in first.stores) > 1:
-            return False
+    if any(view.buffer in written and not (view in plain and view in stored) for view in second.reads()):
+        return False
     others = [view for line in second.code if line.kind in ("window", "gather") for view in _inside(line)]
     return not any(view.buffer in written for view in others)
 
@@ -86,22 +85,12 @@ def _inside(line: object) -> list[View]:
     return list(kernel.reads())
 
 
-def _is_once(view: View) -> bool:
-    """Whether each point of the domain has an element of its own."""
-    moving = sorted((abs(s), n) for n, s in zip(view.shape, view.strides, strict=True) if n > 1)
-    reach = 0
-    for stride, n in moving:
-        if stride <= reach:
-            return False
-        reach += stride * (n - 1)
-    return True
-
-
 def _functions(kernel: Kernel) -> int:
     return sum(cost(line) >= _FUNCTION for line in kernel.code)
 
 
-def _join(first: Kernel, second: Kernel) -> None:
+def join(first: Kernel, second: Kernel) -> None:
+    """Add the second kernel to the first."""
     stored = {store.view: store.scalar for store in first.stores}
     numbers: list[int] = []
     for line in second.code:
