@@ -25,7 +25,18 @@ from typing import Any
 
 import numpy
 from contenders import Namespace, flat, python_loop
-from workloads import black_scholes, gaussian_process, heat, lennard_jones, logistic, mixture, perceptron, reprojection, rosenbrock, tiny
+from workloads import (
+    black_scholes,
+    gaussian_process,
+    heat,
+    lennard_jones,
+    logistic,
+    mixture,
+    perceptron,
+    reprojection,
+    rosenbrock,
+    tiny,
+)
 
 HERE = Path(__file__).parent
 
@@ -415,7 +426,9 @@ def simulate(names):
             continue
         inputs = inputs_of(workload, True)
         program, derivatives = our_program(workload, inputs, Simulator(), "highest")
-        found = program(*[program.device.adopt(x, t) for x, t in zip(inputs, (ad.core.types.Type.of(x) for x in inputs), strict=True)])
+        found = program(
+            *[program.device.adopt(x, t) for x, t in zip(inputs, (ad.core.types.Type.of(x) for x in inputs), strict=True)]
+        )
         wanted = flatten(ad.jit(derivatives)(*inputs))[0]
         worst = max(
             float(numpy.max(numpy.abs(a - b)) / max(numpy.max(numpy.abs(b)), 1e-300)) for a, b in zip(found, wanted, strict=True)
@@ -452,7 +465,9 @@ def main():
             if line.startswith("{"):
                 answer = json.loads(line)
                 found.setdefault(answer["workload"], {})[contender] = answer
-                print(f"{contender}: {answer['workload']}: {answer.get('median', answer.get('error'))}", file=sys.stderr, flush=True)
+                print(
+                    f"{contender}: {answer['workload']}: {answer.get('median', answer.get('error'))}", file=sys.stderr, flush=True
+                )
         child.wait()
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=1))

@@ -55,12 +55,13 @@ class Card:
 
     def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
         # The driver copies the arguments before it returns; each thread has its own, since CuPy releases the lock meanwhile.
-        room = self._packed.__dict__.get(len(pointers))
+        rooms: dict[int, Any] = self._packed.__dict__.setdefault("rooms", {})
+        room = rooms.get(len(pointers))
         if room is None:
             values = (ctypes.c_void_p * max(len(pointers), 1))()
             first = ctypes.addressof(values)
             table = (ctypes.c_void_p * max(len(pointers), 1))(*(first + 8 * i for i in range(len(pointers))))
-            room = self._packed.__dict__[len(pointers)] = values, table, ctypes.addressof(table)
+            room = rooms[len(pointers)] = values, table, ctypes.addressof(table)
         room[0][:] = pointers
         self._launch(function.ptr, kernel.blocks, 1, 1, kernel.threads, 1, 1, 0, self._stream().ptr, room[2], 0)
 

@@ -193,8 +193,7 @@ class Libraries:
         count, steps, outer = _batched(step)
         for moves in outer:
             b, a, c = (
-                pointers[i] + (view.offset + move) * dtype.itemsize
-                for i, view, move in zip((1, 0, 2), views, moves, strict=True)
+                pointers[i] + (view.offset + move) * dtype.itemsize for i, view, move in zip((1, 0, 2), views, moves, strict=True)
             )
             sizes = (columns, rows, inner)
             if count == 1:
@@ -258,7 +257,6 @@ class Libraries:
             self.trsm(factor, inner, leading, False, "U", "N")  # u⁻¹ (…)ᵀ: by rows (…) l⁻¹
             own[...] = inner + inner.T
         failed[...] = False
-
 
     def is_symmetric(self, step: Lapack, a: Any, out: Any, failed: Any) -> None:
         _is_symmetric(self.xp, a, out, failed)

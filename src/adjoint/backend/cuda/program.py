@@ -10,7 +10,8 @@ where it must know a number: a guard, an index out of bounds, the condition of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,9 @@ class Routine:
     def address(self, table: Table, view: View) -> int:
         return table[self.slots[view.buffer]] + view.offset * view.dtype.itemsize
 
+    def addresses(self, table: Table, views: Iterable[View]) -> list[int]:
+        return [self.address(table, v) for v in views]
+
     def array(self, table: Table, view: View) -> Any:
         return self.device.array(view, table[self.slots[view.buffer]])
 
@@ -230,7 +234,7 @@ class Routine:
         count = len(step.rows)
 
         def run(table: Table) -> None:
-            at = lambda views: [self.address(table, v) for v in views]
+            at = functools.partial(self.addresses, table)
             finals, spare, carries, consts = at(step.finals), at(step.spare), at(step.carries), at(step.consts)
             if not step.length:
                 self.copy(table, step.carries, step.finals)
@@ -269,7 +273,7 @@ class Routine:
         truth = step.test.outputs[0]
 
         def run(table: Table) -> None:
-            at = lambda views: [self.address(table, v) for v in views]
+            at = functools.partial(self.addresses, table)
             carries, spare, scratch = at(step.carries), at(step.spare), self.scratch(table, step)
             places, others = spare[:half], spare[half:]
             found = self.device.bytes(256)
@@ -345,7 +349,9 @@ def _name(step: Any) -> str:
     return {Unwind: "the backward pass of a while loop"}.get(type(step), type(step).__name__.lower())
 
 
-def compiled(graph: Graph, device: Any = None, *, weak: Collection[int] = (), guarded: bool = False, precision: str = "highest") -> Program:
+def compiled(
+    graph: Graph, device: Any = None, *, weak: Collection[int] = (), guarded: bool = False, precision: str = "highest"
+) -> Program:
     """The program of a graph for a device; the current card if none is given.
 
     This is what `jit` calls for arguments on a card: `weak` and `guarded` as for `lower`. A call takes the flat arrays of the device

@@ -43,14 +43,25 @@ class Use(NamedTuple):
     shared: int  # bytes
 
 
+@functools.cache
 def assembler() -> str | None:
-    """The program `ptxas`: on the path, or in the package nvidia-cuda-nvcc-cu12."""
-    found = shutil.which("ptxas")
-    spec = None if found else _package("nvidia.cuda_nvcc")
+    """The program `ptxas`: of the package nvidia-cuda-nvcc-cu12, or on the path."""
+    spec = _package("nvidia.cuda_nvcc")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = os.path.join(folder, "bin", "ptxas")
-        found = path if os.path.exists(path) else found
-    return found
+        if os.path.exists(path):
+            return path
+    return shutil.which("ptxas")
+
+
+@functools.cache
+def knows(processor: str) -> bool:
+    """Whether `ptxas` is there and compiles for a processor: that of CUDA 13 has left out the oldest."""
+    program = assembler()
+    if program is None:
+        return False
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    return f"'{processor}'" in done.stdout
 
 
 def _package(name: str) -> Any:

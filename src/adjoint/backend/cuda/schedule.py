@@ -63,9 +63,10 @@ def schedule(lowered: Lowered) -> None:
     made = Scheduling(lowered.buffers)
     steps: list[Any] = []
     for step in merged(lowered, [part for step in prune(lowered.steps) for part in apart(step)]):
-        if isinstance(step, Scan):
-            step = made.swept(step)
-        steps += made.launches(step) if isinstance(step, Kernel) else [step]
+        if isinstance(step, Kernel):
+            steps += made.launches(step)
+        else:
+            steps.append(made.swept(step) if isinstance(step, Scan) else step)
     lowered.steps = steps
 
 
@@ -190,8 +191,6 @@ class Scheduling:
         arrange(made)
         made.layout = choose(made)
         return made
-
-
 
 
 def _covers_results(made: Launch) -> bool:

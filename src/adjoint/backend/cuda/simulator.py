@@ -26,6 +26,7 @@ class Simulator:
 
     def __init__(self, flip: int = 0) -> None:
         self.flip = flip
+        self.engines: list[Any] = []  # keep the code alive
 
     def load(self, module: Module) -> dict[str, Any]:
         """The functions of a module, by name."""
@@ -33,11 +34,8 @@ class Simulator:
             return {}
         engine = load(object_code(module.for_simulator(), quickly=True)[1])
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        found = {}
-        for name, *_ in module.phases.values():
-            found[name] = kind(engine.get_function_address(name))
-            found[name].engine = engine  # keeps the code alive
-        return found
+        self.engines.append(engine)
+        return {name: kind(engine.get_function_address(name)) for name, *_ in module.phases.values()}
 
     def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
         table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)

@@ -86,9 +86,7 @@ def _on_card(name: str, phases: list[str], buffers: int, shared: int, threads: i
     code = Code()
     pointers = [code.let(f"addrspacecast ptr addrspace(1) %g{i} to ptr") for i in range(buffers)]
     memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if shared else "null"
-    thread, block = (
-        code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS
-    )
+    thread, block = (code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS)
     for i in range(len(phases)):
         if i:
             code.do(f"call void {_BARRIER}")

@@ -297,5 +297,3 @@ def _slots(reductions: Sequence[Reduce], threads: int) -> tuple[list[int], int]:
         starts.append(size)
         size += -(-threads * r.view.dtype.itemsize // 16) * 16
     return starts, size
-
-
