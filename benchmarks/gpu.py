@@ -192,8 +192,17 @@ WORKLOADS = [
             [lambda rng: rng.uniform(size=(2048, 2048)), lambda rng: rng.uniform(0.1, 0.2, (2048, 2048))],
             [lambda rng: rng.uniform(size=(30, 40)), lambda rng: rng.uniform(0.1, 0.2, (30, 40))],
         ),
-        2,
         to_reach=6,
+        loops=True,
+    ),
+    Workload(
+        "heat equation, and by the diffusivity",
+        heat_100,
+        sized(
+            [lambda rng: rng.uniform(size=(2048, 2048)), lambda rng: rng.uniform(0.1, 0.2, (2048, 2048))],
+            [lambda rng: rng.uniform(size=(30, 40)), lambda rng: rng.uniform(0.1, 0.2, (30, 40))],
+        ),
+        2,
         loops=True,
     ),
     Workload("Gaussian process, n=3000", gaussian_process, sized(process(3000), process(150)), 3, to_reach=7, tolerance=1e-6),

@@ -25,8 +25,8 @@ LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for i
 _WINDOW = 24  # steps that are looked at for one group
 
 
-def in_bands(lowered: Lowered) -> None:
-    """Group the kernels of a program, whose loops are chosen already."""
+def in_bands(lowered: Lowered, finest: bool = False) -> None:
+    """Group the kernels of a program, whose loops are chosen already; if `finest`, by the shortest rows that do."""
     asked = [*lowered.outputs, *lowered.outside, *(failed for failed, _ in lowered.failures)]
     asked += [lowered.guard] if lowered.guard else []
     users = Counter(view.buffer for view in asked)
@@ -34,7 +34,7 @@ def in_bands(lowered: Lowered) -> None:
         users.update(_touched(step))
     steps, done = lowered.steps, 0
     while done < len(steps):
-        group = _best(steps[done : done + _WINDOW])
+        group = _best(steps[done : done + _WINDOW], finest)
         if group is not None:
             others = [step for step in steps[done : done + _WINDOW] if step not in group.kernels]
             steps[done : done + _WINDOW] = [group.bands(users), *others]
@@ -45,13 +45,13 @@ def _touched(step: Step) -> set[Buffer]:
     return {view.buffer for view in (*step.reads(), *step.writes())}
 
 
-def _best(steps: Sequence[Step]) -> _Group | None:
+def _best(steps: Sequence[Step], finest: bool) -> _Group | None:
     """The group of the first step that spares most; None if none is worth it."""
     first = steps[0]
     if not isinstance(first, Kernel) or max(buffer.nbytes for buffer in _touched(first)) < _LARGE:
         return None
     groups = [group for n in _lengths(first) if (group := _grown(steps, n)) is not None]
-    best = max(groups, key=lambda group: group.spared, default=None)
+    best = max(groups, key=lambda group: (group.spared, group.length if finest else 0), default=None)
     return best if best is not None and best.spared >= WORTH and best.band > 0 else None
 
 

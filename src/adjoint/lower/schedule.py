@@ -32,7 +32,7 @@ _TURN = 30  # additions that it takes to begin one: about 10 ns
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
-    _group(lowered, [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
+    group(lowered, [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
     for step in lowered.steps:
         if isinstance(step, (Kernel, Bands)):
             _cut(step, lowered.buffers)
@@ -40,13 +40,13 @@ def schedule(lowered: Lowered) -> None:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
 
-def _group(lowered: Lowered, steps: list[Step]) -> None:
-    """Let kernels take turns, and products join them that read a matrix from both sides."""
+def group(lowered: Lowered, steps: list[Step], finest: bool = False) -> None:
+    """Let kernels take turns, and products join them that read a matrix from both sides; `finest` as for `in_bands`."""
     products = twice.products(steps)
     while True:
         halves = {product: _arranged(twice.kernel(product)) for product in products}
         lowered.steps = [halves[step] if isinstance(step, Product) and step in halves else step for step in steps]
-        in_bands(lowered)
+        in_bands(lowered, finest)
         met = twice.met(halves, lowered.steps)
         if len(met) == len(products):
             return

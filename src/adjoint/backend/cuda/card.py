@@ -47,11 +47,11 @@ class Card:
 
     def load(self, module: Module) -> dict[str, Any]:
         """The functions of a module, by name."""
-        if not module.phases:
+        if not module.entries:
             return {}
         loaded = self.xp.cuda.function.Module()
         loaded.load(ptx(module.for_card(), self.processor).encode())
-        return {name: loaded.get_function(name) for name, *_ in module.phases.values()}
+        return {name: loaded.get_function(name) for name in (entry.name for entry in module.entries.values())}
 
     def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
         # The driver copies the arguments before it returns; each thread has its own, since CuPy releases the lock meanwhile.

@@ -82,7 +82,7 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
         return Layout(kept, (), results, 1, per_thread=_per_thread(kernel, results))
     along = reduced[-1] == len(kernel.loops) - 1  # the loop with the smallest strides is reduced
     if along:
-        lanes = _power_of_two(-(-terms // 4))
+        lanes = power_of_two(-(-terms // 4))
     elif terms >= 2 * NEIGHBOURS and results < ENOUGH // 8:
         lanes = THREADS // NEIGHBOURS
     else:
@@ -102,6 +102,6 @@ def _per_thread(kernel: Kernel, results: int) -> int:
     return max(1, VECTOR // widest)
 
 
-def _power_of_two(n: int) -> int:
+def power_of_two(n: int) -> int:
     """The least power of two that is not smaller, up to the threads of a block."""
     return min(1 << max(0, n - 1).bit_length(), THREADS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...lower.kernel import View
 from ...lower.sweep import Place, Sweep
 from ..instruction import MEMORY
-from .schedule import Launch
+from .launch import Launch
 from .threads import Threads
 
 

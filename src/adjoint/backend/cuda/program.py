@@ -28,9 +28,11 @@ from . import linear
 from .card import Card
 from .loops import Looping
 from .lowering import lower
-from .schedule import AddAt, Launch
+from .launch import Launch
+from .schedule import AddAt
 from .text import Kernel, Module
 from .threads import Threads
+from .tiles import Tile, TileThreads
 
 Table = list[int]
 Action = Callable[[Table], None]
@@ -53,7 +55,7 @@ class Program:
         self.guard = lowered.guard
         self.is_checked = bool(asked) or self.guard is not None
 
-    def kernel(self, threads: Threads) -> Kernel:
+    def kernel(self, threads: Threads | TileThreads) -> Kernel:
         made = self.module.add(threads)
         self.kernels.append(made)
         return made
@@ -140,6 +142,7 @@ class Routine:
             self.slot(view.buffer)
         kinds: dict[type, Callable[[Any], Action]] = {
             Launch: self.launch,
+            Tile: self.tile,
             AddAt: self.add_at,
             Product: self.product,
             Lapack: self.lapack,
@@ -154,7 +157,12 @@ class Routine:
         return kinds[type(step)](step)
 
     def launch(self, step: Launch) -> Action:
-        kernel = self.program.kernel(Threads(step))
+        return self.launched(self.program.kernel(Threads(step)))
+
+    def tile(self, step: Tile) -> Action:
+        return self.launched(self.program.kernel(TileThreads(step)))
+
+    def launched(self, kernel: Kernel) -> Action:
         slots = [self.slot(b) for b in kernel.buffers]
         program, launch, name = self.program, self.device.launch, kernel.name
 

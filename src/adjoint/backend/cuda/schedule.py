@@ -21,22 +21,16 @@ from ...core.types import Shape
 from ...lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
 from ...lower.merge import merged, written_out
 from ...lower.prune import prune
-from ...lower.schedule import arrange
-from ...lower.step import Lowered, Scan, Step
+from ...lower.schedule import arrange, group
+from ...lower.step import Bands, Lowered, Scan, Step
 from ...lower.sweep import Sweep, sweep
+from .launch import Launch, covers
 from .layout import Layout, choose, is_flag, reduced_loops
+from .tiles import Tile, tiled
 
 _START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
 THREADS_OF_A_LOOP = 128  # of a block: there are few points, and each takes long
 _PLACE = np.dtype(np.int64)
-
-
-@dataclass(slots=True, eq=False)
-class Launch(Kernel):
-    """A kernel with its layout. In the place of the scatters with which it came there are `places`."""
-
-    layout: Layout = field(default_factory=lambda: Layout((), (), 1, 1))
-    places: dict[Store, Scatter] = field(default_factory=dict)  # stores of where a scatter adds, not of its value
 
 
 @dataclass(slots=True, eq=False)
@@ -62,9 +56,16 @@ def schedule(lowered: Lowered) -> None:
     """Replace the kernels of a program by launches."""
     made = Scheduling(lowered.buffers)
     steps: list[Any] = []
-    for step in merged(lowered, [part for step in prune(lowered.steps) for part in apart(step)]):
+    lowered.steps = merged(lowered, [part for whole in prune(lowered.steps) for part in apart(whole)])
+    for step in lowered.steps:
+        if isinstance(step, Kernel):
+            arrange(step)
+    group(lowered, lowered.steps, finest=True)
+    for step in lowered.steps:
         if isinstance(step, Kernel):
             steps += made.launches(step)
+        elif isinstance(step, Bands):
+            steps += made.tile(step)
         else:
             steps.append(made.swept(step) if isinstance(step, Scan) else step)
     lowered.steps = steps
@@ -139,6 +140,21 @@ class Scheduling:
         for part in later:
             yield from self.launches(part)
 
+    def tile(self, bands: Bands) -> Iterator[Step | AddAt | Tile]:
+        """Kernels over the same rows as one launch, if they suit one."""
+        made = tiled(bands)
+        if made is None:
+            for kernel in bands.kernels:
+                yield from self.launches(kernel)
+            return
+        for kernel in made.kernels:
+            yield from (self.filled(r.view.buffer, _START[r.how], kernel) for r in kernel.reductions if is_flag(kernel, r))
+        for total in made.totals:
+            made.parts[total] = self.local((made.blocks, total.size), total.dtype).buffer
+        yield made
+        for total, how in made.totals.items():
+            yield self.last(total, how, made.parts[total], made.blocks, made.lines)
+
     def in_two(self, kernel: Kernel, root: frozenset[int], r: Reduce) -> tuple[Reduce, Kernel]:
         """A reduction along more loops than `root`: along those first, then the rest."""
         axes = {axis for loop in root for axis in kernel.loops[loop].axes}
@@ -160,7 +176,7 @@ class Scheduling:
             added.append(AddAt(places, values, scatter.view.buffer, kernel.lines))
         made.scatters = list(kernel.scatters)
         arrange(made)
-        made.layout = choose(made, in_pieces=_covers_results(made))
+        made.layout = choose(made, in_pieces=all(covers(made, r.view.buffer) for r in made.reductions))
         yield made
         yield from self.combined(made)
         yield from added  # type: ignore[misc]
@@ -174,15 +190,19 @@ class Scheduling:
             out = r.view.buffer
             if is_flag(made, r) or out in made.partials:
                 continue
-            parts = self.local((pieces, out.size), out.dtype)
-            made.partials[out] = (r.how, parts.buffer)
-            last = Launch((pieces, out.size), lines=made.lines)
-            line = last.add("load", (), parts, out.dtype)
-            whole = View(out, last.domain, (0, *contiguous((out.size,))))
-            last.reductions.append(Reduce(r.how, line, (0,), whole))
-            arrange(last)
-            last.layout = choose(last, in_pieces=False)
-            yield last
+            parts = self.local((pieces, out.size), out.dtype).buffer
+            made.partials[out] = (r.how, parts)
+            yield self.last(out, r.how, parts, pieces, made.lines)
+
+    def last(self, out: Buffer, how: str, parts: Buffer, count: int, lines: dict[str, None]) -> Step:
+        """The launch that combines the parts of a result, in order."""
+        made = Launch((count, out.size), lines=lines)
+        line = made.add("load", (), View.whole(parts, made.domain), out.dtype)
+        whole = View(out, made.domain, (0, *contiguous((out.size,))))
+        made.reductions.append(Reduce(how, line, (0,), whole))
+        arrange(made)
+        made.layout = choose(made, in_pieces=False)
+        return made
 
     def filled(self, buffer: Buffer, value: Any, kernel: Kernel) -> Step:
         made = Launch((buffer.size,), lines=kernel.lines)
@@ -191,12 +211,3 @@ class Scheduling:
         arrange(made)
         made.layout = choose(made)
         return made
-
-
-def _covers_results(made: Launch) -> bool:
-    """Whether the reductions of a launch write all of their buffers: pieces are combined buffer by buffer."""
-    covered: dict[Buffer, int] = {}
-    for r in made.reductions:
-        own = size_of(n for n, stride in zip(r.view.shape, r.view.strides, strict=True) if stride)
-        covered[r.view.buffer] = covered.get(r.view.buffer, 0) + own
-    return all(count >= buffer.size for buffer, count in covered.items())

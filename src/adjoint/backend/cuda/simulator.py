@@ -30,12 +30,12 @@ class Simulator:
 
     def load(self, module: Module) -> dict[str, Any]:
         """The functions of a module, by name."""
-        if not module.phases:
+        if not module.entries:
             return {}
         engine = load(object_code(module.for_simulator(), quickly=True)[1])
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self.engines.append(engine)
-        return {name: kind(engine.get_function_address(name)) for name, *_ in module.phases.values()}
+        return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}
 
     def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
         table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)

@@ -14,14 +14,15 @@ With `flip` -1, the simulator runs the threads of a phase the other way round, w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ...lower.kernel import Buffer
 from .. import vecmath
 from ..instruction import Code, Function
-from .schedule import Launch
-from .threads import Threads
+from .launch import Launch
+from .threads import Parts, Threads
+from .tiles import TileThreads
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
@@ -41,38 +42,52 @@ class Kernel:
     source: Launch
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kernel as it is written: its phases, and what is around them."""
+
+    name: str
+    arguments: str
+    parts: Parts
+    aliased: tuple[bool, ...]  # for each buffer: whether other threads change it between phases
+    shared: int
+    blocks: int
+    threads: int
+
+    def phases(self, how: str) -> Iterator[str]:
+        for i, body in enumerate((*self.parts.before, *self.parts.inside, *self.parts.after)):
+            yield f"define internal void @{self.name}_{i}({self.arguments}) nounwind {how} {{\n{body}\n}}"
+
+
 class Module:
     """Collects the kernels of a program; equal ones share one function."""
 
     def __init__(self) -> None:
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
-        self.phases: dict[str, tuple[str, list[str], int, int, int]] = {}  # by their text: name, phases, buffers, shared, threads
+        self.entries: dict[str, Entry] = {}  # by their text
 
-    def add(self, threads: Threads) -> Kernel:
-        launch, bodies = threads.launch, threads.phases()
-        key = "\n".join([str(len(threads.buffers)), *bodies])
-        if key not in self.phases:
-            name = f"k{len(self.phases) + 1}"
-            texts = [
-                f"define internal void @{name}_{i}({threads.arguments}) nounwind alwaysinline {{\n{body}\n}}"
-                for i, body in enumerate(bodies)
-            ]
-            self.phases[key] = (name, texts, len(threads.buffers), threads.shared, launch.layout.threads)
+    def add(self, threads: Threads | TileThreads) -> Kernel:
+        parts, launch = threads.parts(), threads.launch
+        blocks = threads.tile.blocks if isinstance(threads, TileThreads) else launch.layout.blocks
+        aliased = tuple(b in threads.changing for b in threads.buffers)
+        key = repr((parts, aliased, blocks if parts.tiles else 0))
+        if key not in self.entries:
+            name, count = f"k{len(self.entries) + 1}", launch.layout.threads
+            self.entries[key] = Entry(name, threads.arguments, parts, aliased, threads.shared, blocks, count)
             self.declared |= threads.declared
             self.functions |= threads.functions
-        return Kernel(
-            self.phases[key][0], launch.layout.blocks, launch.layout.threads, threads.shared, tuple(threads.buffers), launch
-        )
+        name = self.entries[key].name
+        return Kernel(name, blocks, launch.layout.threads, threads.shared, tuple(threads.buffers), launch)
 
     def for_card(self) -> str:
         declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
         declared.add("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
-        text = self._text([f'target triple = "{TRIPLE}"'], declared, (_on_card(*entry) for entry in self.phases.values()))
+        text = self._text([f'target triple = "{TRIPLE}"'], declared, map(_on_card, self.entries.values()))
         return _OURS.sub(lambda name: name[0].replace(".", "_"), text)  # PTX has no dots in names
 
     def for_simulator(self) -> str:
-        return self._text([], set(), (_simulated(*entry) for entry in self.phases.values()))
+        return self._text([], set(), map(_simulated, self.entries.values()))
 
     def _text(self, head: list[str], declared: set[str], entries: Iterable[str]) -> str:
         math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
@@ -82,36 +97,64 @@ class Module:
         return "\n".join([*head, *sorted(declared), math_text, *entries])
 
 
-def _on_card(name: str, phases: list[str], buffers: int, shared: int, threads: int) -> str:
-    code = Code()
+def _on_card(entry: Entry) -> str:
+    code, name, buffers = Code(), entry.name, len(entry.aliased)
     pointers = [code.let(f"addrspacecast ptr addrspace(1) %g{i} to ptr") for i in range(buffers)]
-    memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if shared else "null"
-    thread, block = (code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS)
-    for i in range(len(phases)):
-        if i:
-            code.do(f"call void {_BARRIER}")
-        code.do(
-            f"call void @{name}_{i}({', '.join([*(f'ptr {p}' for p in pointers), f'ptr {memory}', f'i64 {block}', f'i64 {thread}'])})"
-        )
+    memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if entry.shared else "null"
+    thread, block = (
+        code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS
+    )
+
+    def call(i: int, number: str) -> None:
+        given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
+        code.do(f"call void @{name}_{i}({', '.join(given)})")
+
+    _sequence(code, entry, block, call, lambda: code.do(f"call void {_BARRIER}"))
     code.do("ret void")
-    arguments = ", ".join(f"ptr addrspace(1) noalias align 16 %g{i}" for i in range(buffers))
-    head = f'define ptx_kernel void @{name}({arguments}) nounwind "nvvm.maxntid"="{threads}" {{'
-    own = [f"@{name}_shared = internal addrspace(3) global [{shared} x i8] undef, align 16"] if shared else []
-    return "\n".join([*phases, *own, head, *code.lines, "}"])
+    arguments = ", ".join(
+        f"ptr addrspace(1) {'' if aliased else 'noalias '}align 16 %g{i}" for i, aliased in enumerate(entry.aliased)
+    )
+    head = f'define ptx_kernel void @{name}({arguments}) nounwind "nvvm.maxntid"="{entry.threads}" {{'
+    own = [f"@{name}_shared = internal addrspace(3) global [{entry.shared} x i8] undef, align 16"] if entry.shared else []
+    return "\n".join([*entry.phases("alwaysinline"), *own, head, *code.lines, "}"])
 
 
-def _simulated(name: str, phases: list[str], buffers: int, shared: int, threads: int) -> str:
-    code = Code()
-    memory = code.let(f"alloca [{max(shared, 1)} x i8], align 16")
-    pointers = [code.let(f"load ptr, ptr {code.slot('%table', i)}") for i in range(buffers)]
-    flip = code.let(f"and i64 %flip, {threads - 1}")
+def _simulated(entry: Entry) -> str:
+    code, name = Code(), entry.name
+    memory = code.let(f"alloca [{max(entry.shared, 1)} x i8], align 16")
+    pointers = [code.let(f"load ptr, ptr {code.slot('%table', i)}") for i in range(len(entry.aliased))]
+    flip = code.let(f"and i64 %flip, {entry.threads - 1}")
+
+    def call(i: int, number: str) -> None:
+        with code.turns("0", str(entry.threads)) as counter:
+            thread = code.let(f"xor i64 {counter}, {flip}")
+            given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
+            code.do(f"call void @{name}_{i}({', '.join(given)})")
+
     with code.turns("%from", "%to") as block:
-        for i in range(len(phases)):
-            with code.turns("0", str(threads)) as number:
-                thread = code.let(f"xor i64 {number}, {flip}")
-                given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {block}", f"i64 {thread}"]
-                code.do(f"call void @{name}_{i}({', '.join(given)})")
+        _sequence(code, entry, block, call, lambda: None)
     code.do("ret void")
-    own = [phase.replace(" alwaysinline", " noinline", 1) for phase in phases]  # an alloca of a phase is freed when it ends
     head = f"define void @{name}(ptr %table, i64 %from, i64 %to, i64 %flip) nounwind {{"
-    return "\n".join([*own, head, *code.lines, "}"])
+    return "\n".join([*entry.phases("noinline"), head, *code.lines, "}"])  # an alloca of a phase is freed when it ends
+
+
+def _sequence(code: Code, entry: Entry, block: str, call: Callable[[int, str], None], wait: Callable[[], None]) -> None:
+    """The phases of a block in order, with barriers between them."""
+    before, inside, after, tiles = entry.parts
+    number = 0
+
+    def run(count: int, which: str) -> None:
+        nonlocal number
+        for _ in range(count):
+            call(number, which)
+            number += 1
+            if number < len(before) + len(inside) + len(after) or tiles > entry.blocks:
+                wait()
+
+    run(len(before), block)
+    if tiles > entry.blocks:
+        with code.turns(block, str(tiles), entry.blocks) as tile:
+            run(len(inside), tile)
+    else:
+        run(len(inside), block)
+    run(len(after), block)

@@ -14,15 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...lower.kernel import Reduce, Scalar, Store, View, size_of
-from ..instruction import MEMORY, REGISTER, Code, combine, start_of
+from ...lower.kernel import Buffer, Reduce, Scalar, Store, View, size_of
+from ..instruction import MEMORY, REGISTER, Code, Function, combine, start_of
 from ..nest import Nest
 from .layout import is_flag
-from .schedule import Launch
+from .launch import Launch
 
 _32_BITS = 1 << 31
+
+
+class Parts(NamedTuple):
+    """The bodies of phases: those before the tiles of a block, those for each tile, those after them; see `tiles`."""
+
+    before: list[str]
+    inside: list[str]
+    after: list[str]
+    tiles: int = 0  # of all blocks; 0: a block has one, of its own number
 
 
 class Threads(Nest):
@@ -37,12 +46,17 @@ class Threads(Nest):
         self.flags = [r for r in launch.reductions if is_flag(launch, r)]
         self.slots, self.shared = _slots(self.sums, self.layout.threads if self.layout.lanes > 1 else 0)
         self.ranges = [(0, loop.length) for loop in self.loops]
+        self.changing: set[Buffer] = set()  # by other threads, between phases
         self.declared: set[str] = set()
-        self.functions: set[Any] = set()
+        self.functions: set[Function] = set()
 
     @property
     def arguments(self) -> str:
-        return ", ".join([*(f"ptr noalias %b{i}" for i in range(len(self.buffers))), "ptr %shared", "i64 %block", "i64 %thread"])
+        pointers = [f"ptr {'' if b in self.changing else 'noalias '}%b{i}" for i, b in enumerate(self.buffers)]
+        return ", ".join([*pointers, "ptr %shared", "i64 %block", "i64 %thread"])
+
+    def parts(self) -> Parts:
+        return Parts([], self.phases(), [])
 
     def phases(self) -> list[str]:
         """The bodies of the phases, in order."""
@@ -131,7 +145,7 @@ class Threads(Nest):
         with self.when(code.let(f"icmp ult i64 {point}, {layout.results}")):
             for r, total in zip(self.sums, totals, strict=True):
                 code.do(f"store {REGISTER[r.view.dtype.name]} {start_of(r.how, r.view.dtype)}, ptr {total}")
-            if layout.terms == 1:
+            if layout.terms == layout.lanes == 1:
                 self.at(point)
                 self.point(totals)
             else:
@@ -217,8 +231,8 @@ class Threads(Nest):
             vector = code.let(f"insertelement <{count} x {kind}> {vector}, {kind} {x}, i64 {i}")
         code.do(f"store <{count} x {kind}> {vector}, ptr {self.address(view)}, align {count * view.dtype.itemsize}")
 
-    def point(self, totals: Sequence[str]) -> None:
-        """All that is done at one point of the domain."""
+    def point(self, totals: Sequence[str]) -> list[str]:
+        """All that is done at one point of the domain; the values of the lines."""
         code, kernel = self.code, self.kernel
         values = self.run(kernel.code)
         for store in kernel.stores:
@@ -231,6 +245,7 @@ class Threads(Nest):
             kind = REGISTER[r.view.dtype.name]
             so_far = code.let(f"load {kind}, ptr {total}")
             code.do(f"store {kind} {combined(code, r, so_far, values[r.scalar])}, ptr {total}")
+        return values
 
     def stored(self, store: Store, values: Sequence[str]) -> str:
         """The value of a store: a line's, or the place at which a scatter adds."""
