@@ -478,8 +478,8 @@ def main():
                     f"{contender}: {answer['workload']}: {answer.get('median', answer.get('error'))}", file=sys.stderr, flush=True
                 )
         child.wait()
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
+        if options.json:
+            Path(options.json).write_text(json.dumps(found, indent=1))
     table(found, copy_bandwidth())
     return None
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...lower.kernel import Kernel, Reduce, size_of
+from ...lower.schedule import cost
 
 THREADS = 256  # of a block
 ENOUGH = 1 << 18  # threads that fill a large card
@@ -25,7 +26,7 @@ MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
 VECTOR = 16  # bytes of the widest access
-SHORT_CODE = 400  # lines of a kernel whose code may be written several times, once for each point of a thread
+SHORT = 100  # additions that a kernel may cost at a point for a thread to have several: memory is then what it waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
 
 def _per_thread(kernel: Kernel, results: int) -> int:
     """Points of a thread: as many as one wide access holds, if all arrays are read and written in order."""
-    if len(kernel.loops) != 1 or results < ENOUGH or len(kernel.code) > SHORT_CODE:
+    if len(kernel.loops) != 1 or results < ENOUGH or sum(map(cost, kernel.code)) > SHORT:
         return 1
     if any(line.kind in ("window", "gather") for line in kernel.code) or not {*kernel.loops[0].strides} <= {0, 1}:
         return 1

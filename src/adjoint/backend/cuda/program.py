@@ -163,6 +163,8 @@ class Routine:
         return self.launched(self.program.kernel(TileThreads(step)))
 
     def launched(self, kernel: Kernel) -> Action:
+        if not kernel.blocks:  # of an empty array
+            return lambda table: None
         slots = [self.slot(b) for b in kernel.buffers]
         program, launch, name = self.program, self.device.launch, kernel.name
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.types import Shape
 from ...lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
-from ...lower.merge import merged, written_out
+from ...lower.merge import merged, recomputed, written_out
 from ...lower.prune import prune
 from ...lower.schedule import arrange, group
 from ...lower.step import Bands, Lowered, Scan, Step
@@ -56,7 +56,8 @@ def schedule(lowered: Lowered) -> None:
     """Replace the kernels of a program by launches."""
     made = Scheduling(lowered.buffers)
     steps: list[Any] = []
-    lowered.steps = merged(lowered, [part for whole in prune(lowered.steps) for part in apart(whole)])
+    parts = [part for whole in prune(lowered.steps) for part in apart(whole)]
+    lowered.steps = prune(recomputed(lowered, merged(lowered, parts)))
     for step in lowered.steps:
         if isinstance(step, Kernel):
             arrange(step)

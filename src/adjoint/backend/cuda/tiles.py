@@ -23,6 +23,7 @@ from .threads import Parts, Threads, combined
 
 SHARED = 40_000  # bytes of shared memory that a block may take
 MOST_BLOCKS = 1024  # that gather totals
+TERMS = 16  # of a row, for a thread: fewer would spend their time on barriers
 FEWEST_THREADS = 1 << 14  # for which rows are enough to keep a card busy
 
 
@@ -69,7 +70,7 @@ def tiled(bands: Bands) -> Tile | None:
     for kernel in bands.kernels:
         kernel.loops = split(kernel, bands.length)
         inner = max(inner, size_of(loop.length for loop in kernel.loops[1:]))
-    lanes = power_of_two(-(-inner // 4))
+    lanes = power_of_two(-(-inner // TERMS))
     if bands.length * lanes < FEWEST_THREADS:
         return None
     for kernel in bands.kernels:

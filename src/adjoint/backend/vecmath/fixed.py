@@ -82,9 +82,11 @@ def _moved(fraction: Scalar, bits: int) -> Scalar:
 def _horner(points: list[Scalar], totals: list[Scalar], numbers: list[int]) -> list[Scalar]:
     """total·x + number for number after number, in a loop."""
     code, kind = points[0].code, points[0].kind
-    words = ", ".join(f"{kind} {number}" for number in numbers)
+    count = _width(points[0]) // _WORD
+    # As words: targets do not agree on the room between wide integers, and LLVM forgets it for some.
+    words = ", ".join(f"i64 {number >> (_WORD * k) & (1 << _WORD) - 1}" for number in numbers for k in range(count))
     table = f"@adjoint.coefficients.{kind}"
-    code.needs(table, f"{table} = internal constant [{len(numbers)} x {kind}] [{words}]")
+    code.needs(table, f"{table} = internal constant [{len(numbers) * count} x i64] [{words}]")
     before, body, rest = code.block, f"horner.{kind}", f"rest.{kind}"
     code.do(f"br label %{body}")
     code.label(body)
@@ -92,8 +94,8 @@ def _horner(points: list[Scalar], totals: list[Scalar], numbers: list[int]) -> l
     code.do(f"{i} = phi i64 [ 0, %{before} ], [ {after}, %{body} ]")
     at = len(code.lines)
     current = [Scalar(code, code.fresh(), kind) for _ in points]
-    place = code.let(f"getelementptr inbounds {kind}, ptr {table}, i64 {i}")
-    number = points[0].let(f"load {kind}, ptr {place}")
+    place = code.let(f"getelementptr inbounds [{count} x i64], ptr {table}, i64 {i}")
+    number = points[0].let(f"load {kind}, ptr {place}, align 8")
     following = [product(point, total) + number for point, total in zip(points, current, strict=True)]
     code.lines[at:at] = [
         f"  {now.name} = phi {kind} [ {first.name}, %{before} ], [ {then.name}, %{body} ]"
