@@ -1,16 +1,17 @@
 """Gradients on a GPU against JAX, PyTorch and torch.compile, in one run on one card.
 
-    python benchmarks/gpu.py [--contenders adjoint,jax,torch,torch.compile] [--only WORDS] [--seconds 1] [--precision tf32] [--json FILE]
+    python benchmarks/gpu.py [--contenders adjoint,jax] [--only WORDS] [--seconds 1] [--precision tf32] [--json FILE]
     python benchmarks/gpu.py --simulate      # small sizes in the simulator, against the CPU: needs no card
 
-Each contender runs in a process of its own, one after the other. Inputs are on the card; a time is the median of calls, each waited
-for. Where memory bounds the time, the share of the card's copy bandwidth is given: the bytes that must be read or written once, over
-the time, against a copy of 2^27 doubles.
+Each contender runs in a process of its own, one after the other. Inputs are on the card; a time is the median of calls, each
+waited for. Where memory bounds the time, the share of the card's copy bandwidth is given: the bytes that must be read or written
+once, over the time, against a copy of 2^27 doubles.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from contenders import Namespace, flat, python_loop
+from contenders import Namespace, flat
 from workloads import (
     black_scholes,
     gaussian_process,
@@ -109,7 +110,7 @@ def sized(full, small):
 
 def layers(*sizes):
     found = []
-    for m, n in zip(sizes, sizes[1:], strict=False):
+    for m, n in itertools.pairwise(sizes):
         found += [lambda rng, m=m, n=n: (rng.standard_normal((m, n)) / math.sqrt(m)).astype("f"), normal(n, dtype="f")]
     return found
 

@@ -13,7 +13,7 @@ load_all()
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, 1e-300, 5e-324, 1e300, 709.5, -745.2, 1e5, np.inf, -np.inf, np.nan]
 _TRUTHS = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
-_TWO_ARGUMENTS = _COMPARISONS | _TRUTHS - {"logical_not"}
+_TWO_ARGUMENTS = _COMPARISONS | _TRUTHS - {"logical_not"} | {"chain", "absorb"}
 
 
 def arity(op):
@@ -21,8 +21,7 @@ def arity(op):
         return 3
     if isinstance(op, Elementwise):
         return op.arity
-    code = getattr(RULES[op.name], "__code__", None)
-    return 2 if op.name in _TWO_ARGUMENTS or (code is not None and op.name not in _TRUTHS and code.co_argcount == 3) else 1
+    return 2 if op.name in _TWO_ARGUMENTS else 1
 
 
 def ops():

@@ -1,4 +1,4 @@
-"""Random programs on a card: as on the CPU, and, where no library takes part, bitwise as in the simulator and as on the next run."""
+"""Random programs on a card: as on the CPU; where no library takes part, bitwise as in the simulator and on the next run."""
 
 import os
 

@@ -85,3 +85,16 @@ def test_kernels_that_write_nothing_are_left_out():
     (kernel,) = steps(step, RNG.normal(size=50))
     assert kernel.domain == (50,)
     assert all(line.kind != "const" or line.data == 2 for line in kernel.code)
+
+
+def test_a_long_chain_of_functions_is_computed_once():
+    """A full kernel keeps its lines: moved to the next one, they would fill it too, and so on."""
+
+    def chain(x):
+        for _ in range(60):
+            x = np.sin(x)
+        return np.sum(x)
+
+    kernels = [k for s in ad.jit(ad.grad(chain)).lower(np.ones(1000)).lowered.steps for k in getattr(s, "kernels", (s,))]
+    functions = sum(line.data in ("sin", "cos") for kernel in kernels for line in kernel.code)
+    assert functions <= 120

@@ -3,8 +3,8 @@
     kernel over (n, n, 3):  sum of squares over the last axis into r       kernel over (n, n):  r = a*a + b*b + c*c
     kernel over (n, n):     1 / r                                   →                           1 / r
 
-A launch costs some microseconds, and what one kernel leaves for the next goes through memory, however small the loop between them: so
-a kernel takes in the next one over the same domain, if that reads what the first one writes only at the same points.
+For a GPU, where a launch costs some microseconds and what one kernel leaves for the next goes through memory: a kernel takes in
+the next one over the same domain, if that reads what the first one writes only at the same points.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def merged(lowered: Lowered, steps: list[Step]) -> list[Step]:
 def recomputed(lowered: Lowered, steps: list[Step]) -> list[Step]:
     """What is cheap, and read by the next kernel at neighbouring points only, is computed there again rather than stored.
 
-        b = g * k                                            (the adjoint of a stencil)
-        h[i] = g[i] + b[i - 1] + b[i + 1]           →        h[i] = g[i] + g[i - 1] * k[i - 1] + g[i + 1] * k[i + 1]
+    b = g * k                                            (the adjoint of a stencil)
+    h[i] = g[i] + b[i - 1] + b[i + 1]           →        h[i] = g[i] + g[i - 1] * k[i - 1] + g[i + 1] * k[i + 1]
     """
     users = _users(lowered, steps)
     for first, second in itertools.pairwise(steps):

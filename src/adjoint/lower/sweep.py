@@ -7,10 +7,10 @@
                                               c = sin(c)
                                             carry[p] = c
 
-The carries stay in registers, and an iteration costs no launch and no trip through memory. That is right if each point reads, of the
-carries, only what the same point has written: every load of a carry is a view that the body stores to. The body must be a single
-kernel, or several over the same points. A short axis more, such as the three numbers of a state, is written out; what is computed for
-all points alike, a counter say, each point computes for itself.
+The carries stay in registers, and an iteration costs no launch and no trip through memory. This is legal if each point reads, of
+the carries, only what the same point has written: every load of a carry is a view that the body stores to. The body must be one
+kernel, or several over the same points. A short axis more, such as the three numbers of a state, is written out; what is computed
+for all points alike, a counter say, each point computes for itself.
 """
 
 from __future__ import annotations

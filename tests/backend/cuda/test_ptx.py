@@ -101,3 +101,10 @@ def test_nothing_is_fused_that_is_not_written_so():
     assert "fma" not in text
     assert "mul.rn.f64" in text
     assert "add.rn.f64" in text
+
+
+def test_tables_hold_words_only():
+    """LLVM's NVPTX target forgets the room between wider integers."""
+    text = written(lambda x: np.logaddexp(x, -x), X).module.for_card()
+    assert "adjoint_coefficients" in text
+    assert not re.search(r"constant \[\d+ x i(?!64|32|8)\d+\]", text)

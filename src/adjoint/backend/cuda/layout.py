@@ -1,16 +1,16 @@
 """How a kernel is spread over the threads of a launch.
 
-The loops of a kernel are either kept (each of their points has results of its own) or reduced. A block has 256 threads: `points` kept
-points times `lanes` threads that share the terms of one point. Long reductions with few results are cut into `pieces`, one block
-each, which leave partial results; a second kernel combines them.
+The loops of a kernel are either kept (each of their points has a result of its own) or reduced. A block has 256 threads: `points`
+kept points times `lanes` threads that share the terms of one point. Long reductions with few results are cut into `pieces`, one
+block each, which leave partial results; a second launch combines them.
 
-    sum over rows of (n, m)       kept: rows      lanes: neighbours in memory, along the row          16 points x 16 lanes, say
-    sum over columns of (n, m)    kept: columns   points: neighbours in memory; lanes: rows            32 points x  8 lanes
-    sum of all                    kept: nothing   lanes and pieces                                      1 point x 256 lanes x 512 pieces
-    no reduction                  kept: all       one thread a point                                  256 points x  1 lane
+    each row of (n, m)       kept: rows      lanes: neighbours in memory, along the row     16 points x 16 lanes, say
+    each column of (n, m)    kept: columns   points: neighbours in memory; lanes: rows      32 points x  8 lanes
+    all                      kept: nothing   lanes and pieces                                1 point x 256 lanes x 512 pieces
+    no reduction             kept: all       one thread a point, or a few                  256 points x  1 lane
 
-All numbers depend on the shapes alone, and terms are combined in a fixed order (a thread's own, then the lanes as a tree, then the
-pieces): a result is bitwise the same on every run and on every card.
+All numbers depend on the shapes alone, and terms are combined in a fixed order (a thread's own, then the lanes as a tree, then
+the pieces): a result is bitwise the same on every run and on every card.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Products and linear algebra of a program: cuBLAS and cuSOLVER on a card, NumPy and SciPy on the host.
 
-A routine takes the arrays of its step (see `lower.matrix`): operands, what it changes in place, results. It gives whether it failed.
-What has no form on the card yet is copied to the host and back.
+A routine takes the arrays of its step (see `lower.matrix`): operands, what it changes in place, results. It gives whether it
+failed. What has no form on the card yet is copied to the host and back.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class Libraries:
 
     def triangular(self, step: Lapack, a: Any, x: Any, failed: Any) -> None:
         """As BLAS sees it; x by rows is its transpose, to be solved for from the right."""
-        rows, columns = x.shape[-2:]
+        columns = x.shape[-1]
         from_right = step.options["by_rows"] and columns > 1
         for index in np.ndindex(x.shape[:-2]):
             self.trsm(

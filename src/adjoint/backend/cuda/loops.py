@@ -12,7 +12,7 @@ from .threads import Threads
 
 
 class Looping(Threads):
-    """Writes the one phase of a sweep, over the buffers of the scan's body: a carry has one where it begins and one where it ends."""
+    """Writes the one phase of a sweep, over the buffers of the body: a carry has one where it begins and one where it ends."""
 
     def __init__(self, sweep: Sweep) -> None:
         assert isinstance(sweep.kernel, Launch)

@@ -3,9 +3,9 @@
     program = Program(lower(graph), Card())         # or Simulator()
     program(x, y)                                   # arrays of the device in, arrays of the device out
 
-Every buffer of a program has a slot in the table: inputs, outputs, constants, and intermediate arrays, which are places in one arena. A
-body of a loop is a routine with a table of its own, in the scratch memory of its step. Launches are asynchronous; the host waits only
-where it must know a number: a guard, an index out of bounds, the condition of a loop or a branch.
+Every buffer of a program has a slot in the table: inputs, outputs, constants, and intermediate arrays, which are places in one
+arena. The body of a loop is a routine with a table of its own, in the scratch memory of its step. Launches are asynchronous; the
+host waits only where it must know a number: a guard, an index out of bounds, the condition of a loop or a branch.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..entry import ERRORS, MISS
 from ..lapack import FAILURES
 from . import linear
 from .card import Card
+from .launch import Launch
 from .loops import Looping
 from .lowering import lower
-from .launch import Launch
 from .schedule import AddAt
 from .text import Kernel, Module
 from .threads import Threads
@@ -364,7 +364,7 @@ def compiled(
 ) -> Program:
     """The program of a graph for a device; the current card if none is given.
 
-    This is what `jit` calls for arguments on a card: `weak` and `guarded` as for `lower`. A call takes the flat arrays of the device
-    (`Card.adopt` makes them) and gives the flat results, or MISS if the guards do not hold.
+    This is what `jit` is to call for arguments on a card: `weak` and `guarded` as for `lower`. A call takes the flat arrays of
+    the device (`Card.adopt` makes them) and gives the flat results, or MISS if the guards do not hold.
     """
     return Program(lower(graph, weak, guarded), Card() if device is None else device, precision)

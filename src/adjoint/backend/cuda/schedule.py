@@ -5,20 +5,20 @@
     kernel over (n, m):  store a, sum b over columns into r, sum c over columns into t
     kernel over (n, 1):  sum t over all into s
 
-Truths over a whole domain, such as whether an index was out of bounds, are set to their beginning first and then by any thread that
-knows better. What is added at computed places is written to memory with its places, and added up in the order of the points.
+Truths over a whole domain, such as whether an index was out of bounds, are set to their start first and then by any thread that
+finds otherwise. What is added at computed places is written to memory with its places, and added up in the order of the points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...core.types import Shape
-from ...lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
+from ...lower.kernel import Buffer, Dtype, Kernel, Reduce, Store, View, contiguous, size_of
 from ...lower.merge import merged, recomputed, written_out
 from ...lower.prune import prune
 from ...lower.schedule import arrange, group

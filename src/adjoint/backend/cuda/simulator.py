@@ -1,7 +1,7 @@
 """The kernels of a card, run on this processor: the same text, with threads as loops and barriers between the phases.
 
-It stands in for a card in tests: indices, reductions and sums at computed places go through the very code that a card runs. Results are
-bitwise those of a card, since both combine in the same order and neither fuses what is not written so.
+It stands in for a card in tests: indices, reductions and loops go through the very code that a card runs. Results are bitwise
+those of a card, since both combine in the same order and neither fuses a product and a sum unless told so.
 """
 
 from __future__ import annotations

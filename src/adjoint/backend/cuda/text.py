@@ -8,7 +8,7 @@ Both are made of the same phases (see `threads`); what is around them differs.
       barrier                                           for thread in 0 … 256: phase0(…)
       phase1(buffers, shared, block, thread)            for thread in 0 … 256: phase1(…)
 
-With `flip` -1, the simulator runs the threads of a phase the other way round, with 1 in pairs: a result that depends on it is a race.
+With `flip` -1, the simulator runs the threads of a phase the other way round: a result that depends on it is a race.
 """
 
 from __future__ import annotations
@@ -101,9 +101,7 @@ def _on_card(entry: Entry) -> str:
     code, name, buffers = Code(), entry.name, len(entry.aliased)
     pointers = [code.let(f"addrspacecast ptr addrspace(1) %g{i} to ptr") for i in range(buffers)]
     memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if entry.shared else "null"
-    thread, block = (
-        code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS
-    )
+    thread, block = (code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS)
 
     def call(i: int, number: str) -> None:
         given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]

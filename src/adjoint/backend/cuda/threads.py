@@ -5,9 +5,9 @@
     ...
     phase 8:  lane 0 takes that of lane 1, and writes the result
 
-A phase is a function of the buffers, of the block's shared memory, and of the numbers of block and thread. On a card, the phases are
-called one after the other with barriers between them; the simulator runs each for all threads of a block in a loop. So nothing
-stays in a register from one phase to the next.
+A phase is a function of the buffers, of the block's shared memory, and of the numbers of block and thread. On a card, the phases
+are called one after the other with barriers between them; the simulator runs each for all threads of a block in a loop. So
+nothing stays in a register from one phase to the next.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from ...lower.kernel import Buffer, Reduce, Scalar, Store, View, size_of
 from ..instruction import MEMORY, REGISTER, Code, Function, combine, start_of
 from ..nest import Nest
-from .layout import is_flag
 from .launch import Launch
+from .layout import is_flag
 
 _32_BITS = 1 << 31
 

@@ -4,8 +4,8 @@
     kernel over (n, m): e[i, j] = exp(x[i, j] - m[i])   →        m; barrier; e and its sum; barrier; y
     kernel over (n, m): y[i, j] = e[i, j] / sum of row i
 
-`lower.bands` finds the kernels, for the CPU's caches. Sums over all rows, such as the gradient of a weight, are gathered in shared memory,
-each element by the same thread for all tiles of a block, and left for a second launch to combine.
+`lower.bands` finds the kernels, as it does for the CPU's caches. Sums over all rows, such as the gradient of a weight, are
+gathered in shared memory, each element by the same thread for all tiles of a block, and left for a second launch to combine.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ...lower.bands import split
 from ...lower.kernel import Buffer, Kernel, Reduce, View, size_of
 from ...lower.step import Bands
 from ..instruction import MEMORY, Function, start_of
-from .layout import THREADS, Layout, is_flag, power_of_two
 from .launch import Launch, covers
+from .layout import THREADS, Layout, is_flag, power_of_two
 from .threads import Parts, Threads, combined
 
 SHARED = 40_000  # bytes of shared memory that a block may take
 MOST_BLOCKS = 1024  # that gather totals
-TERMS = 16  # of a row, for a thread: fewer would spend their time on barriers
+TERMS, FEW_TERMS, WIDE = 16, 4, 256  # of a row, for a thread: short rows would spend their time on barriers; rows that are wide
 FEWEST_THREADS = 1 << 14  # for which rows are enough to keep a card busy
 
 
@@ -70,7 +70,7 @@ def tiled(bands: Bands) -> Tile | None:
     for kernel in bands.kernels:
         kernel.loops = split(kernel, bands.length)
         inner = max(inner, size_of(loop.length for loop in kernel.loops[1:]))
-    lanes = power_of_two(-(-inner // TERMS))
+    lanes = power_of_two(-(-inner // (FEW_TERMS if inner >= WIDE else TERMS)))
     if bands.length * lanes < FEWEST_THREADS:
         return None
     for kernel in bands.kernels:
@@ -223,4 +223,3 @@ class _Writer(Threads):
                     code.store(combined(code, r, code.load(so_far, buffer.dtype), part), so_far, buffer.dtype)
                 target = self.pointer(parts, 0, [("%block", buffer.size), (i, 1)])
                 code.store(code.load(so_far, buffer.dtype), target, buffer.dtype)
-
