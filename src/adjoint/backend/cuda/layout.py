@@ -44,6 +44,11 @@ class Layout:
     threads: int = THREADS
 
     @property
+    def is_in_warps(self) -> bool:
+        """Whether the lanes of a point are in one warp."""
+        return self.lanes_are_neighbours and self.lanes <= NEIGHBOURS
+
+    @property
     def points(self) -> int:
         """Kept points of a block, if a thread has one."""
         return self.threads // self.lanes

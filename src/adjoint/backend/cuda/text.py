@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from ...lower.kernel import Buffer
@@ -26,6 +27,8 @@ from .tiles import TileThreads
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
+_WARP_BARRIER = "@llvm.nvvm.bar.warp.sync(i32 -1)"
+_UNROLLED = re.compile(r", !llvm\.loop !UNROLL(\d+)")
 _OURS = re.compile(r"@adjoint[\w.]+")
 _REGISTERS = ("tid.x", "ctaid.x")
 
@@ -82,12 +85,12 @@ class Module:
 
     def for_card(self) -> str:
         declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
-        declared.add("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
+        declared |= {f"declare void {name.partition('(')[0]}(i32)" for name in (_BARRIER, _WARP_BARRIER)}
         text = self._text([f'target triple = "{TRIPLE}"'], declared, map(_on_card, self.entries.values()))
-        return _OURS.sub(lambda name: name[0].replace(".", "_"), text)  # PTX has no dots in names
+        return _with_loops_named(_OURS.sub(lambda name: name[0].replace(".", "_"), text))  # PTX has no dots in names
 
     def for_simulator(self) -> str:
-        return self._text([], set(), map(_simulated, self.entries.values()))
+        return _UNROLLED.sub("", self._text([], set(), map(_simulated, self.entries.values())))
 
     def _text(self, head: list[str], declared: set[str], entries: Iterable[str]) -> str:
         math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
@@ -95,6 +98,21 @@ class Module:
         declared = declared | self.declared | {line for line in lines if line.startswith("declare")}
         math_text = "\n".join(line for line in lines if not line.startswith("declare"))
         return "\n".join([*head, *sorted(declared), math_text, *entries])
+
+
+def _with_loops_named(text: str) -> str:
+    """Each loop that is to be unrolled gets a name, which says how often."""
+    named: list[str] = []
+
+    def name(found: re.Match[str]) -> str:
+        number = 1000 + 2 * len(named)
+        named.append(
+            f'!{number} = distinct !{{!{number}, !{number + 1}}}\n!{number + 1} = !{{!"llvm.loop.unroll.count", i32 {found[1]}}}'
+        )
+        return f", !llvm.loop !{number}"
+
+    text = _UNROLLED.sub(name, text)
+    return "\n".join([text, *named])
 
 
 def _on_card(entry: Entry) -> str:
@@ -107,7 +125,7 @@ def _on_card(entry: Entry) -> str:
         given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
         code.do(f"call void @{name}_{i}({', '.join(given)})")
 
-    _sequence(code, entry, block, call, lambda: code.do(f"call void {_BARRIER}"))
+    _sequence(code, entry, block, call, lambda which: code.do(f"call void {which}"))
     code.do("ret void")
     arguments = ", ".join(
         f"ptr addrspace(1) {'' if aliased else 'noalias '}align 16 %g{i}" for i, aliased in enumerate(entry.aliased)
@@ -130,29 +148,24 @@ def _simulated(entry: Entry) -> str:
             code.do(f"call void @{name}_{i}({', '.join(given)})")
 
     with code.turns("%from", "%to") as block:
-        _sequence(code, entry, block, call, lambda: None)
+        _sequence(code, entry, block, call, lambda which: None)
     code.do("ret void")
     head = f"define void @{name}(ptr %table, i64 %from, i64 %to, i64 %flip) nounwind {{"
     return "\n".join([*entry.phases("noinline"), head, *code.lines, "}"])  # an alloca of a phase is freed when it ends
 
 
-def _sequence(code: Code, entry: Entry, block: str, call: Callable[[int, str], None], wait: Callable[[], None]) -> None:
+def _sequence(code: Code, entry: Entry, block: str, call: Callable[[int, str], None], wait: Callable[[str], None]) -> None:
     """The phases of a block in order, with barriers between them."""
-    before, inside, after, tiles = entry.parts
-    number = 0
-
-    def run(count: int, which: str) -> None:
-        nonlocal number
-        for _ in range(count):
-            call(number, which)
-            number += 1
-            if number < len(before) + len(inside) + len(after) or tiles > entry.blocks:
-                wait()
-
-    run(len(before), block)
-    if tiles > entry.blocks:
-        with code.turns(block, str(tiles), entry.blocks) as tile:
-            run(len(inside), tile)
-    else:
-        run(len(inside), block)
-    run(len(after), block)
+    before, inside, after, tiles, in_warps = entry.parts
+    start = 0
+    for part in (before, inside, after):
+        barrier = _WARP_BARRIER if in_warps and part is inside else _BARRIER
+        is_loop = part is inside and tiles > entry.blocks
+        with code.turns(block, str(tiles), entry.blocks) if is_loop else nullcontext(block) as number:
+            for i in range(start, start + len(part)):
+                call(i, number)
+                if is_loop or i + 1 < start + len(part):
+                    wait(barrier)
+        start += len(part)
+        if part and part is not after and start < len(before) + len(inside) + len(after):
+            wait(_BARRIER)

@@ -17,12 +17,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...lower.kernel import Buffer, Reduce, Scalar, Store, View, size_of
+from ...lower.schedule import cost
 from ..instruction import MEMORY, REGISTER, Code, Function, combine, start_of
 from ..nest import Nest
 from .launch import Launch
 from .layout import is_flag
 
 _32_BITS = 1 << 31
+UNROLLED = {20: 4, 100: 2}  # by the additions that an iteration costs: how many are written out
 
 
 class Parts(NamedTuple):
@@ -32,6 +34,7 @@ class Parts(NamedTuple):
     inside: list[str]
     after: list[str]
     tiles: int = 0  # of all blocks; 0: a block has one, of its own number
+    in_warps: bool = False  # between phases inside, only the threads of a warp wait for each other
 
 
 class Threads(Nest):
@@ -56,7 +59,7 @@ class Threads(Nest):
         return ", ".join([*pointers, "ptr %shared", "i64 %block", "i64 %thread"])
 
     def parts(self) -> Parts:
-        return Parts([], self.phases(), [])
+        return Parts([], self.phases(), [], in_warps=self.layout.is_in_warps)
 
     def phases(self) -> list[str]:
         """The bodies of the phases, in order."""
@@ -155,12 +158,20 @@ class Threads(Nest):
                 with code.turns(start, str(layout.terms), layout.lanes * layout.pieces) as term:
                     self.at(point, term)
                     self.point(totals)
+                self.unroll()
             for slot, r, total in zip(self.slots, self.sums, totals, strict=True):
                 value = code.let(f"load {REGISTER[r.view.dtype.name]}, ptr {total}")
                 if layout.lanes > 1:
                     code.store(value, self.slot(slot, r, "%thread"), r.view.dtype)
                 else:
                     self.result(r, value, point, piece)
+
+    def unroll(self) -> None:
+        """Mark the loop just written: several iterations of short code together, so that their loads are under way at once."""
+        work = sum(map(cost, self.kernel.code))
+        count = next((count for most, count in UNROLLED.items() if work <= most), 1)
+        if count > 1 and self.layout.terms > self.layout.lanes * self.layout.pieces:
+            self.code.lines[-2] += f", !llvm.loop !UNROLL{count}"  # the branch back to its head
 
     def several(self, point: str) -> None:
         """Neighbouring points of one thread, without tests between them; the last few of all one by one."""

@@ -18,12 +18,12 @@ from ...lower.kernel import Buffer, Kernel, Reduce, View, size_of
 from ...lower.step import Bands
 from ..instruction import MEMORY, Function, start_of
 from .launch import Launch, covers
-from .layout import THREADS, Layout, is_flag, power_of_two
+from .layout import NEIGHBOURS, THREADS, Layout, is_flag, power_of_two
 from .threads import Parts, Threads, combined
 
 SHARED = 40_000  # bytes of shared memory that a block may take
 MOST_BLOCKS = 1024  # that gather totals
-TERMS, FEW_TERMS, WIDE = 16, 4, 256  # of a row, for a thread: short rows would spend their time on barriers; rows that are wide
+TERMS, FEW_TERMS = 16, 4  # of a row, for a thread: if a warp can take the row, it need not wait for others; if it cannot
 FEWEST_THREADS = 1 << 14  # for which rows are enough to keep a card busy
 
 
@@ -70,7 +70,7 @@ def tiled(bands: Bands) -> Tile | None:
     for kernel in bands.kernels:
         kernel.loops = split(kernel, bands.length)
         inner = max(inner, size_of(loop.length for loop in kernel.loops[1:]))
-    lanes = power_of_two(-(-inner // (FEW_TERMS if inner >= WIDE else TERMS)))
+    lanes = power_of_two(-(-inner // (TERMS if inner <= TERMS * NEIGHBOURS else FEW_TERMS)))
     if bands.length * lanes < FEWEST_THREADS:
         return None
     for kernel in bands.kernels:
@@ -156,7 +156,7 @@ class TileThreads:
         for w in self.writers:
             self.declared |= w.declared
             self.functions |= w.functions
-        return Parts(before, inside, after, self.tile.tiles)
+        return Parts(before, inside, after, self.tile.tiles, self.launch.layout.is_in_warps)
 
 
 class _Writer(Threads):
