@@ -53,6 +53,7 @@ test-oldest: $(OLDEST)/.ready
 	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
 
 test-gpu: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet -e '.[cuda]'
 	$(BIN)/python -m pytest tests/gpu
 
 nightly: $(VENV)/.ready
