@@ -17,6 +17,7 @@ from ...lower.kernel import View, size_of
 from ...lower.step import Lapack, Product
 
 Arrays = Sequence[Any]
+_PLAIN, _TF32 = 0, 3  # cuBLAS's modes of products: CUBLAS_DEFAULT_MATH, CUBLAS_TF32_TENSOR_OP_MATH
 
 
 def solves(step: Lapack) -> tuple[bool, bool]:
@@ -189,7 +190,7 @@ class Libraries:
         views = (step.right, step.left, step.out)
         fast = self.precision == "tf32" and dtype == np.float32
         if fast:
-            blas.setMathMode(handle, blas.CUBLAS_TF32_TENSOR_OP_MATH)
+            blas.setMathMode(handle, _TF32)
         count, steps, outer = _batched(step)
         for moves in outer:
             b, a, c = (
@@ -203,7 +204,7 @@ class Libraries:
                     handle, *ways, *sizes, one, b, long_b, steps[0], a, long_a, steps[1], zero, c, columns, steps[2], count
                 )
         if fast:
-            blas.setMathMode(handle, blas.CUBLAS_DEFAULT_MATH)
+            blas.setMathMode(handle, _PLAIN)
 
     def cholesky(self, step: Lapack, a: Any, failed: Any) -> None:
         xp, n = self.xp, a.shape[-1]
