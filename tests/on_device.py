@@ -14,7 +14,7 @@ def program(f, args, device):
     with np.errstate(all="ignore"):
         path = ad.jit(f).lower(*args)
     made = Program(lower(path.graph, path.weak, bool(path.guards)), device)
-    leaves = flatten((args, {}))[0]
+    leaves = [*flatten((args, {}))[0], *path.outside()[0]]
     return made, [device.adopt(x, t) for x, t in zip(leaves, path.graph.input_types, strict=True)]
 
 
