@@ -94,7 +94,13 @@ def write(name: str, contents: bytes) -> None:
     except OSError:
         _remove(path)
         return
-    _shrink(place)
+    _written[place] = _written.get(place, LIMIT) + len(contents)
+    if _written[place] > LIMIT // 16:  # going through the folder at each write would take longer than compiling
+        _written[place] = 0
+        _shrink(place)
+
+
+_written: dict[Path, int] = {}  # bytes since this process has last looked at the size of a folder
 
 
 def _is_ours(status: os.stat_result) -> bool:
