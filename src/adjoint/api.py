@@ -346,20 +346,27 @@ def _push_by_pulls(
 
     of_wanted.__name__ = name_of(f)
     recording = Recording(of_wanted, [inputs[i] for i in wanted], {}, tuple(range(len(wanted))), has_aux, transform)
-    pushed = _transposed(recording, transform).pull([tangents[i] for i in wanted])
+    floats = [k for k, y in enumerate(recording.outputs) if dtype_of(y).kind in "fc"]  # other results have no tangents
+    pushed: list[Value | None] = [None] * len(recording.outputs)
+    for k, t in zip(floats, _transposed(recording, floats, transform).pull([tangents[i] for i in wanted]), strict=True):
+        pushed[k] = t
     return recording.structure, recording.outputs, pushed, recording.aux
 
 
-def _transposed(recording: Recording, transform: str) -> Recording:
-    """The pullback of a recording, recorded: pulling back through it pushes forward."""
+def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> Recording:
+    """The pullback of a recording's float results, recorded: pulling back through it pushes forward."""
 
     def pull(*cotangents: Any) -> Any:
-        pulled = recording.pull(cotangents)
+        given: list[Any] = [None] * len(recording.outputs)
+        for k, g in zip(floats, cotangents, strict=True):
+            given[k] = g
+        pulled = recording.pull(given)
         return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
 
     # A linear map is the same at any point; at zeros a limit that does not exist would look as if it did.
     draw = np.random.default_rng(0)
-    points = [np.asarray(draw.uniform(1.0, 2.0, shape_of(y)), dtype_of(y))[()] for y in recording.outputs]
+    outputs = [recording.outputs[k] for k in floats]
+    points = [np.asarray(draw.uniform(1.0, 2.0, shape_of(y)), dtype_of(y))[()] for y in outputs]
     return Recording(pull, points, {}, tuple(range(len(points))), False, transform)
 
 
@@ -423,7 +430,7 @@ def linearize(f: Function, *primals: Any) -> Any:
     """
     check_callable(f, "linearize")
     recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize", lasting=True)
-    transposed = _transposed(recording, "linearize")
+    transposed = _transposed(recording, range(len(recording.outputs)), "linearize")
     out = recording.structure.unflatten([_private(y) for y in recording.outputs])
     return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)
 

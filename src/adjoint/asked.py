@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dis
 import functools
-import itertools
 import os
 import types
 from collections.abc import Iterator, Sequence
@@ -78,18 +77,20 @@ def same_objects(leaves: Sequence[Any]) -> tuple[int, ...]:
 
 
 def agree(found: Any, expected: Any) -> bool:
-    """Whether a program and the function give the same result, up to rounding."""
+    """Whether a program and the function give the same results, up to rounding: of the largest, since others may be zeros."""
     (some, structure), (others, other) = flatten(found), flatten(expected)
-    return structure == other and all(itertools.starmap(_close, zip(some, others, strict=True)))
+    arrays = [np.asarray(b) for b in others]
+    with np.errstate(all="ignore"):
+        sizes = [float(np.max(np.abs(b), initial=0, where=np.isfinite(b))) for b in arrays if b.dtype.kind in "fc"]
+    size = max(sizes, default=0.0)
+    return structure == other and all(_close(np.asarray(a), b, size) for a, b in zip(some, arrays, strict=True))
 
 
-def _close(a: Any, b: Any) -> bool:
-    a, b = np.asarray(a), np.asarray(b)
+def _close(a: Any, b: Any, size: float) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
     tolerance = max(_TOLERANCE, 64 * float(np.finfo(a.dtype).eps))
     with np.errstate(all="ignore"):
-        size = np.max(np.abs(b), initial=0, where=np.isfinite(b))
-        return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * float(size), equal_nan=True))
+        return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * size, equal_nan=True))

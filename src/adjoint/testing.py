@@ -434,6 +434,9 @@ _READ_A_TRIANGLE = frozenset({"cholesky", "eigh", "hermitian"})
 
 def _hermitian(f: Function, args: Sequence[Any]) -> frozenset[int]:
     """The leaves of the arguments that are Hermitian matrices, if f reads triangles of such."""
+    found = frozenset(i for i, x in enumerate(map(np.asarray, flatten(tuple(args))[0])) if x.ndim >= 2 and _is_hermitian(x))
+    if not found:
+        return found
     recording = Recording(f, map_leaves(own, tuple(args)), {}, tuple(range(len(args))), False, "check_grads")
     stack, seen = [node for node in recording.ends if node is not None], set()
     while stack:
@@ -446,7 +449,7 @@ def _hermitian(f: Function, args: Sequence[Any]) -> frozenset[int]:
                 stack.append(parent)
     else:
         return frozenset()
-    return frozenset(i for i, x in enumerate(map(np.asarray, recording.inputs)) if x.ndim >= 2 and _is_hermitian(x))
+    return found
 
 
 def _is_hermitian(x: Any) -> bool:
