@@ -20,7 +20,7 @@ X = np.linspace(0.1, 1.2, 6).reshape(2, 3)
 UNWRITTEN = {
     "add_along", "argpartition", "banded_solve", "beta_by_shapes", "checkpoint", "cholesky_pullback", "cofactor",
     "cofactor_slope", "cond", "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "inv",
-    "is_hermitian", "last_write", "lexsort", "logm", "lstsq", "lu", "matrix_rank", "negligible", "order_statistics",
+    "is_hermitian", "last_write", "lexsort", "logm", "lstsq", "lu", "matrix_rank", "order_statistics",
     "overlap", "pbdv", "pbdv_slope", "pbvv", "pbvv_slope", "pbwa", "pbwa_slope", "permutation", "real_argument", "root",
     "roots", "scan", "share_equal", "sqrtm", "student_by_df", "sylvester", "triangular_solve", "unwind", "while", "windows",
     "zeta",
@@ -90,6 +90,9 @@ def test_what_cannot_be_written_is_refused_by_name(name, rng):
         lambda x: np.concatenate([x, x * -0.0, np.full((1, 3), np.nan)]),
         lambda x: (x.astype(np.float32), x.astype(complex) * (1 - 2j), x > 0.5, np.ones(100)[:3] * x),
         lambda x: special.gammaln(x) + special.erf(x),
+        lambda x: np.sum(np.linalg.svd(x)[0] * np.array([[1.0, 2.0], [3.0, 4.0]])),
+        lambda x: np.linalg.svd(np.diag(np.array([2.0, 2.0, 0.0])) + 0.0 * x[:1])[1] @ np.ones(3),
+        lambda x: np.cumprod(x, axis=1) + np.round(x, 1),
         lambda x: np.float32(2.0) * x.astype(np.float32) + np.linalg.norm(x) + np.max(x, axis=0),
     ],
 )
@@ -115,6 +118,27 @@ def test_it_runs_by_itself(tmp_path):
     result = subprocess.run([sys.executable, "-I", path], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == str([[3.0] * 3] * 2)
     assert "adjoint" not in program.python()
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64])
+def test_bits_and_python_numbers(dtype):
+    n = np.array([0, 1, 3]).astype(dtype)
+    same(ad.graph(lambda n: (n & 1, 1 | n, n ^ n, ~n, n << 2, 5 >> n))(n), (n,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(4, 9), (0, 3)])
+def test_recurrences_of_every_dtype(shape, dtype, rng):
+    a, b = (rng.normal(size=shape).astype(dtype) for _ in range(2))
+    same(ad.graph(lambda a, b: OPS["recurrence"](a, b, axis=0))(a, b), (a, b))
+
+
+def test_names_of_functions_written_out():
+    program = parse("""graph _combined(_negligible: float64[3]) {
+  v1: bool[3,3] = negligible _negligible {sign=-1}
+  return v1
+}""")
+    same(program, (np.array([1.0, 1.0, 2.0]),))
 
 
 def test_names_that_python_would_not_take():

@@ -11,15 +11,19 @@
         return v3
 
 An op is written by its line in the table below, by its name if it is a function of NumPy or of `scipy.special` (which is then
-imported), or not at all: it is refused by name.
+imported), as a call of its own implementation if that is listed as plain NumPy (its source is then written out in front), or not
+at all: it is refused by name.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import keyword
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,6 +154,12 @@ TABLE: dict[str, Writer] = {
     "power": _infix("**"),
     "remainder": _infix("%"),
     "floor_divide": _infix("//"),
+    "bitwise_and": _infix("&"),
+    "bitwise_or": _infix("|"),
+    "bitwise_xor": _infix("^"),
+    "left_shift": _infix("<<"),
+    "right_shift": _infix(">>"),
+    "invert": _function("np.invert"),
     "equal": _infix("=="),
     "not_equal": _infix("!="),
     "less": _infix("<"),
@@ -166,6 +176,8 @@ TABLE: dict[str, Writer] = {
     "exponent": lambda c: f"np.frexp({c.args[0]})[1]",
     "conj": _function("np.conjugate"),
     "expit": lambda c: f"1 / (1 + np.exp(-{c.args[0]}))",
+    "round_to": _function("np.round"),
+    "times": _infix("*"),
     "chain": _function("product_zero_wins"),
     "absorb": _function("product_either_zero_wins"),
     "stop_gradient": lambda c: f"np.array({c.args[0]})[()]",
@@ -192,6 +204,7 @@ TABLE: dict[str, Writer] = {
     "prod": _function("np.prod"),
     "cumsum": _function("np.cumsum"),
     "cumprod": _function("np.cumprod"),
+    "recurrence": _function("recurrence"),
     "all": _function("np.all"),
     "any": _function("np.any"),
     "count_nonzero": _function("np.count_nonzero"),
@@ -211,11 +224,15 @@ TABLE: dict[str, Writer] = {
     "pinv": _function("np.linalg.pinv"),
     "qr": lambda c: f'np.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}")',
     "eigh": lambda c: f'np.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}")',
+    "first_order": lambda c: f"np.ones_like({c.args[0]})",
     "svd": lambda c: f"np.linalg.svd({c.args[0]}, full_matrices={c.full})",
     "fft": _fft,
     "rfft": _function("np.fft.rfft"),
     "irfft": _function("np.fft.irfft"),
 }
+
+#: Ops whose implementation is written out: it and the functions that it calls need NumPy alone.
+WRITTEN_OUT = {"cancelled", "crowded", "gap_splitting", "negligible", "splitting", "told_apart"}
 
 #: Functions that some lines call, written out in front where they are needed.
 PRELUDE = {
@@ -245,6 +262,14 @@ PRELUDE = {
     np.add.at(out, where, x)
     return out
 ''',
+    "recurrence": '''def recurrence(a, b, axis):
+    """y with y_0 = b_0 and y_i = a_i y_{i-1} + b_i along an axis."""
+    a, b = (np.moveaxis(x, axis, 0) for x in np.broadcast_arrays(a, b))
+    y = np.array(b, np.result_type(a, b))
+    for i in range(1, len(y)):
+        y[i] += a[i] * y[i - 1]
+    return np.moveaxis(y, 0, axis)
+''',
     "logsumexp": """def logsumexp(x, axis):
     top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0)
@@ -258,7 +283,11 @@ PRELUDE = {
 
 def source(graph: Graph) -> str:
     """The source of a function of the graph's flat inputs; several results are a tuple."""
-    reserved = {"np", "special", *PRELUDE}
+    helpers = dict[str, str]()
+    for equation in graph.equations:
+        if equation.op.name in WRITTEN_OUT:
+            helpers |= _definitions(equation.op.impl)
+    reserved = {"np", "special", *PRELUDE, *helpers}
     words = _words([graph.name, *graph.input_names], reserved)
     names, constants = dict(enumerate(words[1:])), dict[Literal, str]()
     types = graph.types
@@ -282,11 +311,27 @@ def source(graph: Graph) -> str:
     body.append(f"return {', '.join(operand(o) for o in graph.outputs)}")
 
     written = "\n".join(body)
-    prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", written)]
+    prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", written)] + list(helpers.values())
     head = ["import numpy as np"] + ["from scipy import special"] * ("special." in written)
     head += [""] * bool(constants) + [f"{name} = {array(literal.value)}" for literal, name in constants.items()]
     function = f'@np.errstate(all="ignore")\ndef {words[0]}({", ".join(words[1:])}):\n' + "".join(f"    {x}\n" for x in body)
     return "\n\n\n".join(["\n".join(head), *[text.rstrip("\n") for text in prelude], function])
+
+
+def _definitions(function: Any) -> dict[str, str]:
+    """The sources of a function of ours and of those that it calls, by name, in an order in which they can be read."""
+    tree = ast.parse(inspect.getsource(function))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    found = dict[str, str]()
+    for other in (function.__globals__.get(name) for name in names):
+        if isinstance(other, FunctionType):
+            found |= _definitions(other)
+    return found | {function.__name__: ast.unparse(tree)}
 
 
 def _written(equation: Equation, call: Call) -> str:
@@ -301,6 +346,8 @@ def _written(equation: Equation, call: Call) -> str:
 def _by_name(equation: Equation) -> Writer:
     impl = equation.op.impl
     name = getattr(impl, "__name__", "")
+    if equation.op.name in WRITTEN_OUT:
+        return _function(name)
     if isinstance(impl, np.ufunc) and getattr(np, name, None) is impl:
         return _function(f"np.{name}")
     if getattr(impl, "__module__", "") == "numpy" and getattr(np, name, None) is impl:

@@ -96,11 +96,15 @@ splitting = constant(
     ],
 )
 
+
+def _gap_splitting(w: Any, *, sign: int, kind: str) -> Any:
+    small = np.abs(_combined(w, sign)) <= _slack(w) * _largest(w, 1)[..., None]
+    return np.where(small, _combined(_splitting(w, kind=kind), sign), 0.0)
+
+
 gap_splitting = constant(
     "gap_splitting",
-    lambda w, *, sign, kind: np.where(
-        np.abs(_combined(w, sign)) <= _slack(w) * _largest(w, 1)[..., None], _combined(_splitting(w, kind=kind), sign), 0.0
-    ),
+    _gap_splitting,
     batch=lambda flags, w, *, sign, kind: gap_splitting(w, sign=sign, kind=kind),
     cases=[case(np.array([1.0, 1.0, 2.0]), sign=-1, kind="real"), case(np.array([[1.0, 0.0]]), sign=1, kind="positive")],
 )
@@ -125,16 +129,27 @@ crowded = constant(
 
 magnitude = constant("magnitude", np.abs)
 
+
+def _cancelled(above: Any, terms: Any) -> Any:
+    return np.abs(above) <= 8 * _slack(above) * _largest(terms, 2)
+
+
 cancelled = constant(
     "cancelled",
-    lambda above, terms: np.abs(above) <= 8 * _slack(above) * _largest(terms, 2),
+    _cancelled,
     batch=lambda flags, *xs: cancelled(*all_batched(flags, xs)),
     cases=[case(np.array([[0.0, 1e-12], [1.0, 0.0]]), (2, 2))],
 )
 
+
+def _told_apart(g: Any, w: Any) -> Any:
+    differ = np.abs(_combined(g, -1)) > 8 * _slack(g) * _largest(g, 1)[..., None]
+    return np.any(_negligible(w, sign=-1) & differ, -1)
+
+
 told_apart = constant(
     "told_apart",
-    lambda g, w: np.any(_negligible(w, sign=-1) & (np.abs(_combined(g, -1)) > 8 * _slack(g) * _largest(g, 1)[..., None]), -1),
+    _told_apart,
     batch=lambda flags, *xs: told_apart(*all_batched(flags, xs)),
     cases=[case(np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0])), case((3,), np.array([1.0, 1.0, 2.0]))],
 )
