@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import math
+import operator
 import random
 import re
 import sys
@@ -359,6 +360,28 @@ def test_prints_in_a_body_show_no_number(capsys):
     assert capsys.readouterr().out == "<staged c: float64[]> <staged c: float64[]>\n"
 
 
+@pytest.mark.parametrize(
+    "apply",
+    [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, divmod],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_fractions_next_to_python_floats_are_floats(apply, turned):
+    third = Fraction(1, 3)
+    f = lambda x: apply(third, x) if turned else apply(x, third)
+    g = lambda x: apply(1 / 3, x) if turned else apply(x, 1 / 3)
+    last = lambda f: lambda x: f(x)[1] if apply is divmod else f(x)
+    compiled = ad.jit(f)
+    for x in (0.75, 2.5, 0.1):
+        assert compiled(x) == f(x)
+        assert ad.grad(last(f))(x) == ad.grad(last(g))(x)
+        assert ad.derivative(last(f))(x) == ad.derivative(last(g))(x)
+    assert not compiled.eager
+    if apply in (operator.truediv, operator.floordiv, operator.mod, divmod):
+        by_zero = ad.jit(lambda x: apply(Fraction(1, 3), x) if turned else apply(x, Fraction(0)))
+        with pytest.raises(ZeroDivisionError):
+            by_zero(0.0)
+
+
 # -- what does not compile --------------------------------------------------------------------------------------
 
 
@@ -378,7 +401,6 @@ generator = np.random.default_rng(0)
         (lambda x: np.sum(np.array([x, 2.0])) * x, "adjoint.numpy"),
         (lambda x: x * float(f"{x:.1f}"), "the text of a value traced by jit would be that of this call for ever"),
         (lambda x: x * len(str(x)), "the text of a value"),
-        (lambda x: x * Fraction(1, 2), "TypeError: unsupported operand"),
         (lambda x: float(np.vectorize(lambda v: v * 2 if v > 0 else v)(x)), "adjoint.numpy"),
         (unpicklable, "TypeError: Object of type float is not JSON serializable"),
         (lambda x: x + len(Path(__file__).read_text()), "reads the file"),

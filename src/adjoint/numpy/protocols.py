@@ -10,6 +10,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
@@ -87,11 +88,14 @@ def _operand(x: Any) -> Any:
 def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     """What an operator does with its operands, of which one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
+    converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
+        if type(b) is Fraction and converts and class_of(a) in (float, complex):
+            b = class_of(a)(b)  # Fraction.__radd__ would do so with both
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:
             return NotImplemented
