@@ -5,6 +5,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.compiled import CompileWarning
 from adjoint.core.errors import AdjointError
 from adjoint.ops.control import scan
 from adjoint.scipy import special
@@ -319,14 +320,22 @@ def test_a_loop_that_cannot_be_rolled():
     assert not any(e.op is scan for e in path.staged.equations)
 
 
-def test_arrays_that_the_tape_has_saved_are_read_only_meanwhile():
-    big = np.ones(1000)
+@pytest.mark.parametrize("transform", [ad.grad, lambda f: lambda x: ad.vjp(f, x)[1](1.0)[0]], ids=["grad", "vjp"])
+@pytest.mark.parametrize("n", [3, 1000, 5000])
+def test_an_array_that_is_written_to_after_its_use_counts_as_it_was(n, transform):
+    """A write to something outside is not compiled; it happens at each call."""
+    big = np.ones(n)
 
     def f(x):
         y = x * big
-        big[0] = 2.0
+        big[0] += 1.0
         return np.sum(y)
 
-    with pytest.raises(AdjointError, match="writes to a NumPy array"):
-        ad.jit(ad.grad(f))(np.ones(1000))
-    big[0] = 1.0  # it can be written to again
+    gradient = ad.jit(transform(f))
+    with pytest.warns(CompileWarning, match=r"writes to big, an array outside of it.*\(test_deferral.py:\d+\)"):
+        found = [gradient(np.ones(n))]
+    found += [gradient(np.ones(n)) for _ in range(2)]
+    expected = np.ones((3, n))
+    expected[:, 0] = [1.0, 2.0, 3.0]
+    np.testing.assert_array_equal(found, expected)
+    assert big[0] == 4.0
