@@ -2,6 +2,8 @@
 
 import math
 import operator
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -159,3 +161,24 @@ def test_roots_by_powers(dtype):
                     found, expected = compiled(v), f(v)
                     np.testing.assert_array_equal(found, expected)
                     np.testing.assert_array_equal(np.signbit(found) | np.isnan(found), np.signbit(expected) | np.isnan(expected))
+
+
+def test_operands_of_every_kind_are_guarded_before_anything_else_was_traced():
+    """In a process of its own: the functions behind operators change with what they have met."""
+    program = """
+import warnings
+import adjoint as ad
+
+warnings.simplefilter("ignore")
+for f in [lambda x: x / False, lambda x: x / 0j, lambda x: True / x, lambda x: 1j / x, lambda x: x % False]:
+    compiled = ad.jit(f)
+    for x in (1.0, 0.0):
+        found = []
+        for g in (f, compiled):
+            try:
+                found.append(g(x))
+            except ZeroDivisionError:
+                found.append("ZeroDivisionError")
+        assert found[0] == found[1], found
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -75,7 +75,7 @@ _TYPED_BY_VALUE = frozenset({"logm", "sqrtm"})
 
 
 #: The modules between an operator in the user's code and `Guarded.operate`.
-_OPERATORS = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.views"})
+_OPERATORS = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.views", "adjoint.trace.record"})
 
 
 class PythonNumberError(UnsupportedError):
