@@ -198,10 +198,11 @@ def push(
     xs: Sequence[Value],
     ts: Sequence[Value | None],
     params: dict[str, Any],
-    product: Callable[[Value, Value], Value] = absorb,
+    product: Callable[[Value, Value], Value] | None = None,
 ) -> Value | None:
     """The tangent of the result; None stands for a tangent that is zero throughout. `product` is that of tangent and partial."""
     if isinstance(op, Elementwise):
+        product = product or product_of_tangents(op, xs, ts)
         total = None
         values = [y, *xs]
         for i, (t, partial) in enumerate(zip(ts, split(op), strict=True)):
@@ -227,6 +228,23 @@ def push(
     if isinstance(op, Structured):
         return op.jvp(xs, ts, params)[1]
     return None
+
+
+def product_of_tangents(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None]) -> Callable[[Value, Value], Value]:
+    """Tangent times partial where there are no numbers to look at. The zero of a tangent may be that of a mask, and wins; that
+    of a partial wins if it is one: of a choice, a constant factor, or x**0.
+    """
+    if op.choice or (op.name == "mul" and any(t is None for t in ts)):
+        return absorb
+    if op.name == "power" and ts[1] is None:
+        return absorb if _has_zeros(xs[1]) else chain
+    return chain
+
+
+def _has_zeros(x: Value) -> bool:
+    """Whether zeros are known to be among the numbers of a constant."""
+    known = numbers(x)
+    return known is not None and bool(np.any(np.equal(known, 0)))
 
 
 def _term(op: Multilinear, i: int, t: Value, xs: Sequence[Value], params: dict[str, Any]) -> Value:
@@ -322,24 +340,27 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     product = absorb if op.choice else chain
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        either = absorb if op.choice or (can_mask and _has_zeros(factor(saved, 0))) else chain
         return [
-            None if partial.number == 0 else fit(_times(g, partial, saved, params, product), t)
+            None if partial.number == 0 else fit(_times(g, partial, saved, params, either), t)
             for partial, t in zip(partials, types, strict=True)
         ]
 
     def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         results = []
         for i, (partial, t) in enumerate(zip(partials, types, strict=True)):
-            masked = functools.partial(_product, product, origin, functools.partial(masks, saved, i) if can_mask else None)
+            masked = functools.partial(_product, product, origin, functools.partial(factor, saved, i) if can_mask else None)
             results.append(None if partial.number == 0 else fit(_times(g, partial, saved, params, masked), t))
         return results
 
-    def masks(saved: Any, i: int) -> Any:
+    def factor(saved: Any, i: int) -> Any:
+        """What is zero where the partial is a zero of a mask."""
         if op.choice:
-            return equal(partials[i].function(*saved), 0)
-        if op.name == "mul" and len(wanted) == 1:  # by a constant
-            return equal(saved[2 - wanted[0]], 0)
-        return equal(saved[2], 0)  # x**0
+            return partials[i].function(*saved)
+        return saved[2 - wanted[0]] if op.name == "mul" else saved[2]  # a constant factor; the exponent of x**0
+
+    def masks(saved: Any, i: int) -> Any:
+        return equal(factor(saved, i), 0)
 
     can_mask = op.choice or (op.name == "mul" and len(wanted) == 1) or (op.name == "power" and wanted == [0])
     traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
@@ -348,18 +369,22 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     )
 
 
-def _product(product: Callable[..., Any], origin: Any, masks: Callable[[], Any] | None, g: Value, p: Value) -> Value:
-    """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in the partial."""
+def _product(product: Callable[..., Any], origin: Any, factor: Callable[[], Any] | None, g: Value, p: Value) -> Value:
+    """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in a constant factor."""
     a, b = numbers(g), numbers(p)
     if a is None or b is None:  # written down without numbers
-        if origin.mask is None or product is not chain:
+        if product is not chain:
             return product(g, p)
+        if factor is not None and _has_zeros(factor()):
+            return absorb(g, p)
+        if origin.mask is None:
+            return chain(g, p)
         return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
     if is_finite(a) and is_finite(b):
         return product(g, p)
-    masked, live = None if masks is None else masks(), origin.live_in(g)
+    masked, live = None if factor is None else factor(), origin.live_in(g)
     dead = False if live is None else logical_not(live)
-    return product_of_live(g, p, dead if masked is None else logical_or(dead, masked))
+    return product_of_live(g, p, dead if masked is None else logical_or(dead, equal(masked, 0)))
 
 
 def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
@@ -456,10 +481,14 @@ def _product_plan(op: Linear, wanted: list[int]) -> Plan:
 
     again = times_op if op is times_op else absorb_op
 
-    def masks(saved: Any, i: int) -> Any:
+    def factor(saved: Any, i: int) -> Any:
         # A zero cotangent has ended the product, whichever it was; a zero partial only if it is one of a mask.
         is_mask = op is absorb_op or (op is chain_op and wanted[i] == 1)
-        return equal(saved[2 - wanted[i]], 0) if is_mask else None
+        return saved[2 - wanted[i]] if is_mask else None
+
+    def masks(saved: Any, i: int) -> Any:
+        x = factor(saved, i)
+        return None if x is None else equal(x, 0)
 
     def quick(h: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         return [fit(h * saved[2 - i], t) for i, t in zip(wanted, types, strict=True)]
@@ -469,7 +498,7 @@ def _product_plan(op: Linear, wanted: list[int]) -> Plan:
 
     def careful(h: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         return [
-            fit(_product(again, origin, functools.partial(masks, saved, k), h, saved[2 - i]), t)
+            fit(_product(again, origin, functools.partial(factor, saved, k), h, saved[2 - i]), t)
             for k, (i, t) in enumerate(zip(wanted, types, strict=True))
         ]
 

@@ -176,6 +176,30 @@ def test_a_zero_of_arithmetic_does_not_win(name):
     assert np.isfinite(np.delete(found, 7)).all()
 
 
+@pytest.mark.parametrize("name", ["overflow", "square of a root", "product of roots", "cosine of a root", "saturation"])
+def test_a_partial_that_is_zero_does_not_end_an_infinite_tangent_in_a_graph(name):
+    f, x = ARITHMETIC[name]
+    forward = lambda x: ad.jvp(f, (x,), (1.0,))[1]
+    assert np.isnan(ad.jit(forward)(x))
+    assert np.isnan(ad.graph(forward)(0.5).run(x))
+
+
+FACTORS = {
+    "constant factor": lambda x: np.sum(np.sqrt(x * np.array([0.0, 1.0]))),
+    "zeroth power": lambda x: np.sum(np.log(np.abs(x ** np.array([0.0, 1.0]) - np.array([1.0, 0.0])))),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_constant_zero_ends_an_infinite_cotangent_in_a_graph_too(name):
+    x = np.array([2.0, 4.0])
+    derivative = ad.grad(FACTORS[name])
+    expected = [0.0, 0.25]
+    np.testing.assert_array_equal(derivative(x), expected)
+    np.testing.assert_array_equal(ad.graph(derivative)(x).run(x), expected)
+    np.testing.assert_array_equal(ad.jit(derivative)(x), expected)
+
+
 MASKS = {
     "not chosen": lambda x: np.sum(np.where(x > 0, np.log(1 + np.exp(1 / x)), x)),
     "multiplied by zero": lambda x: np.sum((x > 0) * np.sqrt(x) ** 3 + x),

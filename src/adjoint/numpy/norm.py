@@ -51,11 +51,11 @@ def _vector(x: Value, ord: Any, axis: Shape, keepdims: bool) -> Value:
 
 
 def _power(x: Value, p: float) -> Value:
-    """x**p for x ≥ 0; a vanishing x with p between 0 and 2 has slope 0, where x**p has none or an infinite one."""
-    if p < 0 or p >= 2:
+    """x**p for x ≥ 0; a vanishing x with p < 2 has slope 0, where x**p has none or an infinite one."""
+    if p >= 2:
         return ops.power(x, p)
     zero = ops.equal(x, 0)
-    return shapes.where(zero, 0.0, ops.power(shapes.where(zero, 1.0, x), p))
+    return shapes.where(zero, 0.0 if p > 0 else np.inf, ops.power(shapes.where(zero, 1.0, x), p))
 
 
 def singular_values(x: Value) -> Value:

@@ -6,15 +6,17 @@ derivative. sin(3 + 1ε) = sin(3) + cos(3)·1ε.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import Trace, Traced, bind, numbers, settled
-from ..core.op import Constant, Op, Structured
+from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.types import Shape, Value, shape_of
-from ..derive import push
-from ..ops.elementwise import absorb, equal, is_finite, isnan, logical_and, logical_or, times_op
+from ..derive import product_of_tangents, push
+from ..ops.elementwise import equal, is_finite, isnan, logical_and, logical_or, times_op
 from .repeated import RetreatError, rates
 
 
@@ -43,14 +45,15 @@ class Dual(Trace):
         if self.retreats and op.many and rates(op, y, params) is not None:
             raise RetreatError(self)
         with np.errstate(all="ignore"):  # the primal has warned already
-            t = push(op, y, primals, tangents, params, self.product if self.retreats else absorb)
+            product = functools.partial(self.product, op, primals, tangents) if self.retreats else None
+            t = push(op, y, primals, tangents, params, product)
         if t is None:
             return y
         if op.many:
             return tuple(p if d is None else Traced(self, p, d) for p, d in zip(y, t, strict=True))
         return Traced(self, y, t)
 
-    def product(self, t: Value, p: Value) -> Value:
+    def product(self, op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None], t: Value, p: Value) -> Value:
         """Tangent times partial. Whether a zero that meets an infinity is that of a mask, reverse mode can tell."""
         if not (isinstance(t, Traced) or isinstance(p, Traced)) and is_finite(r := t * p):
             return r
@@ -59,7 +62,7 @@ class Dual(Trace):
             known = numbers(met)
             if known is not None and np.any(known):
                 raise RetreatError(self)
-        return absorb(t, p)
+        return product_of_tangents(op, xs, ts)(t, p)
 
     def shape(self, x: Traced) -> Shape:
         return shape_of(x.value)
