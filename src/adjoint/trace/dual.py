@@ -45,7 +45,9 @@ class Dual(Trace):
         if self.retreats and op.many and rates(op, y, params) is not None:
             raise RetreatError(self)
         with np.errstate(all="ignore"):  # the primal has warned already
-            product = functools.partial(self.product, op, primals, tangents) if self.retreats else None
+            product = (
+                functools.partial(self.product, op, primals, tangents) if self.retreats and isinstance(op, Elementwise) else None
+            )
             t = push(op, y, primals, tangents, params, product)
         if t is None:
             return y
