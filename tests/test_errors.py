@@ -714,3 +714,16 @@ def test_an_error_that_c_code_has_buried_is_dug_out():
 
     with pytest.raises(ad.AdjointError, match=r"scipy.optimize.brentq, would lose its derivative.*numerical.*test_errors.py:\d+"):
         ad.grad(lambda x: scipy.optimize.brentq(lambda t: t - x, -10, 10))(0.5)
+
+
+def test_a_comprehension_catches_nothing():
+    """Compiled into its function, it has a handler that restores its variable: an operation in it may fail all the same."""
+
+    def f(x):
+        [np.linalg.inv(m) for m in x]
+        return np.sum(x)
+
+    compiled = ad.jit(f)
+    x = np.stack([np.eye(2), 2 * np.eye(2)])
+    assert compiled(x) == f(x)
+    assert not compiled.eager

@@ -152,9 +152,17 @@ class _Handled(NamedTuple):
 
 @functools.cache
 def _handlers(code: types.CodeType) -> list[_Handled]:
-    """Where a function catches errors (or cleans up after them); everywhere, on an interpreter that does not tell."""
+    """Where a function catches errors; everywhere, on an interpreter that does not tell.
+
+    A handler of the user's begins by noting the error. What restores the variables of a comprehension that is compiled into its
+    function does not, and catches nothing.
+    """
     parse: Any = getattr(dis, "_parse_exception_table", None)
-    return [_Handled(0, len(code.co_code))] if parse is None else [_Handled(e.start, e.end) for e in parse(code)]
+    if parse is None:
+        return [_Handled(0, len(code.co_code))]
+    noting = {i.offset for i in dis.get_instructions(code) if i.opname == "PUSH_EXC_INFO"}
+    known = "PUSH_EXC_INFO" in dis.opmap
+    return [_Handled(e.start, e.end) for e in parse(code) if e.target in noting or not known]
 
 
 def source_text(line: str) -> str:
