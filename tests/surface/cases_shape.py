@@ -1,5 +1,7 @@
 """Calls of NumPy's functions that make, rearrange, pick and write elements."""
 
+import inspect
+
 import numpy as np
 from surface.calls import F, O, X, call, entry, writes
 
@@ -188,7 +190,8 @@ PICKING = {
                     call(F(3), obj=np.array([True, False, False])), call(F(3), -1), call(F(3), [])),
     "sort": entry(call(F(4)), call(F(2, 3)), call(F(2, 3), 0), call(F(2, 3), axis=-2), call(F(2, 3), axis=None),
         call(F(1)), call(F(0)),
-                  call(F(4), kind="stable"), call(F(4), stable=True), call(F(2, 3), -1, "heapsort")),
+                  call(F(4), kind="stable"), call(F(4), stable=True), call(F(2, 3), -1, "heapsort"),
+                  *([call(F(2, 3), descending=True)] if "descending" in inspect.signature(np.sort).parameters else [])),
     "sort_complex": entry(call(F(4)), call(F(2, 3)), call(F(1)), call(F(0))),
     "partition": entry(call(F(4), 1), call(F(2, 3), 1), call(F(2, 3), 1, 0), call(F(4), kth=(0, 2)), call(F(2, 3), 0, axis=-2),
                        call(F(2, 3), 2, axis=None), call(F(1), 0), call(F(4), -1), call(F(4), 1, -1, "introselect"),

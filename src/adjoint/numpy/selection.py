@@ -182,12 +182,19 @@ def _any_of(conditions: list[Value]) -> Value:
 
 
 @implements(np.sort)
-def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Value:
+def sort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: Any = False
+) -> Value:
     _unstructured(order)
     a = lift(a)
     if axis is None:
         a, axis = ravel(a), 0
-    return held(sorts.sort(a, canonical_axis(axis, ndim_of(a)), "stable" if stable else kind), "K", a)
+    along, how = canonical_axis(axis, ndim_of(a)), "stable" if stable else kind
+    if descending is True:  # NumPy 2.5; nan comes last all the same
+        y = -sorts.sort(-a, along, how) if dtype_of(a).kind in "fc" else np.flip(sorts.sort(a, along, how), along)
+    else:
+        y = sorts.sort(a, along, how)
+    return held(y, "K", a)
 
 
 def _unstructured(order: Any) -> None:

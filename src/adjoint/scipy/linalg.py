@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as _scipy
+from scipy import __version__ as _version
 
 from ..core.bind import Traced
 from ..core.errors import BatchError, UnsupportedError
@@ -158,6 +159,9 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     return numpy_linalg.pinv(a, rtol=max(shape_of(a)[-2:]) * float(np.finfo(dtype_of(a)).eps) if rtol is None else rtol)
 
 
+_RESIDUALS_LIKE_X = tuple(map(int, _version.split(".")[:2])) >= (1, 18)  # their dtype
+
+
 @drop_in(_scipy.lstsq)
 def lstsq(
     a: Any,
@@ -172,8 +176,9 @@ def lstsq(
     x, residuals, rank, s = numpy_linalg.lstsq(a, b, float(np.finfo(dtype_of(a)).eps) if cond is None else cond)
     if shape_of(residuals) == (0,):
         residuals = np.array([], dtype_of(x))
-    elif ndim_of(b) == 1:
-        residuals = shapes.reshape(residuals, shape=())
+    else:
+        residuals = astype(residuals, dtype_of(x)) if _RESIDUALS_LIKE_X else residuals
+        residuals = shapes.reshape(residuals, shape=()) if ndim_of(b) == 1 else residuals
     return x, residuals, astype(rank, int) if isinstance(rank, Traced) else int(rank), s
 
 
