@@ -26,7 +26,7 @@ from .threads import Parts, Threads
 from .tiles import TileThreads
 
 TRIPLE = "nvptx64-nvidia-cuda"
-_BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
+_BARRIER = "@llvm.nvvm.barrier0()"  # the name that every LLVM since 20 knows
 _WARP_BARRIER = "@llvm.nvvm.bar.warp.sync(i32 -1)"
 _UNROLLED = re.compile(r", !llvm\.loop !UNROLL(\d+)")
 _OURS = re.compile(r"@adjoint[\w.]+")
@@ -85,7 +85,7 @@ class Module:
 
     def for_card(self) -> str:
         declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
-        declared |= {f"declare void {name.partition('(')[0]}(i32)" for name in (_BARRIER, _WARP_BARRIER)}
+        declared |= {"declare void @llvm.nvvm.barrier0()", "declare void @llvm.nvvm.bar.warp.sync(i32)"}
         text = self._text([f'target triple = "{TRIPLE}"'], declared, map(_on_card, self.entries.values()))
         return _with_loops_named(_OURS.sub(lambda name: name[0].replace(".", "_"), text))  # PTX has no dots in names
 
