@@ -244,10 +244,10 @@ def check_program(steps, shapes, rng):
     # Eager matrix products look at their numbers for a zero that meets an infinity, which a graph does not have.
     count = 2 if PRODUCTS & {STEPS[which % len(STEPS)] for which, _, _ in steps} else None
     # Where a zero meets an infinity, eager forward mode asks reverse mode whether it is that of a mask; a graph cannot ask. There
-    # one of the two tangents may be nan.
+    # one of the two tangents may be nan and the other a number; an infinity is never met by nan.
     plain, eager = list(plain), list(eager)
     for i in (2, 3):
-        unknown = np.isnan(plain[i]) | np.isnan(eager[i])
+        unknown = (np.isnan(plain[i]) & np.isfinite(eager[i])) | (np.isnan(eager[i]) & np.isfinite(plain[i]))
         plain[i], eager[i] = (np.where(unknown, np.nan, tangents[i])[()] for tangents in (plain, eager))
     close(plain[:count], eager[:count], what)
 
