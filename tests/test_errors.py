@@ -716,6 +716,20 @@ def test_an_error_that_c_code_has_buried_is_dug_out():
         ad.grad(lambda x: scipy.optimize.brentq(lambda t: t - x, -10, 10))(0.5)
 
 
+@pytest.mark.parametrize("error", [AttributeError, SystemError, ValueError, ZeroDivisionError])
+def test_c_code_that_calls_python_again_with_our_error_set(error):
+    """SciPy's root finders do. What fails then is whatever Python does next."""
+    import scipy.optimize
+
+    def difference(t, x):
+        if t > 0:
+            raise error("some operation failed")
+        return t - x
+
+    with pytest.raises(ad.AdjointError, match="scipy.optimize.brentq, would lose its derivative"):
+        ad.grad(lambda x: scipy.optimize.brentq(difference, -10, 10, args=(x,)))(0.5)
+
+
 def test_a_comprehension_catches_nothing():
     """Compiled into its function, it has a handler that restores its variable: an operation in it may fail all the same."""
 

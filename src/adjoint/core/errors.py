@@ -274,7 +274,7 @@ def _own_words(error: BaseException) -> BaseException:
         return error
     own: AdjointError | None = None
     asked = _asked.get()
-    if asked is not None and asked[:2] == _raised_at(error.__traceback__):
+    if asked is not None and asked[:2] in _passed(error.__traceback__):
         own = _rebuild(ConversionError, *asked[2:])
     elif type(error) is TypeError and _is_about_us(error):
         own = ConversionError(
@@ -296,14 +296,17 @@ def _is_about_us(error: TypeError) -> bool:
     return "JSON" not in str(error) or any(type(x).__name__ == "Traced" for x in innermost.f_locals.values())
 
 
-def _raised_at(tb: types.TracebackType | None) -> tuple[int, int]:
-    """The innermost frame of the user's that an error has passed, by its identity, and the instruction there."""
-    place = (0, 0)
+def _passed(tb: types.TracebackType | None) -> list[tuple[int, int]]:
+    """The user's frames that an error has passed, by their identity, and the instruction in each.
+
+    All of them: C code that goes on with our error set calls Python again, where any operation may then fail.
+    """
+    frames = []
     while tb is not None:
         if not _is_plumbing(tb.tb_frame):
-            place = id(tb.tb_frame), tb.tb_lasti
+            frames.append((id(tb.tb_frame), tb.tb_lasti))
         tb = tb.tb_next
-    return place
+    return frames
 
 
 def without_our_frames(error: BaseException) -> BaseException:
