@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and forks")
 HEAD = """
 import gc, os, signal, sys, threading, time, warnings
 import numpy as np, adjoint as ad
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 warnings.simplefilter("ignore")  # of forks in a process with threads, of functions that are compiled again and again
 """
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 GAP_X = 24.0  # between boxes of a layer
@@ -157,7 +159,9 @@ def _order(net: _Net) -> None:
             keys = {}
             for cell in layer:
                 near = neighbours[cell]
-                keys[cell] = sum(place_of[n] for n in near) / len(near) if near else place_of[cell]
+                # Added from left to right, as JavaScript does: since Python 3.12, `sum` rounds once.
+                total = reduce(add, (place_of[n] for n in near), 0.0)
+                keys[cell] = total / len(near) if near else place_of[cell]
             layer.sort(key=keys.__getitem__)
             _number(layer, place_of)
         crossings = _crossings(net, place_of)
