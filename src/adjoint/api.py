@@ -313,6 +313,8 @@ def push_forward(
             raise
         return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
     watch.check()
+    if dual.overflowed:  # a partial that reads an overflowed value is a wrong number, which a tape marks
+        return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
     aux = None
     if has_aux:
         result, aux = split_aux(result, f, transform)
