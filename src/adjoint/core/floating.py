@@ -24,7 +24,6 @@ import numpy as np
 
 from .errors import user_frame
 
-
 LISTENERS: list[Callable[[], None]] = []  # called at each overflow while a transform runs
 _KINDS = {"divide": "divide", "overflow": "over", "underflow": "under", "invalid": "invalid"}  # by the first word of NumPy's text
 

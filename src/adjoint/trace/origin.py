@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear
-from ..core.types import Type, Value, ndim_of
+from ..core.types import Type, Value, ndim_of, shape_of
 from ..ops.elementwise import absorb_op, chain_op, logical_and, logical_not, logical_or, times_op
 from .batch import Batch
 
@@ -99,12 +99,15 @@ class Origin:
         above = self.above.mask
         if above is None:
             return None
-        op, wanted, is_same_shape = self.op, self.plan.wanted, self.shape == self.parents[self.index].shape
+        op, is_same_shape = self.op, self.shape == self.parents[self.index].shape
         if op.name == "where" and is_same_shape:
-            chosen = self.saved[1] if wanted[self.index] == 1 else logical_not(self.saved[1])
-            return chosen if above is True else logical_and(above, chosen)
-        if isinstance(op, Elementwise):
-            return above if self.plan.masks is None and (above is True or is_same_shape) else None
+            chosen = self.saved[1] if self.plan.wanted[self.index] == 1 else logical_not(self.saved[1])
+            return _both(above, chosen)
+        if isinstance(op, Elementwise) and (is_same_shape or above is True):
+            masked = None if self.plan.masks is None else self.plan.masks(self.saved, self.index)
+            if masked is None or (not isinstance(masked, Traced) and not np.any(masked)):
+                return above
+            return _both(above, logical_not(masked)) if is_same_shape and shape_of(masked) == self.shape else None
         return True if above is True and (op in _PRODUCTS[:2] or op.name in _WHOLE) else None
 
 
@@ -153,6 +156,10 @@ class Sum(Origin):
 _PRODUCTS = (chain_op, times_op, absorb_op)
 #: Linear ops that hand every cotangent on.
 _WHOLE = frozenset({"broadcast_to", "cast", "conj", "flip", "reshape", "sum", "transpose"})
+
+
+def _both(above: Any, chosen: Value) -> Value:
+    return chosen if above is True else logical_and(above, chosen)
 
 
 def _lead(x: Any, ndim: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear, Op
 from ..core.types import Value, dtype_of, shape_of
-from ..derive import push, split
+from ..derive import decays, push
 from ..ops.broadcast import where
 from ..ops.elementwise import absorb_op, add, chain_op, equal, isfinite, isinf, logical_and, logical_not, logical_or, not_equal
 
@@ -103,24 +103,8 @@ def _inherited(op: Op, y: Value, xs: Sequence[Value], masks: Sequence[Value | No
 
 def saturates(op: Elementwise) -> bool:
     """Whether an op reaches its limit at infinity faster than any power, as exp and tanh do: then the limit is not lost."""
-    if "saturates" not in op.derived:
-        op.derived["saturates"] = _saturates(op)
-    return op.derived["saturates"]  # type: ignore[no-any-return]
-
-
-def _saturates(op: Elementwise) -> bool:
-    slopes = []
-    with np.errstate(all="ignore"):
-        for k in range(op.arity):
-            for sign in (1.0, -1.0):
-                far, infinite = ([np.float64(1.0)] * op.arity for _ in range(2))
-                far[k], infinite[k] = np.float64(sign * 1000), np.float64(sign * np.inf)
-                for partial in split(op):
-                    if partial.number is None and not partial.missing:
-                        at_far, at_infinity = (partial.function(op.impl(*xs), *xs) for xs in (far, infinite))
-                        if at_infinity == 0:
-                            slopes.append(abs(at_far))
-    return bool(slopes) and max(slopes) < 1e-100
+    found = [decay.fast for partial in decays(op) for decay in partial]
+    return bool(found) and all(found)
 
 
 def _union(masks: Sequence[Value | None]) -> Value | None:

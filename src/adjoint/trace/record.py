@@ -47,7 +47,8 @@ def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name:
     scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
         "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
-        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "tell": tell, "run": functools.partial(bind, op), "name": name,
+        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
+        "tell": tell,
     }  # fmt: skip
     rest = otherwise or functools.partial(bind, op)
 
