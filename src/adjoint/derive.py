@@ -202,12 +202,16 @@ def push(
     ts: Sequence[Value | None],
     params: dict[str, Any],
     product: Callable[[Value, Value], Value] | None = None,
+    read: Sequence[Value] | None = None,
 ) -> Value | None:
-    """The tangent of the result; None stands for a tangent that is zero throughout. `product` is that of tangent and partial."""
+    """The tangent of the result; None stands for a tangent that is zero throughout.
+
+    `product` is that of tangent and partial, `read` what partials read instead of (y, *xs).
+    """
     if isinstance(op, Elementwise):
         product = product or product_of_tangents(op, xs, ts)
         total = None
-        values = [y, *xs]
+        values = read or [y, *xs]
         for i, (t, partial) in enumerate(zip(ts, split(op), strict=True)):
             if t is not None and partial.number != 0:
                 if partial.missing:
@@ -344,20 +348,21 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         either = absorb if op.choice or (can_mask and _has_zeros(factor(saved, 0))) else chain
+        saved = trusted(saved, types)
         return [
-            None
-            if partial.number == 0
-            else fit(_times(g, partial, saved, params, _trusting(either, op, i, wanted, saved, types)), t)
-            for i, partial, t in zip(wanted, partials, types, strict=True)
+            None if partial.number == 0 else fit(_times(g, partial, saved, params, either), t)
+            for partial, t in zip(partials, types, strict=True)
         ]
 
     def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        results = []
+        results, read = [], trusted(saved, types)
         for i, (partial, t) in enumerate(zip(partials, types, strict=True)):
             masked = functools.partial(_product, product, origin, functools.partial(factor, saved, i) if can_mask else None)
-            masked = _trusting(masked, op, wanted[i], wanted, saved, types)
-            results.append(None if partial.number == 0 else fit(_times(g, partial, saved, params, masked), t))
+            results.append(None if partial.number == 0 else fit(_times(g, partial, read, params, masked), t))
         return results
+
+    def trusted(saved: Any, parents: Any) -> Any:
+        return doubted(op, saved, wanted, lambda k: _is_computed(parents[wanted.index(k)]))
 
     def factor(saved: Any, i: int) -> Any:
         """What is zero where the partial is a zero of a mask."""
@@ -393,20 +398,16 @@ def _product(product: Callable[..., Any], origin: Any, factor: Callable[[], Any]
     return product_of_live(g, p, dead if masked is None else logical_or(dead, equal(masked, 0)))
 
 
-def _trusting(
-    product: Callable[..., Any], op: Elementwise, i: int, wanted: Sequence[int], saved: Sequence[Any], parents: Sequence[Any]
-) -> Callable[..., Any]:
-    """A product in which the partial by argument i is nan, not 0, where an operand was computed and is infinite.
+def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_computed: Callable[[int], bool]) -> Sequence[Any]:
+    """What partials read of (y, x0, …), with nan where an argument was computed and is infinite, if a partial would be 0 there.
 
-    In a program that is written down nobody hears of an overflow: an infinity counts as one unless it was given.
+    For a program that is written down, where nobody hears of an overflow: an infinity counts as one unless it was given.
     """
-    slow = [d for d in decays(op)[i] if not d.fast and d.by in wanted and _is_computed(parents[wanted.index(d.by)])]
-    suspects = {r: saved[r] for d in slow for r in d.reads if numbers(saved[r]) is None}
-    if not suspects:
-        return product
+    slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]
+    reads = {r for d in slow for r in d.reads if numbers(values[r]) is None}
     # Only y, of 1/x, is zero there.
-    doubtful = [isinf(x) if r or op.name != "reciprocal" else equal(x, 0) for r, x in suspects.items()]
-    return lambda g, p: product(g, where(functools.reduce(logical_or, doubtful), np.nan, p))
+    lost = {r: equal(values[r], 0) if r == 0 and op.name == "reciprocal" else isinf(values[r]) for r in reads}
+    return [where(lost[r], np.nan, x) if r in lost else x for r, x in enumerate(values)] if lost else values
 
 
 _MOVES = frozenset({"broadcast_to", "flip", "getitem", "reshape", "transpose"})
@@ -431,7 +432,7 @@ class Decay(NamedTuple):
 
 
 def decays(op: Elementwise) -> tuple[tuple[Decay, ...], ...]:
-    """How the partials of an op, one by one, decay at infinity: found by computing them there. Special functions are not asked."""
+    """How the partials of an op, one by one, decay at infinity: found by computing them there; not of special functions."""
     if "decays" not in op.derived:
         known = op.home == absorb_op.home and op.name != "ldexp"  # which takes a whole number
         with np.errstate(all="ignore"):
@@ -733,4 +734,18 @@ def _frozen(value: Any) -> Any:
     raise _NoKeyError
 
 
-__all__ = ["DROP", "TYPE", "VALUE", "Decay", "Partial", "Plan", "batched", "decays", "plan", "push", "split", "type_rule"]
+__all__ = [
+    "DROP",
+    "TYPE",
+    "VALUE",
+    "Decay",
+    "Partial",
+    "Plan",
+    "batched",
+    "decays",
+    "doubted",
+    "plan",
+    "push",
+    "split",
+    "type_rule",
+]

@@ -27,7 +27,7 @@ from ..core.op import Constant, Op, Opaque, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
-from .origin import Given, Origin, Sum, through
+from .origin import Given, Origin, Seed, Sum, through
 from .overflow import is_silent, mark
 from .repeated import rates
 from .split import Split, foreign, limit, without
@@ -272,19 +272,22 @@ def save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
     )
 
 
-def backward(seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False) -> list[Value | None]:
+def backward(
+    seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False, traced: bool = False
+) -> list[Value | None]:
     """Cotangents of the `wanted` leaves, given those of the `seeds`; None where nothing arrives. Empties `seeds`.
 
     With `simple` (see `Tape`) the pass is first made with ordinary products. If the result is finite it is right;
     if not, an exact zero may have met an infinite partial, and the pass is made again with the product that
     knows. Otherwise the pass is made once, looks at each step, and gives up its nodes as it goes.
+    With `traced`, the origins of seeds without numbers are followed as well.
     """
     with quiet():
         if simple and not any(isinstance(g, Traced) for _, g in seeds):
             results = Pass(wanted).hurry(list(seeds))
             if all(map(is_finite, results)):
                 return results
-        return Pass(wanted).run(seeds)
+        return Pass(wanted, traced=traced).run(seeds)
 
 
 class Pass:
@@ -294,15 +297,16 @@ class Pass:
     that more may be added in place. Nodes that nobody else holds are freed as the pass moves on.
     """
 
-    def __init__(self, wanted: Sequence[Node], free: bool = False) -> None:
+    def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False) -> None:
         self.live: dict[int, list[Any]] = {}
         self.heap: list[int] = []
         self.wanted = [node.serial for node in wanted]
         self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
         self.free = free
-        self.origins: dict[int, Origin] = {}  # of what is live, in a pass over numbers
+        self.traced = traced
+        self.origins: dict[int, Origin] = {}  # of what is live, if they are followed
         self.origin: Origin | None = None  # of what is handed on now
-        self.has_numbers = False
+        self.follows = False
 
     def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """Run the pass, emptying `seeds`."""
@@ -318,10 +322,12 @@ class Pass:
 
     def begin(self, node: Node, g: Value) -> None:
         """A seed arrives."""
-        self.has_numbers = numbers(g) is not None
-        if self.has_numbers:
+        has_numbers = numbers(g) is not None
+        self.follows = has_numbers or self.traced
+        if self.follows:
             known = self.origins.get(node.serial)
-            self.origins[node.serial] = Given(g) if known is None else Sum(known, Given(g))
+            given = Given(g) if has_numbers else Seed(g)
+            self.origins[node.serial] = given if known is None else Sum(known, given)
         self.arrive(node, g)
 
     def visit(self, node: Node, g: Value, owned: bool) -> None:
@@ -347,7 +353,7 @@ class Pass:
                 if part is not None:
                     mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
                     self.arrive(parent, part, mine)
-        if self.has_numbers:
+        if self.follows:
             self.trace_back(node, above, saved, parts)
         if self.free:
             node.saved = FREED
