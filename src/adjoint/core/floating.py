@@ -33,7 +33,7 @@ class _Reporter:
 
     def __init__(self, modes: dict[str, Any], handler: Any) -> None:
         self.modes, self.handler = modes, handler
-        self.replaced = {kind: "log" if mode == "warn" else mode for kind, mode in modes.items()}
+        self.replaced: dict[str, Any] = {kind: "log" if mode == "warn" else mode for kind, mode in modes.items()}
         if modes["over"] in ("ignore", "print"):
             self.replaced["over"] = "log"
 

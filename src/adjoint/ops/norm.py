@@ -27,15 +27,19 @@ def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
 
 
 def _norm_jvp(ts: Any, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
-    along = sum_(real_part(chain(ts[0], conjugate(x))), axis=axis, keepdims=keepdims)
-    return absorb(along, _inverse(y))
+    slope = _slope(_inverse(y), x, axis, keepdims)
+    return sum_(real_part(chain(ts[0], slope)), axis=axis, keepdims=keepdims)
 
 
 def _norm_vjp(g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
-    weight = chain(g, _inverse(y))
+    return (_slope(chain(g, _inverse(y)), x, axis, keepdims),)
+
+
+def _slope(weight: Value, x: Value, axis: Shape, keepdims: bool) -> Value:
+    """A weight for each norm, times the elements of x."""
     if len(axis) < len(shape_of(x)) or keepdims:
         weight = spread(weight, shape_of(x), axis, keepdims)
-    return (absorb(weight, conjugate(x)),)
+    return absorb(weight, conjugate(x))
 
 
 def _inverse(y: Value) -> Value:

@@ -20,7 +20,7 @@ from ..derive import doubted, product_of_tangents, push
 from ..ops.broadcast import where
 from ..ops.elementwise import chain, equal, is_finite, isnan, logical_and, logical_or, not_equal, times_op
 from .origin import WHOLE
-from .overflow import is_silent
+from .overflow import is_silent, is_silent_loop
 from .repeated import RetreatError, rates
 
 
@@ -49,6 +49,8 @@ class Dual(Trace):
         if isinstance(op, Structured):
             with quiet():
                 ys, ts = op.jvp(primals, tangents, params)
+            if is_silent_loop(op, ys):
+                tell()
             return tuple(p if d is None else Traced(self, p, d) for p, d in zip(ys, ts, strict=True))
         y = bind(op, *primals, **params)
         if isinstance(op, Constant):
@@ -62,8 +64,10 @@ class Dual(Trace):
             if not op.many and numbers(y) is None:
                 t = self.write(op, y, primals, tangents, params)
             else:
-                product = functools.partial(self.product, op, primals, tangents)
-                t = push(op, y, primals, tangents, params, product if self.retreats and isinstance(op, Elementwise) else None)
+                asks = self.retreats and isinstance(op, Elementwise)
+                t = push(
+                    op, y, primals, tangents, params, functools.partial(self.product, op, primals, tangents) if asks else None
+                )
         self.overflowed = overflowed  # a tangent that overflows is infinite, and no other number
         if t is None:
             return y
@@ -71,7 +75,7 @@ class Dual(Trace):
             return tuple(p if d is None else Traced(self, p, d) for p, d in zip(y, t, strict=True))
         return Traced(self, y, t)
 
-    def product(self, op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None], t: Value, p: Value) -> Value:
+    def product(self, op: Any, xs: Sequence[Value], ts: Sequence[Value | None], t: Value, p: Value) -> Value:
         """Tangent times partial. Whether a zero that meets an infinity is that of a mask, reverse mode can tell."""
         if not (isinstance(t, Traced) or isinstance(p, Traced)) and is_finite(r := t * p):
             return r

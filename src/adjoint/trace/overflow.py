@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.bind import Traced, numbers
-from ..core.op import Elementwise, Linear, Multilinear, Op
+from ..core.op import Elementwise, Linear, Multilinear, Op, Structured
 from ..core.types import Value, dtype_of, shape_of
 from ..derive import decays, push
 from ..ops.broadcast import where
@@ -37,7 +37,16 @@ def is_silent(op: Op, y: Any, xs: Sequence[Any]) -> bool:
     """Whether an op has overflowed without a word from NumPy: such an op, or Python's arithmetic."""
     if y.__class__ is float:
         return bool(y - y) and not any(x - x for x in xs)
-    return op.name in _SILENT and not isinstance(y, Traced) and bool(np.any(np.isinf(y)))
+    return op.name in _SILENT and _has_infinity(y)
+
+
+def is_silent_loop(op: Op, ys: Sequence[Any]) -> bool:
+    """Whether a loop or a branch, which may run as one compiled program, has a result that is infinite."""
+    return isinstance(op, Structured) and any(map(_has_infinity, ys))
+
+
+def _has_infinity(y: Any) -> bool:
+    return not isinstance(y, Traced) and dtype_of(y).kind in "fc" and bool(np.any(np.isinf(y)))
 
 
 def mark(tape: Tape, node: Node, args: Sequence[Any], ys: Sequence[Any], params: dict[str, Any]) -> None:
@@ -54,12 +63,15 @@ def mark(tape: Tape, node: Node, args: Sequence[Any], ys: Sequence[Any], params:
             inherited = _inherited(op, value, values, masks, params)
             own = _or_none(_overflowed(op, value, values))
             tape.lost[y.aux] = _union([inherited, own])  # type: ignore[index]
+            if isinstance(op, Elementwise) and op.choice:
+                continue  # it compares, and a lost value is large
             # Of an elementwise op that overflows, the partial overflows too, or does not depend on it.
             lost = [inherited if isinstance(op, Elementwise) else _union([inherited, own]), *masks]
-            if len(ys) == 1 and any(m is not None for m in lost):
-                node.saved = tuple([_with_nan(v, m) for v, m in zip(node.saved, lost, strict=True)])
-            elif any(m is not None for m in lost):
-                node.saved = _all_nan(node.saved)
+            if any(m is not None for m in lost):
+                if op.many or isinstance(op, Structured):
+                    node.saved = _all_nan(node.saved)
+                else:
+                    node.saved = tuple([_with_nan(v, m) for v, m in zip(node.saved, lost, strict=True)])
 
 
 def _known(tape: Tape, x: Any) -> Value | None:

@@ -28,7 +28,7 @@ from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
 from .origin import Given, Origin, Seed, Sum, through
-from .overflow import is_silent, mark
+from .overflow import is_silent, is_silent_loop, mark
 from .repeated import rates
 from .split import Split, foreign, limit, without
 from .watch import SMALL, Watch
@@ -235,6 +235,8 @@ class Tape(Trace):
             pick = Pick(node.op, (node,), None, None, {}, t.shape, t.dtype)
             pick.index = index
             results.append(Traced(self, y, pick) if t.dtype.kind in "fc" else y)
+        if is_silent_loop(node.op, ys):  # type: ignore[arg-type]
+            tell()
         if self.lost is not None:
             mark(self, node, args, results, node.params)
         return tuple(results)
