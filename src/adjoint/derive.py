@@ -403,6 +403,8 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
 
     For a program that is written down, where nobody hears of an overflow: an infinity counts as one unless it was given.
     """
+    if op.name == "power" and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
+        return values  # its slope grows
     slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]
     reads = {r for d in slow for r in d.reads if numbers(values[r]) is None}
     # Only y, of 1/x, is zero there.
