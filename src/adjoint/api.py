@@ -85,13 +85,13 @@ class Recording:
     def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """Cotangents of the inputs. The nodes stay, for another pull."""
         seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
-        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple)))
+        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
 
     def pull_once(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """As `pull`, freeing the recording on the way."""
         seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
         self.ends = []
-        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple)))
+        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
 
     def hand_out(self, cotangents: Sequence[Value | None], *shared: Any) -> Any:
         """Derivatives in the structure of the chosen arguments."""
@@ -313,6 +313,8 @@ def push_forward(
             raise
         return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
     watch.check()
+    if dual.overflowed:  # a partial that reads an overflowed value is a wrong number, which a tape marks
+        return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
     aux = None
     if has_aux:
         result, aux = split_aux(result, f, transform)

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +35,7 @@ from .ops.elementwise import (
     chain_op,
     equal,
     is_finite,
+    isinf,
     logical_not,
     logical_or,
     product_of_live,
@@ -199,12 +202,16 @@ def push(
     ts: Sequence[Value | None],
     params: dict[str, Any],
     product: Callable[[Value, Value], Value] | None = None,
+    read: Sequence[Value] | None = None,
 ) -> Value | None:
-    """The tangent of the result; None stands for a tangent that is zero throughout. `product` is that of tangent and partial."""
+    """The tangent of the result; None stands for a tangent that is zero throughout.
+
+    `product` is that of tangent and partial, `read` what partials read instead of (y, *xs).
+    """
     if isinstance(op, Elementwise):
         product = product or product_of_tangents(op, xs, ts)
         total = None
-        values = [y, *xs]
+        values = read or [y, *xs]
         for i, (t, partial) in enumerate(zip(ts, split(op), strict=True)):
             if t is not None and partial.number != 0:
                 if partial.missing:
@@ -341,17 +348,21 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         either = absorb if op.choice or (can_mask and _has_zeros(factor(saved, 0))) else chain
+        saved = trusted(saved, types)
         return [
             None if partial.number == 0 else fit(_times(g, partial, saved, params, either), t)
             for partial, t in zip(partials, types, strict=True)
         ]
 
     def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        results = []
+        results, read = [], trusted(saved, types)
         for i, (partial, t) in enumerate(zip(partials, types, strict=True)):
             masked = functools.partial(_product, product, origin, functools.partial(factor, saved, i) if can_mask else None)
-            results.append(None if partial.number == 0 else fit(_times(g, partial, saved, params, masked), t))
+            results.append(None if partial.number == 0 else fit(_times(g, partial, read, params, masked), t))
         return results
+
+    def trusted(saved: Any, parents: Any) -> Any:
+        return doubted(op, saved, wanted, lambda k: _is_computed(parents[wanted.index(k)]))
 
     def factor(saved: Any, i: int) -> Any:
         """What is zero where the partial is a zero of a mask."""
@@ -385,6 +396,64 @@ def _product(product: Callable[..., Any], origin: Any, factor: Callable[[], Any]
     masked, live = None if factor is None else factor(), origin.live_in(g)
     dead = False if live is None else logical_not(live)
     return product_of_live(g, p, dead if masked is None else logical_or(dead, equal(masked, 0)))
+
+
+def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_computed: Callable[[int], bool]) -> Sequence[Any]:
+    """What partials read of (y, x0, …), with nan where an argument was computed and is infinite, if a partial would be 0 there.
+
+    For a program that is written down, where nobody hears of an overflow: an infinity counts as one unless it was given.
+    """
+    if op.name == "power" and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
+        return values  # its slope grows
+    slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]
+    reads = {r for d in slow for r in d.reads if numbers(values[r]) is None}
+    # Only y, of 1/x, is zero there.
+    lost = {r: equal(values[r], 0) if r == 0 and op.name == "reciprocal" else isinf(values[r]) for r in reads}
+    return [where(lost[r], np.nan, x) if r in lost else x for r, x in enumerate(values)] if lost else values
+
+
+_MOVES = frozenset({"broadcast_to", "flip", "getitem", "reshape", "transpose"})
+
+
+def _is_computed(node: Any) -> bool:
+    """Whether the value of a node is a result of arithmetic, and not elements of an input."""
+    while node.op is not None and node.op.name in _MOVES:
+        node = node.parents[0]
+    return node.op is not None
+
+
+class Decay(NamedTuple):
+    """A partial is 0 where argument `by` is infinite, and the values `reads` of (y, x0, …) are; or 0, as y = 1/x is.
+
+    If `fast`, faster than any power, as the slopes of exp and tanh are: then it is 0 at any large number too.
+    """
+
+    by: int
+    reads: tuple[int, ...]
+    fast: bool
+
+
+def decays(op: Elementwise) -> tuple[tuple[Decay, ...], ...]:
+    """How the partials of an op, one by one, decay at infinity: found by computing them there; not of special functions."""
+    if "decays" not in op.derived:
+        known = op.home == absorb_op.home and op.name != "ldexp"  # which takes a whole number
+        with np.errstate(all="ignore"):
+            op.derived["decays"] = tuple(tuple(_decays(op, partial)) if known else () for partial in split(op))
+    return op.derived["decays"]  # type: ignore[no-any-return]
+
+
+def _decays(op: Elementwise, partial: Partial) -> Iterator[Decay]:
+    if partial.number is not None or partial.missing:
+        return
+    for k, size in itertools.product(range(op.arity), (1.0, -1.0)):
+        slopes = []
+        for x in (1e3 * size, math.inf * size):
+            xs = [np.float64(x if i == k else 0.5) for i in range(op.arity)]
+            values = (op.impl(*xs), *xs)
+            slopes.append(partial.function(*values))
+        if slopes[1] == 0:
+            reads = [r for r, v in enumerate(values) if partial.needs[r] and (np.isinf(v) or v == 0)]
+            yield Decay(k, tuple(reads), bool(abs(slopes[0]) < 1e-100))
 
 
 def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:
@@ -667,4 +736,18 @@ def _frozen(value: Any) -> Any:
     raise _NoKeyError
 
 
-__all__ = ["DROP", "TYPE", "VALUE", "Partial", "Plan", "batched", "plan", "push", "split", "type_rule"]
+__all__ = [
+    "DROP",
+    "TYPE",
+    "VALUE",
+    "Decay",
+    "Partial",
+    "Plan",
+    "batched",
+    "decays",
+    "doubted",
+    "plan",
+    "push",
+    "split",
+    "type_rule",
+]

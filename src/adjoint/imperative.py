@@ -60,9 +60,11 @@ class Ambient(Tape):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         modes = floating.replace()  # this tape is never entered, as those of transforms are
+        busy = _busy.set(True)
         try:
             return self.run(op, args, params)
         finally:
+            _busy.reset(busy)
             if modes is not None:
                 floating.restore(modes)
 
@@ -95,6 +97,8 @@ class Ambient(Tape):
 _ended: WeakSet[Node] = WeakSet()  # nodes that a backward pass has started from
 _AMBIENT = Ambient("backward", level=0.5)
 _AMBIENT_DUAL = Dual("dual", level=0.25)
+_busy: ContextVar[bool] = ContextVar("adjoint_busy", default=False)  # an op of the ambient tape is running
+floating.LISTENERS.append(lambda: _AMBIENT.overflow() if _busy.get() else None)
 
 
 def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
@@ -182,7 +186,7 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
     keep = create_graph if retain_graph is None else retain_graph
     work = _Recorded((), free=not keep) if create_graph else Pass((), free=not keep)
     _ended.add(y.aux)
-    with np.errstate(all="ignore"):
+    with floating.quiet():
         work.run([(y.aux, gradient)])
     results = Results(gradient)
     for node, g in work.leaves.values():

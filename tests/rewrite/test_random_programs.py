@@ -243,12 +243,14 @@ def check_program(steps, shapes, rng):
         eager = everything(f)(tuple(nasty[:2]), tuple(nasty[2:4]), tuple(nasty[4:]))
     # Eager matrix products look at their numbers for a zero that meets an infinity, which a graph does not have.
     count = 2 if PRODUCTS & {STEPS[which % len(STEPS)] for which, _, _ in steps} else None
-    # Where a zero meets an infinity, eager forward mode asks reverse mode whether it is that of a mask; a graph cannot ask. There
-    # one of the two tangents may be nan and the other a number; an infinity is never met by nan.
+    # A graph cannot look at its numbers: where eager mode finds that a zero is that of a mask, or that an infinity was given, the
+    # graph may have nan; it never has another number. Of tangents, which may be infinite or nan here, either may be nan.
     plain, eager = list(plain), list(eager)
-    for i in (2, 3):
-        unknown = (np.isnan(plain[i]) & np.isfinite(eager[i])) | (np.isnan(eager[i]) & np.isfinite(plain[i]))
-        plain[i], eager[i] = (np.where(unknown, np.nan, tangents[i])[()] for tangents in (plain, eager))
+    for i in range(2, len(plain)):
+        unknown = np.isnan(plain[i]) & np.isfinite(eager[i])
+        if i < 4:
+            unknown |= np.isnan(eager[i]) & np.isfinite(plain[i])
+        plain[i], eager[i] = (np.where(unknown, np.nan, results[i])[()] for results in (plain, eager))
     close(plain[:count], eager[:count], what)
 
 

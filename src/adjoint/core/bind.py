@@ -96,6 +96,9 @@ class Trace:
         """Whether x may become a plain number or array: no derivative is lost."""
         return False
 
+    def overflow(self) -> None:
+        """NumPy has met an overflow in the op that is running."""
+
     def abandon(self) -> None:
         """Note that what is written down is right for this call only."""
 
@@ -132,6 +135,14 @@ class Trace:
             "cache or an attribute. Return it from the function instead (has_aux=True for extra results), or keep "
             "ad.stop_gradient(value)"
         )
+
+
+def _overflow() -> None:
+    for trace in around.get():
+        trace.overflow()
+
+
+floating.LISTENERS.append(_overflow)
 
 
 class Fresh(Trace):

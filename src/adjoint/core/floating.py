@@ -1,9 +1,12 @@
-"""NumPy's floating-point warnings, at the user's line.
+"""NumPy's floating-point errors while a transform runs: warnings at the user's line, and a note of each overflow.
 
 NumPy names the Python line that called it, which inside a transform is a line of ours. While a transform runs, NumPy's mode
 "warn" is "log" instead: then NumPy hands its words to an object, which issues the same warning at the line of the user's.
 
     with np.errstate(divide="ignore"): …       inside the function holds as ever: only "warn" is replaced
+
+An overflow is heard whatever its mode is, and then treated as the mode says. NumPy looks at the flags of the processor after each
+ufunc in any case, so that a recording learns of it (`LISTENERS`) at no cost.
 
 NumPy keeps its modes in a context variable. They are replaced by setting that variable to settings made beforehand: two
 hundred nanoseconds where `np.errstate` needs several microseconds.
@@ -11,7 +14,9 @@ hundred nanoseconds where `np.errstate` needs several microseconds.
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Callable
 from contextvars import ContextVar, Token, copy_context
 from typing import Any
 
@@ -19,24 +24,60 @@ import numpy as np
 
 from .errors import user_frame
 
+LISTENERS: list[Callable[[], None]] = []  # called at each overflow while a transform runs
+_KINDS = {"divide": "divide", "overflow": "over", "underflow": "under", "invalid": "invalid"}  # by the first word of NumPy's text
+
 
 class _Reporter:
-    """What NumPy writes its log to."""
+    """What NumPy writes its log to, or calls, in the place of the user's handler. `modes` are the user's."""
+
+    def __init__(self, modes: dict[str, Any], handler: Any) -> None:
+        self.modes, self.handler = modes, handler
+        self.replaced: dict[str, Any] = {kind: "log" if mode == "warn" else mode for kind, mode in modes.items()}
+        if modes["over"] in ("ignore", "print"):
+            self.replaced["over"] = "log"
 
     def write(self, message: str) -> None:
-        """`Warning: divide by zero encountered in log` becomes a RuntimeWarning of the innermost line of the user's."""
+        """`Warning: divide by zero encountered in log` becomes what the user's mode says: a warning at the user's line, say."""
         text = message.removeprefix("Warning: ").rstrip("\n")
-        frame, _ = user_frame()
-        if frame is None:
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-            return
-        scope = frame.f_globals
-        registry = scope.setdefault("__warningregistry__", {})
-        name = scope.get("__name__", "<unknown>")
-        warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, name, registry)
+        kind = _KINDS[text.split(maxsplit=1)[0]]
+        if kind == "over":
+            tell()
+        match self.modes[kind]:
+            case "warn":
+                _warn(text)
+            case "print":
+                sys.stderr.write(message)
+            case "log":
+                self.handler.write(message)
+
+    def undone(self, modes: dict[str, Any], handler: Any) -> tuple[dict[str, Any], Any]:
+        """The modes and the handler that the user means: those that were replaced, and what has been set since."""
+        kept = {kind: self.modes[kind] if mode == self.replaced[kind] else mode for kind, mode in modes.items()}
+        return kept, self.handler if handler is self else handler
+
+    def __call__(self, kind: str, flag: int) -> None:
+        if kind.startswith("overflow"):
+            tell()
+        self.handler(kind, flag)
 
 
-_REPORTER = _Reporter()
+def tell() -> None:
+    """Let the recordings that are open know that the op that is running has overflowed."""
+    for listener in LISTENERS:
+        listener()
+
+
+def _warn(text: str) -> None:
+    """A RuntimeWarning of the innermost line of the user's."""
+    frame, _ = user_frame()
+    if frame is None:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        return
+    scope = frame.f_globals
+    registry = scope.setdefault("__warningregistry__", {})
+    name = scope.get("__name__", "<unknown>")
+    warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, name, registry)
 
 
 def _variable() -> ContextVar[Any] | None:
@@ -49,46 +90,76 @@ def _variable() -> ContextVar[Any] | None:
 
 
 _MODES = _variable()
-_UNKNOWN = object()
-_replaced: dict[Any, Any] = {}  # settings that say "warn": those that report instead; None where there is nothing to replace
+_UNKNOWN: Any = object()
+#: Settings of the user's: those that report instead, and what they report to; None where they report already.
+_replaced: dict[Any, tuple[Any, _Reporter] | None] = {}
 
 
-Modes = tuple[Any, Token[Any]]  # the settings that report, and what undoes them
+Modes = tuple[Any, _Reporter, Token[Any]]  # the settings that report, what they report to, and what undoes them
 
 
 def replace() -> Modes | None:
-    """Let NumPy report what it would warn of; None if that is so already, or the user handles errors by a function."""
+    """Let NumPy report what it would warn of, and every overflow; None if that is so already."""
     if _MODES is None:
         return None
     current = _MODES.get()
-    settings = _replaced.get(current, _UNKNOWN)
-    if settings is _UNKNOWN:
+    found = _replaced.get(current, _UNKNOWN)
+    if found is _UNKNOWN:
         if len(_replaced) > 64:  # each use of np.errstate makes settings of its own
             _replaced.clear()
-        settings = _replaced[current] = copy_context().run(_reporting)
-    return None if settings is None else (settings, _MODES.set(settings))
+        found = _replaced[current] = copy_context().run(_reporting)
+    return None if found is None else (*found, _MODES.set(found[0]))
 
 
-def _reporting() -> Any:
+def _reporting() -> tuple[Any, _Reporter] | None:
     """The current settings, with reports in the place of warnings."""
-    modes = {kind: "log" for kind, mode in np.geterr().items() if mode == "warn"}
-    if not modes or np.geterrcall() is not None:
+    modes: dict[str, Any] = {**np.geterr()}
+    handler: Any = np.geterrcall()
+    reporter = _Reporter(*(handler.undone(modes, handler) if isinstance(handler, _Reporter) else (modes, handler)))
+    if isinstance(handler, _Reporter) and reporter.replaced == modes:
         return None
-    np.seterr(**modes)  # type: ignore[arg-type]
-    np.seterrcall(_REPORTER)
-    return _MODES.get()  # type: ignore[union-attr]
+    np.seterr(**reporter.replaced)
+    np.seterrcall(reporter)
+    return _MODES.get(), reporter  # type: ignore[union-attr]
 
 
 def restore(replaced: Modes) -> None:
     """Undo `replace`. What the function itself set by np.seterr stays."""
     assert _MODES is not None
-    settings, token = replaced
+    settings, reporter, token = replaced
     if _MODES.get() is settings:
         _MODES.reset(token)
         return
-    modes, handler = np.geterr(), np.geterrcall()
+    modes, handler = reporter.undone({**np.geterr()}, np.geterrcall())
     _MODES.reset(token)
-    before: dict[str, Any] = {**np.geterr()}
-    np.seterr(**{kind: "warn" if mode == "log" and before[kind] == "warn" else mode for kind, mode in modes.items()})  # type: ignore[arg-type]
-    if handler is not _REPORTER:
-        np.seterrcall(handler)
+    np.seterr(**modes)
+    np.seterrcall(handler)
+
+
+class quiet:  # noqa: N801 - used as np.errstate is
+    """No warning, as in np.errstate(all="ignore"), but an overflow is heard: in arithmetic of ours that may be differentiated."""
+
+    __slots__ = ("token",)
+    token: Any
+
+    def __enter__(self) -> None:
+        self.token = np.errstate(all="ignore") if _MODES is None else _MODES.set(_QUIET)
+        if _MODES is None:
+            self.token.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        if _MODES is None:
+            self.token.__exit__(*exc)
+        else:
+            _MODES.reset(self.token)
+
+
+def _make_quiet() -> Any:
+    np.seterr(all="ignore")
+    modes: dict[str, Any] = {**np.geterr()}
+    np.seterr(over="log")
+    np.seterrcall(_Reporter(modes, None))
+    return None if _MODES is None else _MODES.get()
+
+
+_QUIET = copy_context().run(_make_quiet)

@@ -198,17 +198,28 @@ arctan = elementwise("arctan", np.arctan, partials=lambda y, x: (1 / (1 + x * x)
 sinh = elementwise("sinh", np.sinh, partials=lambda y, x: (cosh(x),), complex_domain=True)
 cosh = elementwise("cosh", np.cosh, partials=lambda y, x: (sinh(x),), complex_domain=True)
 tanh = elementwise("tanh", np.tanh, partials=lambda y, x: (1 - y * y,), complex_domain=True)
-arcsinh = elementwise("arcsinh", np.arcsinh, partials=lambda y, x: (1 / sqrt(x * x + 1),), complex_domain=True)
+arcsinh = elementwise("arcsinh", np.arcsinh, partials=lambda y, x: (_arcsinh_slope(x, x * x + 1),), complex_domain=True)
 arccosh = elementwise(
     "arccosh", np.arccosh, partials=lambda y, x: (1 / (sqrt(x - 1) * sqrt(x + 1)),), domain=(1.3, 3), complex_domain=True
 )
 arctanh = elementwise("arctanh", np.arctanh, partials=lambda y, x: (1 / (1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
 
+
+def _arcsinh_slope(x: Value, square: Value) -> Value:
+    """1 / √(x² + 1), also where the square overflows."""
+    return where(isinf(square), 1 / absolute(x), 1 / sqrt(square))
+
+
 # At the origin both partials of the angle and of the length are taken as 0, as for abs.
 arctan2 = elementwise(
-    "arctan2", np.arctan2, partials=lambda y, a, b: (safe_ratio(b, a * a + b * b), -safe_ratio(a, a * a + b * b))
+    "arctan2", np.arctan2, partials=lambda y, a, b: (_over_square(b, hypot(a, b)), -_over_square(a, hypot(a, b)))
 )
 hypot = elementwise("hypot", np.hypot, partials=lambda y, a, b: (safe_ratio(a, y), safe_ratio(b, y)))
+
+
+def _over_square(a: Value, r: Value) -> Value:
+    """a / r², whose square may overflow or underflow; 0 where r is 0."""
+    return safe_ratio(safe_ratio(a, r), r)
 
 
 def safe_ratio(a: Value, b: Value) -> Value:

@@ -1,4 +1,7 @@
-"""The Euclidean norm. Its slope at 0 is taken as 0, the mean over all directions."""
+"""The Euclidean norm. Its slope at 0 is taken as 0, the mean over all directions.
+
+The squares of large numbers overflow, and those of small ones underflow: then the norm is inf or 0, and its slope nan.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Shape, Value, shape_of
-from .broadcast import spread, sum_
+from .broadcast import spread, sum_, where
 from .declare import opaque, shift
-from .elementwise import chain, safe_ratio
+from .elementwise import absorb, chain, equal, isinf, logical_or
 from .matrix import conjugate, real_part
 
 
@@ -24,15 +27,25 @@ def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
 
 
 def _norm_jvp(ts: Any, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
-    along = sum_(real_part(chain(ts[0], conjugate(x))), axis=axis, keepdims=keepdims)
-    return along * safe_ratio(1.0, y)
+    slope = _slope(_inverse(y), x, axis, keepdims)
+    return sum_(real_part(chain(ts[0], slope)), axis=axis, keepdims=keepdims)
 
 
 def _norm_vjp(g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
-    weight = chain(g, safe_ratio(1.0, y))
+    return (_slope(chain(g, _inverse(y)), x, axis, keepdims),)
+
+
+def _slope(weight: Value, x: Value, axis: Shape, keepdims: bool) -> Value:
+    """A weight for each norm, times the elements of x."""
     if len(axis) < len(shape_of(x)) or keepdims:
         weight = spread(weight, shape_of(x), axis, keepdims)
-    return (chain(weight, conjugate(x)),)
+    return absorb(weight, conjugate(x))
+
+
+def _inverse(y: Value) -> Value:
+    """1 / y; nan where that is no number, which the zeros of x win over."""
+    lost = logical_or(equal(y, 0), isinf(y))
+    return where(lost, np.nan, 1 / where(lost, 1.0, y))
 
 
 norm = opaque(

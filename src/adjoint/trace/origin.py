@@ -17,8 +17,8 @@ import numpy as np
 
 from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear
-from ..core.types import Type, Value, ndim_of
-from ..ops.elementwise import absorb_op, chain_op, logical_and, logical_not, logical_or, times_op
+from ..core.types import Type, Value, ndim_of, shape_of
+from ..ops.elementwise import absorb_op, chain_op, logical_and, logical_not, logical_or, not_equal, times_op
 from .batch import Batch
 
 _UNKNOWN: Any = object()
@@ -99,13 +99,28 @@ class Origin:
         above = self.above.mask
         if above is None:
             return None
-        op, wanted, is_same_shape = self.op, self.plan.wanted, self.shape == self.parents[self.index].shape
+        op, is_same_shape = self.op, self.shape == self.parents[self.index].shape
         if op.name == "where" and is_same_shape:
-            chosen = self.saved[1] if wanted[self.index] == 1 else logical_not(self.saved[1])
-            return chosen if above is True else logical_and(above, chosen)
-        if isinstance(op, Elementwise):
-            return above if self.plan.masks is None and (above is True or is_same_shape) else None
-        return True if above is True and (op in _PRODUCTS[:2] or op.name in _WHOLE) else None
+            chosen = self.saved[1] if self.plan.wanted[self.index] == 1 else logical_not(self.saved[1])
+            return _both(above, chosen)
+        if isinstance(op, Elementwise) and (is_same_shape or above is True):
+            masked = None if self.plan.masks is None else self.plan.masks(self.saved, self.index)
+            if masked is None or (not isinstance(masked, Traced) and not np.any(masked)):
+                return above
+            return _both(above, logical_not(masked)) if is_same_shape and shape_of(masked) == self.shape else None
+        if above is True and (op in _PRODUCTS[:2] or op.name in WHOLE):
+            return True
+        return self._moved(above) if isinstance(op, Linear) and not isinstance(op, Multilinear) else None
+
+    def _moved(self, above: Any) -> Any:
+        """Through a linear op that picks elements at places that are known."""
+        known = [None if x is None else numbers(x) for x in self.saved]
+        if isinstance(above, Traced) or math.prod(self.parents[self.index].shape) > _MOST:
+            return None
+        if any(k is None and x is not None for k, x in zip(known, self.saved, strict=True)):
+            return None
+        live = self._of_one(None if above is True else above, known)
+        return True if live is None else live
 
 
 class Given(Origin):
@@ -120,9 +135,43 @@ class Given(Origin):
         self._mask = True if not isinstance(g, Traced) and self._live is None else None
 
 
+class Seed(Given):
+    """Of a seed that is an input of a program: its zeros are looked for when the program runs."""
+
+    __slots__ = ("seed",)
+
+    def __init__(self, g: Value) -> None:
+        super().__init__(g)
+        self.seed = g
+        self._mask = _UNKNOWN
+
+    def _find_mask(self) -> Any:
+        return not_equal(self.seed, 0)
+
+
+class Dense(Given):
+    """Of a cotangent that an opaque op computes from all that it is given: if that is live, no zero is one of a mask."""
+
+    __slots__ = ()
+
+    def __init__(self, above: Origin, g: Value) -> None:
+        super().__init__(g)
+        self.above = above
+
+    @property
+    def live(self) -> Any:
+        return None if self.above.live is None else self._live  # type: ignore[union-attr]
+
+    @property
+    def mask(self) -> Any:
+        return True if self.above.mask is True else self._mask  # type: ignore[union-attr]
+
+
 def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value) -> Origin:
     """Of the cotangent `part` that a node has handed on to one of its parents."""
     op = node.op
+    if above is not None and op.name in _DENSE:
+        return Dense(above, part)
     if above is None or not isinstance(op, (Elementwise, Linear)):
         return Given(part)
     if isinstance(op, Elementwise) and node.plan.masks is None and node.shape == node.parents[index].shape:
@@ -150,9 +199,16 @@ class Sum(Origin):
         return None if a is None or b is None else logical_or(a, b)
 
 
+_MOST = 1 << 16  # elements of a mask that becomes part of a program
 _PRODUCTS = (chain_op, times_op, absorb_op)
+#: Opaque ops every element of whose argument counts. Those that choose, as max does, and custom rules mean their zeros.
+_DENSE = frozenset({"cumprod", "det", "logsumexp", "norm", "prod", "recurrence"})
 #: Linear ops that hand every cotangent on.
-_WHOLE = frozenset({"broadcast_to", "cast", "conj", "flip", "reshape", "sum", "transpose"})
+WHOLE = frozenset({"broadcast_to", "cast", "conj", "flip", "reshape", "sum", "transpose"})
+
+
+def _both(above: Any, chosen: Value) -> Value:
+    return chosen if above is True else logical_and(above, chosen)
 
 
 def _lead(x: Any, ndim: int) -> tuple[int, ...]:

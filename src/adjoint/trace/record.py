@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, bind
+from ..core.floating import tell
 from ..core.op import Elementwise
 from ..core.types import dtype_of, shape_of
 from ..derive import define, plan, split
@@ -47,6 +48,7 @@ def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name:
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
         "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
         "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
+        "tell": tell,
     }  # fmt: skip
     rest = otherwise or functools.partial(bind, op)
 
@@ -100,6 +102,7 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> l
         f"y = impl({', '.join(values[1:])})",
         *secured,
         "if y.__class__ is float:",
+        f"    if y - y and not ({' or '.join(f'v{i} - v{i}' for i in range(op.arity))}): tell()",
         "    tape.room -= 1",
         f"    return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, (), DOUBLE))",
         "tape.room -= y.size",

@@ -15,17 +15,20 @@ import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy import ndarray
 
 from ..core.bind import FRESH, Trace, Traced, bind, numbers, snapshot, with_gaps
 from ..core.errors import FreedError, user_line, written_on
+from ..core.floating import quiet, tell
 from ..core.op import Constant, Op, Opaque, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
-from .origin import Given, Origin, Sum, through
+from .origin import Given, Origin, Seed, Sum, through
+from .overflow import is_silent, is_silent_loop, mark
 from .repeated import rates
 from .split import Split, foreign, limit, without
 from .watch import SMALL, Watch
@@ -90,9 +93,10 @@ class Tape(Trace):
     A tape is simple while all that it holds is plain, and little. Then the backward pass may take the quick way.
     Arrays of the user's that it saves are copied or watched (watch.py): a write to one would be a wrong derivative later.
     Of a `lasting` tape, which is pulled when the user likes, they are always copies.
+    After an overflow, `lost` holds for each node which elements of its value are wrong (overflow.py).
     """
 
-    __slots__ = ("epsilon", "lasting", "room", "watch")
+    __slots__ = ("epsilon", "lasting", "lost", "room", "since", "watch")
     joint = True  # a loop's results are computed together with what its backward pass needs
 
     def __init__(self, name: str, level: float | None = None, lasting: bool = False) -> None:
@@ -101,6 +105,14 @@ class Tape(Trace):
         self.lasting = lasting
         self.epsilon: Split | None = None  # by which repeated eigenvalues are told apart, if there are any
         self.watch = Watch()
+        self.lost: WeakKeyDictionary[Node, Value | None] | None = None
+        self.since = 0
+
+    def overflow(self) -> None:
+        if self.lost is None:
+            self.lost, self.since = WeakKeyDictionary(), next(_serials)
+            if self.__class__ is Tape:
+                self.__class__ = Marking
 
     @property
     def simple(self) -> bool:
@@ -138,7 +150,7 @@ class Tape(Trace):
         if isinstance(op, Constant):
             return op.impl(*values, **params) if plain else bind(op, *values, **params)
         if isinstance(op, Structured) and self.joint:
-            return self.structured(op, values, parents, mask, params)
+            return self.structured(op, values, parents, mask, params, args)
         if plain:
             y = op.impl(*values, **params)
         else:
@@ -155,12 +167,17 @@ class Tape(Trace):
             self.complicate()
             several = Outputs(op, parents, step, saved, params, (), None, plain)  # type: ignore[arg-type]
             rate = rates(op, y, params)
-            return self.outputs(y if rate is None else self.spread(several, y, values, rate), several)
+            return self.outputs(y if rate is None else self.spread(several, y, values, rate), several, args)
         node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y), plain)
         if not plain:
             node.line = line_of(y)
         self.room -= math.prod(node.shape)
-        return Traced(self, y, node)
+        result = Traced(self, y, node)
+        if is_silent(op, y, values):
+            tell()
+        if self.lost is not None:
+            mark(self, node, args, (result,), params)
+        return result
 
     def lifted(self, split: Split, args: Sequence[Any], values: list[Any]) -> tuple[list[Any], list[Node]]:
         """Values and parents, with what belongs to this tape as numbers a + bε, where others are."""
@@ -189,7 +206,13 @@ class Tape(Trace):
         return tuple([self.epsilon.join(p, d) for p, d in zip(y, rate, strict=True)])
 
     def structured(
-        self, op: Structured, values: list[Any], parents: list[Node], mask: int, params: dict[str, Any]
+        self,
+        op: Structured,
+        values: list[Any],
+        parents: list[Node],
+        mask: int,
+        params: dict[str, Any],
+        args: Sequence[Any] = (),
     ) -> tuple[Any, ...]:
         """A loop or a branch: the same op runs with its residuals among the results."""
         flags = tuple([bool(mask >> i & 1) for i in range(len(values))])
@@ -197,14 +220,14 @@ class Tape(Trace):
         ys, residuals, back = op.vjp(values, flags, params)
         step = Plan(tuple(i for i, flag in enumerate(flags) if flag), (), _pull_structured, _pull_structured)
         self.complicate()
-        return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None, False))  # type: ignore[arg-type]
+        return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None, False), args)  # type: ignore[arg-type]
 
     def secure(self, x: Any) -> Any:
         """An array of the user's, to be saved: in such a way that a later write to it gives no wrong derivative."""
         return x.copy(order="K") if x.size <= SMALL else self.watch.constant(x, self.lasting)
 
-    def outputs(self, ys: Sequence[Value], node: Outputs) -> tuple[Any, ...]:
-        """Wrap the several results of one node."""
+    def outputs(self, ys: Sequence[Value], node: Outputs, args: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """Wrap the several results of one node of these arguments."""
         node.types = tuple(map(Type.of, ys))
         node.line = line_of(ys[0]) if ys and not node.plain else ""
         results = []
@@ -212,6 +235,10 @@ class Tape(Trace):
             pick = Pick(node.op, (node,), None, None, {}, t.shape, t.dtype)
             pick.index = index
             results.append(Traced(self, y, pick) if t.dtype.kind in "fc" else y)
+        if is_silent_loop(node.op, ys):  # type: ignore[arg-type]
+            tell()
+        if self.lost is not None:
+            mark(self, node, args, results, node.params)
         return tuple(results)
 
     def shape(self, x: Traced) -> Shape:
@@ -223,6 +250,12 @@ class Tape(Trace):
     def leave(self, x: Any) -> Any:
         """A result without what the tape added to it."""
         return without(x.value) if isinstance(x, Traced) and x.by is self else x
+
+
+class Marking(Tape):
+    """A tape that has heard of an overflow: `record.py`, which takes the quick way for others, leaves its ops to `process`."""
+
+    __slots__ = ()
 
 
 def _pull_structured(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
@@ -241,19 +274,22 @@ def save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
     )
 
 
-def backward(seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False) -> list[Value | None]:
+def backward(
+    seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False, traced: bool = False
+) -> list[Value | None]:
     """Cotangents of the `wanted` leaves, given those of the `seeds`; None where nothing arrives. Empties `seeds`.
 
     With `simple` (see `Tape`) the pass is first made with ordinary products. If the result is finite it is right;
     if not, an exact zero may have met an infinite partial, and the pass is made again with the product that
     knows. Otherwise the pass is made once, looks at each step, and gives up its nodes as it goes.
+    With `traced`, the origins of seeds without numbers are followed as well.
     """
-    with np.errstate(all="ignore"):
+    with quiet():
         if simple and not any(isinstance(g, Traced) for _, g in seeds):
             results = Pass(wanted).hurry(list(seeds))
             if all(map(is_finite, results)):
                 return results
-        return Pass(wanted).run(seeds)
+        return Pass(wanted, traced=traced).run(seeds)
 
 
 class Pass:
@@ -263,15 +299,16 @@ class Pass:
     that more may be added in place. Nodes that nobody else holds are freed as the pass moves on.
     """
 
-    def __init__(self, wanted: Sequence[Node], free: bool = False) -> None:
+    def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False) -> None:
         self.live: dict[int, list[Any]] = {}
         self.heap: list[int] = []
         self.wanted = [node.serial for node in wanted]
         self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
         self.free = free
-        self.origins: dict[int, Origin] = {}  # of what is live, in a pass over numbers
+        self.traced = traced
+        self.origins: dict[int, Origin] = {}  # of what is live, if they are followed
         self.origin: Origin | None = None  # of what is handed on now
-        self.has_numbers = False
+        self.follows = False
 
     def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """Run the pass, emptying `seeds`."""
@@ -287,10 +324,12 @@ class Pass:
 
     def begin(self, node: Node, g: Value) -> None:
         """A seed arrives."""
-        self.has_numbers = numbers(g) is not None
-        if self.has_numbers:
+        has_numbers = numbers(g) is not None
+        self.follows = has_numbers or self.traced
+        if self.follows:
             known = self.origins.get(node.serial)
-            self.origins[node.serial] = Given(g) if known is None else Sum(known, Given(g))
+            given = Given(g) if has_numbers else Seed(g)
+            self.origins[node.serial] = given if known is None else Sum(known, given)
         self.arrive(node, g)
 
     def visit(self, node: Node, g: Value, owned: bool) -> None:
@@ -316,7 +355,7 @@ class Pass:
                 if part is not None:
                     mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
                     self.arrive(parent, part, mine)
-        if self.has_numbers:
+        if self.follows:
             self.trace_back(node, above, saved, parts)
         if self.free:
             node.saved = FREED

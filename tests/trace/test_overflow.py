@@ -1,0 +1,196 @@
+"""A partial that reads an overflowed value is nan; given infinities and saturated functions keep their limits."""
+
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+import adjoint.numpy as anp
+from adjoint.scipy.special import expit
+
+FORMS = {
+    "reverse": lambda f, x: ad.grad(f)(x),
+    "reverse, NumPy scalar": lambda f, x: ad.grad(f)(np.float64(x)),
+    "forward": lambda f, x: ad.jvp(f, (x,), (1.0,))[1],
+    "reverse over reverse": lambda f, x: ad.grad(ad.grad(f))(x),
+    "forward over reverse": lambda f, x: ad.hvp(f)(x, 1.0),
+    "forward over forward": lambda f, x: ad.derivative(ad.derivative(f))(x),
+    "batched": lambda f, x: ad.vmap(ad.grad(f))(np.array([0.3, x]))[1],
+    "array": lambda f, x: ad.grad(lambda x: np.sum(f(x)))(np.array([0.3, x]))[1],
+    "large array": lambda f, x: ad.grad(lambda x: np.sum(f(x)))(np.full(1_200_000, x))[7],
+    "compiled": lambda f, x: ad.jit(ad.grad(f))(x),
+    "compiled forward": lambda f, x: ad.jit(ad.derivative(f))(x),
+    "compiled pullback": lambda f, x: ad.jit(lambda x, g: ad.vjp(f, x)[1](g)[0])(np.float64(x), np.float64(1.0)),
+    "compiled second": lambda f, x: ad.jit(ad.grad(ad.grad(f)))(x),
+}
+FIRST = [name for name in FORMS if " over " not in name and "second" not in name]
+
+LOST = {
+    "root of a square": lambda x: np.sqrt(x * x),
+    "root of an absolute square": lambda x: np.sqrt(np.abs(x) ** 2),
+    "logarithm of a cube": lambda x: np.log(x * x * x),
+    "power of a power": lambda x: (x**4) ** 0.25,
+    "cube root": lambda x: np.cbrt(x * x * x),
+    "divided by its square": lambda x: x * (x / (x * x)),
+    "reciprocal": lambda x: np.sqrt(np.reciprocal(x * x) + 1e-320) * 1e300,
+    "slow decay": lambda x: np.exp(-0.001 * np.log(x * x)) * x,
+    "inverse hyperbolic": lambda x: np.arcsinh(x * x) * x,
+    "length": lambda x: np.hypot(x * x, 1.0) ** 0.5,
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", LOST)
+def test_an_overflow_gives_no_finite_number(name, form):
+    assert not np.isfinite(FORMS[form](LOST[name], 1e300))
+
+
+KEPT = {
+    "Gaussian": (lambda x: np.exp(-x * x / 2), 0.0),
+    "saturation of an overflow": (lambda x: np.tanh(x * x), 0.0),
+    "saturation": (lambda x: np.tanh(x) + expit(x), 0.0),
+    "not chosen": (lambda x: np.where(x < 1, np.sqrt(x * x), 3 * x), 3.0),
+    "multiplied by zero": (lambda x: 0.0 * np.sqrt(np.abs(x)) * np.sqrt(np.abs(x)) + 2 * x, 2.0),
+    "smaller": (lambda x: np.minimum(x * x, 2 * x), 2.0),
+    "infinite by itself": (lambda x: 1 / (x + np.inf) + 5 * x, 5.0),
+}
+
+
+@pytest.mark.parametrize("form", FIRST)
+@pytest.mark.parametrize("name", KEPT)
+def test_what_is_not_lost_is_kept(name, form):
+    f, expected = KEPT[name]
+    found = FORMS[form](f, 1e300)
+    if name == "infinite by itself" and "compiled" in form:
+        assert found == expected or np.isnan(found)  # a program cannot tell
+    else:
+        assert found == expected
+
+
+def test_only_what_overflowed_is_lost():
+    x = np.array([2.0, 1e300, -3.0, 1e-5])
+    expected = [1.0, np.nan, -1.0, 1.0]
+    for f in (
+        lambda x: np.sum(np.sqrt(x * x)),
+        lambda x: np.sum(np.sqrt((x * x).reshape(2, 2).T)),
+        lambda x: np.sum(np.sqrt(x * x)[::-1]),
+    ):
+        np.testing.assert_allclose(ad.grad(f)(x), expected)
+        np.testing.assert_allclose(ad.jit(ad.grad(f))(x), expected)
+        np.testing.assert_allclose(ad.jvp(f, (x,), (np.array([1.0, 0.0, 0.0, 1.0]),))[1], 2.0)
+
+
+def test_masks_of_minus_infinity_stay_zero_beside_an_overflow():
+    mask = np.array([0.0, -np.inf, 0.0])
+
+    def f(x):
+        e = np.exp(x[:3] + mask)
+        return (e / np.sum(e))[0] + 0.0 * np.sum(np.sqrt(x[3] * x[3]))
+
+    g = ad.grad(f)(np.array([1.0, 2.0, 3.0, 1e200]))
+    assert np.isfinite(g[:3]).all()
+    assert g[1] == 0
+
+
+def test_a_value_computed_from_a_lost_one_is_lost_for_other_variables():
+    f = lambda z, x: z * (1e300 / np.sqrt(x * x))
+    by_z, by_x = ad.grad(f, (0, 1))(1.0, np.float64(1e300))
+    assert np.isnan(by_z)
+    assert np.isnan(by_x)
+
+
+def test_float32_and_the_imperative_style():
+    x = np.array([1.0, 1e30], np.float32)
+    g = ad.grad(lambda x: np.sum(np.sqrt(x * x)))(x)
+    assert g.dtype == np.float32
+    np.testing.assert_array_equal(g, [1.0, np.nan])
+    a = ad.array(np.array([1.0, 1e200]), requires_grad=True)
+    np.sum(np.sqrt(a * a)).backward()
+    np.testing.assert_array_equal(a.grad, [1.0, np.nan])
+    b = ad.array(np.array([1.0, np.inf]), requires_grad=True)
+    np.sum(1 / (2 * b)).backward()
+    np.testing.assert_array_equal(b.grad, [-0.5, 0.0])
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_the_norm_of_numbers_whose_squares_leave_the_range(size):
+    f = lambda x: np.linalg.norm(x)
+    x = np.array([3.0, 0.0, 4.0]) * size
+    for run in (ad.grad(f), ad.jit(ad.grad(f))):
+        np.testing.assert_array_equal(run(x), [np.nan, 0.0, np.nan])
+    np.testing.assert_array_equal(ad.grad(f)(np.zeros(3)), np.zeros(3))
+    assert np.isnan(ad.jvp(f, (x,), (x,))[1])
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_angles_and_inverse_functions_at_any_size(size):
+    np.testing.assert_allclose(ad.grad(np.arctan2, (0, 1))(3 * size, 4 * size), (0.16 / size, -0.12 / size))
+    np.testing.assert_allclose(ad.grad(np.arcsinh)(-size), 1 / np.hypot(1.0, size))
+
+
+def test_sums_of_products_that_numpy_does_not_report():
+    f = lambda x: np.sqrt(np.einsum("i,i->", x, x))
+    assert np.isnan(ad.grad(f)(np.full(3, 1e200))).all()
+    assert np.isnan(ad.jvp(f, (np.full(3, 1e200),), (np.ones(3),))[1])
+
+
+ROOT = lambda x: np.sqrt(x * x)
+
+
+def test_the_modes_of_the_user_are_obeyed_when_an_overflow_is_heard(capfd):
+    x = np.float64(1e300)
+    run = lambda: ad.grad(ROOT)(x)
+    with np.errstate(over="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(run())
+    with np.errstate(over="warn"), pytest.warns(RuntimeWarning, match="overflow") as found:
+        assert np.isnan(run())
+    assert [(w.filename, w.lineno) for w in found] == [(__file__, ROOT.__code__.co_firstlineno)]
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        run()
+    calls = []
+    with np.errstate(over="call", call=lambda kind, flag: calls.append(kind)):
+        assert np.isnan(run())
+    assert calls == ["overflow"]
+    log = io.StringIO()
+    with np.errstate(over="log", call=log):
+        assert np.isnan(run())
+        assert np.geterrcall() is log
+    assert log.getvalue().count("overflow encountered") == 1
+    with np.errstate(over="print"):
+        assert np.isnan(run())
+        assert np.geterr()["over"] == "print"
+    assert capfd.readouterr().err.count("overflow encountered") == 1
+
+
+def test_a_user_s_errstate_around_other_kinds_does_not_hide_an_overflow():
+    def f(x):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.sqrt(x * x)
+
+    assert np.isnan(ad.grad(f)(np.float64(1e300)))
+
+
+def test_loops_and_drop_in_arrays():
+    def f(x):
+        a = anp.zeros(2)
+        a[0] = x * x
+        a[1] = 2 * x
+        return np.sum(np.sqrt(a))
+
+    assert np.isnan(ad.grad(f)(1e300))
+
+    def g(x):
+        y, _ = ad.scan(lambda c, _: (c * x, None), x, None, length=3)
+        return np.log(y)
+
+    assert not np.isfinite(ad.grad(g)(1e200))
+    assert not np.isfinite(ad.jit(ad.grad(g))(1e200))
