@@ -61,8 +61,17 @@ def _put_batch(flags: tuple[bool, ...], x: Value, v: Value, *, spec: Spec) -> Va
         x = broadcast_to(x, shape=(size, *shape_of(x)))
     if flags[1]:
         region = np.broadcast_to(False, shape_of(x)[1:])[(*spec, ...)].ndim
-        v = align(v, region)
+        v = _align_written(v, region)
     return put(x, v, spec=(slice(None), *spec))
+
+
+def _align_written(v: Value, ndim: int) -> Value:
+    """Batched values for a region of that many axes. Leading axes of length one may be too many: a write ignores them."""
+    extra = ndim_of(v) - 1 - ndim
+    own = shape_of(v)
+    if extra > 0 and set(own[1 : 1 + extra]) == {1}:
+        return reshape(v, shape=(own[0], *own[1 + extra :]))
+    return align(v, ndim)
 
 
 getitem = linear(
@@ -211,12 +220,12 @@ def _put_at_batch(flags: tuple[bool, ...], x: Value, v: Value, *arrays: Value, a
     count = len(arrays)
     if not any(flags[2:]):
         region = ndim_of(x) - 1 - count + max(map(ndim_of, arrays))
-        return put_at(x, align(v, region) if flags[1] else v, *arrays, axis=axis + 1)
+        return put_at(x, _align_written(v, region) if flags[1] else v, *arrays, axis=axis + 1)
     lifted = _align_arrays(arrays, flags[2:])
     examples = np.arange(size).reshape((size,) + (1,) * (ndim_of(lifted[0]) - 1))
     lead = ndim_of(lifted[0]) - 1
     region = ndim_of(x) - 1 - count + lead
-    v = align(v, region) if flags[1] else align(reshape(v, shape=(1, *shape_of(v))), region)
+    v = _align_written(v if flags[1] else reshape(v, shape=(1, *shape_of(v))), region)
     v = _move_block(v, axis + 1, lead, 1)
     full = put_at(_move_block(x, axis + 1, count, 1), v, examples, *lifted, axis=0)
     return _move_block(full, 1, count, axis + 1)
@@ -335,10 +344,13 @@ def _known(entry: Any) -> Any:
 
 
 def _check_mask(extent: Shape, before: list[Any], shape: Shape) -> None:
-    """A mask has the lengths of the axes that it chooses from, which follow those of the entries before it."""
+    """A mask has the lengths of the axes that it chooses from, which follow those of the entries before it.
+
+    NumPy does not compare an axis of length 0, by which nothing is chosen.
+    """
     first = sum(entry is not None for entry in before)
     for axis, (length, own) in enumerate(zip(shape[first:], extent, strict=False), first):
-        if length != own:
+        if own and length != own:
             raise IndexError(
                 f"boolean index did not match indexed array along axis {axis}; size of axis is {length} but size of "
                 f"corresponding boolean axis is {own}"
