@@ -131,8 +131,8 @@ def test_ufunc_at_keeps_the_dtype(ufunc, value, dtype):
         np.testing.assert_allclose(y, wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize("index", [slice(None), [0, 2, 1], ...])
-def test_leading_axes_of_length_one_are_ignored_by_a_write_in_a_batch(index):
+@pytest.mark.parametrize("index", [slice(None), [0, 2, 1], ..., (None, slice(None))])
+def test_leading_axes_of_length_one_are_ignored_by_a_write(index):
     def into_zeros(x):
         y = anp.zeros(3)
         y[index] = x
@@ -148,5 +148,9 @@ def test_leading_axes_of_length_one_are_ignored_by_a_write_in_a_batch(index):
         wanted = np.stack([f(row) for row in rows])
         np.testing.assert_array_equal(ad.vmap(f)(rows), wanted)
         np.testing.assert_array_equal(ad.jit(ad.vmap(f))(rows), wanted)
-    with pytest.raises(ValueError, match="broadcast"):
-        ad.vmap(into_zeros)(np.ones((4, 2, 3)))
+        np.testing.assert_array_equal(ad.jit(f)(rows[1]), wanted[1])
+        np.testing.assert_array_equal(ad.jacobian(f)(rows[1]), ad.jit(ad.jacobian(f))(rows[1]))
+        np.testing.assert_array_equal(np.sum(ad.jacobian(f)(rows[1]), axis=(1, 2, 3)), [1.0, 1.0, 1.0])
+    for transform in (ad.vmap, lambda f: lambda x: ad.jit(f)(x[0]), lambda f: lambda x: ad.jacobian(f)(x[0])):
+        with pytest.raises(ValueError, match="broadcast"):
+            transform(into_zeros)(np.ones((4, 2, 3)))

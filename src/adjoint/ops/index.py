@@ -61,17 +61,8 @@ def _put_batch(flags: tuple[bool, ...], x: Value, v: Value, *, spec: Spec) -> Va
         x = broadcast_to(x, shape=(size, *shape_of(x)))
     if flags[1]:
         region = np.broadcast_to(False, shape_of(x)[1:])[(*spec, ...)].ndim
-        v = _align_written(v, region)
+        v = align(v, region)
     return put(x, v, spec=(slice(None), *spec))
-
-
-def _align_written(v: Value, ndim: int) -> Value:
-    """Batched values for a region of that many axes. Leading axes of length one may be too many: a write ignores them."""
-    extra = ndim_of(v) - 1 - ndim
-    own = shape_of(v)
-    if extra > 0 and set(own[1 : 1 + extra]) == {1}:
-        return reshape(v, shape=(own[0], *own[1 + extra :]))
-    return align(v, ndim)
 
 
 getitem = linear(
@@ -220,12 +211,12 @@ def _put_at_batch(flags: tuple[bool, ...], x: Value, v: Value, *arrays: Value, a
     count = len(arrays)
     if not any(flags[2:]):
         region = ndim_of(x) - 1 - count + max(map(ndim_of, arrays))
-        return put_at(x, _align_written(v, region) if flags[1] else v, *arrays, axis=axis + 1)
+        return put_at(x, align(v, region) if flags[1] else v, *arrays, axis=axis + 1)
     lifted = _align_arrays(arrays, flags[2:])
     examples = np.arange(size).reshape((size,) + (1,) * (ndim_of(lifted[0]) - 1))
     lead = ndim_of(lifted[0]) - 1
     region = ndim_of(x) - 1 - count + lead
-    v = _align_written(v if flags[1] else reshape(v, shape=(1, *shape_of(v))), region)
+    v = align(v, region) if flags[1] else align(reshape(v, shape=(1, *shape_of(v))), region)
     v = _move_block(v, axis + 1, lead, 1)
     full = put_at(_move_block(x, axis + 1, count, 1), v, examples, *lifted, axis=0)
     return _move_block(full, 1, count, axis + 1)
@@ -406,15 +397,25 @@ def scatter(v: Value, index: Any, shape: Shape) -> Value:
     return v if spec is None else place(v, spec=spec, shape=shape)
 
 
+def _written(v: Value, region: int) -> Value:
+    """A value that is written to a region of that many axes. NumPy ignores leading axes of length one that are too many."""
+    own = shape_of(v)
+    extra = len(own) - region
+    return reshape(v, shape=own[extra:]) if extra > 0 and set(own[:extra]) == {1} else v
+
+
 def write(x: Value, index: Any, v: Value) -> Value:
     """A copy of x with x[index] = v."""
     spec, axes, arrays, axis = decompose(index, shape_of(x))
     if not arrays:
         assert spec is not None
+        if shape_of(v)[:1] == (1,):
+            v = _written(v, ndim_of(x) + sum((entry is None) - (type(entry) is int) for entry in spec))
         return put(x, v, spec=spec)
     region = x if spec is None else getitem(x, spec=spec)
     if axes is not None:
         region = transpose(region, axes=axes)
+    v = _written(v, ndim_of(region) - len(arrays) + max(map(ndim_of, arrays)))
     region = put_at(region, v, *arrays, axis=axis)
     if axes is not None:
         region = transpose(region, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))
