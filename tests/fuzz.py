@@ -1,7 +1,8 @@
 """Random programs by the thousand, in a child process that may crash or hang: `python -m fuzz KIND --first SEED --count N`.
 
-Each kind is a function of a test file that checks the program of one seed, and raises if anything differs. The child says which seed it begins; if it
-dies, or needs longer than SECONDS for one program, that seed is reported with the stack, and the next child goes on after it.
+Each kind is a function of a test file that checks the program of one seed, and raises if anything differs. The child says which
+seed it begins; if it dies, or needs longer than SECONDS for one program, that seed is reported with the stack, and the next child
+goes on after it.
 """
 
 import argparse
@@ -52,7 +53,8 @@ def run(kind, first, count, seconds, log):
     end, seed, bad = time.monotonic() + seconds, first, []
     while seed < first + count and time.monotonic() < end:
         upto = min(seed + AT_ONCE, first + count)
-        command = [sys.executable, "-X", "faulthandler", "-m", "fuzz", kind, "--child", "--first", str(seed), "--count", str(upto - seed)]
+        seeds = ["--first", str(seed), "--count", str(upto - seed)]
+        command = [sys.executable, "-X", "faulthandler", "-m", "fuzz", kind, "--child", *seeds]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
         bad += [int(line.split()[2]) for line in done.stderr.splitlines() if line.startswith("---- ")]
         log.write(done.stderr)

@@ -1,8 +1,8 @@
 """Random programs over mixed dtypes: closures and globals that change between calls, loops, branches, masks, containers, helpers.
 
-They are made as those of `inplace.py` are: text, each statement tried on plain NumPy as the program grows, and left out where NumPy
-refuses it. A program is a function `run(x, y)`; x and y are arrays or numbers of any dtype, of which the inexact ones are
-differentiated. It reads four names that stand outside: a number `lam`, an array `W`, indices `K`, a mask `M`. `Program.calls()` is
+They are made as those of `inplace.py` are: text, each statement tried on plain NumPy as the program grows, and left out where
+NumPy refuses it. A program is a function `run(x, y)`; x and y are arrays or numbers of any dtype, of which the inexact ones are
+differentiated. It reads four names that stand outside: a number `lam`, an array `W`, indices `K`, a mask `M`. `Program.calls` is
 what it is called with: other numbers, other outside values, and at last another shape.
 """
 
@@ -36,22 +36,25 @@ VALUES = table("""
     np.where({mask}, np.sqrt(np.abs({a})), 0) | {a} * ({mask}) | np.select([{mask}, ~({mask})], [{a}, {b}], {t})
     np.maximum({a}, {b}) | np.minimum({a}, {t}) | np.fmax({a}, {lam}) | np.clip({a}, -0.7, 0.8) | np.hypot(np.real({a}), {t})
     np.sum({a}) | np.sum({a}, axis={axis}) | np.mean({a}, axis={axis}, keepdims=True) | {a}.sum() | {a}.mean() | np.prod({a})
-    np.max({a}, axis={axis}) | np.min({a}) | np.var({a}, axis={axis}) | np.std({a}) | np.sum({a}, where={mask}) | np.median({a})
-    np.sum({a}, dtype=np.float64) | np.mean({a}, dtype=np.float32) | np.cumsum({a}, axis={axis}) | np.cumprod({a}, axis={axis})
-    {a}.astype(np.{dtype}) | {a}.astype({a}.dtype) | np.asarray({a}, dtype=np.float64) | np.float64(2) * {a} | np.float32(0.5) * {a}
-    {a} * 2 | 3 - {a} | {a} * True | {a} * 1j | np.real({a}) | np.imag({a} * (1 + 2j)) | np.conj({a}) | {a} / 3 | 1 / ({a} + 70)
-    {a}[{K}] | np.take({a}, {K}, axis=0) | {a}[{K} % len({a})] | {a}[{M}] | {a}[{mask}] | {W}[{K} % len({W})] * {a}.sum()
-    {a}[np.argmax({a})] | {a}[np.argsort({a})] | np.sort({a}, axis={axis}) | {a}[np.nonzero({mask})] | np.compress({M}, {a}, axis=0)
-    {a} @ {b} | np.dot({a}, {b}) | np.outer({a}, {b}) | np.einsum('i,i', {a}, {b}) | np.tensordot({a}, {b}, 1) | np.inner({a}, {b})
+    np.max({a}, axis={axis}) | np.min({a}) | np.var({a}, axis={axis}) | np.std({a}) | np.sum({a}, where={mask})
+    np.median({a}) | np.sum({a}, dtype=np.float64) | np.mean({a}, dtype=np.float32) | np.cumsum({a}, axis={axis})
+    np.cumprod({a}, axis={axis}) | {a}.astype(np.{dtype}) | {a}.astype({a}.dtype) | np.asarray({a}, dtype=np.float64)
+    np.float64(2) * {a} | np.float32(0.5) * {a} | {a} * 2 | 3 - {a} | {a} * True | {a} * 1j | np.real({a})
+    np.imag({a} * (1 + 2j)) | np.conj({a}) | {a} / 3 | 1 / ({a} + 70) | {a}[{K}] | np.take({a}, {K}, axis=0)
+    {a}[{K} % len({a})] | {a}[{M}] | {a}[{mask}] | {W}[{K} % len({W})] * {a}.sum() | {a}[np.argmax({a})]
+    {a}[np.argsort({a})] | np.sort({a}, axis={axis}) | {a}[np.nonzero({mask})] | np.compress({M}, {a}, axis=0) | {a} @ {b}
+    np.dot({a}, {b}) | np.outer({a}, {b}) | np.einsum('i,i', {a}, {b}) | np.tensordot({a}, {b}, 1) | np.inner({a}, {b})
     np.concatenate([{a}, {b}]) | np.concatenate([{a}.ravel(), {b}.ravel()]) | np.stack([{a}, {b}]) | np.hstack(({a}, {b}))
-    np.array([{a}, {a}]) | np.array([{a}.sum(), {lam}, 1]) | np.append({a}, {lam}) | np.full(3, {a}.sum()) | np.zeros_like({a}) + {b}
-    np.floor({a} * 4 + 0.0123) | np.sign({a}) | np.round({a}, 1) | ({mask}).sum() * {a} | np.count_nonzero({mask}) + {a} | {a} % 0.7
-    np.interp({a}, [-1, 0, 2], [0.3, 0.1, 0.9]) | np.diff({a}, axis={axis}) | np.roll({a}, 1) | np.flip({a}) | {a}.T | {a}.ravel()
-    np.linalg.norm({a}) | np.logaddexp(np.real({a}), {t}) | np.nan_to_num({a}) | np.broadcast_to({a}, (2, *{a}.shape)) * 1
-    np.pad({a}, 1) | np.tile({a}, 2) | np.repeat({a}, 2) | np.tril({a}) | np.diag({a}) | np.trace({a}) | np.ptp({a}) | np.average({a})
+    np.array([{a}, {a}]) | np.array([{a}.sum(), {lam}, 1]) | np.append({a}, {lam}) | np.full(3, {a}.sum())
+    np.zeros_like({a}) + {b} | np.floor({a} * 4 + 0.0123) | np.sign({a}) | np.round({a}, 1) | ({mask}).sum() * {a}
+    np.count_nonzero({mask}) + {a} | {a} % 0.7 | np.interp({a}, [-1, 0, 2], [0.3, 0.1, 0.9]) | np.diff({a}, axis={axis})
+    np.roll({a}, 1) | np.flip({a}) | {a}.T | {a}.ravel() | np.linalg.norm({a}) | np.logaddexp(np.real({a}), {t})
+    np.nan_to_num({a}) | np.broadcast_to({a}, (2, *{a}.shape)) * 1 | np.pad({a}, 1) | np.tile({a}, 2) | np.repeat({a}, 2)
+    np.tril({a}) | np.diag({a}) | np.trace({a}) | np.ptp({a}) | np.average({a})
     {a} if np.sum(np.real({b})) > {t} else {a} * 2 | {a}[::-1] | {a}[..., -1] | {a}[None] * {b} | {a}[0] | {a}[1:] - {a}[:-1]
-    np.argmax({a}) | np.searchsorted([0.1, 0.4, 0.9], np.real({a})) | {mask} | np.isfinite({a}) & {M} | np.any({mask}) | {a} > {b}
-    helper({a}) | helper({b}, times={n}) | recursive({a}, {n}) | (lambda v: v * {lam} + v)({a}) | scaled({a}) | ad.stop_gradient({a}) * {b}
+    np.argmax({a}) | np.searchsorted([0.1, 0.4, 0.9], np.real({a})) | {mask} | np.isfinite({a}) & {M} | np.any({mask})
+    {a} > {b} | helper({a}) | helper({b}, times={n}) | recursive({a}, {n}) | (lambda v: v * {lam} + v)({a}) | scaled({a})
+    ad.stop_gradient({a}) * {b}
 """)
 
 # Statements. v: a value that may be bound anew or written, n: a small count, new: a name.
@@ -96,7 +99,7 @@ STATEMENTS = table("""
     if {v}.dtype == np.float64:;     {new} = {v} * 2; else:;     {new} = {v} + 1
     if isinstance({v}, np.ndarray) and {v}.ndim:;     {new} = {v} * 2; else:;     {new} = {v} * 5
     def inner(u, factor={lam}):;     return u * factor + {v}; {new} = inner({a})
-    total = 0.0; def add(u):;     nonlocal total;     total = total + u; for i in range({n}):;     add({v} * i); {new} = total * 1.0
+    total = 0.0; def add(u):;     nonlocal total;     total = total + u; for i in range({n}):;     add({v} * i); {new} = total * 1
     def parts_of(u):;     for i in range(3):;         yield u * i; {new} = sum(parts_of({v}))
     assert np.all(np.isfinite({v})); {new} = {v} * 1.0
     match {v}.ndim:;     case 0:;         {new} = {v} * 2;     case 1:;         {new} = {v} * 3;     case _:;         {new} = {v}

@@ -1,4 +1,4 @@
-"""Random functions of a float and a small integer, made of Python's own statements: nested branches, early returns, loops, unpacking.
+"""Random functions of a float and a small integer, of Python's own statements: nested branches, early returns, loops, unpacking.
 
     def f(x, n):
         a = x * 0.5
@@ -63,8 +63,9 @@ class Writer:
         options = [f"{a} {more} {t}", f"{a} {less} {b}", f"np.sin({a}) {less} {t}"]
         if chain:
             options += [
-                f"{t} {less} {a} {less} {b}", f"{a} {more} {t} and {b} {less} 1.01", f"not {a} {less} {t}", f"n % 2 == {self.rng.integers(2)}",
-                f"{a} {more} {b} or n > 1", f"any(v > {t} for v in ({a}, {b}))", f"all([{a} {less} {t}, n < 3])", f"{a}",
+                f"{t} {less} {a} {less} {b}", f"{a} {more} {t} and {b} {less} 1.01", f"not {a} {less} {t}",
+                f"n % 2 == {self.rng.integers(2)}", f"{a} {more} {b} or n > 1", f"any(v > {t} for v in ({a}, {b}))",
+                f"all([{a} {less} {t}, n < 3])", f"{a}",
                 f"n in (0, 2) and {a} {more} {t}", f"np.isfinite({a}) and {b} {less} {t}",
             ]  # fmt: skip
         return self.pick(options)
@@ -95,7 +96,8 @@ class Writer:
         return [f"{name} = {text}"]
 
     def augment(self, names, depth):
-        return [f"{self.changed(names)} {self.pick(['+=', '-=', '*='])} {self.pick([self.number(), f'np.sin({self.pick(names)})'])}"]
+        by = self.pick([self.number(), f"np.sin({self.pick(names)})"])
+        return [f"{self.changed(names)} {self.pick(['+=', '-=', '*='])} {by}"]
 
     def unpack(self, names, depth):
         a, b, c = self.new(), self.new(), self.new()
@@ -134,7 +136,7 @@ class Writer:
         """A loop whose number of iterations may depend on the numbers."""
         i, v = self.new(), self.changed(names)
         head = [f"{i} = 0", f"while {i} < {self.rng.integers(1, 6)} and ({self.condition(names)}):", f"    {i} += 1"]
-        return head + [f"    {v} = {v} * 0.7 + 0.1", *self.block(names, depth + 1, in_loop=True, length=1)]
+        return [*head, f"    {v} = {v} * 0.7 + 0.1", *self.block(names, depth + 1, in_loop=True, length=1)]
 
     def attempt(self, names, depth):
         v = self.changed(names)
@@ -150,7 +152,8 @@ class Writer:
     def define(self, names, depth):
         f, v, name, outer = self.new(), self.new(), self.new(), self.changed(names)
         inside = f"    nonlocal {outer}\n    {outer} = {outer} + 0.1\n" if depth == 0 and outer != "x" else ""
-        lines = [f"def {f}({v}, scale=0.5):\n{inside}    if {v} > {self.number()}:\n        return {v} * scale\n    return {v} + {outer}"]
+        lines = [f"def {f}({v}, scale=0.5):\n{inside}    if {v} > {self.number()}:\n        return {v} * scale"]
+        lines += [f"    return {v} + {outer}"]
         lines += [f"{name} = {f}({self.pick(names)}) + {f}({self.pick(names)}, scale={self.number()})"]
         names.append(name)
         return lines

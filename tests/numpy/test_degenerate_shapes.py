@@ -10,9 +10,10 @@ AXIS_OF_A_NUMBER = {
     **{
         name: lambda np, x, axis, name=name: getattr(np, name)(x, axis=axis)
         for name in (
-            "sum prod max min ptp any all mean cumsum cumprod nansum nanprod nanmax nanmin nanmean nanvar nancumsum nancumprod "
-            "argmax argmin nanargmax nanargmin argsort sort count_nonzero squeeze median flip"
-        ).split()
+            *("sum", "prod", "max", "min", "ptp", "any", "all", "mean", "cumsum", "cumprod", "count_nonzero", "squeeze"),
+            *("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nancumsum", "nancumprod", "median", "flip"),
+            *("argmax", "argmin", "nanargmax", "nanargmin", "argsort", "sort"),
+        )
     },
     "compress": lambda np, x, axis: np.compress([True], x, axis=axis),
     "take": lambda np, x, axis: np.take(x, [0, 0], axis=axis),
