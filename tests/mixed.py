@@ -7,11 +7,14 @@ what it is called with: other numbers, other outside values, and at last another
 """
 
 import textwrap
+import types
 import warnings
 
 import inplace
 import numpy as np
 from inplace import ARGUMENTS, same_layout, table
+
+import adjoint as ad
 
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (1, 4), (2, 1, 3), (0,), (0, 3))
 DTYPES = ("float64", "float64", "float64", "float32", "float32", "complex128")
@@ -19,7 +22,7 @@ CONSTANTS = ("float64", "float32", "complex128", "int64", "int32", "bool")
 LARGEST = 60.0  # magnitude: above it, rounding would be all that is compared
 OUTSIDE = ("lam", "W", "K", "M")
 
-# How a program reaches what stands outside: where each name is kept, and how it is spelt inside of `run`.
+# How a program reaches what stands outside: how a name is spelt inside of `run`, and what keeps the names, if it is an object.
 FORMS = {
     "global": ("{}", ""),
     "closure": ("{}", ""),
@@ -254,10 +257,6 @@ def copied(a):
 
 def scope(np, text, form, outside):
     """A module's namespace, in which `np` is that NumPy, with what stands outside."""
-    import types
-
-    import adjoint as ad
-
     space = {"np": np, "ad": ad, "types": types}
     exec(FORMS[form][1], space)
     exec(text, space)
