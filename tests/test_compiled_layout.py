@@ -102,3 +102,55 @@ def test_arrays_outside_in_another_order():
             world["W"] = LAYOUTS[layout]
             for found, wanted in zip(compiled(1.0), f(np, 1.0), strict=True):
                 np.testing.assert_allclose(found, wanted)
+
+
+def a_row(np, x):
+    y = x * 2.0
+    row = y[np.argmax(y[:, 0])]
+    row += 1.0
+    return y
+
+
+def a_column_of_a_part(np, x):
+    y = x * 2.0
+    column = y[1:, np.argmin(y[0])]
+    column *= 3.0
+    y[0] = 7.0
+    return y, column
+
+
+def a_row_seen_later(np, x):
+    y = x * 2.0
+    row = y[np.argmax(y[:, 0])]
+    y *= 3.0
+    return y, row
+
+
+def a_copy_by_an_array(np, x):
+    y = x * 2.0
+    row = y[np.asarray(np.argmax(y[:, 0]))]
+    row += 1.0
+    return y, row
+
+
+@pytest.mark.parametrize("f", [a_row, a_column_of_a_part, a_row_seen_later, a_copy_by_an_array])
+def test_what_an_integer_of_the_values_chooses_is_a_view(f):
+    """An integer of NumPy's gives a view, an array without axes a copy, also where they are traced."""
+    ours = lambda x: f(anp, x)
+    batch = np.stack([A, A[::-1] * 1.5])
+    wanted = [f(np, x.copy()) for x in batch]
+    together = tuple(map(np.stack, zip(*wanted, strict=True))) if isinstance(wanted[0], tuple) else np.stack(wanted)
+    for found, value in (
+        (ad.jit(ours)(A), wanted[0]),
+        (ad.vjp(ours, A)[0], wanted[0]),
+        (ad.jit(lambda x: ad.jvp(ours, (x,), (x,))[0])(A), wanted[0]),
+        (ad.vmap(ours)(batch), together),
+        (ad.jit(ad.vmap(ours))(batch), together),
+    ):
+        for a, b in zip(
+            found if isinstance(value, tuple) else [found], value if isinstance(value, tuple) else [value], strict=True
+        ):
+            np.testing.assert_allclose(a, b)
+    slope = ad.grad(lambda x: np.sum(np.sin(ours(x)[0])) + np.sum(ours(x)[-1]))
+    np.testing.assert_allclose(ad.jit(slope)(A), slope(A))
+    np.testing.assert_allclose(ad.vmap(slope)(batch), np.stack([slope(x) for x in batch]))
