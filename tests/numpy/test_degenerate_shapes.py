@@ -81,6 +81,16 @@ def test_a_mask_without_elements_chooses_nothing(mask):
         ad.grad(lambda x: np.sum(x[np.zeros(1, bool)]))(x)
 
 
+@pytest.mark.parametrize("index", [[0], 0, [7], [[1, 2]]])
+@pytest.mark.parametrize("shape, axis", [((0, 3), 1), ((0, 0), 1), ((0, 0), 0), ((3, 0), 0), ((2, 0, 2), -1)])
+def test_take_from_what_has_no_elements(shape, axis, index):
+    """NumPy looks at no index if an axis before is empty."""
+    x, seen = np.ones(shape), []
+    wanted = outcome(lambda: np.take(x, index, axis=axis))
+    ad.grad(lambda x: seen.append(outcome(lambda: ad.stop_gradient(anp.take(x, index, axis=axis)))) or np.sum(x))(x)
+    assert seen == [wanted]
+
+
 MAKES_NOTHING = {
     "diag": lambda x: anp.diag(x[:0]),
     "diag beside": lambda x: anp.diag(x[:0], 2),

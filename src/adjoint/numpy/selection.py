@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, fresh
 from ..core.types import Value, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
@@ -56,6 +56,9 @@ def within(index: Value, n: int, mode: str) -> Value:
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Value:
     a, axis = with_axis(lift(a), axis)
+    own = shape_of(a)
+    if 0 in own[:axis]:  # then NumPy looks at no index
+        return deliver(fresh(np.zeros((*own[:axis], *shape_of(whole(indices)), *own[axis + 1 :]), dtype_of(a))), out)
     index = within(whole(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
         return deliver(held(indexing.gather(a, index, axis=axis)), out)
