@@ -3,7 +3,8 @@
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-gpu     the tests that need a card, with CuPy
-# make nightly      10,000 random programs compiled, 10,000 that write in place, every function, and NumPy's and SciPy's own tests
+# make nightly      10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
+#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements
 # make lint         style, types, import direction
 # make bench        the benchmarks, with their peers in an environment of their own
 
@@ -59,6 +60,8 @@ test-gpu: $(VENV)/.ready
 nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/surface -k 'program or compiled'
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
+	for kind in mixed compiled statements; do \
+		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds 900 || exit 1; done
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -135,8 +135,8 @@ class Maker:
 
     def value(self, shape):
         """Something to be written where this shape is."""
-        fits = [n for n in self.names if self.env[n].shape == shape]
-        more = [n for n in self.names if n not in fits and _broadcasts(self.env[n].shape, shape)]
+        fits = [n for n in self.names if np.shape(self.env[n]) == shape]
+        more = [n for n in self.names if n not in fits and _broadcasts(np.shape(self.env[n]), shape)]
         options = [self.number(), f"{self.number()} * x.sum()"]
         options += [self.pick(fits), f"np.sin({self.pick(fits)})", f"{self.pick(fits)}[...] * 0.5"] if fits else []
         options += [self.pick(more), f"{self.pick(more)} * 0.7"] if more else []
@@ -212,7 +212,7 @@ def same_layout(x):
     low, high = sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
     if x.flags.forc:
         return x.copy(order="K")
-    y = np.ndarray(x.shape, x.dtype, np.zeros((high - low) // 8 + 1), -low, x.strides)
+    y = np.ndarray(x.shape, x.dtype, np.zeros(high - low + x.itemsize, np.uint8), -low, x.strides)
     y[...] = x
     return y
 

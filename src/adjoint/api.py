@@ -30,6 +30,7 @@ from .core.errors import AdjointError, ArgumentError, DtypeError, ReadOnlyError,
 from .core.op import OPS
 from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
+from .numpy.layout import own_copy
 from .trace.dual import Dual
 from .trace.repeated import RetreatError
 from .trace.tape import Node, Tape, backward
@@ -269,7 +270,12 @@ class Pullback:
 
 def _private(x: Value) -> Value:
     """A copy, so that what a pullback keeps is not changed by a later write to the user's array."""
-    return np.array(x, subok=True) if isinstance(x, np.ndarray) else snapshot(x)
+    if isinstance(x, np.ndarray):
+        return own_copy(x)
+    y = snapshot(x)
+    if isinstance(x, Traced):
+        y.layout = x.noted_strides
+    return y
 
 
 @boundary

@@ -48,8 +48,9 @@ from .core.strict import state as error_state
 from .core.tree import final, flatten, leaf_names, map_leaves
 from .core.types import Type
 from .ir.graph import Graph
+from .numpy.layout import own_copy, with_strides
 from .outside import Draws, difference, is_alone, watched
-from .path import Path, Signature, Staged, as_leaf
+from .path import Path, Signature, Staged, as_leaf, in_rows
 from .reads import Reads
 from .trace.guard import Guard, Guarded, PythonNumberError
 
@@ -111,6 +112,7 @@ class Jitted:
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
+        self._by_order = False  # there is a program for arrays that are held row by row only
         self._lock = lock()
         self._entry: Function = self._find
         self._entries = 0
@@ -133,6 +135,7 @@ class Jitted:
         if signature is None or signature in self.eager:
             return self._eagerly(args, kwargs)
         tried: list[Path] = []
+        by_order = self._by_order
         compiled: Path | Uncompiled | None = None
         while compiled is None:
             for path in [p for p in self.paths.get(signature, ()) if p not in tried]:
@@ -149,6 +152,8 @@ class Jitted:
             return self._eagerly(args, kwargs)
         if isinstance(compiled, Uncompiled):
             return compiled.result
+        if self._by_order and not by_order:
+            return self._find(*args, **kwargs)  # the arrays may be held in another order than the program takes them to be
         result = self._attempt(compiled, leaves, args, kwargs)
         # A value on the edge may be on the other side in machine code, by rounding.
         return self._eagerly(args, kwargs) if result is compiled.missed else result
@@ -214,11 +219,18 @@ class Jitted:
             weak.append(type(x) if type(x) in _WEAK else None)
         try:
             scalars = tuple([isinstance(x, np.generic) for x in leaves])
-            signature = Signature(structure, tuple(map(Type.of, leaves)), tuple(weak), tuple(static), scalars)
+            types = tuple(map(Type.of, leaves))
+            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, self._strides(given))
             hash(signature)
         except TypeError as error:
             raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
         return leaves, signature
+
+    def _strides(self, given: Sequence[Any]) -> tuple[Any, ...]:
+        """Of the arrays that are not held row by row, where it follows from them what is a view and what is a copy."""
+        if not self._by_order or all(map(in_rows, given)):
+            return ()
+        return tuple([None if in_rows(x) else x.strides for x in given])
 
     # -- compiling --
 
@@ -294,6 +306,8 @@ class Jitted:
             if t != u or w is not v:
                 what = "shape" if t.shape != u.shape else "dtype" if t.dtype != u.dtype else "class"
                 return f"the argument {name} has another {what}"
+        if signature.strides != last.strides:
+            return "an argument is held in memory in another order"
         return "a static argument has another value" if signature.static != last.static else "an argument has another class"
 
     def _give_up(self, signature: Signature, why: str) -> None:
@@ -329,7 +343,8 @@ class Jitted:
     def _stage_once(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, reads: Reads) -> Staged:
         names = input_names(self.f, leaf_names("", signature.structure))
         with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
-            inside = [stage.input_like(name, x) for name, x in zip(names, leaves, strict=True)]
+            strides = signature.strides or (None,) * len(leaves)
+            inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
             if self._compares_identity:
                 inside = [inside[i] for i in signature.static[-1][1]]
             free, named = signature.structure.unflatten(inside)
@@ -345,6 +360,12 @@ class Jitted:
             guards = list(stage.guards.values())
             # The last output is the conjunction of the guards, if there are any.
             graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)
+        if stage.asks_for_order:
+            if not all(map(in_rows, reads.values)):
+                raise UnsupportedError(
+                    "it writes in place, and an array that it reads outside is not held row by row; pass that as an argument"
+                )
+            self._by_order = True
         weak = [type(x) if type(x) in _WEAK else None for x in reads.values]
         return Staged(
             replace(graph, out_structure=out_structure),
@@ -355,6 +376,7 @@ class Jitted:
             reads.inputs,
             weak,
             [isinstance(x, np.generic) for x in reads.values],
+            stage.asks_for_order,
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Path:
@@ -418,6 +440,15 @@ def _inputs_behind(graph: Graph, number: int) -> list[str]:
     return [name for i, name in enumerate(graph.input_names) if i in needed]
 
 
+def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
+    """An argument; the numbers that staging works with are held as the user's are."""
+    if strides is None:
+        return stage.input_like(name, x)
+    traced = stage.input_like(name, with_strides(x, strides))
+    traced.layout = strides
+    return traced
+
+
 def _same_program(staged: Staged, path: Path) -> bool:
     """Whether a function was staged as it was for an earlier program."""
     expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, path.places)]
@@ -435,8 +466,8 @@ def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
 
 
 def _own(x: Any) -> Any:
-    """A copy of an array that may be written to; anything else as it is."""
-    return np.array(x, subok=True) if isinstance(x, np.ndarray) and x.flags.writeable else x
+    """A copy, held in memory in the same way, of an array that may be written to; anything else as it is."""
+    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
 
 
 def _cause(error: BaseException | None) -> AdjointError | None:

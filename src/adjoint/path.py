@@ -34,6 +34,7 @@ class Signature(NamedTuple):
     weak: tuple[Any, ...]  # the class of a Python number, None for an array
     static: tuple[Any, ...]
     scalars: tuple[bool, ...]  # whether a number without axes is one of NumPy's scalars, and no array
+    strides: tuple[Any, ...] = ()  # where they matter, of each array that is not held row by row; None for the others
 
     def __str__(self) -> str:
         shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]
@@ -51,6 +52,7 @@ class Staged(NamedTuple):
     captured: Sequence[int]  # the places of the last inputs of the graph
     weak: Sequence[Any]  # the class of each of those that is a Python number, else None
     scalars: Sequence[bool]  # whether each of those is one of NumPy's scalars
+    by_order: bool  # what is a view and what is a copy follows from the order in memory of its inputs
 
 
 class Path:
@@ -67,6 +69,7 @@ class Path:
         self.places = staged.places
         self.keys = staged.keys
         self.captured = staged.captured
+        self.by_order = staged.by_order
         weak = [*signature.weak, *staged.weak]
         self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
         name = kept.name_of(self.staged, self.weak, bool(self.guards), emit.described())
@@ -105,6 +108,10 @@ class Path:
         values, changed = values_at(self.places)
         if changed is not None:
             return [], self.keys[len(values)]
+        if self.by_order:
+            for i in self.captured:
+                if not in_rows(values[i]):
+                    return [], self.keys[i]
         return [as_leaf(values[i]) for i in self.captured], None
 
     def run(self, leaves: Sequence[Any]) -> Any:
@@ -119,7 +126,9 @@ class Path:
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
         result = self.staged.out_structure
-        if signature.static or named.children or not entry.opens_natively(arguments) or not entry.packs_natively(result):
+        if signature.static or signature.strides or named.children:
+            return None
+        if not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None
         options = {"arguments": arguments, "result": result, "otherwise": otherwise, "name": name}
         return self.native.function(self.inputs, places=self.places, captured=self.captured, **options)
@@ -157,6 +166,11 @@ class Path:
             share = count / max(sum(cycles), 1)
             lines.append(f"  {share:6.1%} {count * rate * 1e6:10.1f} µs  {str(step).splitlines()[0].rstrip(':')}{where}")
         return "\n".join(lines)
+
+
+def in_rows(x: Any) -> bool:
+    """Whether it is no array, or one that is held row by row."""
+    return not isinstance(x, np.ndarray) or x.flags.c_contiguous
 
 
 def as_leaf(x: Any) -> Any:

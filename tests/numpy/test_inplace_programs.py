@@ -107,19 +107,23 @@ class Check:
         close(leaf.grad, ad.grad(self.f)(self.x * 1.0), "imperative gradient")
 
 
+def check(seed):
+    program = Program(seed, statements=6 + seed % 9)
+    check = Check(program)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)
+            check.derivatives()
+            check.batched()
+            check.imperative()
+            if seed % 4 == 0:
+                check.second_order()
+    except Exception as error:
+        error.add_note(repr(program))
+        raise
+
+
 @pytest.mark.parametrize("start", range(FIRST, FIRST + ASKED, CHUNK))
 def test_programs(start):
     for seed in range(start, min(start + CHUNK, FIRST + ASKED)):
-        program = Program(seed, statements=6 + seed % 9)
-        check = Check(program)
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore", RuntimeWarning)
-                check.derivatives()
-                check.batched()
-                check.imperative()
-                if seed % 4 == 0:
-                    check.second_order()
-        except Exception as error:
-            error.add_note(repr(program))
-            raise
+        check(seed)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import fresh
 from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
@@ -17,7 +18,7 @@ from ..ops import shape as joins
 from ..ops import shift as neighbours
 from .concrete import primal
 from .layout import copied, held, held_as
-from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose
+from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose, with_axis
 from .table import implements, lift
 from .views import Seen, as_stored, read, view
 
@@ -96,10 +97,7 @@ def tile(A: Any, reps: Any) -> Value:
 
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Value:
-    a = lift(a)
-    if axis is None:
-        a, axis = ravel(a), 0
-    axis = canonical_axis(axis, ndim_of(a))
+    a, axis = with_axis(lift(a), axis)
     own = shape_of(a)
     times = np.asarray(primal(repeats))
     if times.size != 1:
@@ -116,7 +114,7 @@ def resize(a: Any, new_shape: Any) -> Value:
     flat = ravel(a)
     have, want = shape_of(flat)[0], math.prod(new)
     if have == 0 or want == 0:
-        return np.zeros(new, dtype_of(flat))
+        return fresh(np.zeros(new, dtype_of(flat)))
     if want > have:
         flat = tile(flat, -(-want // have))
     return shapes.reshape(indexing.read(flat, slice(0, want)), shape=new)
@@ -171,7 +169,7 @@ def diag(v: Any, k: int = 0) -> Value:
     start = k if k >= 0 else -k * n
     spec = (slice(start, start + shape_of(v)[0] * (n + 1), n + 1),)
     if shape_of(v)[0] == 0:
-        return np.zeros((n, n), dtype_of(v))
+        return fresh(np.zeros((n, n), dtype_of(v)))
     return shapes.reshape(indexing.place(v, spec=spec, shape=(n * n,)), shape=(n, n))
 
 

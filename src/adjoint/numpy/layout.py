@@ -43,6 +43,18 @@ def memory(shape: Shape, strides: Strides, dtype: Any) -> np.ndarray[Any, Any]:
     return np.ndarray(shape, dtype, np.empty(high - low + dtype.itemsize, np.int8), -low, strides)
 
 
+def with_strides(x: np.ndarray[Any, Any], strides: Strides) -> np.ndarray[Any, Any]:
+    """A copy that has these strides."""
+    y = memory(x.shape, strides, x.dtype)
+    y[...] = x
+    return y
+
+
+def own_copy(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy that is held in memory as the array is: with its gaps, and backwards where that is."""
+    return np.array(x, subok=True) if x.flags.forc or type(x) is not np.ndarray else with_strides(x, x.strides)
+
+
 def dense(shape: Shape, strides: Strides, dtype: Any, order: Any = "K") -> Strides:
     """The strides of a new array that keeps the order of the axes."""
     return np.empty_like(memory(shape, strides, dtype), order=order).strides

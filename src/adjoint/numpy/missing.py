@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, is_array
-from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
@@ -100,7 +100,7 @@ def _extremum(function: Any, fill: float, a: Any, axis: Axis, out: Any, keepdims
         return function(a, axis, out, keepdims, initial, where)
     y = function(_without(a, fill), axis, None, keepdims, initial, where)
     # A slice of nothing but nan gives nan, unless there is a value to begin with.
-    empty = np.all(ops.isnan(a), axis=canonical_axes(axis, ndim_of(a)), keepdims=flag(keepdims))
+    empty = np.all(ops.isnan(a), axis=reduced_axes(axis, ndim_of(a)), keepdims=flag(keepdims))
     if initial is np._NoValue and (isinstance(empty, Traced) or np.any(empty)):
         _warn_if(empty, "All-NaN slice encountered")
         y = shapes.where(empty, np.array(np.nan, dtype_of(y)), y)
@@ -170,7 +170,7 @@ def nanvar(
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     there = _counted(a, where)
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = reduced_axes(axis, ndim_of(a))
     freedom = sum(there, axes, None, None, keepdims) - ddof
     short = ops.less_equal(freedom, 0)
     _warn_if(short, "Degrees of freedom <= 0 for slice.")

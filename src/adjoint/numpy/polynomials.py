@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import fresh
 from ..core.errors import BatchError, UnsupportedError
 from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
@@ -149,7 +150,7 @@ def roots(p: Any) -> Value:
     if ndim_of(p) != 1:
         raise ValueError("Input must be a rank-1 array.")
     if shape_of(p)[0] < 2:
-        return np.array([])
+        return fresh(np.array([]))
     plain = np.roots(primal(p))
     r = roots_(p)
     return r if plain.dtype.kind == "c" else shapes.real(r)
@@ -164,7 +165,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
     x = astype(x, kind) if kind != dtype_of(x) else x
     n = shape_of(x)[0] if N is None else N
     if n == 0:
-        return np.zeros((shape_of(x)[0], 0), dtype_of(x))
+        return fresh(np.zeros((shape_of(x)[0], 0), dtype_of(x)))
     columns: list[Value] = [np.ones(shape_of(x), dtype_of(x))]
     for _ in range(n - 1):
         columns.append(columns[-1] * x if len(columns) > 1 else x)

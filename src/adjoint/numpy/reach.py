@@ -73,7 +73,7 @@ def i0(x: Any) -> Any:
 @implements(np.kaiser)
 def _kaiser(M: int, beta: Any) -> Any:
     if M <= 1:
-        return np.ones(max(M, 0), np.result_type(dtype_of(beta), float))
+        return fresh(np.ones(max(M, 0), np.result_type(dtype_of(beta), float)))
     half = (M - 1) / 2.0
     return i0(beta * np.sqrt(1 - ((np.arange(M) - half) / half) ** 2)) / i0(beta)
 

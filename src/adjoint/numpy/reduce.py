@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import reduce as reductions
-from .shape import astype, ravel
+from .shape import astype, ravel, with_axis
 from .table import implements, lift
 from .ufunc import deliver
 
@@ -37,7 +37,7 @@ def sum(
     where: Any = True,
 ) -> Value:
     a, whole = _accumulated(_masked(lift(a), where, 0), dtype, out)
-    y = _narrowed(shapes.sum_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), whole)
+    y = _narrowed(shapes.sum_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), whole)
     return deliver(y if _no_value(initial) else y + _cast(initial, dtype_of(y)), out)
 
 
@@ -82,7 +82,7 @@ def prod(
     where: Any = True,
 ) -> Value:
     a, whole = _accumulated(_masked(lift(a), where, 1), dtype, out)
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = reduced_axes(axis, ndim_of(a))
     y = a if axes else astype(a, np.multiply.reduce(np.ones(1, dtype_of(a))).dtype)
     for ax in sorted(axes, reverse=True):
         y = reductions.prod(y, axis=ax)
@@ -122,7 +122,7 @@ def _extremum(op: Any, pair: Any, sign: int, a: Any, axis: Axis, out: Any, keepd
     a = lift(a)
     fill = last(dtype_of(a), sign)
     a = _masked(a, where, fill)
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = reduced_axes(axis, ndim_of(a))
     if not axes:
         y = ops.stop_gradient(a) if dtype_of(a).kind == "b" else ops.pos(a)
     elif math.prod(shape_of(a)[i] for i in axes) == 0 and not _no_value(initial):
@@ -242,9 +242,8 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
 
 def _scan(op: Any, a: Any, axis: int | None, dtype: Any, out: Any) -> Value:
     a, whole = _accumulated(lift(a), dtype, out)
-    if axis is None:
-        a, axis = ravel(a), 0
-    return deliver(_narrowed(op(a, axis=canonical_axis(axis, ndim_of(a))), whole), out)
+    a, axis = with_axis(a, axis)
+    return deliver(_narrowed(op(a, axis=axis), whole), out)
 
 
 # -- piecewise constant -----------------------------------------------------------------------------------------
@@ -253,7 +252,7 @@ def _scan(op: Any, a: Any, axis: int | None, dtype: Any, out: Any) -> Value:
 def _arg(op: Any, a: Any, axis: int | None, keepdims: Any) -> Value:
     a = lift(a)
     n = ndim_of(a)
-    if axis is None:
+    if axis is None or (not n and axis in (0, -1)):
         y = op(ravel(a), axis=0)
         return np.reshape(y, (1,) * n) if _flag(keepdims) else y
     axis = canonical_axis(axis, n)
@@ -273,25 +272,23 @@ def argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = 
 
 @implements(np.argsort)
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Value:
-    a = lift(a)
-    if axis is None:
-        a, axis = ravel(a), 0
-    return reductions.argsort(a, axis=canonical_axis(axis, ndim_of(a)), kind="stable" if stable else kind)
+    a, axis = with_axis(lift(a), axis)
+    return reductions.argsort(a, axis=axis, kind="stable" if stable else kind)
 
 
 @implements(np.all)
 def all(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = _masked(lift(a), where, True)
-    return reductions.all_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    return reductions.all_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
 
 
 @implements(np.any)
 def any(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = _masked(lift(a), where, False)
-    return reductions.any_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    return reductions.any_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
 
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
     a = lift(a)
-    return reductions.count_nonzero(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=keepdims)
+    return reductions.count_nonzero(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=keepdims)

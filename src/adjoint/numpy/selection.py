@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, fresh
 from ..core.types import Value, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
@@ -18,7 +18,7 @@ from ..ops import sort as sorts
 from ..trace.batch import Batch
 from .concrete import primal
 from .layout import held
-from .shape import astype, concatenate, ravel, reshape
+from .shape import astype, concatenate, ravel, reshape, with_axis
 from .table import implements, lift
 from .ufunc import deliver
 from .views import as_array, read
@@ -55,10 +55,10 @@ def within(index: Value, n: int, mode: str) -> Value:
 
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Value:
-    a = lift(a)
-    if axis is None:
-        a, axis = ravel(a), 0
-    axis = canonical_axis(axis, ndim_of(a))
+    a, axis = with_axis(lift(a), axis)
+    own = shape_of(a)
+    if 0 in own[:axis]:  # then NumPy looks at no index
+        return deliver(fresh(np.zeros((*own[:axis], *shape_of(whole(indices)), *own[axis + 1 :]), dtype_of(a))), out)
     index = within(whole(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
         return deliver(held(indexing.gather(a, index, axis=axis)), out)
@@ -233,10 +233,7 @@ def _kth(kth: Any, n: int) -> tuple[int, ...]:
 @implements(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Value:
     _unstructured(order)
-    a = lift(a)
-    if axis is None:
-        a, axis = ravel(a), 0
-    axis = canonical_axis(axis, ndim_of(a))
+    a, axis = with_axis(lift(a), axis)
     return sorts.argpartition(a, kth=_kth(kth, shape_of(a)[axis]), axis=axis)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DtypeError
-from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
@@ -141,13 +141,20 @@ def expand_dims(a: Any, axis: Any) -> Value:
     return _reshaped(a, tuple(shape))
 
 
+def with_axis(a: Value, axis: int | None) -> tuple[Value, int]:
+    """The array and the axis to work along: None flattens the array; one without axes is taken to have one."""
+    if axis is None or (not ndim_of(a) and axis in (0, -1)):
+        return ravel(a), 0
+    return a, canonical_axis(axis, ndim_of(a))
+
+
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Value:
     a = lift(a)
     shape = shape_of(a)
     if axis is None:
         return _reshaped(a, tuple(n for n in shape if n != 1))
-    axes = canonical_axes(axis, len(shape))
+    axes = reduced_axes(axis, len(shape))
     if any(shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return _reshaped(a, tuple(n for i, n in enumerate(shape) if i not in axes))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, fresh
 from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
@@ -87,7 +87,7 @@ def cov(
 ) -> Value:
     x = _variables(m, y, rowvar)
     if not math.prod(shape_of(lift(m))[:1] if rowvar else shape_of(lift(m))[1:]) and ndim_of(lift(m)) == 2:
-        return np.zeros((0, 0))  # no variables
+        return fresh(np.zeros((0, 0)))  # no variables
     x = astype(x, np.result_type(dtype_of(x), np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = _observation_weights(fweights, aweights, shape_of(x)[1])

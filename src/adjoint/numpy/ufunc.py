@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.bind import Traced, fresh
 from ..core.errors import ReadOnlyError, UnsupportedError
-from ..core.types import Value, canonical_axes, dtype_of, ndim_of, shape_of
+from ..core.types import Value, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from .scan import reduce_slices, running_extremum, update_at
@@ -131,7 +131,7 @@ def _fold(
             raise UnsupportedError(f"np.{ufunc.__name__}.reduce: where= is not supported on traced values; use np.where")
         a = shapes.where(where, a, np.array(neutral, dtype_of(a)))
     shape = shape_of(a)
-    axes = canonical_axes(axis, len(shape))
+    axes = reduced_axes(axis, len(shape))
     rest = tuple(n for d, n in enumerate(shape) if d not in axes)
     final = tuple(1 if d in axes else n for d, n in enumerate(shape)) if keepdims else rest
     rows = FUNCTIONS[np.moveaxis](a, axes, tuple(range(len(axes))))
@@ -187,15 +187,22 @@ def _outer(ufunc: np.ufunc, name: str, a: Any, b: Any, **options: Any) -> Value:
 def _at(ufunc: np.ufunc, name: str, a: Any, index: Any, b: Any = None) -> None:
     if not isinstance(a, Traced):
         raise ReadOnlyError(f"{name} cannot write a traced value into a plain NumPy array; make it with adjoint.numpy")
-    if ufunc not in (np.add, np.subtract):
+    dtype = dtype_of(a)
+    if ufunc not in (np.add, np.subtract) or not is_inexact(dtype):
         function = find_ufunc(ufunc)
         if function is None or ufunc.nin > 2 or ufunc.nout > 1:
             raise UnsupportedError(f"{name} is not supported on traced values")
-        become(a, update_at(function, Traced(a.by, a.value, a.aux), index, None if b is None else lift(b)))
+        stored = lambda *operands: _as_stored(function(*operands), dtype)
+        become(a, update_at(stored, Traced(a.by, a.value, a.aux), index, None if b is None else lift(b)))
         return
     part = read(a, index)
     b = shapes.broadcast_to(lift(b), shape=shape_of(part))
-    become(a, a + indexing.scatter(b if ufunc is np.add else -b, index, shape_of(a)))
+    become(a, _as_stored(a + indexing.scatter(b if ufunc is np.add else -b, index, shape_of(a)), dtype))
+
+
+def _as_stored(new: Value, dtype: np.dtype[Any]) -> Value:
+    """As an array of this dtype holds it: `at` casts as it writes, to integers too."""
+    return new if dtype_of(new) == dtype else FUNCTIONS[np.astype](new, dtype)
 
 
 def _reduceat(ufunc: np.ufunc, name: str, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:

@@ -83,6 +83,18 @@ class Element(Part):
         return fresh(as_array(indexing.read(base, self.index)))
 
 
+class Chosen(Part):
+    """A basic index with integers that are traced: NumPy's scalars, which give a view as Python's integers do."""
+
+    __slots__ = ("example",)
+
+    def __init__(self, index: Any, example: Any) -> None:
+        self.index, self.example = index, example
+
+    def ask(self, memory: Any) -> Any:
+        return memory[self.example]  # whichever row it is, its strides are the same
+
+
 class Shaped(Way):
     """Another shape, elements in the order of rows ("C") or of columns ("F")."""
 
@@ -364,12 +376,19 @@ def read(x: Value, index: Any) -> Value:
     if _is_single_truth(index):  # selects all of x, or nothing
         return indexing.read(indexing.read(x, None), slice(None if index else 0))
     if not _is_basic(index):
-        return indexing.read(x, index)
+        example = tuple(map(_example, index)) if isinstance(index, tuple) else _example(index)
+        return view(x, Chosen(index, example)) if _is_basic(example) else indexing.read(x, index)
     way = Part(index)
     y = way.look(x)
     if not shape_of(y) and _has_ellipsis(index):
         return _viewed(fresh(as_array(y)), x, Element(index))
     return _viewed(y, x, way)
+
+
+def _example(entry: Any) -> Any:
+    """A plain integer for one that is traced. (An array without axes is none: NumPy copies what it chooses.)"""
+    is_integer = isinstance(entry, Traced) and not shape_of(entry) and dtype_of(entry).kind in "iu" and not is_array(entry)
+    return 0 if is_integer else entry
 
 
 def _has_ellipsis(index: Any) -> bool:

@@ -335,10 +335,13 @@ def _known(entry: Any) -> Any:
 
 
 def _check_mask(extent: Shape, before: list[Any], shape: Shape) -> None:
-    """A mask has the lengths of the axes that it chooses from, which follow those of the entries before it."""
+    """A mask has the lengths of the axes that it chooses from, which follow those of the entries before it.
+
+    NumPy does not compare an axis of length 0, by which nothing is chosen.
+    """
     first = sum(entry is not None for entry in before)
     for axis, (length, own) in enumerate(zip(shape[first:], extent, strict=False), first):
-        if length != own:
+        if own and length != own:
             raise IndexError(
                 f"boolean index did not match indexed array along axis {axis}; size of axis is {length} but size of "
                 f"corresponding boolean axis is {own}"
@@ -394,15 +397,25 @@ def scatter(v: Value, index: Any, shape: Shape) -> Value:
     return v if spec is None else place(v, spec=spec, shape=shape)
 
 
+def _written(v: Value, region: int) -> Value:
+    """A value that is written to a region of that many axes. NumPy ignores leading axes of length one that are too many."""
+    own = shape_of(v)
+    extra = len(own) - region
+    return reshape(v, shape=own[extra:]) if extra > 0 and set(own[:extra]) == {1} else v
+
+
 def write(x: Value, index: Any, v: Value) -> Value:
     """A copy of x with x[index] = v."""
     spec, axes, arrays, axis = decompose(index, shape_of(x))
     if not arrays:
         assert spec is not None
+        if shape_of(v)[:1] == (1,):
+            v = _written(v, ndim_of(x) + sum((entry is None) - (type(entry) is int) for entry in spec))
         return put(x, v, spec=spec)
     region = x if spec is None else getitem(x, spec=spec)
     if axes is not None:
         region = transpose(region, axes=axes)
+    v = _written(v, ndim_of(region) - len(arrays) + max(map(ndim_of, arrays)))
     region = put_at(region, v, *arrays, axis=axis)
     if axes is not None:
         region = transpose(region, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))

@@ -101,6 +101,7 @@ class Guarded(Stage):
 
     __slots__ = (
         "arithmetic",
+        "asks_for_order",
         "attempts",
         "captured",
         "checked",
@@ -126,6 +127,7 @@ class Guarded(Stage):
         self.conditions: list[int] = []  # truth values on which the program depends
         self.filters = warnings.filters
         self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
+        self.asks_for_order = False  # what is a view and what is a copy has been asked of NumPy
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
         self.depth = len(calls_under_way())  # those that the function is called from
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
@@ -200,7 +202,9 @@ class Guarded(Stage):
         own = program.write(known.kind_number, [number], (), written_on.get() or user_line())
         if number in self.light:
             self.keep_weak(own, (self.numbers[number],))
-        return Traced(self, None, (own, type_, array))
+        same = Traced(self, None, (own, type_, array))
+        same.layout = x.noted_strides
+        return same
 
     def inner(self, name: str) -> Stage:
         return Stage(name)  # the body of a loop is right for every turn: it may not ask
@@ -387,6 +391,7 @@ class Guarded(Stage):
         except Exception:
             self.failed = True
             raise
+        self.asks_for_order = self.asks_for_order or what == "the order in memory of"
         if of is not Asked.TYPE and (number, of) not in self.guards:
             answer = value.copy() if isinstance(value, np.ndarray) else value
             if of is Asked.TRUTH:
