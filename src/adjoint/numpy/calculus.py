@@ -216,9 +216,17 @@ def _vector(x: Any) -> Value:
 _MODES: dict[Any, Any] = {0: "valid", 1: "same", 2: "full"}  # as they are numbered in C
 
 
+def _mode(mode: Any) -> Any:
+    if isinstance(mode, str):
+        return mode
+    if not isinstance(mode, (int, np.integer)):
+        raise TypeError("convolve/correlate mode not understood")
+    return _MODES.get(int(mode), mode)
+
+
 @implements(np.convolve)
 def convolve(a: Any, v: Any, mode: str | int = "full") -> Value:
-    a, v, mode = _vector(a), _vector(v), _MODES.get(mode, mode)
+    a, v, mode = _vector(a), _vector(v), _mode(mode)
     if shape_of(v)[0] > shape_of(a)[0]:
         a, v = v, a
     short = shape_of(v)[0]

@@ -22,6 +22,11 @@ def _no_value(x: Any) -> bool:
     return x is np._NoValue
 
 
+def _axes(axis: Axis, ndim: int) -> Shape:
+    """The axes of a reduction: an integer or a tuple of them, and nothing else, as NumPy has it."""
+    return canonical_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), ndim)
+
+
 def _masked(a: Value, where: Any, fill: Any) -> Value:
     return a if where is True or _no_value(where) else shapes.where(where, a, fill)
 
@@ -37,7 +42,7 @@ def sum(
     where: Any = True,
 ) -> Value:
     a, whole = _accumulated(_masked(lift(a), where, 0), dtype, out)
-    y = _narrowed(shapes.sum_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), whole)
+    y = _narrowed(shapes.sum_(a, axis=_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), whole)
     return deliver(y if _no_value(initial) else y + _cast(initial, dtype_of(y)), out)
 
 
@@ -82,7 +87,7 @@ def prod(
     where: Any = True,
 ) -> Value:
     a, whole = _accumulated(_masked(lift(a), where, 1), dtype, out)
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = _axes(axis, ndim_of(a))
     y = a if axes else astype(a, np.multiply.reduce(np.ones(1, dtype_of(a))).dtype)
     for ax in sorted(axes, reverse=True):
         y = reductions.prod(y, axis=ax)
@@ -122,7 +127,7 @@ def _extremum(op: Any, pair: Any, sign: int, a: Any, axis: Axis, out: Any, keepd
     a = lift(a)
     fill = last(dtype_of(a), sign)
     a = _masked(a, where, fill)
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = _axes(axis, ndim_of(a))
     if not axes:
         y = ops.stop_gradient(a) if dtype_of(a).kind == "b" else ops.pos(a)
     elif math.prod(shape_of(a)[i] for i in axes) == 0 and not _no_value(initial):
@@ -147,6 +152,7 @@ def per(total: Value, count: Any) -> Value:
     """total / count in the dtype of the total. NumPy divides in double precision where that dtype does not hold the count."""
     dtype = dtype_of(total)
     if isinstance(count, (int, float)):
+        count = count.item() if isinstance(count, np.generic) else count  # a float64 would widen the quotient
         if dtype.kind in "fc" and dtype.type(count) == count:
             return total / count
         count = np.float64(count)
@@ -157,7 +163,7 @@ def per(total: Value, count: Any) -> Value:
 @implements(np.mean)
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = lift(a)
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = _axes(axis, ndim_of(a))
     keep = _flag(keepdims)
     is_half = dtype is None and dtype_of(a) == np.float16  # which is added in single precision
     total = sum(a, axes, np.float32 if is_half else wide(a, dtype), None, keep, where=where)
@@ -188,7 +194,7 @@ def var(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = _axes(axis, ndim_of(a))
     dtype = wide(a, dtype)
     center = per(sum(a, axes, dtype, None, True, where=where), _count(a, axes, where, True)) if _no_value(mean) else mean
     total = sum(squared(a - center), axes, dtype, None, _flag(keepdims), where=where)
@@ -282,16 +288,16 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, 
 @implements(np.all)
 def all(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = _masked(lift(a), where, True)
-    return reductions.all_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    return reductions.all_(a, axis=_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
 
 
 @implements(np.any)
 def any(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = _masked(lift(a), where, False)
-    return reductions.any_(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    return reductions.any_(a, axis=_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
 
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
     a = lift(a)
-    return reductions.count_nonzero(a, axis=canonical_axes(axis, ndim_of(a)), keepdims=keepdims)
+    return reductions.count_nonzero(a, axis=_axes(axis, ndim_of(a)), keepdims=keepdims)

@@ -133,8 +133,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Value:
     a = lift(a)
-    extra = len(axis) if isinstance(axis, (tuple, list)) else 1
-    axes = canonical_axes(tuple(axis) if isinstance(axis, list) else axis, ndim_of(a) + extra)
+    axis = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = canonical_axes(axis, ndim_of(a) + len(axis))
     shape = list(shape_of(a))
     for i in sorted(axes):
         shape.insert(i, 1)
@@ -147,7 +147,7 @@ def squeeze(a: Any, axis: Any = None) -> Value:
     shape = shape_of(a)
     if axis is None:
         return _reshaped(a, tuple(n for n in shape if n != 1))
-    axes = canonical_axes(axis, len(shape))
+    axes = canonical_axes(axis if isinstance(axis, tuple) else (axis,), len(shape))
     if any(shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return _reshaped(a, tuple(n for i, n in enumerate(shape) if i not in axes))

@@ -310,7 +310,10 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     weak = type(q) in (int, float)  # a Python number does not widen the dtype
     if not weak:
         q = shapes.reshape(q, shape=q_shape + (1,) * len(rest))
+        n = n if isinstance(n, int) else astype(n, np.result_type(dtype_of(q), np.float16))  # positions in the precision of q
     low, high, weight = _position(q, n, method)
+    if type(weight) is float and not weak and method not in _JUMPS:
+        weight = np.asarray(weight, dtype_of(low))
     if isinstance(n, int) and not isinstance(low, Traced) and np.size(low) <= 2:
         below, above = _few(x, low, high, q_shape)
     else:
