@@ -91,6 +91,27 @@ CALLS = {
     "pad: a negative length": (lambda x: np.pad(x, 1, mode="mean", stat_length=-1), V),
     "i0: complex": (lambda x: np.i0(x + 0j), V),
     "i0: half precision": (np.i0, HALF),
+    **{f"maximum: as {d}": (lambda x, d=d: np.maximum(x, 2.0, dtype=d), V) for d in (np.int8, np.float32, np.complex128)},
+    "maximum: as whole numbers, by force": (lambda x: np.maximum(x, 2.0, dtype=int, casting="unsafe"), V),
+    "add: no loss allowed": (lambda x: np.add(x, 2.0, dtype=np.float32, casting="safe"), V),
+    "full_like: a number of NumPy's": (lambda x: np.full_like(x, np.int64(1000), dtype="i1"), V),
+    **{
+        f"interp: {fp}": (
+            lambda x, fp=fp: np.interp(x, [1.0, 2.0, 3.0, 4.0], np.array(fp)), np.array([1.0, 2.0, 2.5, 3.0, 3.5, 4.0]))
+        for fp in ([1, 2, INF, 4], [1, 2 + 1j, INF, 4], [-INF, 2, 3, INF], [1, 2, 3, 4j])
+    },
+    "histogram: bins that meet": (lambda x: np.histogram(x)[0], np.array([1.0, np.nextafter(1.0, 2.0)])),
+    **{
+        f"linspace: to {end} in {n} as {d}": (
+            lambda x, end=end, n=n, d=d: np.linspace(x[0], end, n, dtype=d) - np.linspace(V[0], end, n, dtype=d), V)
+        for end in (-2.7, 1e20, 1.0)
+        for n in (1, 2, 7, 23)
+        for d in (None, int, np.float32)
+        if not (d is int and end == 1e20)
+    },
+    "quantile: weights, a table of them": (
+        lambda x: np.quantile(x, [[0.1, 0.9], [0.4, 1.0]], axis=1, weights=[1.0, 2.0, 0.5], method="inverted_cdf"), M),
+    "percentile: to an array of one": (lambda x: np.percentile(x, 5, out=np.zeros_like(x[:1])), V),
     "fftshift: an axis twice": (lambda x: np.fft.fftshift(x, axes=(0, 1, 1)), M),
 }  # fmt: skip
 

@@ -335,9 +335,11 @@ def parts_of(result: Any) -> list[Any]:
     return [np.asarray(x) if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) else None for x in leaves]
 
 
-#: What a factorisation of SciPy's determines: not the phase of a vector, nor those that complete a basis, nor the triangle that
+#: What a factorisation determines: not the phase of a vector, nor those that complete a basis, nor the triangle that
 #: it leaves alone. SciPy may call another routine of LAPACK than NumPy, which chooses otherwise.
 DETERMINED = {
+    "numpy.linalg.eig": lambda w, v: (w, np.abs(v)),
+    "numpy.linalg.svd": lambda u, s, vh: (np.abs(u[..., : s.shape[-1]]), s, np.abs(vh[..., : s.shape[-1], :])),
     "scipy.linalg.eigh": lambda w, *vs: (w, *map(np.abs, vs)),
     "scipy.linalg.eig": lambda w, *vs: (w, *map(np.abs, vs)),
     "scipy.linalg.svd": lambda u, s, vh: (np.abs(u[..., : s.shape[-1]]), s, np.abs(vh[..., : s.shape[-1], :])),

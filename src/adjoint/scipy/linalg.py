@@ -479,7 +479,7 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, chec
 def expm(A: Any) -> Value:
     A = lift(A)
     if ndim_of(A) < 2 and math.prod(shape_of(A)) == 1:  # a number
-        A = shapes.reshape(A, shape=(1, 1))
+        A = shapes.reshape(_double(A), shape=(1, 1))
     return functions.expm(_square(A))
 
 
