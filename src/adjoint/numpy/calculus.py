@@ -279,8 +279,10 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """Differentiable in x, xp and fp. At a knot the slope is the mean of both sides."""
     x, xp, fp = _double(x), _double(xp), _double(fp)
     if dtype_of(fp).kind == "c":  # infinite parts stay apart
-        ends = [(None if end is None else f(end) for end in (left, right)) for f in (np.real, np.imag)]
-        parts = [interp(x, xp, f(fp), *end, period) for f, end in zip((np.real, np.imag), ends, strict=True)]
+        parts = []
+        for f in (np.real, np.imag):
+            low, high = (None if end is None else f(end) for end in (left, right))
+            parts.append(interp(x, xp, f(fp), low, high, period))
         return parts[0] + 1j * parts[1]
     if ndim_of(xp) != 1 or shape_of(xp) != shape_of(fp):
         raise ValueError("fp and xp are not of the same length.")
