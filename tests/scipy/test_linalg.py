@@ -317,6 +317,7 @@ def test_a_driver_that_gives_no_singular_values():
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", "efd")
+@pytest.mark.filterwarnings("ignore:Calling:DeprecationWarning")  # of half precision, from SciPy 1.18 on
 def test_dtypes(f, dtype):
     a = S.astype(dtype)
     seen = []
