@@ -179,7 +179,12 @@ class Recorder:
         return self._f(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_f":  # while a copy is being made
+            raise AttributeError(name)
         return getattr(self._f, name)
+
+    def __deepcopy__(self, memo: Any) -> Recorder:  # of a distribution, say: its calls are noted too
+        return self
 
     def __hash__(self) -> int:  # SciPy's tests look functions up in tables
         return hash(self._f)
