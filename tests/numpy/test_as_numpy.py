@@ -74,7 +74,91 @@ CALLS = {
     "vecdot: one and three": (lambda x: np.vecdot(x, np.ones((2, 1))), M),
     "vecdot: along another axis": (lambda x: np.vecdot(x, np.ones((2, 1)), axis=0), M),
     "vecdot: of linalg": (lambda x: np.linalg.vecdot(x, np.ones(1)), M),
+    **{f"convolve: mode {m!r}": (lambda x, m=m: np.convolve(x, x[:2], mode=m), V) for m in (1.0, None, np.int64(2))},
+    **{f"take: {i!r}": (lambda x, i=i: np.take(x, i), V) for i in ([1.7, 0.2], 1.2, [], np.array([]), np.array([1.0]), 1j)},
+    **{f"delete: {i!r}": (lambda x, i=i: np.delete(x, i), V) for i in (True, 1, [True, False, False], [0, 2])},
+    **{f"insert: at {i!r}": (lambda x, i=i: np.insert(x, i, [3.0, 4.0]), V) for i in ([-4], [3], [4], -3)},
+    **{
+        f"digitize: {b}, right={r}": (lambda x, b=b, r=r: np.digitize(x, b, right=r), V)
+        for b in ([4.0, 3.0, 3.0, 1.0], [1.0, 3.0, 3.0, 4.0], [3.0, 3.0], [2.0, 1.0, 3.0])
+        for r in (False, True)
+    },
+    "digitize: complex": (lambda x: np.digitize(x + 0j, [1.0, 2.0]), V),
+    "isin: a table of floats": (lambda x: np.isin(x, [1, 2], kind="table"), V),
+    "isin: an unknown kind": (lambda x: np.isin(x, [1, 2], kind="tree"), V),
+    "bincount: an empty array of floats": (lambda x: np.bincount(x[:0]), V),
+    **{f"trim_zeros: {t!r}": (lambda x, t=t: np.trim_zeros(x, t), np.array([0.0, 2.0, 0.0])) for t in ("", "F", "front", "bf")},
+    "pad: a negative length": (lambda x: np.pad(x, 1, mode="mean", stat_length=-1), V),
+    "i0: complex": (lambda x: np.i0(x + 0j), V),
+    "i0: half precision": (np.i0, HALF),
+    **{f"maximum: as {d}": (lambda x, d=d: np.maximum(x, 2.0, dtype=d), V) for d in (np.int8, np.float32, np.complex128)},
+    "maximum: as whole numbers, by force": (lambda x: np.maximum(x, 2.0, dtype=int, casting="unsafe"), V),
+    "add: no loss allowed": (lambda x: np.add(x, 2.0, dtype=np.float32, casting="safe"), V),
+    "full_like: a number of NumPy's": (lambda x: np.full_like(x, np.int64(1000), dtype="i1"), V),
+    **{
+        f"interp: {fp}": (
+            lambda x, fp=fp: np.interp(x, [1.0, 2.0, 3.0, 4.0], np.array(fp)), np.array([1.0, 2.0, 2.5, 3.0, 3.5, 4.0]))
+        for fp in ([1, 2, INF, 4], [1, 2 + 1j, INF, 4], [-INF, 2, 3, INF], [1, 2, 3, 4j])
+    },
+    "histogram: bins that meet": (lambda x: np.histogram(x)[0], np.array([1.0, np.nextafter(1.0, 2.0)])),
+    **{
+        f"linspace: to {end} in {n} as {d}": (
+            lambda x, end=end, n=n, d=d: np.linspace(x[0], end, n, dtype=d) - np.linspace(V[0], end, n, dtype=d), V)
+        for end in (-2.7, 1e20, 1.0)
+        for n in (1, 2, 7, 23)
+        for d in (None, int, np.float32)
+        if not (d is int and end == 1e20)
+    },
+    "quantile: weights, a table of them": (
+        lambda x: np.quantile(x, [[0.1, 0.9], [0.4, 1.0]], axis=1, weights=[1.0, 2.0, 0.5], method="inverted_cdf"), M),
+    "percentile: to an array of one": (lambda x: np.percentile(x, 5, out=np.zeros_like(x[:1])), V),
+    "fftshift: an axis twice": (lambda x: np.fft.fftshift(x, axes=(0, 1, 1)), M),
 }  # fmt: skip
+
+#: Functions of axes, and the collections in which axes are given: some take any, some a tuple or a list, some a tuple alone.
+OVER_AXES = {
+    "sum": np.sum, "max": np.max, "var": np.var, "prod": np.prod, "any": np.any, "count_nonzero": np.count_nonzero, "ptp": np.ptp,
+    "nansum": np.nansum, "median": np.median, "average": lambda x, axis: np.average(x, axis=axis), "flip": np.flip,
+    "nanmedian": np.nanmedian, "quantile": lambda x, axis: np.quantile(x, 0.3, axis=axis),
+    "gradient": lambda x, axis: np.stack(np.gradient(x, axis=axis)), "expand_dims": np.expand_dims,
+    "squeeze": lambda x, axis: np.squeeze(x[None, None], axis), "roll": lambda x, axis: np.roll(x, 1, axis),
+    "fftshift": lambda x, axis: np.fft.fftshift(x, axes=axis), "fftn": lambda x, axis: np.fft.fftn(x, axes=axis),
+    "norm": lambda x, axis: np.linalg.norm(x, axis=axis),
+}  # fmt: skip
+AXES = {"tuple": (1, 0), "list": [1, 0], "range": range(2), "array": np.array([1, 0]), "float": 1.0, "small": np.uint8(1)}
+CALLS |= {
+    f"{name}: axes as {kind}": (lambda x, f=f, axis=axis: f(x, axis), M)
+    for name, f in OVER_AXES.items()
+    for kind, axis in AXES.items()
+}
+
+#: A quotient by a number of any type has the dtype of the sum; a quantile that of the sample and of q.
+CALLS |= {
+    f"{f.__name__}: {np.dtype(d)}, {name}={ddof!r}, axis={axis}": (
+        lambda x, f=f, name=name, ddof=ddof, axis=axis: f(x, axis=axis, **{name: ddof}),
+        np.arange(6, dtype=d).reshape(2, 3),
+    )
+    for f in (np.var, np.std, np.nanvar, np.nanstd)
+    for d in "efFd"
+    for name, ddof in (
+        ("ddof", 1.0),
+        ("ddof", np.float64(1)),
+        ("ddof", np.float32(0.5)),
+        ("correction", np.float64(1)),
+        ("ddof", 7.0),
+    )
+    for axis in (None, 1)
+}
+CALLS |= {
+    f"{f.__name__}: {np.dtype(d)}, {q!r}, {method}": (
+        lambda x, f=f, q=q, method=method: f(x, q, method=method),
+        np.array([0.3, -1.7, 2.9, 1.1, 0.7], d),
+    )
+    for f in (np.percentile, np.nanpercentile)
+    for d in "efd"
+    for q in (30.0, [30, 70], np.float32(30), np.array([20.0, 55.0]))
+    for method in ("midpoint", "linear", "hazen", "averaged_inverted_cdf")
+}
 
 
 def outcome(run):
@@ -100,7 +184,9 @@ def test_ends_as_in_numpy(name, mode):
         assert not isinstance(found, type), found
         assert np.asarray(found).dtype == np.asarray(expected).dtype
         assert np.shape(found) == np.shape(expected)
-        np.testing.assert_allclose(found, expected, rtol=1e-3 if np.asarray(found).dtype == np.float16 else 1e-12)
+        np.testing.assert_allclose(
+            found, expected, rtol={"e": 1e-3, "f": 1e-6, "F": 1e-6}.get(np.asarray(found).dtype.char, 1e-12)
+        )
 
 
 def test_derivatives_of_the_median_without_nan():

@@ -283,3 +283,13 @@ def test_the_call_is_named_by_variables_of_every_kind():
     kinds = []
     f[0] = kinds
     assert [f % x, f + y, *kinds] == ["%", "+", "STORE_SUBSCR"]
+
+
+def test_the_variables_of_keywords_are_not_what_is_called():
+    def f(x):
+        close, rtol, atol = np.isclose, [1e-3, 1e-3], [0.0, 0.0]
+        return close([x[0], x[1]], [1.0, 2.0], rtol=rtol, atol=atol).sum() * x[0]
+
+    said = refusal(f)
+    assert "close" in said
+    assert "np.stack for a list of values" in said

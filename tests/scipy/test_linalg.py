@@ -246,3 +246,100 @@ def test_the_type_of_a_matrix_function_depends_on_the_matrix(name):
         steps = [1e-6 * e.reshape(2, 2) for e in np.eye(4)]
         differences = [(loss(plain)(a + h) - loss(plain)(a - h)) / 2e-6 for h in steps]
         np.testing.assert_allclose(slope(a).ravel(), differences, rtol=1e-6, atol=1e-7)
+
+
+# -- argument forms of SciPy's own tests ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("kind", ["sym", "her", "pos", "triangular", "diagonal", "tridiagonal"])
+def test_what_a_structure_leaves_out_is_not_read(kind, lower, mode):
+    """nan may stand there, and there is no derivative."""
+    upper = np.tri(3, dtype=bool).T
+    read = {"diagonal": np.eye(3, dtype=bool), "tridiagonal": np.tri(3, k=1, dtype=bool) & np.tri(3, k=1, dtype=bool).T}
+    mask = read.get(kind, upper.T if lower else upper)
+    options = {"assume_a": f"{'lower' if lower else 'upper'} triangular" if kind == "triangular" else kind, "lower": lower}
+    f = lambda a: linalg.solve(a, B, **options)
+    whole = np.where(mask, S, 0.0) if kind in (*read, "triangular") else S
+    given = np.where(mask, S, np.nan)
+    value = ad.vjp(f, given)[0] if mode == "eager" else ad.jit(f)(given)
+    np.testing.assert_allclose(value, np.linalg.solve(whole, B))
+    g = ad.grad(lambda a: f(a).sum())(np.where(mask, S, 0.0))
+    np.testing.assert_array_equal(g[~mask], 0)
+    g = ad.grad(lambda a: linalg.inv(a, **options).sum())(given)
+    assert np.all(np.isfinite(g))
+
+
+def test_a_matrix_that_is_not_positive_definite():
+    for f in (lambda a: linalg.solve(a, B, assume_a="pos"), lambda a: linalg.inv(a, assume_a="pos")):
+        with pytest.raises(scipy.linalg.LinAlgError):
+            ad.vjp(f, S - 9 * np.eye(3))
+
+
+@pytest.mark.parametrize("kinds", ["dDd", "Ddd", "ddD", "dDD", "fDd", "DFd"])
+def test_sylvester_of_real_and_complex_matrices(kinds, rng):
+    """SciPy's result leaves a residual where a real matrix with complex eigenvalues meets a complex one."""
+    a, b, q = (rng.normal(size=s).astype(k) for s, k in zip([(4, 4), (3, 3), (4, 3)], kinds, strict=True))
+    slack = 1e-3 if set(kinds) & set("fF") else 1e-10
+    x, t = ad.jvp(linalg.solve_sylvester, (a, b, q), (a, -b, 2 * q))
+    np.testing.assert_allclose(a @ x + x @ b, q, atol=slack)
+    np.testing.assert_allclose(a @ t + t @ b, 2 * q - a @ x + x @ b, atol=slack)
+    q = rng.normal(size=(4, 4)).astype(kinds[2])
+    x = ad.vjp(linalg.solve_continuous_lyapunov, a, q)[0]
+    np.testing.assert_allclose(a @ x + x @ a.conj().T, q, atol=slack)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0), (0, 2)])
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_systems_without_equations_or_unknowns(shape, columns):
+    a, b = np.zeros(shape), np.ones((shape[0], *columns))
+    for found, expected in zip(ad.vjp(lambda b: linalg.lstsq(a, b), b)[0], scipy.linalg.lstsq(a, b), strict=True):
+        assert np.shape(found) == np.shape(expected)
+        np.testing.assert_allclose(found, expected)
+
+
+def test_a_driver_that_gives_no_singular_values():
+    tall = np.vstack([A, B.T @ A])
+    x, residuals, rank, s = ad.jvp(lambda a: linalg.lstsq(a, np.ones(5), lapack_driver="gelsy"), (tall,), (tall,))[0]
+    np.testing.assert_allclose(x, scipy.linalg.lstsq(tall, np.ones(5))[0])
+    assert (residuals.shape, rank, s) == ((0,), 3, None)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        linalg.inv, linalg.det, linalg.cholesky, linalg.svdvals, linalg.expm, lambda a: linalg.solve(a, a), linalg.norm,
+        lambda a: linalg.norm(a, 1), lambda a: linalg.norm(a[:1], 1), lambda a: linalg.norm(a[:1], np.inf),
+        lambda a: linalg.norm(a[0]), lambda a: linalg.lstsq(a.astype(int), a[0])[0], lambda a: linalg.expm(a[0, 0]),
+        lambda a: linalg.solve_circulant(a[0], a[1]), lambda a: linalg.solve_circulant(a[0, :0], a[1, :0]),
+        lambda a: linalg.lu(a[:1, :1], p_indices=True)[0], lambda a: linalg.lu(a, p_indices=True)[0],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", "efd")
+@pytest.mark.filterwarnings("ignore:Calling:DeprecationWarning")  # of half precision, from SciPy 1.18 on
+def test_dtypes(f, dtype):
+    a = S.astype(dtype)
+    seen = []
+    ad.vjp(lambda a: (seen.append(ad.stop_gradient(f(a))), a[0, 0])[1], a)
+    assert np.asarray(seen[0]).dtype == np.asarray(f(a)).dtype
+
+
+def test_whole_powers():
+    """Also if they are written as floats: of a matrix with negative eigenvalues too they are real."""
+    found = ad.vjp(lambda a: linalg.fractional_matrix_power(a, 2.0), -A)[0]
+    np.testing.assert_allclose(found, A @ A)
+    assert found.dtype == float
+
+
+def test_refusals_name_what_is_missing():
+    flat = np.array([[1.0, 2.0], [2.0, 4.0]])
+    for f, said in (
+        (lambda a: linalg.lu_factor(a[:2]), "not square"),
+        (lambda a: linalg.eigvals(a[:2, :2], flat), "not singular"),
+        (lambda a: linalg.eigvals(a, S, homogeneous_eigvals=True), "homogeneous_eigvals"),
+        (lambda a: linalg.logm(a, disp=False), "disp=False"),
+        (lambda a: linalg.sqrtm(a, disp=False), "disp=False"),
+    ):
+        with pytest.raises(UnsupportedError, match=said):
+            ad.vjp(f, A)

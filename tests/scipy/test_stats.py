@@ -1,5 +1,6 @@
 """scipy.stats: values as SciPy gives them, derivatives by argument, location, scale and shapes, inside and outside."""
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats
@@ -139,6 +140,65 @@ def test_far_tails():
     slope = ad.grad(stats.norm.logcdf)(-40.0)
     np.testing.assert_allclose(slope, 40.024968827, rtol=1e-9)
     assert ad.grad(lambda x: stats.t.logpdf(x, np.inf))(1.5) == -1.5
+
+
+EXTREMES = np.array(
+    [-np.inf, -1e308, -1e200, -1e30, -200.0, -1e-40, 0.0, 1e-40, 1e-9, 1e-3, 1.0, 200.0, 1e30, 1e200, 1e308, np.inf]
+)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("method", ["pdf", "logpdf", *TAILS])
+@pytest.mark.filterwarnings("ignore")
+def test_extremes(name, method):
+    shapes, _ = CONTINUOUS[name]
+    expected = getattr(getattr(scipy.stats, name), method)(EXTREMES, *shapes)
+    found = traced_value(lambda x: getattr(getattr(stats, name), method)(x, *shapes), EXTREMES)
+    finite = np.isfinite(expected) | ~np.isfinite(EXTREMES)  # SciPy may overflow on its way to a finite number
+    np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-9)
+    assert not np.any(np.isnan(found[~finite]))
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("method", ["ppf", "isf"])
+@pytest.mark.filterwarnings("ignore")
+def test_extreme_quantiles(name, method):
+    shapes, _ = CONTINUOUS[name]
+    q = np.array([-0.1, 0.0, 1e-77, 1e-20, 1e-9, 0.2, 0.5, 1 - 1e-9, 1.0, 1.1, np.nan])
+    expected = getattr(getattr(scipy.stats, name), method)(q, *shapes, loc=0.5, scale=2.0)
+    ours = lambda q, *shapes: getattr(getattr(stats, name), method)(q, *shapes, loc=0.5, scale=2.0)
+    np.testing.assert_allclose(traced_value(lambda q: ours(q, *shapes), q), expected, rtol=1e-9)
+    for i in range(len(shapes)):  # at the ends of the support, on which the shapes have no influence
+        assert [ad.grad(ours, 1 + i)(end, *shapes) for end in (0.0, 1.0)] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", [name for name, (_, x) in CONTINUOUS.items() if x is WHOLE])
+@pytest.mark.parametrize("x", [0.0, -3.0, 3.0, 1.0])
+def test_slopes_of_distribution_functions_are_densities(name, x):
+    shapes, _ = CONTINUOUS[name]
+    family, theirs = getattr(stats, name), getattr(scipy.stats, name)
+    density = theirs.pdf(x, *shapes)
+    for method, sign in (("cdf", 1), ("sf", -1)):
+        np.testing.assert_allclose(ad.grad(getattr(family, method))(x, *shapes), sign * density, rtol=1e-9)
+        whole = getattr(theirs, method)(x, *shapes)
+        np.testing.assert_allclose(ad.grad(getattr(family, f"log{method}"))(x, *shapes), sign * density / whole, rtol=1e-9)
+
+
+@pytest.mark.parametrize("df", [3.0, 900.0, 1.1e3, 1e8, 1e16, 1e100])
+def test_slope_by_many_degrees_of_freedom(df):
+    """Digammas that agree in all their digits."""
+    slope = ad.grad(stats.t.logpdf, 1)(1.3, df)
+    with mpmath.workdps(250):
+        n, x = mpmath.mpf(df), mpmath.mpf(1.3)
+        expected = (mpmath.psi(0, (n + 1) / 2) - mpmath.psi(0, n / 2) - 1 / n - mpmath.log1p(x * x / n)) / 2
+        expected = float(expected + (n + 1) / 2 * x * x / (n * n + n * x * x))
+    np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-15 / df)
+
+
+def test_complex_numbers_are_refused():
+    for f in (stats.norm.logcdf, stats.gamma.pdf, stats.poisson.pmf):
+        with pytest.raises(UnsupportedError, match="real numbers"):
+            ad.vjp(lambda x, f=f: f(x, 2.0), np.array([1.0 + 1e-10j]))
 
 
 # -- several dimensions -------------------------------------------------------------------------------------------

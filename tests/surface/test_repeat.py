@@ -13,7 +13,9 @@ from surface.repeat import Call, Difference
 TESTS = pathlib.Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("suite, files", [("numpy.lib", "ufunclike,type_check"), ("scipy.special", "boxcox")])
+@pytest.mark.parametrize(
+    "suite, files", [("numpy.lib", "ufunclike,type_check"), ("scipy.special", "boxcox"), ("scipy.fft", "helper")]
+)
 def test_a_slice_of_their_tests(suite, files):
     command = [sys.executable, "-W", "ignore", "-m", "surface.repeat", suite, "--files", files, "--each", "2"]
     paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
@@ -32,6 +34,12 @@ GOOD = [
     Call("numpy", "concatenate", ([X, X[0]],), {}),  # which NumPy refuses
     Call("scipy.special", "gammaln", (X,), {}),
     Call("scipy.stats", "norm.logpdf", (X, 1.0), {"scale": 2.0}),
+    Call("scipy.stats", "multivariate_normal.logpdf", (X[0], X[1], X @ X.T), {}),
+    Call("scipy.linalg", "cho_factor", (X @ X.T,), {"lower": True}),
+    Call("scipy.linalg", "svd", (np.outer([1.0, 2.0], [3.0, 1.0, 1.0]) + np.eye(2, 3),), {}),
+    Call("scipy.linalg", "eigh", (X @ X.T,), {"driver": "evr"}),
+    Call("scipy.linalg", "norm", (X[0],), {}),  # a number of Python's
+    Call("numpy", "broadcast_to", (X[0], (10**9, 2)), {}),  # which is a view
 ]
 
 
@@ -58,6 +66,16 @@ def test_differences_are_found(name, monkeypatch):
     outcome, what = repeat.repeat(Call("numpy", "sin", (X,), {}), mode)
     assert outcome == "different"
     assert said in what
+
+
+def test_whole_numbers_are_repeated_as_floats():
+    call = Call("numpy", "cumsum", ([[3, 1], [2, 5]],), {"axis": 0})
+    assert [repeat.repeat(call, mode)[0] for mode in ("eager", "derivative")] == ["same", "same"]
+    assert repeat.with_floats(Call("numpy", "zeros_like", ("int",), {})).args == ("int",)
+
+
+def test_coarse_results_are_not_differentiated():
+    assert repeat.repeat(Call("numpy", "sum", (X,), {"dtype": np.float16}), "derivative")[0] == "passed over"
 
 
 def test_a_call_that_should_raise(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,16 +66,20 @@ def is_inexact(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "fc"
 
 
-def canonical_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """Non-negative axes; None means all of them. Raises NumPy's own AxisError.
+def canonical_axes(axis: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
+    """Non-negative axes, of an integer or of any collection; None means all of them. Raises NumPy's own AxisError.
 
-    >>> canonical_axes((-1, 0), 3)
-    (2, 0)
+    >>> canonical_axes((-1, 0), 3), canonical_axes(range(2), 3)
+    ((2, 0), (0, 1))
     """
     if axis is None:
         return tuple(range(ndim))
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    result = tuple(canonical_axis(a, ndim) for a in axes)
+    if not isinstance(axis, (tuple, list)):
+        try:
+            axis = (operator.index(axis),)  # type: ignore[arg-type]
+        except TypeError:
+            axis = tuple(axis) if isinstance(axis, Iterable) else (axis,)
+    result = tuple(canonical_axis(a, ndim) for a in axis)
     if len(set(result)) != len(result):
         raise ValueError("repeated axis")
     return result

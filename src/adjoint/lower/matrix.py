@@ -397,7 +397,9 @@ def _hermitian(low: Lowering, equation: Equation) -> bool:
     (a,), (t,) = equation.inputs, equation.types
     n, lower = t.shape[-1], equation.params["lower"]
     weights = np.tri(n, n, -1, dtype=t.dtype) + 0.5 * np.eye(n, dtype=t.dtype)
-    half = low.emit("mul", (Literal(weights if lower else weights.T), a), t)
+    weights = weights if lower else weights.T
+    weighted = low.emit("mul", (Literal(weights), a), t)
+    half = low.emit("where", (Literal(weights != 0), weighted, Literal(t.dtype.type(0))), t)
     other = low.emit("transpose", (half,), t, axes=(*range(t.ndim - 2), t.ndim - 1, t.ndim - 2))
     low.held[equation.outputs[0]] = low.held[low.emit("add", (half, other), t)]
     return True

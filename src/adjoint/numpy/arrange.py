@@ -74,8 +74,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Value:
     a = lift(a)
     if axis is None:
         return reshape(roll(ravel(a), np.sum(shift), 0), shape_of(a))
-    axes = [canonical_axis(i, ndim_of(a)) for i in (axis if isinstance(axis, (tuple, list)) else [axis])]
-    shifts = [operator.index(s) for s in shift] if isinstance(shift, (tuple, list)) else [operator.index(shift)]
+    axes = [canonical_axis(i, ndim_of(a)) for i in (axis if np.ndim(axis) else [axis])]
+    shifts = [operator.index(s) for s in (shift if np.ndim(shift) else [shift])]
     pairs = list(zip(*np.broadcast_arrays(shifts, axes), strict=True))
     return neighbours.roll(a, shifts=tuple(int(s) for s, _ in pairs), axes=tuple(int(i) for _, i in pairs))
 
@@ -283,7 +283,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Value:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, ndim_of(a))
     n = shape_of(a)[axis]
-    if isinstance(obj, (int, np.integer)) and -n <= obj < n:
+    if isinstance(obj, (int, np.integer)) and not isinstance(obj, bool) and -n <= obj < n:
         i = int(obj) % n
         before, after = (indexing.read(a, along(axis, part)) for part in (slice(0, i), slice(i + 1, n)))
         return held(joins.concatenate(before, after, axis=axis), "A", a)
@@ -293,6 +293,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Value:
 @implements(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Value:
     """Which elements are zero is a question with one answer, so not inside vmap."""
+    if trim.lower() not in ("fb", "bf", "f", "b"):
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     listed = isinstance(filt, (list, tuple))
     a = lift(filt)
     n = ndim_of(a)
@@ -367,6 +369,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     where = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(primal(obj))
     if where.dtype.kind == "b":
         where = np.flatnonzero(where)
+    if where.size == 1 and not -length <= where <= length:
+        raise IndexError(f"index {obj} is out of bounds for axis {axis} with size {length}")
     if where.size == 1 and where.ndim == 0:
         v = moveaxis(v, 0, axis)
     count = shape_of(v)[axis] if where.size == 1 else where.size

@@ -22,6 +22,7 @@ from .arrange import along
 from .layout import held
 from .reduce import cumprod, cumsum
 from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, stack
+from .statistics import is_known
 from .table import implements, lift
 from .ufunc import deliver
 
@@ -216,9 +217,17 @@ def _vector(x: Any) -> Value:
 _MODES: dict[Any, Any] = {0: "valid", 1: "same", 2: "full"}  # as they are numbered in C
 
 
+def _mode(mode: Any) -> Any:
+    if isinstance(mode, str):
+        return mode
+    if not isinstance(mode, (int, np.integer)):
+        raise TypeError("convolve/correlate mode not understood")
+    return _MODES.get(int(mode), mode)
+
+
 @implements(np.convolve)
 def convolve(a: Any, v: Any, mode: str | int = "full") -> Value:
-    a, v, mode = _vector(a), _vector(v), _MODES.get(mode, mode)
+    a, v, mode = _vector(a), _vector(v), _mode(mode)
     if shape_of(v)[0] > shape_of(a)[0]:
         a, v = v, a
     short = shape_of(v)[0]
@@ -269,6 +278,12 @@ def _components(a: Value) -> list[Value]:
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:
     """Differentiable in x, xp and fp. At a knot the slope is the mean of both sides."""
     x, xp, fp = _double(x), _double(xp), _double(fp)
+    if dtype_of(fp).kind == "c":  # infinite parts stay apart
+        parts = []
+        for f in (np.real, np.imag):
+            low, high = (None if end is None else f(end) for end in (left, right))
+            parts.append(interp(x, xp, f(fp), low, high, period))
+        return parts[0] + 1j * parts[1]
     if ndim_of(xp) != 1 or shape_of(xp) != shape_of(fp):
         raise ValueError("fp and xp are not of the same length.")
     if not shape_of(xp)[0]:
@@ -291,6 +306,15 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     slope = 0.5 * (indexing.gather(slopes, segment, axis=0) + indexing.gather(slopes, other, axis=0))
     flat = ops.logical_or(below, above) if n > 1 else True
     y = indexing.gather(fp, knot, axis=0) + slope * shapes.where(flat, 0.0, x - base)
+    finite = ops.isfinite(fp)
+    if is_known(finite) and not np.all(finite):
+        # At a knot its own value counts; a line that is lost between infinite ones is drawn from the other end.
+        following = np.minimum(knot + 1, n - 1)
+        with np.errstate(invalid="ignore"):
+            line = indexing.gather(slopes, segment, axis=0) * (x - indexing.gather(xp, following, axis=0))
+        line = line + indexing.gather(fp, following, axis=0)
+        line = shapes.where(ops.equal(x, base), indexing.gather(fp, knot, axis=0), line)
+        y = shapes.where(ops.isnan(y), line, y)
     if left is not None:
         y = shapes.where(below, _double(left), y)
     if right is not None:
@@ -372,10 +396,18 @@ def linspace(
     a, b = (astype(x, kind) if dtype_of(x) != kind else x for x in (a, b))
     shape = np.broadcast_shapes(shape_of(a), shape_of(b))
     pieces = num - 1 if endpoint else num
-    t = (np.arange(num) / (pieces or 1)).astype(np.finfo(kind).dtype).reshape((-1,) + (1,) * len(shape))
-    y = (1 - t) * a + t * b
+    i = np.arange(num).astype(np.finfo(kind).dtype).reshape((-1,) + (1,) * len(shape))
+    # With NumPy's operations, so that it is equal to the last bit: the edges of bins are counted by it.
+    step = (b - a) / pieces if pieces > 0 else b - a
+    y = i * step + a
+    tiny = ops.equal(step, 0)
+    if not isinstance(tiny, Traced) and np.any(tiny):  # of numbers whose quotient is no more than zero
+        y = i / max(pieces, 1) * (b - a) + a
     y = shapes.broadcast_to(y, shape=(num, *shape)) if shape_of(y) != (num, *shape) else y
-    y = y if dtype is None else astype(y, dtype)
+    if endpoint and num > 1:
+        y = shapes.where(np.equal(i, num - 1), b, y)
+    if dtype is not None:
+        y = astype(ops.floor(y) if np.dtype(dtype).kind in "iu" else y, dtype)
     y = y if axis == 0 else moveaxis(y, 0, axis)
     return (y, (b - a) / pieces if pieces > 0 else np.nan) if retstep else y
 

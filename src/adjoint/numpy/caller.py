@@ -146,7 +146,8 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
         beside, second = second, earlier.argval[1] if "_LOAD_FAST" in earlier.opname else None
         if earlier.positions is None or (earlier.positions[0], earlier.positions[2]) != start:
             continue
-        if beside is not None:  # `x + np.sin(y)`: what stands at the start of the call belongs to the second
+        # `x + np.sin(y)`: what stands at the start of the call belongs to the second; the names of keywords belong to the call.
+        if beside is not None and earlier.opname != "LOAD_CONST":
             words = [beside]
         if earlier.opname.startswith(_LOADS):
             words = [earlier.argval if second is None else earlier.argval[0]]
@@ -204,7 +205,7 @@ def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
         return _of_scipy(function, home, words)
     if home.startswith("numpy.random") or (function is None and words[0] == "" and hasattr(np.random.Generator, name)):
         return _DRAWN.get(name, "write the draw as a function of standard numbers and of its parameters")
-    if function in _ITERATORS:
+    if isinstance(function, Hashable) and function in _ITERATORS:
         return _ITERATORS[function]
     for start, reason in _OF_NUMPY.items():
         if f"{home}.".startswith(f"{start}."):

@@ -60,7 +60,11 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     margin = 0.5 * ops.equal(low, high)  # edges that coincide are moved apart
     kind = np.result_type(dtype_of(a), *[x if isinstance(x, (int, float)) else dtype_of(x) for x in (low, high)])
     kind = kind if kind.kind in "fc" else np.result_type(kind, float)
-    return linspace(low - margin, high + margin, count + 1, dtype=kind)
+    edges = linspace(low - margin, high + margin, count + 1, dtype=kind)
+    met = ops.greater_equal(edges[:-1], edges[1:])
+    if not isinstance(met, Traced) and np.any(met):
+        raise ValueError(f"Too many bins for data range. Cannot create {count} finite-sized bins.")
+    return edges
 
 
 @implements(np.histogram)

@@ -62,7 +62,8 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
     result = _like(np.zeros_like, a, dtype, order, shape)
-    result[...] = fill_value
+    # A number of NumPy's wraps around, where one of Python's must fit.
+    result[...] = fill_value.astype(result.dtype) if isinstance(fill_value, np.integer) else fill_value
     return result
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.types import Shape, Value, canonical_axes, canonical_axis, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axis, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import fft as transforms
 from ..ops.index import getitem, place
@@ -195,7 +195,9 @@ def _shifted(x: Any, axes: Any, direction: int) -> Value:
     """Roll by half of each axis: n // 2 one way undoes n // 2 the other."""
     x = lift(x)
     shape = shape_of(x)
-    places = canonical_axes(int(axes) if isinstance(axes, np.integer) else axes, len(shape))
+    if axes is None:
+        axes = range(len(shape))
+    places = tuple(canonical_axis(a, len(shape)) for a in (axes if isinstance(axes, Iterable) else (axes,)))  # some may repeat
     return roll(x, tuple(direction * (shape[a] // 2) for a in places), places)
 
 

@@ -105,6 +105,8 @@ def _piece(mode: str, axis: int, widths: tuple[int, int], n: int, options: dict[
         return lambda a, axis, width, side: _ramp(a, axis, width, side, ends[axis, side])
     if mode in ("maximum", "minimum", "mean", "median"):
         lengths = _option(options["stat_length"], n) if options.get("stat_length") is not None else None
+        if lengths is not None and np.any(lengths < 0):
+            raise ValueError("index can't contain negative values")
         function = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}[mode]
         return lambda a, axis, width, side: _statistic(
             a, axis, width, side, function, None if lengths is None else int(lengths[axis][side])

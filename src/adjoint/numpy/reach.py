@@ -66,8 +66,10 @@ def i0(x: Any) -> Any:
     """SciPy's, which is loaded on the first call. Both know double precision at best, whatever the dtype of the result."""
     x = lift(x)
     dtype = dtype_of(x)
+    if dtype.kind == "c":
+        raise TypeError("i0 not supported for complex values")
     y = importlib.import_module("adjoint.ops.bessel").i0(astype(x, float) if dtype.char not in "efd" else x)
-    return astype(y, dtype) if dtype.char == "g" else y
+    return astype(y, dtype) if dtype.kind == "f" and dtype_of(y) != dtype else y
 
 
 @implements(np.kaiser)

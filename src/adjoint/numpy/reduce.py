@@ -22,6 +22,11 @@ def _no_value(x: Any) -> bool:
     return x is np._NoValue
 
 
+def _axes(axis: Axis, ndim: int) -> Shape:
+    """The axes of a reduction: an integer or a tuple of them, and nothing else, as NumPy has it."""
+    return canonical_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), ndim)
+
+
 def _masked(a: Value, where: Any, fill: Any) -> Value:
     return a if where is True or _no_value(where) else shapes.where(where, a, fill)
 
@@ -147,6 +152,7 @@ def per(total: Value, count: Any) -> Value:
     """total / count in the dtype of the total. NumPy divides in double precision where that dtype does not hold the count."""
     dtype = dtype_of(total)
     if isinstance(count, (int, float)):
+        count = count.item() if isinstance(count, np.generic) else count  # a float64 would widen the quotient
         if dtype.kind in "fc" and dtype.type(count) == count:
             return total / count
         count = np.float64(count)
@@ -157,7 +163,7 @@ def per(total: Value, count: Any) -> Value:
 @implements(np.mean)
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = lift(a)
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = _axes(axis, ndim_of(a))
     keep = _flag(keepdims)
     is_half = dtype is None and dtype_of(a) == np.float16  # which is added in single precision
     total = sum(a, axes, np.float32 if is_half else wide(a, dtype), None, keep, where=where)
@@ -188,7 +194,7 @@ def var(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    axes = canonical_axes(axis, ndim_of(a))
+    axes = _axes(axis, ndim_of(a))
     dtype = wide(a, dtype)
     center = per(sum(a, axes, dtype, None, True, where=where), _count(a, axes, where, True)) if _no_value(mean) else mean
     total = sum(squared(a - center), axes, dtype, None, _flag(keepdims), where=where)

@@ -26,6 +26,7 @@ from .views import as_array, read
 
 def whole(index: Any) -> Value:
     """Numbers of elements as an array of integers (a traced one inside vmap and graph)."""
+    is_array = isinstance(index, (np.ndarray, Traced))
     index = lift(index)
     while isinstance(index, Traced):
         if isinstance(index.by, Batch) or not index.by.has_numbers:
@@ -33,10 +34,19 @@ def whole(index: Any) -> Value:
         index = index.value
     index = np.asarray(index)
     if index.dtype.kind not in "iub":
-        if index.size:
+        if index.size or is_array:
             raise TypeError(f"Cannot cast array data from {index.dtype} to an integer index")
-        return index.astype(np.intp)
+        return index.astype(np.intp)  # of an empty list
     return index.astype(np.intp) if index.dtype.kind == "b" else index
+
+
+def _numbers(indices: Any) -> Value:
+    """As `take` reads them: an array has whole numbers, a list or a number is cut to them."""
+    if not isinstance(indices, (np.ndarray, Traced)):
+        listed = lift(indices)
+        if not isinstance(listed, Traced) and dtype_of(listed).kind == "f":
+            return np.asarray(listed).astype(np.intp)
+    return whole(indices)
 
 
 def within(index: Value, n: int, mode: str) -> Value:
@@ -248,12 +258,15 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Valu
 @implements(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Value:
     x, bins = lift(x), lift(bins)
+    if dtype_of(x).kind == "c":
+        raise TypeError("x may not be complex")
+    side = "left" if right else "right"
     steps = np.diff(primal(bins))
     if not (np.all(steps >= 0) or np.all(steps <= 0)):
         raise ValueError("bins must be monotonically increasing or decreasing")
     if np.all(steps >= 0):
-        return searchsorted(bins, x, "left" if right else "right")
-    return shape_of(bins)[0] - searchsorted(joins.flip(bins, 0), x, "right" if right else "left")
+        return searchsorted(bins, x, side)
+    return shape_of(bins)[0] - searchsorted(joins.flip(bins, 0), x, side)
 
 
 @implements(np.lexsort)
@@ -349,6 +362,12 @@ def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
 ) -> Value:
     e, test = lift(element), ravel(test_elements)
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
+    if kind == "table" and not (dtype_of(e).kind in "iub" and dtype_of(test).kind in "iub"):
+        raise ValueError(
+            "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
+        )
     found = reductions.any_(ops.equal(shapes.expand_dims(e, (ndim_of(e),)), test), axis=(ndim_of(e),), keepdims=False)
     return ops.logical_not(found) if invert else found
 

@@ -133,8 +133,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Value:
     a = lift(a)
-    extra = len(axis) if isinstance(axis, (tuple, list)) else 1
-    axes = canonical_axes(tuple(axis) if isinstance(axis, list) else axis, ndim_of(a) + extra)
+    axis = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = canonical_axes(axis, ndim_of(a) + len(axis))
     shape = list(shape_of(a))
     for i in sorted(axes):
         shape.insert(i, 1)

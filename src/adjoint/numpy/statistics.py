@@ -45,7 +45,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
         w = _like_sample(lift(weights), a, axes, axis)
         dtype = np.result_type(dtype_of(a), dtype_of(w), *(() if is_inexact(dtype_of(a)) else (np.float64,)))
         total = sum(w, axes, dtype, keepdims=keep)
-        if _is_known(total) and np.any(ops.equal(total, 0)):
+        if is_known(total) and np.any(ops.equal(total, 0)):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         y = sum(astype(a, dtype) * w, axes, keepdims=keep) / total
     if not returned:
@@ -54,7 +54,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
     return y, shapes.broadcast_to(total, shape=shape_of(y)) if shape_of(total) != shape_of(y) else total
 
 
-def _is_known(x: Value) -> bool:
+def is_known(x: Value) -> bool:
     """Whether a check of its values can be made: on numbers, and in a program, as a guard."""
     return not isinstance(x, Traced) or isinstance(x.by, Guarded)
 
@@ -204,8 +204,9 @@ def quantile(
         if method != "inverted_cdf":
             raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
         w, _ = one_axis(_like_sample(lift(weights), a, canonical_axes(axis, ndim_of(a)), axis), axis)
-        y = _poison(_weighted(x, q, w), x)
-    return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out)
+        flat = _weighted(x, shapes.reshape(q, shape=(math.prod(shape_of(q)),)), w) if ndim_of(q) > 1 else _weighted(x, q, w)
+        y = _poison(shapes.reshape(flat, shape=shape_of(q) + shape_of(x)[:-1]), x)
+    return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out, spread=True)
 
 
 @implements(np.percentile)
@@ -300,7 +301,7 @@ def _position(q: Value, n: Value, method: str) -> tuple[Value, Value, Value]:
 
 def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     """Quantiles along the last axis, of which the first n sorted values count; the axes of q come first."""
-    if _is_known(q) and not np.all(ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))):
+    if is_known(q) and not np.all(ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))):
         raise ValueError("Quantiles must be in the range [0, 1]")
     rest = shape_of(x)[:-1]
     q_shape = shape_of(q)
@@ -310,7 +311,10 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     weak = type(q) in (int, float)  # a Python number does not widen the dtype
     if not weak:
         q = shapes.reshape(q, shape=q_shape + (1,) * len(rest))
+        n = n if isinstance(n, int) else astype(n, np.result_type(dtype_of(q), np.float16))  # positions in the precision of q
     low, high, weight = _position(q, n, method)
+    if type(weight) is float and not weak and method not in _JUMPS:
+        weight = np.asarray(weight, dtype_of(low))
     if isinstance(n, int) and not isinstance(low, Traced) and np.size(low) <= 2:
         below, above = _few(x, low, high, q_shape)
     else:

@@ -18,8 +18,8 @@ from .table import FUNCTIONS, find_ufunc, lift
 from .views import become, read, write
 
 
-def deliver(y: Value, out: Any) -> Value:
-    """Write a result to `out` if there is one, and return it as NumPy does."""
+def deliver(y: Value, out: Any, spread: bool = False) -> Value:
+    """Write a result to `out` if there is one, and return it as NumPy does; `spread` says that it is broadcast there."""
     if out is None:
         return y
     (target,) = out if isinstance(out, tuple) else (out,)
@@ -33,7 +33,9 @@ def deliver(y: Value, out: Any) -> Value:
             "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of a "
             "traced value) inside the function, or leave out= away"
         )
-    if shape_of(target) != shape_of(y):
+    if shape_of(target) != shape_of(y) and not (
+        spread and np.broadcast_shapes(shape_of(y), shape_of(target)) == shape_of(target)
+    ):
         raise ValueError(f"out has shape {shape_of(target)}, the result has shape {shape_of(y)}")
     write(target, ..., y)
     return target
@@ -45,7 +47,8 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
     out = options.pop("out", None)
     where = options.pop("where", True)
     dtype = options.pop("dtype", None)
-    for harmless in ("casting", "order", "subok"):
+    casting = options.pop("casting", "same_kind")
+    for harmless in ("order", "subok"):
         options.pop(harmless, None)
     if options and not (name == "np.vecdot" and set(options) <= {"axis", "axes"}):
         raise UnsupportedError(f"{name}: the option {sorted(options)[0]}= is not supported on traced values")
@@ -54,6 +57,11 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
         # Only `out` is traced: compute the plain result and write it there.
         values = [fresh(np.asarray(v)) for v in values]
     if dtype is not None:
+        for i, v in enumerate(values):
+            if type(v) not in (bool, int, float, complex) and not np.can_cast(dtype_of(v), dtype, casting):
+                raise TypeError(
+                    f"{name}: cannot cast input {i} from {dtype_of(v)} to {np.dtype(dtype)} with casting rule '{casting}'"
+                )
         values = [shapes.cast(v, dtype=np.dtype(dtype)) if dtype_of(v) != np.dtype(dtype) else v for v in values]
     y = function(*values, **options)
     if isinstance(y, tuple):

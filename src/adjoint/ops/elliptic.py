@@ -11,7 +11,7 @@ from ..core.op import case
 from ..core.types import Value
 from .broadcast import align_all, where
 from .declare import opaque
-from .elementwise import absolute, cos, less, sin, sqrt
+from .elementwise import absolute, cos, equal, less, sin, sqrt
 from .hypergeometric import hyp2f1
 from .lazy import SPECIAL, Lazy, chained_sum, special
 
@@ -49,7 +49,7 @@ ellipe = special(
 # The arithmetic-geometric mean is π a / (2 K(1 − b²/a²)); it is homogeneous, so one partial gives the other.
 agm = special(
     "agm",
-    lambda y, a, b: ((y - b * _agm_by_b(y, a, b)) / a, _agm_by_b(y, a, b)),
+    lambda y, a, b: ((y - where(equal(b, 0), 0.0, b * _agm_by_b(y, a, b))) / a, _agm_by_b(y, a, b)),
     domain=((0.5, 2), (0.5, 2)),
     cases=[case((3,), (3,)), case(np.array([1.0, 2.0]), np.array([1.0, 2.001]))],
 )

@@ -124,7 +124,8 @@ def hermitian_cotangent(g: Value, a: Value, lower: bool = True) -> Value:
 
 
 def _hermitian(a: Any, *, lower: bool) -> Any:
-    half = triangle(shape_of(a)[-1], lower, a, diagonal=0.5) * a
+    weights = triangle(shape_of(a)[-1], lower, a, diagonal=0.5)
+    half = np.where(weights, weights * a, 0)  # whatever stands in the other triangle, nan too
     return half + np.conjugate(np.swapaxes(half, -1, -2))
 
 

@@ -70,7 +70,7 @@ def _solve_triangular(a: Any, b: Any, *, lower: bool, transposed: bool) -> Any:
         from scipy.linalg import solve_triangular
 
         return solve_triangular(a, b, lower=lower, trans=int(transposed), check_finite=False)
-    part = triangle(n, lower, a) * a
+    part = np.where(triangle(n, lower, a), a, 0)  # whatever stands in the other triangle, nan too
     return np.linalg.solve(np.swapaxes(part, -1, -2) if transposed else part, b)
 
 

@@ -180,8 +180,10 @@ pseudo_huber = special(
 
 
 def _by_power(k: Value, L: Value) -> Value:
-    """The derivative of L exprel(kL) by k, exact at k = 0."""
-    return L * L * _exprel_slope(k * L)
+    """The derivative of L exprel(kL) by k, exact at k = 0, and at L = −∞, where the function is −1/k."""
+    end = logical_and(equal(L, -np.inf), greater(k, 0))
+    z = where(end, k, 1.0)
+    return where(end, 1 / (z * z), L * L * _exprel_slope(k * L))
 
 
 boxcox = special("boxcox", lambda y, x, lmbda: (power(x, lmbda - 1), _by_power(lmbda, log(x))), domain=((0.3, 2), (-2, 2)))

@@ -18,7 +18,21 @@ from ..core.types import Value, dtype_of
 from ..numpy.table import holds_traced, lift
 from ..ops.broadcast import cast, where
 from ..ops.declare import elementwise
-from ..ops.elementwise import equal, exp, floor, greater, greater_equal, isnan, less_equal, log, logical_and, logical_not
+from ..ops.elementwise import (
+    equal,
+    exp,
+    floor,
+    greater,
+    greater_equal,
+    isnan,
+    less,
+    less_equal,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    not_equal,
+)
 
 Formula = Callable[..., Value]
 _METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
@@ -40,6 +54,7 @@ class Family:
         logpdf: Formula,
         support: Callable[..., tuple[Any, Any]] = lambda *shapes: (-np.inf, np.inf),
         inside: float = 0.0,
+        closed: bool = True,
         valid: Callable[..., Value] | None = None,
         cdf: Formula | None = None,
         sf: Formula | None = None,
@@ -52,6 +67,7 @@ class Family:
         self.shapes = shapes.split()
         self.support = support
         self.inside = inside  # a point of the support, for elements outside of it to be computed at
+        self.closed = closed  # whether the ends of the support have a density
         self.valid = valid
         self.formulas = {"logpdf": logpdf, "cdf": cdf, "sf": sf, "logcdf": logcdf, "logsf": logsf, "ppf": ppf, "isf": isf}
         self.names = ["x", *self.shapes, "loc", *(() if self.discrete else ("scale",))]
@@ -116,7 +132,8 @@ class Family:
         if high is np.inf and low == -np.inf:  # the formulas hold everywhere, and keep nan
             return _replace(fine, self._everywhere(method, y, shapes, scale), np.nan)
         if method in ("pdf", "logpdf"):
-            within = _both(greater_equal(y, low), less_equal(y, high))
+            above, below = (greater_equal, less_equal) if self.closed else (greater, less)
+            within = _both(above(y, low), below(y, high))
             density = _replace(within, self._formula("logpdf", _replace(within, y, self.inside), shapes) - log(scale), -np.inf)
             result = exp(density) if method == "pdf" else density
         else:
@@ -143,20 +160,31 @@ class Family:
         formula = self.formulas[method]
         if formula is not None:
             return formula(z, *shapes)
-        if method.startswith("log"):
-            return log(self._formula(method[3:], z, shapes))
+        if method in ("logcdf", "logsf"):
+            near, far = ("cdf", "sf") if method == "logcdf" else ("sf", "cdf")
+            p = self._formula(near, z, shapes)
+            if self.discrete:
+                return log(p)
+            # Near one its logarithm is known from the other tail alone.
+            return where(less(p, 0.5), log(p), log1p(-self._formula(far, z, shapes)))
         raise UnsupportedError(f"scipy.stats.{self.name}.{method} has no derivative rule; use another method, or ad.custom_vjp")
 
     def _quantile(self, method: str, q: Value, shapes: list[Value], loc: Value, scale: Value, fine: Value) -> Value:
         formula, p = self.formulas[method], q
+        start, end = self.support(*shapes)
+        if method == "isf":
+            start, end = end, start
         if formula is None and method == "isf":
             formula, p = self.formulas["ppf"], 1 - q
         if formula is None:
             raise UnsupportedError(
                 f"scipy.stats.{self.name}.{method} has no derivative rule; use another method, or ad.custom_vjp"
             )
-        within = _both(greater_equal(q, 0), less_equal(q, 1))
-        return _replace(_both(fine, within), formula(_replace(within, p, 0.5), *shapes) * scale + loc, np.nan)
+        within = _both(greater(q, 0), less(q, 1))
+        y = formula(_replace(within, p, 0.5), *shapes) * scale + loc
+        for side, bound in ((0, start), (1, end)):  # where the support begins and ends
+            y = _replace(not_equal(q, side), y, bound if np.isinf(bound) else bound * scale + loc)
+        return _replace(_both(fine, _both(greater_equal(q, 0), less_equal(q, 1))), y, np.nan)
 
 
 class Counts(Family):
@@ -200,7 +228,11 @@ class Frozen:
 
 def _double(x: Value) -> Value:
     """In double precision, as scipy.stats computes."""
-    return x if dtype_of(x) == np.float64 or dtype_of(x).kind not in "fc" else cast(x, dtype=np.dtype(float))
+    if dtype_of(x).kind == "c":
+        raise UnsupportedError(
+            "the distributions of adjoint.scipy.stats take real numbers, not complex ones; use their real parts"
+        )
+    return x if dtype_of(x) == np.float64 or dtype_of(x).kind != "f" else cast(x, dtype=np.dtype(float))
 
 
 def _known(condition: Value) -> bool:
@@ -212,7 +244,7 @@ def _both(a: Value, b: Value) -> Value:
     return b if _known(a) and np.ndim(a) == 0 else a if _known(b) and np.ndim(b) == 0 else logical_and(a, b)
 
 
-def _replace(condition: Value, x: Value, other: float) -> Value:
+def _replace(condition: Value, x: Value, other: Value) -> Value:
     """x, and `other` where the condition fails."""
     if _known(condition) and np.broadcast_shapes(np.shape(condition), np.shape(x)) == np.shape(x):
         return x

@@ -1,11 +1,14 @@
 """scipy.linalg, differentiable: systems, factorisations and functions of matrices, as numpy.linalg's where they agree.
 
 `overwrite_*` and `check_finite` are taken and make no difference. What a factorisation leaves open (the phase of a
-vector, the order of equal pivots) is as in SciPy; take derivatives of functions that do not depend on it.
+vector, the order of equal pivots) is as in NumPy, and as in SciPy where that calls the same routine of LAPACK; take
+derivatives of functions that do not depend on it.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from ..core.errors import BatchError, UnsupportedError
 from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..numpy import linalg as numpy_linalg
 from ..numpy.dropin import drop_in
+from ..numpy.reduce import squared
 from ..numpy.shape import astype
 from ..numpy.table import FUNCTIONS, REFUSED, refuse
 from ..numpy.table import lift as lift_any
@@ -41,10 +45,10 @@ LinAlgError = _scipy.LinAlgError
 
 
 def lift(x: Any) -> Value:
-    """An array_like as a value. LAPACK knows no extended precision: SciPy computes in double, and so do we."""
+    """An array_like as a value. LAPACK knows single and double precision: SciPy computes in the nearest, and so do we."""
     x = lift_any(x)
-    narrow = {"g": np.float64, "G": np.complex128}.get(dtype_of(x).char)
-    return x if narrow is None else shapes.cast(x, dtype=np.dtype(narrow))
+    nearest = {"e": np.float32, "g": np.float64, "G": np.complex128}.get(dtype_of(x).char)
+    return x if nearest is None else shapes.cast(x, dtype=np.dtype(nearest))
 
 
 def _square(a: Any) -> Value:
@@ -90,14 +94,35 @@ def solve(
     )
     if kind in ("lower triangular", "upper triangular"):
         return solve_triangular(a, b, int(transposed), kind.startswith("lower"))
-    if kind in ("her", "pos"):
-        a = matrix.hermitian(a, lower=lower)
-    elif kind == "sym":
-        half = functions.upper(swap(a) if lower else a)
-        a = half + swap(half) - matrix.as_diagonal(matrix.diagonal_of(a))
-    elif kind not in ("gen", "diagonal", "tridiagonal", "banded"):
+    if kind == "pos":
+        factor = decompose.cholesky(a if lower else matrix.dagger(a))
+        return _as_columns(lambda b: _by_cholesky(matrix.conjugate(factor) if transposed else factor, b), b)
+    if kind not in _READ:
         raise ValueError(f"{assume_a} is not a recognized matrix structure")
+    a = _READ[kind](a, lower)
     return _as_columns(lambda b: systems.solve(swap(a) if transposed else a, b), b)
+
+
+def _symmetric(a: Value, lower: bool) -> Value:
+    half = np.tril(a, -1) if lower else np.triu(a, 1)
+    return half + swap(half) + matrix.as_diagonal(matrix.diagonal_of(a))
+
+
+#: The matrix that a structure stands for. Elements outside of it are not read, and have no derivative.
+_READ: dict[str, Callable[[Value, bool], Value]] = {
+    "gen": lambda a, lower: a,
+    "banded": lambda a, lower: a,  # the bands are those that are not zero
+    "her": lambda a, lower: matrix.hermitian(a, lower=lower),
+    "sym": _symmetric,
+    "diagonal": lambda a, lower: matrix.as_diagonal(matrix.diagonal_of(a)),
+    "tridiagonal": lambda a, lower: np.triu(np.tril(a, 1), -1),
+}
+
+
+def _by_cholesky(low: Value, b: Value) -> Value:
+    """x with l lᴴ x = b."""
+    half = systems.triangular_solve(low, b, lower=True, transposed=False)
+    return systems.triangular_solve(matrix.conjugate(low), half, lower=True, transposed=True)
 
 
 @drop_in(_scipy.solve_triangular)
@@ -114,7 +139,7 @@ def solve_triangular(
     mode = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
     if unit_diagonal:
         n = shape_of(a)[-1]
-        a = matrix.triangle(n, bool(lower), a, diagonal=0.0) * a + np.eye(n, dtype=dtype_of(a))
+        a = (np.tril(a, -1) if lower else np.triu(a, 1)) + np.eye(n, dtype=dtype_of(a))
     if mode == 2:
         a = matrix.conjugate(a)
     return _as_columns(lambda b: systems.triangular_solve(a, b, lower=bool(lower), transposed=bool(mode)), b)
@@ -173,24 +198,43 @@ def lstsq(
     lapack_driver: str | None = None,
 ) -> Any:
     a, b = lift(a), lift(b)
+    if 0 in shape_of(a) and ndim_of(a) == 2 and shape_of(a)[0] == shape_of(b)[0]:
+        return _nothing_to_solve(a, b)
+    a = a if dtype_of(a).kind in "fc" else astype(a, float)
     x, residuals, rank, s = numpy_linalg.lstsq(a, b, float(np.finfo(dtype_of(a)).eps) if cond is None else cond)
-    if shape_of(residuals) == (0,):
+    if shape_of(residuals) == (0,) or lapack_driver == "gelsy":
         residuals = np.array([], dtype_of(x))
     else:
         residuals = astype(residuals, dtype_of(x)) if _RESIDUALS_LIKE_X else residuals
         residuals = shapes.reshape(residuals, shape=()) if ndim_of(b) == 1 else residuals
-    return x, residuals, astype(rank, int) if isinstance(rank, Traced) else int(rank), s
+    # The driver gelsy gives neither residuals nor singular values.
+    return x, residuals, astype(rank, int) if isinstance(rank, Traced) else int(rank), None if lapack_driver == "gelsy" else s
+
+
+def _nothing_to_solve(a: Value, b: Value) -> Any:
+    """What SciPy gives where there are no equations, or no unknowns."""
+    n = shape_of(a)[1]
+    x = np.zeros((n, *shape_of(b)[1:]), np.common_type(*(np.empty(0, dtype_of(v)) for v in (a, b))))
+    return x, np.empty(0) if n else np.sum(squared(b if dtype_of(b).kind in "fc" else astype(b, float)), axis=0), 0, np.empty(0)
 
 
 @drop_in(_scipy.solve_sylvester)
 def solve_sylvester(a: Any, b: Any, q: Any) -> Value:
-    return functions.sylvester(_square(a), _square(b), lift(q))
+    return _sylvester(_square(a), _square(b), lift(q))
+
+
+def _sylvester(a: Value, b: Value, q: Value) -> Value:
+    """All real or all complex: of one of each, SciPy reads part of the real one's Schur form, and solves another equation."""
+    xs = [a, b, q]
+    if any(map(matrix.is_complex, xs)):
+        xs = [x if matrix.is_complex(x) else shapes.cast(x, dtype=np.result_type(dtype_of(x), np.complex64)) for x in xs]
+    return functions.sylvester(*xs)
 
 
 @drop_in(_scipy.solve_continuous_lyapunov)
 def solve_continuous_lyapunov(a: Any, q: Any) -> Value:
     a = _square(a)
-    return functions.sylvester(a, matrix.dagger(a), _square(q))
+    return _sylvester(a, matrix.dagger(a), _square(q))
 
 
 solve_lyapunov = solve_continuous_lyapunov
@@ -214,7 +258,7 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Value:
     inverse = systems.inv(b + eye, strict=True)
     c = 2 * systems.solve(a + eye, q) @ inverse
     transformed = matrix.dagger((b - eye) @ inverse)
-    return functions.sylvester(transformed, matrix.dagger(transformed), -c)
+    return _sylvester(transformed, matrix.dagger(transformed), -c)
 
 
 # -- factorisations -----------------------------------------------------------------------------------------------
@@ -236,17 +280,14 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
 def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Value:
     factor, lower = c_and_lower
     factor = _square(factor)
-    low = factor if lower else matrix.dagger(factor)
-
-    def run(b: Value) -> Value:
-        half = systems.triangular_solve(low, b, lower=True, transposed=False)
-        return systems.triangular_solve(matrix.conjugate(low), half, lower=True, transposed=True)
-
-    return _as_columns(run, b)
+    return _as_columns(lambda b: _by_cholesky(factor if lower else matrix.dagger(factor), b), b)
 
 
 @drop_in(_scipy.lu_factor)
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Value, Value]:
+    a = lift(a)
+    if ndim_of(a) >= 2 and shape_of(a)[-2] != shape_of(a)[-1]:
+        raise UnsupportedError("scipy.linalg.lu_factor of a traced matrix that is not square has no rule; use qr")
     packed, pivots = functions.lu(_square(a))
     return packed, pivots
 
@@ -283,8 +324,12 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     if permute_l:
         return functions.permute_rows(low, inverse), up
     if p_indices:
-        return shapes.cast(inverse, dtype=np.dtype(np.int32)), low, up
-    return shapes.cast(np.equal(column(inverse), np.arange(n)), dtype=np.finfo(dtype_of(a)).dtype), low, up
+        return shapes.cast(inverse, dtype=np.dtype(np.int32 if n != 1 else np.int64)), low, up
+    return (
+        shapes.cast(np.equal(column(inverse), np.arange(n)), dtype=np.finfo(dtype_of(a)).dtype if n != 1 else dtype_of(low)),
+        low,
+        up,
+    )
 
 
 @drop_in(_scipy.qr)
@@ -397,7 +442,15 @@ def _all_real(w: Value) -> bool:
 def eigvals(
     a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False
 ) -> Value:
-    return eig(a if b is None else solve(b, a), right=False, homogeneous_eigvals=homogeneous_eigvals)
+    if b is None or homogeneous_eigvals:
+        return eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
+    try:
+        reduced = solve(b, a)
+    except LinAlgError:
+        raise UnsupportedError(
+            "scipy.linalg.eigvals(a, b) of traced values takes a matrix b that is not singular: some eigenvalues are infinite"
+        ) from None
+    return eig(reduced, right=False)
 
 
 @drop_in(_scipy.polar)
@@ -414,8 +467,9 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, chec
     a = lift_any(a)
     y = numpy_linalg.norm(a, ord, axis, keepdims)
     # SciPy calls BLAS and LAPACK for these, which give a Python number.
-    by_blas = axis is None and not keepdims and (ndim_of(a), ord) in ((1, None), (1, 2), (2, 1), (2, np.inf))
-    return _double(y) if by_blas else y
+    by_blas = (ndim_of(a), ord) in ((1, None), (1, 2), (2, 1), (2, np.inf)) and 0 not in shape_of(a)
+    by_blas = by_blas and (ndim_of(a) == 1 or 1 not in shape_of(a)) and dtype_of(a).char in "fdFD"
+    return _double(y) if by_blas and axis is None and not keepdims else y
 
 
 # -- functions of matrices ------------------------------------------------------------------------------------------
@@ -423,6 +477,9 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, chec
 
 @drop_in(_scipy.expm)
 def expm(A: Any) -> Value:
+    A = lift(A)
+    if ndim_of(A) < 2 and math.prod(shape_of(A)) == 1:  # a number
+        A = shapes.reshape(_double(A), shape=(1, 1))
     return functions.expm(_square(A))
 
 
@@ -434,19 +491,26 @@ def expm_frechet(A: Any, E: Any, method: str | None = None, compute_expm: bool =
 
 
 @drop_in(_scipy.sqrtm)
-def sqrtm(A: Any) -> Value:
+def sqrtm(A: Any, disp: bool = True, blocksize: Any = None) -> Value:
+    _no_estimate("sqrtm", disp)
     return functions.sqrtm(_square(A))
 
 
 @drop_in(_scipy.logm)
-def logm(A: Any) -> Value:
+def logm(A: Any, disp: bool = True) -> Value:
+    _no_estimate("logm", disp)
     return functions.logm(_square(A))
+
+
+def _no_estimate(name: str, disp: bool) -> None:
+    if not disp:
+        raise UnsupportedError(f"scipy.linalg.{name} of traced values gives no estimate of its error; leave out disp=False")
 
 
 @drop_in(_scipy.fractional_matrix_power)
 def fractional_matrix_power(A: Any, t: Any) -> Value:
-    if isinstance(t, int):
-        return numpy_linalg.matrix_power(A, t)
+    if not isinstance(t, Traced) and t == int(t):
+        return numpy_linalg.matrix_power(A, int(t))
     return functions.expm(t * functions.logm(_square(A)))
 
 
@@ -520,8 +584,9 @@ def solve_circulant(
     if singular != "raise":
         raise UnsupportedError("scipy.linalg.solve_circulant of traced values takes singular='raise' only")
     c, b = (shapes.reshape(x, shape=(1,)) if ndim_of(x) == 0 else x for x in (lift_any(c), lift_any(b)))
-    if 0 in shape_of(b):
-        return 1.0 * b
+    if 0 in shape_of(b):  # the dtype is that of any system
+        of = np.fft.ifft(np.fft.fft(np.ones(1, dtype_of(c))) / np.fft.fft(np.ones(1, dtype_of(b))))
+        return astype(b, (of if matrix.is_complex(c) or matrix.is_complex(b) else of.real).dtype)
     by_c, by_b = np.fft.fft(np.moveaxis(c, caxis, -1)), np.fft.fft(np.moveaxis(b, baxis, -1))
     size = stop_gradient(np.abs(by_c))
     small = size <= (np.max(size, -1, keepdims=True) * shape_of(size)[-1] * np.finfo(float).eps if tol is None else tol)

@@ -203,7 +203,8 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Va
     _real_numbers("comb", exact)
     N, k = _strong(N), _strong(k)
     if repetition:
-        return comb(N + k - 1, k)
+        nothing = ops.logical_and(ops.equal(k, 0), ops.greater_equal(N, 0))  # there is one way to choose nothing
+        return shapes.where(nothing, 1.0, gammas.binom(N + k - 1, k))
     return shapes.where(_countable(N, k), gammas.binom(N, k), 0.0)
 
 

@@ -45,17 +45,17 @@ from ..ops.elementwise import (
     floor,
     greater,
     greater_equal,
+    less,
     less_equal,
     log,
     log1p,
     logical_and,
     power,
-    sign,
     square,
     tan,
 )
 from ..ops.gamma import betaln, gammaln
-from ..ops.special import log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
+from ..ops.special import erf, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
 from .family import Counts, Family, count
 from .multivariate import Dirichlet, MultivariateNormal
 
@@ -77,7 +77,7 @@ def _is_probability(p: Value) -> Value:
 
 def _log1mexp(x: Value) -> Value:
     """log(1 − e^(−x)) for x > 0."""
-    return log(-expm1(-x))
+    return where(less(x, math.log(2)), log(-expm1(-x)), log1p(-exp(-x)))
 
 
 # -- on the whole line --------------------------------------------------------------------------------------------
@@ -107,8 +107,8 @@ laplace = Family(
     "laplace",
     "",
     logpdf=lambda x: -absolute(x) - math.log(2),
-    cdf=lambda x: 0.5 + 0.5 * sign(x) * -expm1(-absolute(x)),
-    sf=lambda x: 0.5 - 0.5 * sign(x) * -expm1(-absolute(x)),
+    cdf=lambda x: where(greater(x, 0), 1 - 0.5 * exp(-x), 0.5 * exp(x)),
+    sf=lambda x: where(greater(x, 0), 0.5 * exp(-x), 1 - 0.5 * exp(x)),
     logcdf=lambda x: _laplace_log(x),
     logsf=lambda x: _laplace_log(-x),
     ppf=lambda q: where(greater(q, 0.5), -log(2 * (1 - q)), log(2 * q)),
@@ -128,11 +128,11 @@ logistic = Family(
 cauchy = Family(
     "cauchy",
     "",
-    logpdf=lambda x: -math.log(math.pi) - log1p(x * x),
+    logpdf=lambda x: -math.log(math.pi) - _log_of_square(x),
     cdf=lambda x: arctan2(1.0, -x) / math.pi,
     sf=lambda x: arctan2(1.0, x) / math.pi,
-    ppf=lambda q: tan(math.pi * (q - 0.5)),
-    isf=lambda q: tan(math.pi * (0.5 - q)),
+    ppf=lambda q: _cotangent_of(q),
+    isf=lambda q: -_cotangent_of(q),
 )
 gumbel_r = Family(
     "gumbel_r",
@@ -142,7 +142,20 @@ gumbel_r = Family(
     sf=lambda x: -expm1(-exp(-x)),
     logcdf=lambda x: -exp(-x),
     ppf=lambda q: -log(-log(q)),
+    isf=lambda q: -log(-log1p(-q)),
 )
+
+
+def _log_of_square(x: Value) -> Value:
+    """log(1 + x²), where x² may overflow."""
+    size = absolute(x)
+    return where(less(size, 1), log1p(square(x)), 2 * log(size) + log1p(square(1 / size)))
+
+
+def _cotangent_of(q: Value) -> Value:
+    """−cot(π q): exact near 1/2 as a tangent, and near 0 and 1, where it is large."""
+    far = 1 / tan(math.pi * where(less(q, 0.5), -q, 1 - q))
+    return where(less(absolute(q - 0.5), 0.25), tan(math.pi * (q - 0.5)), far)
 
 
 def _student(x: Value, df: Value) -> Value:
@@ -150,7 +163,7 @@ def _student(x: Value, df: Value) -> Value:
 
 
 def _laplace_log(x: Value) -> Value:
-    return where(greater(x, 0), log1p(-0.5 * exp(-absolute(x))), -absolute(x) - math.log(2))
+    return where(greater(x, 0), log1p(-0.5 * exp(-x)), x - math.log(2))
 
 
 # -- on the half line ---------------------------------------------------------------------------------------------
@@ -176,7 +189,7 @@ chi2 = Family(
     valid=_positive,
     cdf=lambda x, df: chdtr(df, x),
     sf=lambda x, df: chdtrc(df, x),
-    ppf=lambda q, df: chdtri(df, 1 - q),
+    ppf=lambda q, df: 2 * gammaincinv(0.5 * df, q),
     isf=lambda q, df: chdtri(df, q),
 )
 expon = Family(
@@ -195,8 +208,9 @@ expon = Family(
 lognorm = Family(
     "lognorm",
     "s",
-    logpdf=lambda x, s: where(equal(x, 0), -np.inf, _log_normal(where(equal(x, 0), 1.0, x), s)),
+    logpdf=lambda x, s: -0.5 * square(log(x) / s) - log(s * x) - _LOG_ROOT_2PI,
     support=_HALF_LINE,
+    closed=False,
     inside=1.0,
     valid=_positive,
     cdf=lambda x, s: ndtr(log(x) / s),
@@ -225,7 +239,7 @@ halfnorm = Family(
     logpdf=lambda x: 0.5 * math.log(2 / math.pi) - 0.5 * x * x,
     support=_HALF_LINE,
     inside=1.0,
-    cdf=lambda x: 2 * ndtr(x) - 1,
+    cdf=lambda x: erf(math.sqrt(0.5) * x),
     sf=lambda x: 2 * ndtr(-x),
     ppf=lambda q: ndtri(0.5 * (1 + q)),
     isf=lambda q: -ndtri(0.5 * q),
@@ -235,6 +249,7 @@ rayleigh = Family(
     "",
     logpdf=lambda x: log(x) - 0.5 * x * x,
     support=_HALF_LINE,
+    closed=False,
     inside=1.0,
     cdf=lambda x: -expm1(-0.5 * x * x),
     sf=lambda x: exp(-0.5 * x * x),
@@ -245,8 +260,9 @@ rayleigh = Family(
 invgamma = Family(
     "invgamma",
     "a",
-    logpdf=lambda x, a: where(equal(x, 0), -np.inf, _inverse_gamma(where(equal(x, 0), 1.0, x), a)),
+    logpdf=lambda x, a: -(a + 1) * log(x) - gammaln(a) - 1 / x,
     support=_HALF_LINE,
+    closed=False,
     inside=1.0,
     valid=_positive,
     cdf=lambda x, a: gammaincc(a, 1 / x),
@@ -254,14 +270,6 @@ invgamma = Family(
     ppf=lambda q, a: 1 / gammainccinv(a, q),
     isf=lambda q, a: 1 / gammaincinv(a, q),
 )
-
-
-def _log_normal(x: Value, s: Value) -> Value:
-    return -0.5 * square(log(x) / s) - log(s * x) - _LOG_ROOT_2PI
-
-
-def _inverse_gamma(x: Value, a: Value) -> Value:
-    return -(a + 1) * log(x) - gammaln(a) - 1 / x
 
 
 pareto = Family(
