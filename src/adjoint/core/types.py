@@ -86,8 +86,10 @@ def canonical_axes(axis: int | Iterable[int] | None, ndim: int) -> tuple[int, ..
 
 
 def reduced_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """The axes of a reduction: also 0 or -1 of an array that has none, which NumPy's ufuncs take."""
-    return () if not ndim and not isinstance(axis, (tuple, list)) and axis in (0, -1) else canonical_axes(axis, ndim)
+    """The axes of a reduction: an integer or a tuple; also 0 or -1 of an array that has none, which NumPy's ufuncs take."""
+    if axis is None or isinstance(axis, tuple):
+        return canonical_axes(axis, ndim)
+    return () if not ndim and axis in (0, -1) else canonical_axes((axis,), ndim)
 
 
 def canonical_axis(axis: int, ndim: int) -> int:

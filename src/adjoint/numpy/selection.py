@@ -68,8 +68,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     a, axis = with_axis(lift(a), axis)
     own = shape_of(a)
     if 0 in own[:axis]:  # then NumPy looks at no index
-        return deliver(fresh(np.zeros((*own[:axis], *shape_of(whole(indices)), *own[axis + 1 :]), dtype_of(a))), out)
-    index = within(whole(indices), shape_of(a)[axis], mode)
+        return deliver(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
+    index = within(_numbers(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
         return deliver(held(indexing.gather(a, index, axis=axis)), out)
     return deliver(held(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),))), out)
