@@ -11,7 +11,6 @@ Levels never repeat: a perturbation of one transform cannot be mistaken for that
 
 from __future__ import annotations
 
-import abc
 import itertools
 import sys
 import types
@@ -83,10 +82,6 @@ class Trace:
     def class_of(self, x: Traced) -> type:
         """The class that the value behind x has, or would have."""
         return class_of(x.value)
-
-    def class_seen_by(self, x: Traced, abstract: type) -> type:
-        """The class of x for an abstract class, which accepts x if it accepts either that or the type `Traced`."""
-        return self.class_of(x)
 
     def concrete(self, x: Traced, what: str) -> Any:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
@@ -166,7 +161,23 @@ def settled(x: Any) -> Any:
     return x.value if isinstance(x, Traced) and x.by is FRESH else x
 
 
-class Traced:
+class _HiddenMethods(type):
+    """Hides the methods of `Traced` from abstract classes.
+
+    `isinstance(x, Iterable)` accepts x if it accepts `x.__class__`, which is the class of the value behind, or `type(x)`, in
+    whose method resolution order it looks for `__iter__`. A number has none, so only the former may count.
+    """
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        asks = sys._getframe(1).f_globals.get("__name__")
+        return () if asks in _ABSTRACT else type.__dict__["__mro__"].__get__(cls)  # type: ignore[no-any-return]
+
+
+_ABSTRACT = ("collections.abc", "typing")
+
+
+class Traced(metaclass=_HiddenMethods):
     """A value seen by a trace: `value` is what lies below it, `aux` what the trace adds (a node, a tangent).
 
     The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols. `layout` is set where the
@@ -189,18 +200,11 @@ class Traced:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What `isinstance` sees: the class of the value that this stands for. Our own modules see `Traced`.
-
-        An abstract class such as `Iterable` looks at the type as well (see `Trace.class_seen_by`).
-        """
-        frame = sys._getframe(1)
-        if frame.f_globals.get("__name__") == "abc" and frame.f_code is _ABSTRACT and not is_ours(frame.f_back):
-            return self.by.class_seen_by(self, frame.f_locals["cls"])
-        return type(self) if is_ours(frame) else self.by.class_of(self)
+        """What `isinstance` sees: the class of the value that this stands for. Our own modules see `Traced`."""
+        return type(self) if is_ours(sys._getframe(1)) else self.by.class_of(self)
 
 
 _OURS = __name__.partition(".")[0] + "."
-_ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
 
 
 def is_ours(frame: types.FrameType | None) -> bool:

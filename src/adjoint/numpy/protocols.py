@@ -34,7 +34,7 @@ from .layout import copied, in_order
 from .mutate import Flat, partition_in_place, sort_in_place
 from .shape import with_imag, with_real
 from .standard import VERSIONS
-from .standin import OfArrays, of_arrays
+from .standin import Sought, of_arrays
 from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_array_like, is_scipy, lift, without_class
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
@@ -272,6 +272,12 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
     if isinstance(self.by, Guarded):
         raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} has no program; use np.round")
     return round(primal(self), decimals)
+
+
+def _is_integer(self: Traced) -> bool:
+    if not hasattr(class_of(self), "is_integer"):
+        raise AttributeError(f"{class_of(self).__name__!r} object has no attribute 'is_integer'")
+    return bool(ops.logical_and(ops.equal(ops.trunc(self), self), ops.isfinite(self)))
 
 
 # -- the rest of an array ---------------------------------------------------------------------------------------
@@ -571,15 +577,18 @@ _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+#: Members that every value has, or that Python and NumPy look for on the type.
+_ALWAYS = frozenset(
+    {"__array_ufunc__", "__array_function__", "__bool__", "__eq__", "__format__", "__hash__", "__reduce__", "__repr__", "__str__"}
+)
+
+
 def install() -> None:
     """Give `Traced` its operators, methods and protocols."""
     for op in OPS.values():
         if isinstance(op, Elementwise):
             quicken(op)
     _install_operators()
-    for name in _METHODS:
-        if hasattr(np, name):
-            setattr(Traced, name, _method(getattr(np, name)))
     properties: dict[str, Callable[[Any], Any]] = {
         "real": lambda self: FUNCTIONS[np.real](self),
         "imag": lambda self: FUNCTIONS[np.imag](self),
@@ -606,8 +615,8 @@ def install() -> None:
         "__int__": _int,
         "__index__": _index,
         "__bool__": _bool,
-        "__len__": OfArrays("__len__", _len),
-        "__iter__": OfArrays("__iter__", _iter),
+        "__len__": _len,
+        "__iter__": _iter,
         "__contains__": _contains,
         "__hash__": _hash,
         "__eq__": _equal,
@@ -624,6 +633,7 @@ def install() -> None:
         "__ceil__": _rounded(ops.ceil),
         "__trunc__": _trunc,
         "as_integer_ratio": _refuse("the exact ratio", "use NumPy functions"),
+        "is_integer": _is_integer,
         "item": _item,
         "tolist": _tolist,
         "reshape": _reshape,
@@ -639,6 +649,7 @@ def install() -> None:
         "compress": _compress,
         "sort": sort_in_place,
         "partition": partition_in_place,
+        **{name: _method(getattr(np, name)) for name in _METHODS},
     }
     for name, member in everything.items():
-        setattr(Traced, name, member)
+        setattr(Traced, name, Sought(name, member) if callable(member) and name not in _ALWAYS else member)

@@ -368,15 +368,6 @@ class Guarded(Stage):
         weight = self.light.get(x.aux[0])
         return super().class_of(x) if weight is None else weight[0]
 
-    def class_seen_by(self, x: Traced, abstract: type) -> type:
-        cls = self.class_of(x)
-        if issubclass(Traced, abstract) and not issubclass(cls, abstract):
-            raise UnsupportedError(
-                f"isinstance(x, {abstract.__name__}) would be True of a value traced by {self.name}, which stands for "
-                f"{cls.__name__}; ask for np.ndim(x) or isinstance(x, np.ndarray)"
-            )
-        return cls
-
     def line(self, x: Traced) -> str:
         return self.program.line_of[x.aux[0]]
 
