@@ -31,8 +31,10 @@ def of_arrays(name: str, getter: Callable[[Any], Any]) -> property:
 
 
 class Sought:
-    """A method that `hasattr` and `getattr` find where the class of the value behind has it. Other code finds it always: a special
-    method has to say itself what is wrong, and `x.sum()` of a number does no harm."""
+    """A method that `hasattr` and `getattr` find where the class of the value behind has it.
+
+    Other code finds it always: a special method has to say itself what is wrong, and `x.sum()` of a number does no harm.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
