@@ -63,8 +63,7 @@ class Ambient(Tape):
         try:
             return self.run(op, args, params)
         finally:
-            if modes is not None:
-                floating.restore(modes)
+            floating.restore(modes)
 
     def run(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if _recording.get():

@@ -118,8 +118,7 @@ class Trace:
         depth_before, around_before, modes = self.token
         depth.reset(depth_before)
         around.reset(around_before)
-        if modes is not None:
-            floating.restore(modes)
+        floating.restore(modes)
 
     def leaked(self) -> LeakError:
         return LeakError(
@@ -263,6 +262,14 @@ def snapshot(x: Any) -> Any:
     return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x
 
 
+_modes, _MODES_SEEN = floating.state, floating.SEEN
+
+
+def renew_modes() -> None:
+    """NumPy's error modes are others than at the last op."""
+    floating.renew(depth.get() > 0)
+
+
 def bind(op: Op, /, *args: Any, **params: Any) -> Any:
     """Run an op: arrays are positional, metadata is keyword."""
     top = None
@@ -277,4 +284,6 @@ def bind(op: Op, /, *args: Any, **params: Any) -> Any:
         if top.taken is None:
             raise top.leaked()
         top = top.taken
+    if _modes() is not _MODES_SEEN[0]:
+        renew_modes()
     return top.process(op, args, params)
