@@ -108,7 +108,7 @@ def restore(before: Modes) -> None:
         if outer is _REPORTER:
             return  # within another transform, which does it at its end
     ours = [kind for kind, mode in modes.items() if mode == "log" and (handler is _REPORTER or earlier.get(kind) == "warn")]
-    np.seterr(**{**modes, **dict.fromkeys(ours, "warn")})
+    np.seterr(**{**modes, **dict.fromkeys(ours, "warn")})  # type: ignore[arg-type]
     np.seterrcall(None if handler is _REPORTER else handler)
 
 
