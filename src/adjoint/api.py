@@ -30,6 +30,7 @@ from .core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from .core.op import OPS
 from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
+from .numpy.layout import own_copy
 from .protection import run_protected
 from .trace.dual import Dual
 from .trace.repeated import RetreatError
@@ -228,7 +229,7 @@ class Pullback:
 
 def _private(x: Value) -> Value:
     """A copy, so that what a pullback keeps is not changed by a later write to the user's array."""
-    return np.array(x, subok=True) if isinstance(x, np.ndarray) else snapshot(x)
+    return own_copy(x) if isinstance(x, np.ndarray) else snapshot(x)
 
 
 @boundary

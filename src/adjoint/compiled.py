@@ -48,6 +48,7 @@ from .core.strict import state as error_state
 from .core.tree import final, flatten, leaf_names, map_leaves
 from .core.types import Type
 from .ir.graph import Graph
+from .numpy.layout import own_copy
 from .outside import Draws, difference, is_alone, watched
 from .path import Path, Signature, Staged, as_leaf
 from .reads import Reads
@@ -109,6 +110,7 @@ class Jitted:
         self.static_argnums, self.static_argnames = static_argnums, static_argnames
         self.paths: dict[Signature, list[Path]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
+        self.orders: set[str] = set()  # lines that depend on the order in memory, and were warned of
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
         self._lock = lock()
@@ -159,6 +161,9 @@ class Jitted:
         if changed is not None:
             self.varying.add(changed)
             return path.missed
+        if path.order and not all(map(_is_in_rows, (*flatten((args, kwargs))[0], *path.captured_values()))):
+            self._warn_of_order(path)
+            return self._eagerly(args, kwargs)
         try:
             return path.run([*leaves, *found])
         except (OperationError, IndexError, np.linalg.LinAlgError):
@@ -296,6 +301,17 @@ class Jitted:
                 return f"the argument {name} has another {what}"
         return "a static argument has another value" if signature.static != last.static else "an argument has another class"
 
+    def _warn_of_order(self, path: Path) -> None:
+        """Say, once, that some calls are not compiled."""
+        if path.order not in self.orders:
+            self.orders.add(path.order)
+            warnings.warn(
+                f"{name_of(self.f)} runs eagerly for arrays that are not held row by row, since {path.order} depends on how an array "
+                "lies in memory; pass np.ascontiguousarray(x)",
+                CompileWarning,
+                stacklevel=user_level(),
+            )
+
     def _give_up(self, signature: Signature, why: str) -> None:
         self.eager[signature] = why
         warnings.warn(
@@ -350,6 +366,7 @@ class Jitted:
             replace(graph, out_structure=out_structure),
             [guard._replace(number=stage.final(guard.number)) for guard in guards],
             stage.failed,
+            stage.order,
             reads.places,
             reads.keys,
             reads.inputs,
@@ -436,7 +453,12 @@ def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
 
 def _own(x: Any) -> Any:
     """A copy of an array that may be written to; anything else as it is."""
-    return np.array(x, subok=True) if isinstance(x, np.ndarray) and x.flags.writeable else x
+    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
+
+
+def _is_in_rows(x: Any) -> bool:
+    """Whether an argument is held as programs take it, if it is an array."""
+    return not isinstance(x, np.ndarray) or x.flags.c_contiguous
 
 
 def _cause(error: BaseException | None) -> AdjointError | None:

@@ -46,6 +46,7 @@ class Staged(NamedTuple):
     graph: Graph
     guards: Sequence[Guard]
     failed: bool  # an operation has failed, and the function went on
+    order: str  # a line on which something depends on how an array is held in memory
     places: Sequence[Place]  # read outside of the function
     keys: Sequence[Any]  # of the places, the same in every staging
     captured: Sequence[int]  # the places of the last inputs of the graph
@@ -64,6 +65,7 @@ class Path:
 
         self.staged = staged.graph
         self.guards = staged.guards
+        self.order = staged.order
         self.places = staged.places
         self.keys = staged.keys
         self.captured = staged.captured
@@ -106,6 +108,11 @@ class Path:
         if changed is not None:
             return [], self.keys[len(values)]
         return [as_leaf(values[i]) for i in self.captured], None
+
+    def captured_values(self) -> list[Any]:
+        """The values of `outside` that are inputs, as they stand there."""
+        values, _ = values_at(self.places)
+        return [values[i] for i in self.captured]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """The result for flat inputs, or MISS if the path is not that of this call."""

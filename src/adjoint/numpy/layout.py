@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ..trace.guard import Guarded
+from ..trace.guard import IN_MEMORY, Guarded
 
 Strides = tuple[int, ...]
 
@@ -30,7 +30,7 @@ def beneath(x: Value) -> Any:
         if x.by.has_numbers:
             x = x.value
         elif isinstance(x.by, Guarded):
-            x = x.by.concrete(x, "the order in memory of")
+            x = x.by.concrete(x, IN_MEMORY)
         else:
             return None
     return x
@@ -142,6 +142,15 @@ def held_as(x: Value, base: Value, ask: Callable[[Any], Any]) -> Value:
         return x
     wanted = dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x))
     return x if strides_of(x) == wanted else laid_out(x, wanted)
+
+
+def own_copy(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy that is held as x is: with the same strides, and a view of another array if x is one."""
+    if x.base is None or type(x) is not np.ndarray:
+        return np.array(x, subok=True)
+    y = memory(x.shape, x.strides, x.dtype)
+    y[...] = x
+    return y
 
 
 def in_order(x: Value, order: str) -> Value:

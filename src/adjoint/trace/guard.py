@@ -42,10 +42,11 @@ class Asked(Enum):
     TYPE = "nothing but its type"
 
 
+IN_MEMORY = "the order in memory of"
 _PARTS = {
     "the truth of": Asked.TRUTH,
     "int() of": Asked.WHOLE,
-    "the order in memory of": Asked.TYPE,
+    IN_MEMORY: Asked.TYPE,  # that of arrays held row by row, as programs take them
     "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
 }
 _WEAK = frozenset({bool, int, float, complex})
@@ -112,6 +113,7 @@ class Guarded(Stage):
         "guards",
         "light",
         "numbers",
+        "order",
         "program",
         "reserved",
         "seen",
@@ -127,6 +129,7 @@ class Guarded(Stage):
         self.filters = warnings.filters
         self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
+        self.order = ""  # a line on which something depends on how an array is held in memory
         self.depth = len(calls_under_way())  # those that the function is called from
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
         self.program = ColumnWriter()
@@ -166,7 +169,8 @@ class Guarded(Stage):
         type_ = Type.of(value)
         self.inputs[number], self.names[number] = type_, name
         self.program.type_of[number] = self.program.type_number(type_)
-        self.numbers.give(number, value)
+        is_in_rows = not isinstance(value, np.ndarray) or value.flags.c_contiguous
+        self.numbers.give(number, value if is_in_rows else value.copy("C"))  # as programs take it
         if type(value) in _WEAK:
             self.light[number] = _weight(value)
         x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
@@ -378,6 +382,8 @@ class Guarded(Stage):
         except Exception:
             self.failed = True
             raise
+        if what == IN_MEMORY:
+            self.order = self.order or user_line()
         if of is not Asked.TYPE and (number, of) not in self.guards:
             answer = value.copy() if isinstance(value, np.ndarray) else value
             if of is Asked.TRUTH:
