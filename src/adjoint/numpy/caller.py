@@ -74,7 +74,17 @@ def is_shown(frame: types.FrameType) -> bool:
 def is_cached() -> bool:
     """Whether the user's code is calling a function that remembers its results, and asks for the arguments as a key."""
     frame, _ = user_frame()
-    return frame is not None and isinstance(call_of(frame).function, functools._lru_cache_wrapper)
+    function = None if frame is None else call_of(frame).function
+    return isinstance(getattr(function, "__func__", function), functools._lru_cache_wrapper)
+
+
+def reads_entry(frame: types.FrameType) -> bool:
+    """Whether a frame is at `d[key]`, `d[key] = v` or `d.get(key)`: the value of a dict's entry, not just whether there is one."""
+    call = call_of(frame)
+    return call.kind in ("BINARY_SUBSCR", "STORE_SUBSCR", "[]") or call.words[-1:] in _OF_ENTRIES
+
+
+_OF_ENTRIES = (("get",), ("setdefault",), ("pop",))
 
 
 def is_printed() -> bool:

@@ -26,7 +26,7 @@ from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
-from .caller import advice, call_of, is_cached, is_printed, is_shown
+from .caller import advice, call_of, is_cached, is_printed, is_shown, reads_entry
 from .concrete import primal, primals
 from .create import same_or_copy
 from .elementwise import absolute, divmod_, power
@@ -326,12 +326,46 @@ def _hash(self: Traced) -> int:
 
 
 def _equal(self: Traced, other: Any) -> Any:
-    """`==`. As keys, two traced numbers are equal if they are one value of one trace, not if their numbers are."""
-    if _lookup.at is not None and isinstance(other, Traced):
-        frame = sys._getframe(1)
+    """`==`. As keys, two traced numbers are equal if they are one value of one trace, not if their numbers are.
+
+    A traced and a plain number are equal if their numbers are. But what a dict holds for one is not what it holds for the other:
+    a memo's entry for 2.0 has no derivative.
+    """
+    if _lookup.at is None:  # no traced number was ever a key
+        return _compare_equal(self, other)
+    frame = sys._getframe(1)
+    if isinstance(other, Traced):
         if _lookup.at in ((id(other), id(frame), frame.f_lasti), (id(self), id(frame), frame.f_lasti)):
             return self is other or (self.by is other.by and self.aux is other.aux and self.aux is not None)
-    return _compare_equal(self, other)
+        return _compare_equal(self, other)
+    return _checked_key(self, other, _compare_equal(self, other), frame)
+
+
+def _checked_key(x: Traced, key: Any, is_equal: Any, frame: Any) -> Any:
+    """The answer to `x == key`, unless a dict asks for it to find the entry of x under a plain key, or that of a plain number
+    under x."""
+    if type(key) in _KEYS and not isinstance(x.by, (Batch, Guarded)) and reads_entry(frame) and is_equal:
+        raise ConversionError(
+            f"a value traced by {x.by.name} and the plain number {key!r} are one key of a dict, but an entry for the number has no "
+            "derivative; start with an empty dict if it holds results, use ad.stop_gradient(x) as the key of a table of constants"
+        )
+    return is_equal
+
+
+_KEYS = frozenset({float, int, complex, np.float64, np.float32})
+
+
+def _equal_as_key(equal: Callable[..., Any]) -> Callable[..., Any]:
+    """`==` of a NumPy scalar, on the left, and a traced value."""
+
+    def quick(a: Any, b: Any) -> Any:
+        y = equal(a, b)
+        if _lookup.at is None or isinstance(a, Traced):
+            return y
+        key = a[()] if type(a) is np.ndarray and not a.ndim else a  # NumPy makes an array of a scalar that it compares
+        return _checked_key(b, key, y, sys._getframe(2))
+
+    return quick
 
 
 _compare_equal = _operator("eq", ops.equal)
@@ -434,8 +468,8 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
         return by.operate("ufunc", function, values) if isinstance(by, Guarded) and by.light else function(*values)
 
     quick = recorder(function, general, "ufunc") if isinstance(function, Elementwise) and function.arity <= 2 else general
-    _QUICK[ufunc] = quick
-    return quick
+    _QUICK[ufunc] = _equal_as_key(quick) if ufunc is np.equal else quick
+    return _QUICK[ufunc]
 
 
 def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
