@@ -306,8 +306,8 @@ class Jitted:
         if path.order not in self.orders:
             self.orders.add(path.order)
             warnings.warn(
-                f"{name_of(self.f)} runs eagerly for arrays that are not held row by row, since {path.order} depends on how an array "
-                "lies in memory; pass np.ascontiguousarray(x)",
+                f"{name_of(self.f)} runs eagerly for arrays that are not held row by row, since {path.order} depends on how an "
+                "array lies in memory; pass np.ascontiguousarray(x)",
                 CompileWarning,
                 stacklevel=user_level(),
             )

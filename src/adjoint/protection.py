@@ -1,8 +1,8 @@
 """Arguments that are not differentiated, handed to a function so that it cannot write to the user's arrays.
 
-Small arrays are copied: the function may write to them, and nobody sees it. Larger ones are handed over as read-only views. A list, a
-dict or a dataclass with arrays is handed over as a copy too; what the function does to the container itself, an entry that it
-adds or replaces, is done to the user's when it returns.
+Small arrays are copied: the function may write to them, and nobody sees it. Larger ones are handed over as read-only views. A
+list, a dict or a dataclass with arrays is handed over as a copy too; what the function does to the container itself, an entry
+that it adds or replaces, is done to the user's when it returns.
 
     def f(w, state):
         state["x"] -= 1.0            # the user's array stays as it is

@@ -79,7 +79,7 @@ def is_cached() -> bool:
 
 
 def reads_entry(frame: types.FrameType) -> bool:
-    """Whether a frame is at `d[key]`, `d[key] = v` or `d.get(key)`: the value of a dict's entry, not just whether there is one."""
+    """Whether a frame is at `d[key]`, `d[key] = v` or `d.get(key)`, and asks for more than whether the dict has the key."""
     call = call_of(frame)
     return call.kind in ("BINARY_SUBSCR", "STORE_SUBSCR", "[]") or call.words[-1:] in _OF_ENTRIES
 
