@@ -346,7 +346,7 @@ def _checked_key(x: Traced, key: Any, is_equal: Any, frame: Any) -> Any:
     under x."""
     if type(key) in _KEYS and not isinstance(x.by, (Batch, Guarded)) and reads_entry(frame) and is_equal:
         raise ConversionError(
-            f"a value traced by {x.by.name} and the plain number {key!r} are one key of a dict, but an entry for the number has "
+            f"a value traced by {x.by.name} and the plain number {key!r} are one key of a dict, but the entry of the number has "
             "no derivative; start with an empty dict if it holds results, use ad.stop_gradient(x) as the key of a table of constants"
         )
     return is_equal
