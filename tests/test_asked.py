@@ -97,7 +97,7 @@ IDENTITY = {
     "is": lambda x, y: x * 2 if x is y else x * 3,
     "is not": lambda x, y: x * 2 if x is not y else x * 3,
     "closure": lambda x, y: (lambda: x * 2 if x is y else x * 3)(),
-    "comprehension": lambda x, y: [x * 2 if x is v else x * 3 for v in (y,)][0],
+    "comprehension": lambda x, y: sum([x * 2 if x is v else x * 3 for v in (y,)]),
     "generator": lambda x, y: x * 2 if any(x is v for v in (y, 1)) else x * 3,
     "items": lambda x, y: (lambda p: x * 2 if p[0] is p[1] else x * 3)((x, y)),
     "entries": lambda x, y: (lambda p: x * 2 if p["a"] is p["b"] else x * 3)({"a": x, "b": y}),

@@ -156,6 +156,8 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
         beside, second = second, earlier.argval[1] if "_LOAD_FAST" in earlier.opname else None
         if earlier.positions is None or (earlier.positions[0], earlier.positions[2]) != start:
             continue
+        if earlier.opname == "LOAD_CONST" and isinstance(earlier.argval, tuple):
+            continue  # the names of keywords, which stand at the start of the call too
         if beside is not None:  # `x + np.sin(y)`: what stands at the start of the call belongs to the second
             words = [beside]
         if earlier.opname.startswith(_LOADS):
