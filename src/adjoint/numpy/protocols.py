@@ -347,7 +347,7 @@ def _checked_key(x: Traced, key: Any, is_equal: Any, frame: Any) -> Any:
     if type(key) in _KEYS and not isinstance(x.by, (Batch, Guarded)) and reads_entry(frame) and is_equal:
         raise ConversionError(
             f"a value traced by {x.by.name} and the plain number {key!r} are one key of a dict, but the entry of the number has "
-            "no derivative; start with an empty dict if it holds results, use ad.stop_gradient(x) as the key in a table of numbers"
+            "no derivative; start with an empty dict if it holds results, use ad.stop_gradient(x) as the key of a table"
         )
     return is_equal
 
