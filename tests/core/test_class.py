@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-import adjoint.imperative  # noqa: F401 - which has methods of its own for traced values
+import adjoint.imperative  # which has methods of its own for traced values
 import adjoint.numpy as anp
 from adjoint.core.bind import Traced
 from adjoint.trace.tape import Tape
