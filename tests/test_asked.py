@@ -1,11 +1,13 @@
 """type(x) and x is y, which no stand-in can answer; and arguments, which stay as they are."""
 
+import operator
 import warnings
 
 import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.asked import compares_identity
 from adjoint.compiled import CompileWarning
 
 
@@ -71,6 +73,58 @@ def test_identity():
         for pair in ((a, b), (a, a), (b, b), (b, a)):
             np.testing.assert_array_equal(compiled(*pair), f(*pair))
     assert ad.jit(lambda x, y=None: x if y is None else y)(a)[0] == 1.0
+
+
+class Holder:
+    pass
+
+
+def _attribute(x, y):
+    held = Holder()
+    held.x = x
+    return x * 2 if held.x is y else x * 3
+
+
+def _counted(x, y):
+    n = 0
+    for a in (x, y):
+        for b in (x, y):
+            n += a is b
+    return x * n
+
+
+IDENTITY = {
+    "is": lambda x, y: x * 2 if x is y else x * 3,
+    "is not": lambda x, y: x * 2 if x is not y else x * 3,
+    "closure": lambda x, y: (lambda: x * 2 if x is y else x * 3)(),
+    "comprehension": lambda x, y: sum([x * 2 if x is v else x * 3 for v in (y,)]),
+    "generator": lambda x, y: x * 2 if any(x is v for v in (y, 1)) else x * 3,
+    "items": lambda x, y: (lambda p: x * 2 if p[0] is p[1] else x * 3)((x, y)),
+    "entries": lambda x, y: (lambda p: x * 2 if p["a"] is p["b"] else x * 3)({"a": x, "b": y}),
+    "star": lambda *a: a[0] * 2 if a[0] is a[1] else a[0] * 3,
+    "walrus": lambda x, y: x * 2 if (z := x) is y else x * 3,  # noqa: F841
+    "choice": lambda x, y: x * 2 if (x if x is not None else y) is y else x * 3,
+    "attribute": _attribute,
+    "loop": _counted,
+    "id": lambda x, y: x * 2 if id(x) == id(y) else x * 3,
+    "operator": lambda x, y: x * 2 if operator.is_(x, y) else x * 3,
+}
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+def test_identity_however_it_is_written(name):
+    """The instructions differ from one version of Python to the next: newer ones load two variables at a time."""
+    f = IDENTITY[name]
+    a, b = np.ones(2), np.ones(2)
+    for calls in (((a, b), (a, a), (b, a)), ((a, a), (a, b), (b, b))):
+        compiled = ad.jit(f)
+        for pair in calls:
+            np.testing.assert_array_equal(compiled(*pair), f(*pair))
+
+
+@pytest.mark.parametrize("f", [lambda x, y=None: x if y is None else y, lambda x, y=1.0: x * (y is not None)])
+def test_comparisons_with_constants_are_no_comparisons(f):
+    assert not compares_identity(f)
 
 
 def _in_place(x):

@@ -26,11 +26,12 @@ from .arguments import (
     uncached,
 )
 from .core.bind import Traced, snapshot, with_gaps
-from .core.errors import AdjointError, ArgumentError, DtypeError, ReadOnlyError, ShapeError, boundary, last_line
+from .core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from .core.op import OPS
 from .core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
 from .core.types import Type, Value, dtype_of, shape_of
 from .numpy.layout import own_copy
+from .protection import run_protected
 from .trace.dual import Dual
 from .trace.repeated import RetreatError
 from .trace.tape import Node, Tape, backward
@@ -111,48 +112,6 @@ def watch_arguments(watch: Watch, args: Sequence[Any], indices: Sequence[int], i
     whole = len(indices) == len(inputs)  # each argument is one array
     for place, x in enumerate(inputs):
         watch.argument(x, f"argument {indices[place]}" if whole else "an argument")
-
-
-COPIED = 1 << 12  # elements of an argument that is copied; it costs little more than to make a view of it
-
-
-def run_protected(f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Run f so that it cannot write to the arrays that it is called with.
-
-    Small arrays are copied: the function may write to them, and nobody sees it. Larger ones are handed over as read-only views.
-    """
-    f, known = uncached(f), dict[int, Any]()
-    args = [_protected(x, known) for x in args]
-    kwargs = {key: _protected(x, known) for key, x in kwargs.items()}
-    try:
-        return f(*args, **kwargs)
-    except ValueError as error:
-        no_copies = any(not x.flags.writeable for x in known.values())
-        if not no_copies or isinstance(error, AdjointError) or "read-only" not in str(error):
-            raise
-        raise ReadOnlyError(
-            f"{last_line(error)} writes to a read-only array: an array passed to a transform is never changed; write to a copy "
-            "(X = X.copy()), or compute a new array (X = X - 1 instead of X -= 1)"
-        ) from error
-
-
-def _protected(x: Any, known: dict[int, Any]) -> Any:
-    """An argument with its arrays protected. Lists and dicts, which the function may mean to change, stay what they are."""
-    if type(x) is np.ndarray:
-        if not x.flags.writeable:
-            return x
-        if id(x) not in known:
-            known[id(x)] = x.copy(order="K") if x.size <= COPIED and x.base is None else _read_only(x)
-        return known[id(x)]
-    if type(x) is tuple:
-        return tuple([_protected(part, known) for part in x])
-    return x
-
-
-def _read_only(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    x = x.view()
-    x.flags.writeable = False
-    return x
 
 
 def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
@@ -482,7 +441,7 @@ def _run_derivative(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], 
         )
 
     def of_one(part: Any) -> Any:
-        return f(*args[:i], part, *args[i + 1 :], **kwargs)
+        return run_protected(f, [*args[:i], part, *args[i + 1 :]], kwargs)
 
     of_one.__name__ = name_of(f)
     one = np.ones((), dtype_of(x))[()]

@@ -3,7 +3,7 @@
 Whether a function asks them is read off its code, and that of the functions it can reach. The copy that is staged has a `type` of
 its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call
 as well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch shows at once.
-A function that compares two variables by identity is compiled for which of its arguments are the same object.
+A function that compares values by identity is compiled for which of its arguments are the same object.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def line_of_type(f: Any) -> str | None:
 
 
 def compares_identity(f: Any) -> bool:
-    """Whether a function, or one that it can reach, asks whether two of its variables are one object."""
+    """Whether a function, or one that it can reach, may ask whether two of its values are one object."""
     return any(map(_compares, _codes(f)))
 
 
@@ -64,10 +64,15 @@ def _calls_type(code: types.CodeType) -> int | None:
 
 @functools.lru_cache(1 << 10)
 def _compares(code: types.CodeType) -> bool:
+    """Whether code compares anything by identity, except with a constant or a global: `x is None` asks nothing of the kind."""
+    if not _SAME.isdisjoint(code.co_names):
+        return True
     names = [i.opname for i in dis.get_instructions(code) if i.opname != "CACHE"]
-    loads = [name.count("LOAD_FAST") for name in names]  # newer versions of Python load two at a time
-    places = [k for k, name in enumerate(names) if name == "IS_OP"]
-    return any(loads[k - 1] == 2 or (loads[k - 1] and loads[k - 2]) for k in places)
+    return any(name == "IS_OP" and names[k - 1] not in ("LOAD_CONST", "LOAD_GLOBAL") for k, name in enumerate(names))
+
+
+#: Functions that tell whether two arguments are one array.
+_SAME = frozenset({"id", "is_", "is_not", "shares_memory", "may_share_memory"})
 
 
 def same_objects(leaves: Sequence[Any]) -> tuple[int, ...]:

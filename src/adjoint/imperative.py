@@ -29,6 +29,7 @@ from .core.bind import FRESH, Traced, variables
 from .core.errors import ArgumentError, ReadOnlyError, ShapeError
 from .core.op import Op
 from .core.types import Type, Value, dtype_of, shape_of
+from .numpy.standin import Sought
 from .numpy.views import View
 from .trace.dual import Dual
 from .trace.tape import FREED, Node, Pass, Pick, Tape
@@ -65,8 +66,7 @@ class Ambient(Tape):
             return self.run(op, args, params)
         finally:
             _busy.reset(busy)
-            if modes is not None:
-                floating.restore(modes)
+            floating.restore(modes)
 
     def run(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if _recording.get():
@@ -366,11 +366,11 @@ for _name, _method in (
     ("zero_grad", _zero_grad),
     ("detach", _detach),
     ("numpy", _plain),
-    ("item", _item),
+    ("item", Sought("item", _item)),
     ("__repr__", _repr),
     ("__str__", _str),
-    ("__deepcopy__", _deepcopy),
-    ("__copy__", _deepcopy),
+    ("__deepcopy__", Sought("__deepcopy__", _deepcopy)),
+    ("__copy__", Sought("__copy__", _deepcopy)),
     ("__reduce__", _reduce),
 ):
     setattr(Traced, _name, _method)

@@ -13,6 +13,7 @@ from .arguments import Results, check_callable, name_of, open_arguments, positio
 from .core.errors import ArgumentError, DtypeError, ShapeError
 from .core.types import Value, dtype_of, shape_of
 from .ops.broadcast import moveaxis, reshape
+from .protection import run_protected
 from .transformed import Transformed
 from .vectorize import batch_apply
 
@@ -61,7 +62,7 @@ def _run_jacfwd(
         full = list(args)
         for i, part in zip(indices, parts, strict=True):
             full[i] = part
-        return f(*full, **kwargs)
+        return run_protected(f, full, kwargs)
 
     on_chosen.__name__ = name_of(f)
 

@@ -136,6 +136,35 @@ def test_what_the_function_sets_stays():
         assert np.geterrcall() is handler
 
 
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("around", ["warn", "ignore", "raise"])
+def test_modes_that_the_function_sets(run, around):
+    """np.errstate(all="warn") and np.seterr inside of a function name its lines as well, and are as the user left them."""
+
+    def within(x):
+        with np.errstate(all="warn", under="ignore"):
+            y = np.log(np.exp(x) - 1.0)
+            with np.errstate(divide="ignore"):
+                y = y + np.divide(1.0, x)
+            return y + np.divide(1.0, x)
+
+    def lasting(x):
+        np.seterr(all="warn", under="ignore")
+        return np.log(np.exp(x) - 1.0)
+
+    first, last = within.__code__.co_firstlineno, lasting.__code__.co_firstlineno
+    with np.errstate(all=around):
+        before = np.geterr(), np.geterrcall()
+        found = caught(lambda: RUNS[run](within))
+        assert {w.lineno - first for w in found if "divide by zero" in str(w.message)} == {2, 5}
+        assert {w.filename for w in found} == {__file__}
+        assert (np.geterr(), np.geterrcall()) == before
+        found = caught(lambda: RUNS[run](lasting))
+        assert {(w.filename, w.lineno - last) for w in found} == {(__file__, 2)}
+        assert np.geterrcall() is before[1]
+        assert np.geterr() == {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+
+
 def test_in_threads():
     found = []
 

@@ -2,6 +2,7 @@
 
 import array
 import cmath
+import contextlib
 import copy
 import functools
 import math
@@ -10,6 +11,7 @@ import pickle
 import random
 import statistics
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from scipy.special import softmax
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.numpy.caller import call_of
+from adjoint.numpy.caller import call_of, reads_entry
 
 X = np.array([0.25, 1.5, 2.75])
 rng = np.random.default_rng(0)
@@ -293,3 +295,82 @@ def test_the_variables_of_keywords_are_not_what_is_called():
     said = refusal(f)
     assert "close" in said
     assert "np.stack for a list of values" in said
+
+
+# -- instructions, which differ from one version of Python to the next -------------------------------------------
+
+
+class Module:
+    """Holds a function that looks at the instruction it is called by."""
+
+    def __init__(self):
+        self.seen = []
+        self.inner = self
+
+    def look(self, *args, **kwargs):
+        self.seen.append(call_of(sys._getframe(1)))
+        return 1.0
+
+
+SPELLED = {
+    "look(x)": "look",
+    "m.look(x)": "m.look",
+    "m.inner.look(x)": "m.inner.look",
+    "x + m.look(y)": "m.look",  # newer versions load two variables at a time
+    "x + y + m.look(x)": "m.look",
+    "m.look(x) + y": "m.look",
+    "m.look(x + y, y)": "m.look",
+    "m.look(x, key=y)": "m.look",
+    "m.look(*[x, y])": "m.look",
+    "m.look(**{'a': x})": "m.look",
+    "[m.look(v) for v in (x, y)]": "m.look",
+    "(lambda: m.look(x))()": "m.look",
+    "x * (y - m.look(x, y)) / y": "m.look",
+    "m.look(x) if x else m.look(y)": "m.look",
+    "{'a': m.look(x)}['a']": "m.look",
+    "made().look(x)": "look",
+    "[m][0].look(x)": "look",
+}
+
+
+@pytest.mark.parametrize("text", SPELLED)
+@pytest.mark.parametrize("before", ["", "z = x; x = y", "n = m; y = x", "del m2"])
+def test_the_name_of_what_is_called(text, before):
+    m = Module()
+    source = f"def f(x, y, m, m2, look, made):\n    {before or 'pass'}\n    return {text}"
+    scope = {}
+    exec(source, scope)
+    scope["f"](2.0, 3.0, m, m, m.look, lambda: m)
+    assert {call.name for call in m.seen} == {SPELLED[text]}
+    assert all(call.function == m.look for call in m.seen if call.words[0])
+
+
+ENTRIES = {
+    "d[x]": True,
+    "d.get(x)": True,
+    "d.setdefault(x, y)": True,
+    "self.d[x]": True,
+    "x in d": False,
+    "x not in d": False,
+    "x == y": False,
+    "(y, x == y)": False,
+    "[1.0].count(x)": False,
+}
+
+
+@pytest.mark.parametrize("text", ENTRIES)
+def test_entries_of_dicts(text):
+    seen = []
+
+    class Key(float):
+        __hash__ = float.__hash__
+
+        def __eq__(self, other):
+            seen.append(reads_entry(sys._getframe(1)))
+            return False
+
+    held = {1.0: 0.0}
+    f = eval(f"lambda x, y, d, self: {text}")
+    with contextlib.suppress(KeyError):
+        f(Key(1.0), 1.0, held, types.SimpleNamespace(d=held))
+    assert set(seen) == {ENTRIES[text]}

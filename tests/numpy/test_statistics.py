@@ -119,3 +119,31 @@ def test_quantiles_in_a_matrix():
     q = np.array([[0.1, 0.5], [0.0, 0.9]])
     check(lambda x: np.quantile(x, q, axis=1), np.sin(np.arange(12.0)).reshape(3, 4))
     check(lambda x: np.nanquantile(x, q), np.sin(np.arange(12.0)).reshape(3, 4))
+
+
+INFINITE = (
+    [1.0, 2.0, np.inf],
+    [np.inf, np.inf, 1.0],
+    [-np.inf, 1.0, 2.0],
+    [-np.inf, np.inf, 0.0],
+    [np.inf],
+    [1.0, np.nan, np.inf],
+)
+METHODS = (
+    *("linear", "lower", "higher", "midpoint", "nearest", "median_unbiased", "inverted_cdf", "hazen", "weibull"),
+    *("averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "normal_unbiased"),
+)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_quantiles_of_infinite_samples(method):
+    """The neighbours are those of NumPy, so that infinite ones give inf or nan where NumPy's do."""
+    for x in map(np.array, INFINITE):
+        for q in (0.0, 0.25, 0.5, 0.75, 1.0, np.array([0.0, 1.0]), np.array([0.5, 1.0, 0.25])):
+            for f in (np.quantile, np.nanquantile):
+                with np.errstate(all="ignore"):
+                    expected = f(x, q, method=method)
+                    found = [ad.jvp(lambda x, f=f, q=q: f(x, q, method=method), (x,), (np.ones_like(x),))[0]]
+                    found += [ad.vmap(lambda x, f=f, q=q: f(x, q, method=method))(np.stack([x, x]))[1]]
+                for y in found:
+                    np.testing.assert_array_equal(y, expected)

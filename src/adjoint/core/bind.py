@@ -11,7 +11,6 @@ Levels never repeat: a perturbation of one transform cannot be mistaken for that
 
 from __future__ import annotations
 
-import abc
 import itertools
 import sys
 import types
@@ -84,10 +83,6 @@ class Trace:
         """The class that the value behind x has, or would have."""
         return class_of(x.value)
 
-    def class_seen_by(self, x: Traced, abstract: type) -> type:
-        """The class of x for an abstract class, which accepts x if it accepts either that or the type `Traced`."""
-        return self.class_of(x)
-
     def concrete(self, x: Traced, what: str) -> Any:
         """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
         return x.value
@@ -126,8 +121,7 @@ class Trace:
         depth_before, around_before, modes = self.token
         depth.reset(depth_before)
         around.reset(around_before)
-        if modes is not None:
-            floating.restore(modes)
+        floating.restore(modes)
 
     def leaked(self) -> LeakError:
         return LeakError(
@@ -177,7 +171,23 @@ def settled(x: Any) -> Any:
     return x.value if isinstance(x, Traced) and x.by is FRESH else x
 
 
-class Traced:
+class _HiddenMethods(type):
+    """Hides the methods of `Traced` from abstract classes.
+
+    `isinstance(x, Iterable)` accepts x if it accepts `x.__class__`, which is the class of the value behind, or `type(x)`, in
+    whose method resolution order it looks for `__iter__`. A number has none, so only the former may count.
+    """
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        asks = sys._getframe(1).f_globals.get("__name__")
+        return () if asks in _ABSTRACT else type.__dict__["__mro__"].__get__(cls)  # type: ignore[no-any-return]
+
+
+_ABSTRACT = ("collections.abc", "typing")
+
+
+class Traced(metaclass=_HiddenMethods):
     """A value seen by a trace: `value` is what lies below it, `aux` what the trace adds (a node, a tangent).
 
     The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols. `layout` is set where the
@@ -200,18 +210,11 @@ class Traced:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What `isinstance` sees: the class of the value that this stands for. Our own modules see `Traced`.
-
-        An abstract class such as `Iterable` looks at the type as well (see `Trace.class_seen_by`).
-        """
-        frame = sys._getframe(1)
-        if frame.f_globals.get("__name__") == "abc" and frame.f_code is _ABSTRACT and not is_ours(frame.f_back):
-            return self.by.class_seen_by(self, frame.f_locals["cls"])
-        return type(self) if is_ours(frame) else self.by.class_of(self)
+        """What `isinstance` sees: the class of the value that this stands for. Our own modules see `Traced`."""
+        return type(self) if is_ours(sys._getframe(1)) else self.by.class_of(self)
 
 
 _OURS = __name__.partition(".")[0] + "."
-_ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
 
 
 def is_ours(frame: types.FrameType | None) -> bool:
@@ -270,6 +273,14 @@ def snapshot(x: Any) -> Any:
     return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x
 
 
+_modes, _MODES_SEEN = floating.state, floating.SEEN
+
+
+def renew_modes() -> None:
+    """NumPy's error modes are others than at the last op."""
+    floating.renew(depth.get() > 0)
+
+
 def bind(op: Op, /, *args: Any, **params: Any) -> Any:
     """Run an op: arrays are positional, metadata is keyword."""
     top = None
@@ -284,4 +295,6 @@ def bind(op: Op, /, *args: Any, **params: Any) -> Any:
         if top.taken is None:
             raise top.leaked()
         top = top.taken
+    if _modes() is not _MODES_SEEN[0]:
+        renew_modes()
     return top.process(op, args, params)

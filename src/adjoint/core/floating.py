@@ -4,6 +4,7 @@ NumPy names the Python line that called it, which inside a transform is a line o
 "warn" is "log" instead: then NumPy hands its words to an object, which issues the same warning at the line of the user's.
 
     with np.errstate(divide="ignore"): …       inside the function holds as ever: only "warn" is replaced
+    with np.errstate(divide="warn"): …         is replaced at the next operation
 
 An overflow is heard whatever its mode is, and then treated as the mode says. NumPy looks at the flags of the processor after each
 ufunc in any case, so that a recording learns of it (`LISTENERS`) at no cost.
@@ -111,6 +112,17 @@ def replace() -> Modes | None:
     return None if found is None else (*found, _MODES.set(found[0]))
 
 
+state = (lambda: None) if _MODES is None else _MODES.get
+SEEN: list[Any] = [None]  # the last settings that were found to report, or made to
+
+
+def renew(is_inside: bool) -> None:
+    """Look at settings that are not those seen last: within a transform, the function may have set modes of its own."""
+    if is_inside:
+        replace()  # undone with what the function did: np.errstate by itself, np.seterr by `restore`
+    SEEN[0] = state()
+
+
 def _reporting() -> tuple[Any, _Reporter] | None:
     """The current settings, with reports in the place of warnings."""
     modes: dict[str, Any] = {**np.geterr()}
@@ -123,14 +135,17 @@ def _reporting() -> tuple[Any, _Reporter] | None:
     return _MODES.get(), reporter  # type: ignore[union-attr]
 
 
-def restore(replaced: Modes) -> None:
+def restore(replaced: Modes | None) -> None:
     """Undo `replace`. What the function itself set by np.seterr stays."""
-    assert _MODES is not None
+    if replaced is None or _MODES is None:
+        return
     settings, reporter, token = replaced
     if _MODES.get() is settings:
         _MODES.reset(token)
         return
-    modes, handler = reporter.undone({**np.geterr()}, np.geterrcall())
+    handler = np.geterrcall()
+    latest = handler if isinstance(handler, _Reporter) else reporter  # of settings that `renew` has replaced
+    modes, handler = latest.undone({**np.geterr()}, handler)
     _MODES.reset(token)
     np.seterr(**modes)
     np.seterrcall(handler)

@@ -74,7 +74,17 @@ def is_shown(frame: types.FrameType) -> bool:
 def is_cached() -> bool:
     """Whether the user's code is calling a function that remembers its results, and asks for the arguments as a key."""
     frame, _ = user_frame()
-    return frame is not None and isinstance(call_of(frame).function, functools._lru_cache_wrapper)
+    function = None if frame is None else call_of(frame).function
+    return isinstance(getattr(function, "__func__", function), functools._lru_cache_wrapper)
+
+
+def reads_entry(frame: types.FrameType) -> bool:
+    """Whether a frame is at `d[key]`, `d[key] = v` or `d.get(key)`, and asks for more than whether the dict has the key."""
+    call = call_of(frame)
+    return call.kind in ("BINARY_SUBSCR", "STORE_SUBSCR", "[]") or call.words[-1:] in _OF_ENTRIES
+
+
+_OF_ENTRIES = (("get",), ("setdefault",), ("pop",))
 
 
 def is_printed() -> bool:
@@ -146,8 +156,9 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
         beside, second = second, earlier.argval[1] if "_LOAD_FAST" in earlier.opname else None
         if earlier.positions is None or (earlier.positions[0], earlier.positions[2]) != start:
             continue
-        # `x + np.sin(y)`: what stands at the start of the call belongs to the second; the names of keywords belong to the call.
-        if beside is not None and earlier.opname != "LOAD_CONST":
+        if earlier.opname == "LOAD_CONST" and isinstance(earlier.argval, tuple):
+            continue  # the names of keywords, which stand at the start of the call too
+        if beside is not None:  # `x + np.sin(y)`: what stands at the start of the call belongs to the second
             words = [beside]
         if earlier.opname.startswith(_LOADS):
             words = [earlier.argval if second is None else earlier.argval[0]]

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ..trace.guard import Guarded
+from ..trace.guard import IN_MEMORY, Guarded
 
 Strides = tuple[int, ...]
 
@@ -30,7 +30,7 @@ def beneath(x: Value) -> Any:
         if x.by.has_numbers:
             x = x.value
         elif isinstance(x.by, Guarded):
-            x = x.by.concrete(x, "the order in memory of")
+            x = x.by.concrete(x, IN_MEMORY)
         else:
             return None
     return x
@@ -51,8 +51,8 @@ def with_strides(x: np.ndarray[Any, Any], strides: Strides) -> np.ndarray[Any, A
 
 
 def own_copy(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy that is held in memory as the array is: with its gaps, and backwards where that is."""
-    return np.array(x, subok=True) if x.flags.forc or type(x) is not np.ndarray else with_strides(x, x.strides)
+    """A copy that is held in memory as the array is: with its gaps, and backwards where that is; a view if it is one."""
+    return np.array(x, subok=True) if x.base is None or type(x) is not np.ndarray else with_strides(x, x.strides)
 
 
 def dense(shape: Shape, strides: Strides, dtype: Any, order: Any = "K") -> Strides:

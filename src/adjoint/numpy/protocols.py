@@ -26,7 +26,7 @@ from ..ops.linalg import matmul
 from ..trace.batch import Batch
 from ..trace.guard import Guarded
 from ..trace.record import quicken, recorder
-from .caller import advice, call_of, is_cached, is_printed, is_shown
+from .caller import advice, call_of, is_cached, is_printed, is_shown, reads_entry
 from .concrete import primal, primals
 from .create import same_or_copy
 from .elementwise import absolute, divmod_, power
@@ -34,7 +34,7 @@ from .layout import copied, in_order
 from .mutate import Flat, partition_in_place, sort_in_place
 from .shape import with_imag, with_real
 from .standard import VERSIONS
-from .standin import OfArrays, of_arrays
+from .standin import Sought, of_arrays
 from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_array_like, is_scipy, lift, without_class
 from .ufunc import METHODS, call_with_options
 from .views import inplace, read, write
@@ -274,6 +274,12 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
     return round(primal(self), decimals)
 
 
+def _is_integer(self: Traced) -> bool:
+    if not hasattr(class_of(self), "is_integer"):
+        raise AttributeError(f"{class_of(self).__name__!r} object has no attribute 'is_integer'")
+    return bool(ops.logical_and(ops.equal(ops.trunc(self), self), ops.isfinite(self)))
+
+
 # -- the rest of an array ---------------------------------------------------------------------------------------
 
 
@@ -320,12 +326,46 @@ def _hash(self: Traced) -> int:
 
 
 def _equal(self: Traced, other: Any) -> Any:
-    """`==`. As keys, two traced numbers are equal if they are one value of one trace, not if their numbers are."""
-    if _lookup.at is not None and isinstance(other, Traced):
-        frame = sys._getframe(1)
+    """`==`. As keys, two traced numbers are equal if they are one value of one trace, not if their numbers are.
+
+    A traced and a plain number are equal if their numbers are. But what a dict holds for one is not what it holds for the other:
+    a memo's entry for 2.0 has no derivative.
+    """
+    if _lookup.at is None:  # no traced number was ever a key
+        return _compare_equal(self, other)
+    frame = sys._getframe(1)
+    if isinstance(other, Traced):
         if _lookup.at in ((id(other), id(frame), frame.f_lasti), (id(self), id(frame), frame.f_lasti)):
             return self is other or (self.by is other.by and self.aux is other.aux and self.aux is not None)
-    return _compare_equal(self, other)
+        return _compare_equal(self, other)
+    return _checked_key(self, other, _compare_equal(self, other), frame)
+
+
+def _checked_key(x: Traced, key: Any, is_equal: Any, frame: Any) -> Any:
+    """The answer to `x == key`, unless a dict asks for it to find the entry of x under a plain key, or that of a plain number
+    under x."""
+    if type(key) in _KEYS and not isinstance(x.by, (Batch, Guarded)) and reads_entry(frame) and is_equal:
+        raise ConversionError(
+            f"a value traced by {x.by.name} and the plain number {key!r} are one key of a dict, but the entry of the number has "
+            "no derivative; start with an empty dict if it holds results, use ad.stop_gradient(x) as the key of a table"
+        )
+    return is_equal
+
+
+_KEYS = frozenset({float, int, complex, np.float64, np.float32})
+
+
+def _equal_as_key(equal: Callable[..., Any]) -> Callable[..., Any]:
+    """`==` of a NumPy scalar, on the left, and a traced value."""
+
+    def quick(a: Any, b: Any) -> Any:
+        y = equal(a, b)
+        if _lookup.at is None or isinstance(a, Traced):
+            return y
+        key = a[()] if type(a) is np.ndarray and not a.ndim else a  # NumPy makes an array of a scalar that it compares
+        return _checked_key(b, key, y, sys._getframe(2))
+
+    return quick
 
 
 _compare_equal = _operator("eq", ops.equal)
@@ -428,8 +468,8 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
         return by.operate("ufunc", function, values) if isinstance(by, Guarded) and by.light else function(*values)
 
     quick = recorder(function, general, "ufunc") if isinstance(function, Elementwise) and function.arity <= 2 else general
-    _QUICK[ufunc] = quick
-    return quick
+    _QUICK[ufunc] = _equal_as_key(quick) if ufunc is np.equal else quick
+    return _QUICK[ufunc]
 
 
 def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -571,15 +611,18 @@ _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+#: Members that every value has, or that Python and NumPy look for on the type.
+_ALWAYS = frozenset(
+    {"__array_ufunc__", "__array_function__", "__bool__", "__eq__", "__format__", "__hash__", "__reduce__", "__repr__", "__str__"}
+)
+
+
 def install() -> None:
     """Give `Traced` its operators, methods and protocols."""
     for op in OPS.values():
         if isinstance(op, Elementwise):
             quicken(op)
     _install_operators()
-    for name in _METHODS:
-        if hasattr(np, name):
-            setattr(Traced, name, _method(getattr(np, name)))
     properties: dict[str, Callable[[Any], Any]] = {
         "real": lambda self: FUNCTIONS[np.real](self),
         "imag": lambda self: FUNCTIONS[np.imag](self),
@@ -606,8 +649,8 @@ def install() -> None:
         "__int__": _int,
         "__index__": _index,
         "__bool__": _bool,
-        "__len__": OfArrays("__len__", _len),
-        "__iter__": OfArrays("__iter__", _iter),
+        "__len__": _len,
+        "__iter__": _iter,
         "__contains__": _contains,
         "__hash__": _hash,
         "__eq__": _equal,
@@ -624,6 +667,7 @@ def install() -> None:
         "__ceil__": _rounded(ops.ceil),
         "__trunc__": _trunc,
         "as_integer_ratio": _refuse("the exact ratio", "use NumPy functions"),
+        "is_integer": _is_integer,
         "item": _item,
         "tolist": _tolist,
         "reshape": _reshape,
@@ -639,6 +683,7 @@ def install() -> None:
         "compress": _compress,
         "sort": sort_in_place,
         "partition": partition_in_place,
+        **{name: _method(getattr(np, name)) for name in _METHODS},
     }
     for name, member in everything.items():
-        setattr(Traced, name, member)
+        setattr(Traced, name, Sought(name, member) if callable(member) and name not in _ALWAYS else member)

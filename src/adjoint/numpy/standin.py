@@ -1,4 +1,4 @@
-"""Attributes of arrays that a traced value has only where it stands for one: `hasattr(x, "shape")` is False of a number.
+"""Attributes that a traced value has only where the value behind has them: `hasattr(x, "shape")` is False of a number.
 
 Our own modules find them on every traced value.
 """
@@ -10,7 +10,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core.bind import Traced, class_of, is_ours
+from ..trace.batch import Batch
 from .caller import call_of
 
 _PYTHON = frozenset({bool, int, float, complex})
@@ -20,28 +23,35 @@ def of_arrays(name: str, getter: Callable[[Any], Any]) -> property:
     """An attribute of NumPy's values, which a Python number does not have."""
 
     def get(self: Traced) -> Any:
-        if not is_ours(sys._getframe(1)) and class_of(self) in _PYTHON:
+        if type(self.value) is not np.ndarray and not is_ours(sys._getframe(1)) and class_of(self) in _PYTHON:
             raise _missing(self, name)
         return getter(self)
 
     return property(get)
 
 
-class OfArrays:
-    """A special method of arrays. Python itself calls it on any value, and gets its TypeError; `hasattr` finds it on arrays."""
+class Sought:
+    """A method that `hasattr` and `getattr` find where the class of the value behind has it.
+
+    Other code finds it always: a special method has to say itself what is wrong, and `x.sum()` of a number does no harm.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
+        self.of_arrays = hasattr(np.ndarray, name)
 
     def __get__(self, x: Traced | None, owner: Any = None) -> Any:
         if x is None:
             return self.function
-        if not x.shape and not hasattr(class_of(x), self.name):  # type: ignore[attr-defined]
-            frame = sys._getframe(1)
-            is_sought = not is_ours(frame) and call_of(frame).function in (hasattr, getattr)
-            if is_sought:
-                raise _missing(x, self.name)
+        is_array = type(x.value) is np.ndarray and type(x.by) is not Batch  # which holds numbers as arrays
+        is_found = self.of_arrays if is_array else hasattr(class_of(x), self.name)
+        if not is_found and _is_sought(sys._getframe(1)):
+            raise _missing(x, self.name)
         return types.MethodType(self.function, x)
+
+
+def _is_sought(frame: types.FrameType) -> bool:
+    return not is_ours(frame) and call_of(frame).function in (hasattr, getattr)
 
 
 def _missing(x: Traced, name: str) -> AttributeError:

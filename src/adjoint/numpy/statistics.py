@@ -268,35 +268,44 @@ _JUMPS = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
 
 
 def _position(q: Value, n: Value, method: str) -> tuple[Value, Value, Value]:
-    """Two neighbours among n sorted values, and the weight of the second."""
+    """Two neighbours among n sorted values, and the weight of the second; an element twice for methods that jump."""
     last = n - 1
     if method in _CONTINUOUS:
         alpha, beta = _CONTINUOUS[method]
         p = last * q if method == "linear" else n * q + (alpha + q * (1 - alpha - beta)) - 1
-        p = np.minimum(np.maximum(p, 0), last)
-        low = np.minimum(np.floor(p), np.maximum(last - 1, 0))
-        return low, np.minimum(low + 1, last), p - low
+        if isinstance(q, Traced):  # at the ends the slope in q is that of the last step inside
+            p = np.minimum(np.maximum(p, 0), last)
+            low = np.minimum(np.floor(p), np.maximum(last - 1, 0))
+            return low, np.minimum(low + 1, last), p - low
+        return *_around(p, last), p - np.floor(p)
     fixed = ops.stop_gradient(q)  # the other methods jump from one element to the next
     p = last * fixed
+    if method == "midpoint":
+        return *_around(p, last), np.where(p == np.floor(p), 0.0, 0.5)[()]
+    if method == "averaged_inverted_cdf":
+        p = n * fixed - 1
+        return *_around(p, last), np.where(p == np.floor(p), 0.5, 1.0)[()]
     if method == "lower":
-        low = high = np.floor(p)
+        at = np.floor(p)
     elif method == "higher":
-        low = high = np.ceil(p)
+        at = np.ceil(p)
     elif method == "nearest":
-        low = high = np.around(p)
-    elif method == "midpoint":
-        low, high = np.floor(p), np.ceil(p)
+        at = np.around(p)
     elif method == "inverted_cdf":
-        low = high = np.ceil(n * fixed) - 1
-    elif method == "averaged_inverted_cdf":
-        low, high = np.ceil(n * fixed) - 1, np.floor(n * fixed)
+        at = np.ceil(n * fixed) - 1
     elif method == "closest_observation":
-        low = high = np.rint(n * fixed) - 1
+        at = np.rint(n * fixed) - 1
     else:
         known = [*_CONTINUOUS, "lower", "higher", "nearest", "midpoint", "inverted_cdf", "averaged_inverted_cdf"]
         raise ValueError(f"{method!r} is not a valid method. Use one of: {[*known, 'closest_observation']}")
-    low, high = (np.minimum(np.maximum(k, 0), last) for k in (low, high))
-    return low, high, 0.5
+    at = np.minimum(np.maximum(at, 0), last)
+    return at, at, 0.0
+
+
+def _around(p: Value, last: Value) -> tuple[Value, Value]:
+    """The elements before and after a position; beyond the ends, as at the last, one element twice, as NumPy has it."""
+    low = np.floor(p)
+    return tuple(np.minimum(np.maximum(k, 0), last) for k in (low, np.where(p < 0, 0, low + 1)[()]))  # type: ignore[return-value]
 
 
 def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
@@ -319,7 +328,7 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
         below, above = _few(x, low, high, q_shape)
     else:
         below, above = neighbours(x, low, high, q_shape)
-    y = _between(below, above, weight)
+    y = below if method in _JUMPS else _between(below, above, weight)
     wanted = dtype_of(below) if method in _JUMPS else np.result_type(dtype_of(below), 0.5 if weak else dtype_of(q))
     return astype(y, wanted) if dtype_of(y) != wanted else y
 

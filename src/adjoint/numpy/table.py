@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Modules of this package that are loaded when a function is met that the everyday ones do not have.
 LATE = (
     *("arrange", "calculus", "counting", "fft", "linalg", "missing", "mutate", "padding", "polynomials", "query", "selection"),
-    *("reach", "statistics", "windows"),
+    *("reach", "scimath", "statistics", "windows"),
 )
 
 

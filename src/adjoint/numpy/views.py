@@ -25,6 +25,7 @@ from ..core.types import Shape, Value, dtype_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops.broadcast import broadcast_to, cast
+from ..trace.batch import Batch
 from .layout import beneath_type, dense, laid_out, stand_in, strides_of
 from .table import lift
 
@@ -463,7 +464,21 @@ def become(x: Traced, new: Value) -> None:
     log = written.get()
     if log is not None:
         log.append(weakref.ref(x))
-    x.by.adopt(x, _in_same_order(as_array(new), x))
+    x.by.adopt(x, new if _is_held_alike(new, x) else _in_same_order(as_array(new), x))
+
+
+def _is_held_alike(new: Value, x: Traced) -> bool:
+    """Whether two values of one trace are arrays of one shape, dtype and order in memory: a write then only replaces x."""
+    if type(new) is not Traced or new.by is not x.by or type(x.by) is Batch:  # which holds numbers as arrays
+        return False
+    held, now = new.value, x.value
+    return (
+        type(held) is np.ndarray
+        and type(now) is np.ndarray
+        and held.shape == now.shape
+        and held.dtype == now.dtype
+        and held.strides == now.strides
+    )
 
 
 def _in_same_order(new: Value, x: Traced) -> Value:
@@ -488,14 +503,16 @@ def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def method(self: Traced, other: Any) -> Any:
         result = operation(self, other)
-        if result is NotImplemented or not is_array(self):
-            return result
-        if shape_of(result) != shape_of(self):
-            raise ValueError(
-                f"non-broadcastable output operand with shape {shape_of(self)} doesn't match the broadcast shape "
-                f"{shape_of(result)}"
-            )
-        become(self, as_stored(self, result))
+        if not _is_held_alike(result, self):
+            if result is NotImplemented or not is_array(self):
+                return result
+            if shape_of(result) != shape_of(self):
+                raise ValueError(
+                    f"non-broadcastable output operand with shape {shape_of(self)} doesn't match the broadcast shape "
+                    f"{shape_of(result)}"
+                )
+            result = as_stored(self, result)
+        become(self, result)
         return self
 
     return method

@@ -112,7 +112,7 @@ def _power(a: Any, b: Any) -> Any:
         y = a**b
     except (ZeroDivisionError, OverflowError):  # two Python numbers: give what NumPy gives
         return np.power(float(a), b)
-    return np.power(a, b) if type(y) is complex and type(a) is float and type(b) is not complex else y
+    return np.power(float(a), b) if type(y) is complex and type(a) in (float, int) and type(b) is not complex else y
 
 
 add = elementwise("add", operator.add, partials=lambda y, a, b: (1, 1), complex_domain=True)

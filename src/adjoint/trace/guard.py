@@ -42,10 +42,11 @@ class Asked(Enum):
     TYPE = "nothing but its type"
 
 
+IN_MEMORY = "the order in memory of"
 _PARTS = {
     "the truth of": Asked.TRUTH,
     "int() of": Asked.WHOLE,
-    "the order in memory of": Asked.TYPE,
+    IN_MEMORY: Asked.TYPE,  # that of arrays held row by row, as programs take them
     "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
 }
 _WEAK = frozenset({bool, int, float, complex})
@@ -168,7 +169,8 @@ class Guarded(Stage):
         type_ = Type.of(value)
         self.inputs[number], self.names[number] = type_, name
         self.program.type_of[number] = self.program.type_number(type_)
-        self.numbers.give(number, value)
+        is_in_rows = not isinstance(value, np.ndarray) or value.flags.c_contiguous
+        self.numbers.give(number, value if is_in_rows else value.copy("C"))  # as programs take it
         if type(value) in _WEAK:
             self.light[number] = _weight(value)
         x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
@@ -372,15 +374,6 @@ class Guarded(Stage):
         weight = self.light.get(x.aux[0])
         return super().class_of(x) if weight is None else weight[0]
 
-    def class_seen_by(self, x: Traced, abstract: type) -> type:
-        cls = self.class_of(x)
-        if issubclass(Traced, abstract) and not issubclass(cls, abstract):
-            raise UnsupportedError(
-                f"isinstance(x, {abstract.__name__}) would be True of a value traced by {self.name}, which stands for "
-                f"{cls.__name__}; ask for np.ndim(x) or isinstance(x, np.ndarray)"
-            )
-        return cls
-
     def line(self, x: Traced) -> str:
         return self.program.line_of[x.aux[0]]
 
@@ -391,7 +384,7 @@ class Guarded(Stage):
         except Exception:
             self.failed = True
             raise
-        self.asks_for_order = self.asks_for_order or what == "the order in memory of"
+        self.asks_for_order = self.asks_for_order or what == IN_MEMORY
         if of is not Asked.TYPE and (number, of) not in self.guards:
             answer = value.copy() if isinstance(value, np.ndarray) else value
             if of is Asked.TRUTH:

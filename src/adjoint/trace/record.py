@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, bind
-from ..core.floating import tell
+from ..core import floating
+from ..core.bind import Traced, bind, renew_modes
 from ..core.op import Elementwise
 from ..core.types import dtype_of, shape_of
 from ..derive import define, plan, split
@@ -48,7 +48,7 @@ def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name:
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
         "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
         "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
-        "tell": tell,
+        "tell": floating.tell, "modes": floating.state, "seen": floating.SEEN, "renew": renew_modes,
     }  # fmt: skip
     rest = otherwise or functools.partial(bind, op)
 
@@ -99,6 +99,7 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> l
             "return Traced(tape, y, node)",
         ]
     return [
+        "if modes() is not seen[0]: renew()",
         f"y = impl({', '.join(values[1:])})",
         *secured,
         "if y.__class__ is float:",
