@@ -129,8 +129,7 @@ def copied(x: Value, order: str = "K") -> Value:
         if held.flags.c_contiguous and (order != "F" or held.ndim < 2):
             return y
     elif beneath_type(y):
-        y.layout = lambda: np.empty_like(stand_in(x), order=order).strides  # type: ignore[call-overload]
-        return y
+        return later(x, lambda: np.empty_like(stand_in(x), order=order).strides)  # type: ignore[call-overload]
     if ndim_of(y):
         y = laid_out(y, np.empty_like(stand_in(x), order=order).strides)  # type: ignore[call-overload]
     return y
@@ -138,8 +137,10 @@ def copied(x: Value, order: str = "K") -> Value:
 
 def held(x: Value, order: str = "C", like: Value = None) -> Value:
     """A new array as NumPy holds it: in rows ("C"), or in the order of another array ("K", or "A" if that is one of the two)."""
-    if not isinstance(x, Traced) or ndim_of(x) < 2 or beneath_type(x):
+    if not isinstance(x, Traced) or ndim_of(x) < 2:
         return x
+    if beneath_type(x):
+        return later(x, lambda: np.empty_like(stand_in(like), order=order, shape=shape_of(x)).strides) if order in "KA" else x  # type: ignore[call-overload]
     if order == "A":
         order = "F" if ndim_of(like) > 1 and stand_in(like).flags.fnc else "C"
     if order != "K":
@@ -150,10 +151,19 @@ def held(x: Value, order: str = "C", like: Value = None) -> Value:
 
 def held_as(x: Value, base: Value, ask: Callable[[Any], Any]) -> Value:
     """What was read from an array, its numbers in the order that they have in the view that NumPy gives."""
-    if not isinstance(x, Traced) or beneath_type(x):
+    if not isinstance(x, Traced):
         return x
+    if beneath_type(x):
+        return later(x, lambda: dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x)))
     wanted = dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x))
     return x if strides_of(x) == wanted else laid_out(x, wanted)
+
+
+def later(x: Traced, strides: Callable[[], Strides]) -> Traced:
+    """A value that is being written down, whose strides are found out when they matter."""
+    y = Traced(x.by, x.value, x.aux)
+    y.layout = strides
+    return y
 
 
 def in_order(x: Value, order: str) -> Value:
