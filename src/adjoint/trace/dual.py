@@ -90,8 +90,8 @@ class Dual(Trace):
         """As `push`, in a program that is written down: an ordinary product where the tangent holds no zero of a mask."""
         self.computed[id(y)] = y
         live = [self.live(t) for t in ts if t is not None]
-        mask = functools.reduce(_either, live)
         if isinstance(op, Elementwise):
+            mask = functools.reduce(_either, live)
             given = product_of_tangents(op, xs, ts)
             wanted = [i for i, t in enumerate(ts) if t is not None]
             read = doubted(op, [y, *xs], wanted, lambda k: id(xs[k]) in self.computed)
@@ -104,7 +104,7 @@ class Dual(Trace):
             mask = None if has_masks or not (alike or mask is True) else mask
         else:
             t = push(op, y, xs, ts, params)
-            mask = True if mask is True and len(live) == len(ts) and op.name in WHOLE else None
+            mask = True if all(m is True for m in live) and len(live) == len(ts) and op.name in WHOLE else None
         if t is not None:
             self.masks[id(t)] = t, mask
         return t
