@@ -28,7 +28,7 @@ from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from ..ops.reduce import all_
-from .lazy import Numbers
+from .lazy import Elsewhere, Numbers
 from .python import OPERATORS, conditions
 from .stage import Stage
 
@@ -145,7 +145,7 @@ class Guarded(Stage):
 
     def input_like(self, name: str, value: Value) -> Traced:
         number, type_, _ = self.input(name, Type.of(value)).aux
-        x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
+        x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.numbers.give(x.aux[0], value)
         if type(value) in _WEAK:
             self.light[x.aux[0]] = _weight(value)
@@ -169,7 +169,7 @@ class Guarded(Stage):
         self.numbers.give(number, value)
         if type(value) in _WEAK:
             self.light[number] = _weight(value)
-        x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
+        x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.captured.append(x)
         return x
 
