@@ -102,8 +102,14 @@ class CardPath(Path):
         copies, alive = device.sent([leaves[i] for i in sent], [types[i] for i in sent]) if sent else ([], None)
         found = dict(zip(sent, copies, strict=True)) | {i: device.address(x) for i, x in arrays.items()}
         addresses = [found[i] for i in range(len(leaves))]
-        given = {i: arrays[i] for i in self.donated if i in arrays and addresses.count(addresses[i]) == 1}
+        given = {i: arrays[i] for i in self.donated if i in arrays and not self.is_shared(i, addresses)}
         return addresses, given, (arrays, alive)
+
+    def is_shared(self, i: int, addresses: Sequence[int]) -> bool:
+        """Whether another input has some of the memory of input i."""
+        spans = [(a, a + t.size * t.dtype.itemsize) for a, t in zip(addresses, self.types, strict=True)]
+        begin, end = spans[i]
+        return any(k != i and start < end and begin < stop for k, (start, stop) in enumerate(spans))
 
     def adopted(self, x: Any, i: int) -> Any:
         card = card_of(x)

@@ -141,13 +141,9 @@ class Path:
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
         result = self.staged.out_structure
-        if (
-            self.is_donated
-            or signature.static
-            or named.children
-            or not entry.opens_natively(arguments)
-            or not entry.packs_natively(result)
-        ):
+        if self.is_donated or signature.static or named.children:
+            return None
+        if not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None
         options = {"arguments": arguments, "result": result, "otherwise": otherwise, "name": name}
         return self.native.function(self.inputs, places=self.places, captured=self.captured, **options)

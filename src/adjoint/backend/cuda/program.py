@@ -118,10 +118,9 @@ class Program:
 
     def results(self, given: Mapping[int, Any]) -> list[Any]:
         """Where the results go: to memory of their own, or over an input that was donated."""
+        taken = [given.get(self.reused.get(i, -1)) for i in range(len(self.outputs))]
         device = self.device
-        return [
-            device.again(given[self.reused[i]], t) if i in self.reused else device.empty(t) for i, t in enumerate(self.outputs)
-        ]
+        return [device.empty(t) if x is None else device.again(x, t) for x, t in zip(taken, self.outputs, strict=True)]
 
     def timed(self, addresses: Sequence[int]) -> list[tuple[str, int, float]]:
         """What a call with inputs at these addresses spends its time on: a kernel or a step, how often it ran, the seconds."""
