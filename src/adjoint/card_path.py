@@ -121,6 +121,8 @@ class CardPath(Path):
 
     def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
         """The program as a function of arrays on the card, each an argument, which hands other calls on."""
+        from .backend import llvm  # heavy: loads LLVM
+
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
         is_plain = not (signature.static or named.children or self.gives_back or self.weak or self.donated or self.captured)
@@ -128,10 +130,10 @@ class CardPath(Path):
             return None
         device, program, types, count = self.device, self.program, self.types, len(arguments)
         taken, missed, result, active = device.taken, self.missed, self.staged.out_structure, device.is_active
-        outside = self.outside if self.places else None
+        outside = llvm.places_check(self.places)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if kwargs or len(args) != count or not active() or (outside is not None and outside()[1] is not None):
+            if kwargs or len(args) != count or not active() or outside() is missed:
                 return otherwise(*args, **kwargs)
             addresses = [taken(x, t) for x, t in zip(args, types, strict=True)]
             if 0 in addresses:

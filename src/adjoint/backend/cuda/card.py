@@ -58,6 +58,22 @@ def holding(address: int) -> int:
     return int(runtime.pointerGetAttributes(address).device if address else runtime.getDevice())
 
 
+class _Rooms(dict[int, Any]):
+    """By the number of arguments of a kernel: memory for them, a table of where each is, and the address of the table."""
+
+    def __missing__(self, count: int) -> Any:
+        values = (ctypes.c_void_p * count)()
+        first = ctypes.addressof(values)
+        table = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
+        self[count] = values, table, ctypes.addressof(table)
+        return self[count]
+
+
+class _Packed(threading.local):
+    def __init__(self) -> None:
+        self.rooms = _Rooms()
+
+
 class Card:
     """One card. Its methods are called while it is the current one: see `active`."""
 
@@ -70,7 +86,7 @@ class Card:
         if not 0 <= self.number < count:
             raise DeviceError(f"there is no card {self.number}; CuPy counts {count}, from 0")
         self.processor = f"sm_{xp.cuda.Device(self.number).compute_capability}"
-        self._packed = threading.local()
+        self._packed = _Packed()
         self._launch, self._stream = xp.cuda.driver.launchKernel, xp.cuda.get_current_stream
         self._ndarray, self._current = xp.ndarray, xp.cuda.runtime.getDevice
         self.failures = (xp.cuda.runtime.CUDARuntimeError, xp.cuda.driver.CUDADriverError)  # what a kernel or a lost card raises
@@ -106,15 +122,9 @@ class Card:
 
     def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
         # The driver copies the arguments before it returns; each thread has its own, since CuPy releases the lock meanwhile.
-        rooms: dict[int, Any] = self._packed.__dict__.setdefault("rooms", {})
-        room = rooms.get(len(pointers))
-        if room is None:
-            values = (ctypes.c_void_p * max(len(pointers), 1))()
-            first = ctypes.addressof(values)
-            table = (ctypes.c_void_p * max(len(pointers), 1))(*(first + 8 * i for i in range(len(pointers))))
-            room = rooms[len(pointers)] = values, table, ctypes.addressof(table)
-        room[0][:] = pointers
-        self._launch(function.ptr, kernel.blocks, 1, 1, kernel.threads, 1, 1, 0, self._stream().ptr, room[2], 0)
+        values, _, table = self._packed.rooms[len(pointers)]
+        values[:] = pointers
+        self._launch(function.ptr, kernel.blocks, 1, 1, kernel.threads, 1, 1, 0, self._stream().ptr, table, 0)
 
     def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
         """What each kernel takes of the card, as the driver says."""

@@ -100,12 +100,8 @@ class Program:
 
     def run(self, addresses: Sequence[int], given: Mapping[int, Any]) -> Any:
         device, main = self.device, self.main
-        table = main.table()
-        for slot, address in zip(main.inputs, addresses, strict=True):
-            table[slot] = address
         outputs = [device.empty(t) for t in self.outputs] if not self.reused else self.results(given)
-        for slot, array in zip(main.outputs, outputs, strict=True):
-            table[slot] = device.address(array)
+        table = main.table([*addresses, *map(device.address, outputs)])
         arena = device.bytes(self.lowered.arena) if self.lowered.arena else None
         start = 0 if arena is None else device.address(arena)
         if self.replays is None:
@@ -170,6 +166,8 @@ class Routine:
         self.slots: dict[Buffer, int] = {}
         self.inputs = [self.slot(b) for b in lowered.inputs]
         self.outputs = [self.slot(v.buffer) for v in lowered.outputs]
+        slots = [*self.inputs, *self.outputs]
+        self.is_in_order = slots == list(range(len(slots)))
         self.places = [(self.slot(b), offset) for b, offset in lowered.offsets.items()]
         self.constants: list[Any] = []
         known: list[tuple[int, int]] = []
@@ -186,8 +184,15 @@ class Routine:
     def slot(self, buffer: Buffer) -> int:
         return self.slots.setdefault(buffer, len(self.slots))
 
-    def table(self) -> Table:
-        return self.blank.copy()
+    def table(self, given: Sequence[int] = ()) -> Table:
+        """A new table, with inputs and outputs at these addresses."""
+        if not given:
+            return self.blank.copy()
+        if self.is_in_order:
+            return [*given, *self.blank[len(given) :]]
+        table = self.blank.copy()
+        _fill(table, [*self.inputs, *self.outputs], given)
+        return table
 
     def run(self, table: Table, arena: int) -> None:
         for slot, offset in self.places:
@@ -436,10 +441,7 @@ class Routine:
 
     def call(self, inputs: Sequence[int], outputs: Sequence[int], scratch: int) -> None:
         """Run a body, with its inputs and outputs at these addresses."""
-        inside = self.table()
-        _fill(inside, self.inputs, inputs)
-        _fill(inside, self.outputs, outputs)
-        self.run(inside, scratch)
+        self.run(self.table([*inputs, *outputs]), scratch)
 
     def branch(self, step: Branch) -> Action:
         bodies = {True: self.body(step.true), False: self.body(step.false)}
