@@ -4,7 +4,7 @@ Arrays of the stand-in answer as CuPy's do: they say that they are on a card, an
 copied by `get`. Their memory is the host's, so that the simulator can read it.
 """
 
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
@@ -36,8 +36,110 @@ class ndarray:  # noqa: N801  # as CuPy's
     def get(self):
         return self._value.copy()
 
+    # As CuPy's arrays, these take NumPy's functions, and no array of NumPy next to them.
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if method != "__call__" or ufunc.__name__ in MISSING:
+            return NotImplemented
+        out = {"out": _unwrapped(kwargs.pop("out"))} if "out" in kwargs else {}
+        with np.errstate(all="ignore"):  # a card warns of nothing
+            return _wrapped(ufunc(*_unwrapped(inputs), **out, **kwargs), self._number)
+
+    def __array_function__(self, function, types, args, kwargs):
+        if function.__name__ in MISSING:
+            return NotImplemented
+        return _wrapped(function(*_unwrapped(args), **_unwrapped(kwargs)), self._number)
+
+    def __getitem__(self, key):
+        return ndarray(np.asarray(self._value[_unwrapped(key)]), self._number)
+
+    def __setitem__(self, key, value):
+        self._value[_unwrapped(key)] = _unwrapped(value)
+
+    def __len__(self):
+        return len(self._value)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __abs__(self):
+        return ndarray(np.asarray(abs(self._value)), self._number)
+
+    def __bool__(self):
+        return bool(self._value)
+
+    def __float__(self):
+        return float(self._value)
+
+    def __getattr__(self, name):
+        if name.startswith("_") or name in MISSING:
+            raise AttributeError(name)
+        found = getattr(self._value, name)
+        if not callable(found):
+            return _wrapped(found, self._number)
+        return lambda *args, **kwargs: _wrapped(found(*_unwrapped(args), **_unwrapped(kwargs)), self._number)
+
     def __repr__(self):
         return f"on card {self._number}: {self._value!r}"
+
+
+MISSING = {"frompyfunc", "eig", "eigvals", "spacing"}  # what CuPy does not have
+
+
+def _unwrapped(x):
+    if isinstance(x, ndarray):
+        return x._value
+    if isinstance(x, np.ndarray):
+        raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+    if isinstance(x, (tuple, list)):
+        return type(x)(map(_unwrapped, x))
+    return {k: _unwrapped(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def _wrapped(y, number):
+    if isinstance(y, tuple):
+        return (
+            type(y)(*(_wrapped(part, number) for part in y))
+            if hasattr(y, "_fields")
+            else tuple(_wrapped(part, number) for part in y)
+        )
+    return ndarray(np.asarray(y), number) if isinstance(y, (np.ndarray, np.generic)) else y
+
+
+def _operator(ufunc, flipped=False):
+    def run(self, *others):
+        if any(getattr(other, "__array_priority__", 0) > 100 for other in others):
+            return NotImplemented
+        inputs = (*others, self) if flipped else (self, *others)
+        return self.__array_ufunc__(ufunc, "__call__", *inputs)
+
+    return run
+
+
+_OPERATORS = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
+for _name, _ufunc in _OPERATORS.items():
+    setattr(ndarray, f"__{_name}__", _operator(_ufunc))
+    setattr(ndarray, f"__r{_name}__", _operator(_ufunc, flipped=True))
+for _name, _ufunc in {
+    "neg": np.negative,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "invert": np.invert,
+}.items():
+    setattr(ndarray, f"__{_name}__", _operator(_ufunc))
 
 
 def asarray(x, number=0):
@@ -48,6 +150,30 @@ def asarray(x, number=0):
     made = whole[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
     made[...] = x
     return ndarray(made, number)
+
+
+class Namespace:
+    """The stand-in for the module: NumPy's functions, of the stand-in's arrays only."""
+
+    ndarray = ndarray
+
+    def __init__(self, module=np):
+        self._module = module
+
+    def __getattr__(self, name):
+        if name in MISSING:
+            raise AttributeError(name)
+        found = getattr(self._module, name)
+        if isinstance(found, ModuleType):
+            return Namespace(found)
+        if isinstance(found, type) or not callable(found):
+            return found
+
+        @np.errstate(all="ignore")  # a card warns of nothing
+        def call(*args, **kwargs):
+            return _wrapped(found(*_unwrapped(args), **_unwrapped(kwargs)), 0)
+
+        return call
 
 
 class Foreign:
@@ -71,6 +197,8 @@ class ByDlpack(Foreign):
 
 class SimulatedCard(Simulator):
     """The simulator, with arrays of the stand-in where a program begins and ends. It counts what is copied, and what captured."""
+
+    namespace = Namespace()
 
     def __init__(self, number=0):
         super().__init__()

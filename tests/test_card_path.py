@@ -87,7 +87,7 @@ def test_arrays_of_other_libraries(gpu, library):
 
 def test_an_array_of_no_numbers(gpu):
     x = stand_in.ndarray(np.array(["a"]))
-    with pytest.raises(ArgumentError, match="x of .* is an array of dtype <U1"):
+    with pytest.raises(ArgumentError, match=r"x of .* is an array of dtype <U1"):
         ad.jit(lambda x: x)(x)
 
 

@@ -80,7 +80,7 @@ class Card:
     name = "cuda"
 
     def __init__(self, number: int | None = None) -> None:
-        self.xp = xp = cupy()
+        self.xp = self.namespace = xp = cupy()
         count = xp.cuda.runtime.getDeviceCount()
         self.number = xp.cuda.runtime.getDevice() if number is None else number
         if not 0 <= self.number < count:
