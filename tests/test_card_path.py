@@ -163,3 +163,18 @@ def test_no_cupy(monkeypatch):
             ad.jit(np.sin, device="cuda")(X)
     finally:
         card.cupy.cache_clear()
+
+
+def test_static_arrays_on_a_card_are_constants(gpu):
+    w = ad.static(gpu.put(W))
+    f = ad.jit(lambda x: x @ w)
+    for _ in range(2):
+        np.testing.assert_allclose(gpu.get(f(gpu.put(X))), X @ W, rtol=1e-13)
+
+
+def test_products_in_a_loop_are_not_captured(gpu):
+    f = ad.jit(lambda x, a: ad.scan(lambda c, _: (np.tanh(a @ c), None), x, None, 20)[0])
+    x, a = np.ones((30, 30)), np.eye(30) * 0.5
+    program = f.lower(*gpu.put((x, a))).program
+    assert program.replays is None
+    assert program.launches >= 40

@@ -29,6 +29,7 @@ from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from ..ops.reduce import all_
 from .lazy import Elsewhere, Numbers
+from .on_card import ON_CARD
 from .python import OPERATORS, conditions
 from .stage import Stage
 
@@ -344,7 +345,9 @@ class Guarded(Stage):
         self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in _WEAK)
 
     def outside(self, x: Value) -> tuple[int, Any]:
-        """An array or scalar that is not traced, as an operand, and its type."""
+        """An array or scalar that is not traced, as an operand, and its type. One on a card is a constant, copied here."""
+        if isinstance(x, Traced) and x.by is ON_CARD:
+            x = x.by.concrete(x, "the value of")
         literal = self.operand(x)
         assert isinstance(literal, Literal)
         return self.program.literal(literal), -1 - self.program.type_number(literal.type)

@@ -33,7 +33,7 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
-        if self._module is np and (name in _OF_THE_HOST or (isinstance(found, type) and found is not np.ndarray)):
+        if name in _OF_THE_HOST or (isinstance(found, type) and found is not np.ndarray):
             return found
         if isinstance(found, types.ModuleType):
             return Namespace(_named(self._xp, name, found), found)

@@ -32,7 +32,7 @@ from .card import Card
 from .launch import Launch
 from .loops import Looping
 from .lowering import lower
-from .replay import FEWEST, Replays, launches
+from .replay import FEWEST, Replays, can_be_captured, launches
 from .schedule import AddAt
 from .text import Kernel, Module
 from .threads import Threads
@@ -67,7 +67,8 @@ class Program:
         device.wait()  # for the constants, which other streams will read
         self.outputs = [view.type for view in lowered.outputs]
         self.launches = launches(lowered)
-        self.replays = Replays(device) if (self.launches or 0) >= FEWEST and clock is None else None
+        is_long = (self.launches or 0) >= FEWEST and can_be_captured(lowered)
+        self.replays = Replays(device) if is_long and clock is None else None
         asked = [*lowered.outside, *(view for view, _ in lowered.failures)]
         self.checks = [(view, 1) for view in lowered.outside] + [(view, FAILURES[how]) for view, how in lowered.failures]
         self.guard = lowered.guard

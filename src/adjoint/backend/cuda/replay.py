@@ -1,8 +1,7 @@
 """Programs of many launches, captured as CUDA graphs and replayed: one call of the driver instead of one for each launch.
 
 A graph holds the addresses of what its kernels read and write. Memory pools hand out the same addresses again and again, so a
-program keeps a graph for each set of addresses that it has met twice. A program can be captured if its launches do not depend on
-numbers, and if nothing but its own arena is allocated on the way: see `launches`.
+program keeps a graph for each set of addresses that it has met twice.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ...lower.step import Lowered, Product, Scan
+from ...lower.step import Branch, Lowered, Scan, Unwind, While
 from ...lower.sweep import Sweep
 from .launch import Launch
 from .tiles import Tile
@@ -21,19 +20,24 @@ MOST = 8  # graphs of one program; those that were not used for longest go
 
 
 def launches(lowered: Lowered) -> int | None:
-    """How many launches a program makes; None if that depends on numbers, or if it cannot be captured."""
+    """How many launches and calls of libraries a program makes; None if that depends on numbers."""
     count = 0
     for step in lowered.steps:
-        if isinstance(step, (Launch, Tile, Sweep, Product)):
-            count += 1
-        elif isinstance(step, Scan) and step.length:
-            inside = launches(step.body)
-            if inside is None:
-                return None
-            count += step.length * inside
-        else:
+        if isinstance(step, (While, Unwind, Branch)):
             return None
+        inside = launches(step.body) if isinstance(step, Scan) else 1
+        if inside is None:
+            return None
+        count += inside * (step.length if isinstance(step, Scan) else 1)
     return count
+
+
+def can_be_captured(lowered: Lowered) -> bool:
+    """Whether a program is made of kernels alone: CuPy captures no calls of libraries, and memory that they take would be gone."""
+    return all(
+        isinstance(step, (Launch, Tile, Sweep)) or (isinstance(step, Scan) and step.length > 0 and can_be_captured(step.body))
+        for step in lowered.steps
+    )
 
 
 class Replays:
