@@ -7,6 +7,7 @@ copied by `get`. Their memory is the host's, so that the simulator can read it.
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
+import scipy.special
 
 from adjoint.backend.cuda import card
 from adjoint.backend.cuda.simulator import Simulator
@@ -156,9 +157,14 @@ class Namespace:
     """The stand-in for the module: NumPy's functions, of the stand-in's arrays only."""
 
     ndarray = ndarray
+    __name__ = "stand_in"
 
     def __init__(self, module=np):
         self._module = module
+
+    @property
+    def special(self):
+        return Namespace(scipy.special)
 
     def __getattr__(self, name):
         if name in MISSING:

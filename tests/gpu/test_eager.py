@@ -109,3 +109,18 @@ def test_what_has_no_counterpart_is_named(gpu):
 def test_integers_are_refused_as_on_the_host(gpu):
     with pytest.raises(TypeError, match="grad needs floats"):
         ad.grad(lambda x: np.sum(x))(gpu.put(np.arange(3)))
+
+
+def test_backward(gpu):
+    w, x = ad.array(gpu.put(X), requires_grad=True), gpu.put(M)
+    for _ in range(2):  # which adds up
+        loss = np.sum(np.tanh(x @ w) ** 2)
+        loss.backward()
+    host = ad.array(X, requires_grad=True)
+    np.sum(np.tanh(M @ host) ** 2).backward()
+    assert gpu.is_on_card(w.grad)
+    np.testing.assert_allclose(gpu.get(w.grad), 2 * host.grad, rtol=1e-12)
+    assert float(loss) == pytest.approx(np.sum(np.tanh(M @ X) ** 2), rel=1e-14)
+    y = w * 2
+    y.backward(gpu.put(np.ones(4)))
+    np.testing.assert_allclose(gpu.get(w.grad), 2 * host.grad + 2, rtol=1e-12)

@@ -9,6 +9,7 @@ have raise when they are asked for.
 from __future__ import annotations
 
 import functools
+import importlib
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -45,7 +46,7 @@ class _Ufunc:
 
     def __init__(self, xp: Any, ufunc: np.ufunc) -> None:
         self._xp, self._name = xp, ufunc.__name__
-        self._call = _named(xp, ufunc.__name__, ufunc)
+        self._call = _named(xp if getattr(np, self._name, None) is ufunc else _special(xp), self._name, ufunc)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
@@ -57,6 +58,11 @@ class _Ufunc:
         if method == "at" and self._name == "add":
             return self._xp.add.at
         raise Missing(f"CuPy has no numpy.{self._name}.{method}")
+
+
+def _special(xp: Any) -> Any:
+    """The counterpart of `scipy.special`."""
+    return importlib.import_module("cupyx.scipy.special") if xp.__name__ == "cupy" else xp.special
 
 
 def _named(xp: Any, name: str, function: Any) -> Any:

@@ -33,7 +33,7 @@ def launches(lowered: Lowered) -> int | None:
 
 
 def can_be_captured(lowered: Lowered) -> bool:
-    """Whether a program is made of kernels alone: CuPy captures no calls of libraries, and memory that they take would be gone."""
+    """Whether a program is made of kernels alone: CuPy captures no calls of libraries, and the memory they take would be gone."""
     return all(
         isinstance(step, (Launch, Tile, Sweep)) or (isinstance(step, Scan) and step.length > 0 and can_be_captured(step.body))
         for step in lowered.steps
