@@ -55,7 +55,7 @@ test-oldest: $(OLDEST)/.ready
 
 test-gpu: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[cuda]'
-	$(BIN)/python -m pytest tests/gpu
+	ADJOINT_PROGRAMS=1000 $(BIN)/python -m pytest tests/gpu
 
 nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/surface -k 'program or compiled'

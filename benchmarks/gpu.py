@@ -243,14 +243,12 @@ def derivatives_of(ad, f, workload):
     return ad.grad(f, chosen(workload)) if workload.kind == "gradient" else ad.vmap(ad.jacrev(f, chosen(workload)))
 
 
-def our_program(workload, inputs, device, precision):
+def our_derivatives(workload):
     import scipy.special
 
     import adjoint as ad
     import adjoint.scipy.linalg
     import adjoint.scipy.special
-    from adjoint.backend.cuda.program import compiled
-    from adjoint.rewrite import dead_code, roll, shared_turns, simplify, sums_after_loops
 
     np = Namespace(
         numpy,
@@ -261,28 +259,19 @@ def our_program(workload, inputs, device, precision):
         solve_triangular=lambda a, b: adjoint.scipy.linalg.solve_triangular(a, b, lower=True),
         loop=ad.scan,
     )
-    derivatives = derivatives_of(ad, lambda *args: workload.function(np, *args), workload)
-    staged = ad.graph(derivatives)(*inputs)
-    graph = sums_after_loops(shared_turns(simplify(roll(dead_code(staged)).graph)[0]))
-    return compiled(graph, device, precision=precision), derivatives
+    return derivatives_of(ad, lambda *args: workload.function(np, *args), workload)
 
 
 def with_adjoint(workload, inputs, precision):
-    from adjoint.backend.cuda.card import Card
+    import adjoint as ad
+    from adjoint.backend.cuda.card import cupy
 
-    card = Card()
-    xp = card.xp
+    xp = cupy()
     held = [xp.asarray(x) for x in inputs]
     xp.cuda.Device().synchronize()
-    ready = []
-
-    def run():
-        if not ready:
-            ready.append(our_program(workload, inputs, card, precision)[0])
-        return ready[0](*held)
-
+    compiled = ad.jit(our_derivatives(workload), precision=precision)
     wait = xp.cuda.Device().synchronize
-    return run, lambda _: wait(), lambda ys: [xp.asnumpy(y) for y in ys]
+    return lambda: compiled(*held), lambda _: wait(), lambda ys: [xp.asnumpy(y) for y in flat(ys)]
 
 
 def with_jax(workload, inputs, precision):
@@ -428,6 +417,7 @@ def table(found, bandwidth):
 def simulate(names):
     """All workloads, small, in the simulator: equal to the CPU up to rounding."""
     import adjoint as ad
+    from adjoint.backend.cuda.program import compiled
     from adjoint.backend.cuda.simulator import Simulator
     from adjoint.core.tree import flatten
 
@@ -435,10 +425,11 @@ def simulate(names):
         if workload.name not in names:
             continue
         inputs = inputs_of(workload, True)
-        program, derivatives = our_program(workload, inputs, Simulator(), "highest")
-        found = program(
-            *[program.device.adopt(x, t) for x, t in zip(inputs, (ad.core.types.Type.of(x) for x in inputs), strict=True)]
-        )
+        derivatives = our_derivatives(workload)
+        path = ad.jit(derivatives).lower(*inputs)
+        program = compiled(path.graph, Simulator(), weak=path.weak, guarded=bool(path.guards))
+        leaves = [*inputs, *path.outside()[0]]
+        found = program(*[program.device.adopt(x, t) for x, t in zip(leaves, path.graph.input_types, strict=True)])
         wanted = flatten(ad.jit(derivatives)(*inputs))[0]
         worst = max(
             float(numpy.max(numpy.abs(a - b)) / max(numpy.max(numpy.abs(b)), 1e-300)) for a, b in zip(found, wanted, strict=True)

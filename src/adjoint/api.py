@@ -33,6 +33,7 @@ from .core.types import Type, Value, dtype_of, shape_of
 from .numpy.layout import own_copy
 from .protection import run_protected
 from .trace.dual import Dual
+from .trace.on_card import follows_card, landed
 from .trace.repeated import RetreatError
 from .trace.tape import Node, Tape, backward
 from .trace.watch import Watch
@@ -215,12 +216,15 @@ class Pullback:
         self._types = [Type.of(y) for y in recording.outputs]
 
     @boundary
+    @follows_card
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         recording = self._recording
         given = flatten_like(recording.structure, cotangent, "the cotangent")
         labels = leaf_names("the cotangent", recording.structure)
         seeds = [match_type(g, t, label) for g, t, label in zip(given, self._types, labels, strict=True)]
         result = recording.hand_out(recording.pull(seeds), *seeds)
+        if not any(isinstance(seed, Traced) for seed in seeds):
+            result = landed(result)
         return (result,) if recording.single else result  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -238,6 +242,7 @@ def _private(x: Value) -> Value:
 
 
 @boundary
+@follows_card
 def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The result of f, and the function that pulls cotangents back: v ↦ vᵀJ.
 
@@ -338,6 +343,7 @@ def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> 
 
 
 @boundary
+@follows_card
 def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
     """The result of f and its derivative in the direction of the tangents: J·v, by forward mode.
 
@@ -375,6 +381,7 @@ class Pushforward:
         self._structures, self._types, self._structure, self._pull = structures, types, structure, pull
 
     @boundary
+    @follows_card
     def __call__(self, *tangents: Any) -> Any:
         if len(tangents) != len(self._structures):
             raise ShapeError(f"the linear map takes {len(self._structures)} tangents, got {len(tangents)}")
@@ -386,10 +393,12 @@ class Pushforward:
         seeds = [match_type(t, wanted, "a tangent") for t, wanted in zip(given, self._types, strict=True)]
         results = Results(*seeds)
         pulled = self._pull.pull(seeds)
-        return self._structure.unflatten([results.of(t, y) for t, y in zip(pulled, self._pull.inputs, strict=True)])
+        out = self._structure.unflatten([results.of(t, y) for t, y in zip(pulled, self._pull.inputs, strict=True)])
+        return out if any(isinstance(seed, Traced) for seed in seeds) else landed(out)
 
 
 @boundary
+@follows_card
 def linearize(f: Function, *primals: Any) -> Any:
     """The result of f at a point, and its derivative there as a function of tangents. f runs once.
 

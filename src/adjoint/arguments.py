@@ -15,6 +15,7 @@ from .core.bind import Trace, Traced, settled, snapshot
 from .core.errors import ArgumentError, DtypeError, ShapeError
 from .core.tree import LEAF, Structure, flatten, leaf_names
 from .core.types import Type, Value, dtype_of, is_inexact, shape_of
+from .trace.on_card import lift
 
 _NUMBERS = (np.ndarray, np.generic, float, int, complex, Traced)
 
@@ -158,6 +159,9 @@ def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", 
     """A leaf of the function's result, checked to be a number or an array of floats."""
     y = check_alive(y, trace)
     if isinstance(y, Traced):
+        return y
+    y = lift(y)
+    if isinstance(y, Traced):  # on a card
         return y
     where = f"{name_of(f)} returned{' in ' + label if label else ''}"
     if y is None:

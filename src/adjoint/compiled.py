@@ -27,11 +27,14 @@ import numpy as np
 
 from .arguments import check_callable, input_names, name_of, output_leaf
 from .asked import agree, compares_identity, line_of_type, same_objects
+from .backend.cuda.arrays import card_of
+from .card_path import CardPath
 from .core.bind import Traced, settled
 from .core.errors import (
     AdjointError,
     ArgumentError,
     ConversionError,
+    DeviceError,
     OperationError,
     ShapeError,
     UnsupportedError,
@@ -45,37 +48,76 @@ from .core.locks import lock
 from .core.places import values_at
 from .core.strict import QUIET, raises
 from .core.strict import state as error_state
-from .core.tree import final, flatten, leaf_names, map_leaves
+from .core.tree import Structure, final, flatten, leaf_names, map_leaves
 from .core.types import Type
 from .ir.graph import Graph
 from .numpy.layout import own_copy, with_strides
 from .outside import Draws, difference, is_alone, watched
-from .path import Path, Signature, Staged, as_leaf, in_rows
+from .path import Path, Signature, Staged, Target, as_leaf, in_rows
 from .reads import Reads
 from .trace.guard import Guard, Guarded, PythonNumberError
+from .trace.lazy import Elsewhere
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
 MOST_PATHS = 16  # of one signature; a function that takes more runs eagerly from then on
 MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
+LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a card, which is copied there at each call
 _WEAK = (bool, int, float, complex)
+_HOST = (np.ndarray, np.generic, *_WEAK)
 
 
 class CompileWarning(UserWarning):
     """A function, or some of its calls, runs without being compiled."""
 
 
-def jit(f: Function | None = None, *, static_argnums: Any = (), static_argnames: Any = (), deterministic: bool = False) -> Any:
+class Options(NamedTuple):
+    """How a function is compiled."""
+
+    device: str | None = None  # "cuda", "cuda:1": a card; None: where the arguments are
+    precision: str = "highest"  # of products on a card
+    donated: tuple[int, ...] = ()  # positional arguments whose memory results may take
+
+
+DEFAULT = Options()
+
+
+def jit(
+    f: Function | None = None,
+    *,
+    static_argnums: Any = (),
+    static_argnames: Any = (),
+    deterministic: bool = False,
+    device: str | None = None,
+    precision: str = "highest",
+    donate_argnums: Any = (),
+) -> Any:
     """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
 
     With `deterministic` the results are the same to the last bit for any number of threads, those of BLAS included.
+
+    Arguments on a card (arrays of CuPy, or of any library with `__cuda_array_interface__` or DLPack) make a program for that
+    card, whose results are CuPy's arrays there. With `device="cuda"` NumPy's arrays are copied to the current card, and results
+    back. `precision="tf32"` lets products of float32 on a card round their factors to 10 bits.
+
+    Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
     """
+    given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
+    given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums}
     if f is None:
-        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames, deterministic=deterministic)
+        return functools.partial(jit, **given)
     check_callable(f, "jit")
+    if device is not None and not re.fullmatch(r"cuda(:\d+)?", str(device)):
+        raise ArgumentError(f"device of jit is 'cuda', 'cuda:0', … or None, not {device!r}")
+    if precision not in ("highest", "tf32"):
+        raise ArgumentError(f"precision of jit is 'highest' or 'tf32', not {precision!r}")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return (Deterministic if deterministic else Jitted)(f, *_both_ways(f, numbers, names))
+    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+    static = _both_ways(f, numbers, names)
+    if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
+        raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
+    return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated))
 
 
 def get_num_threads() -> int:
@@ -105,9 +147,11 @@ class Jitted:
 
     staged_as = "f"  # inside another function that is staged, it is what it was made from
 
-    def __init__(self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...]) -> None:
+    def __init__(
+        self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], options: Options = DEFAULT
+    ) -> None:
         self.f = f
-        self.static_argnums, self.static_argnames = static_argnums, static_argnames
+        self.static_argnums, self.static_argnames, self.options = static_argnums, static_argnames, options
         self.paths: dict[Signature, list[Path]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
@@ -170,10 +214,19 @@ class Jitted:
             return self._eagerly(args, kwargs)
 
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the function itself gives. Like a program, it leaves the arrays that it is given alone: it gets copies."""
-        free = [a if i in self.static_argnums else map_leaves(_own, a) for i, a in enumerate(args)]
-        named = {k: a if k in self.static_argnames else map_leaves(_own, a) for k, a in kwargs.items()}
-        return self.f(*free, **named)
+        """What the function itself gives. Like a program, it leaves the arrays that it is given alone: it gets copies.
+
+        Of arrays on a card it gets copies in host memory, where operations fail as NumPy's do; its results go to the card. Inside
+        another transform, it gets them as they are.
+        """
+        given = flatten((args, kwargs))[0]
+        inside = any(isinstance(settled(x), Traced) for x in given)
+        cards = [] if inside else [card for card in map(_card_of, given) if card is not None]
+        own = _own if inside or not cards else _own_on_host
+        free = [a if i in self.static_argnums else map_leaves(own, a) for i, a in enumerate(args)]
+        named = {k: a if k in self.static_argnames else map_leaves(own, a) for k, a in kwargs.items()}
+        result = self.f(*free, **named)
+        return map_leaves(functools.partial(_sent, cards[0]), result) if cards else result
 
     @functools.cached_property
     def _compares_identity(self) -> bool:
@@ -198,8 +251,15 @@ class Jitted:
         if self._compares_identity:
             static.append(("same objects", same_objects(given)))
         leaves: list[Any] = []
-        weak = []
+        weak: list[Any] = []
+        cards: dict[int, int] = {}  # of the arrays that are on one
         for i, x in enumerate(map(settled, given)):
+            card = _card_of(x)
+            if card is not None:
+                cards[i] = card
+                leaves.append(x)
+                weak.append(None)
+                continue
             if isinstance(x, Traced) or (isinstance(x, np.ndarray) and type(x) not in (np.ndarray, np.memmap)):
                 return given, None
             if not isinstance(x, (np.ndarray, np.generic, *_WEAK)) or getattr(x, "dtype", np.dtype(float)).kind not in "biufc":
@@ -217,10 +277,13 @@ class Jitted:
                 x = as_leaf(x)
             leaves.append(x)
             weak.append(type(x) if type(x) in _WEAK else None)
+        target = self._target(leaves, cards, structure) if cards or self.options.device else None
+        donated = self._donated(structure, len(args)) if self.options.donated else ()
         try:
             scalars = tuple([isinstance(x, np.generic) for x in leaves])
             types = tuple(map(Type.of, leaves))
-            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, self._strides(given))
+            strides = self._strides(given)
+            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated)
             hash(signature)
         except TypeError as error:
             raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
@@ -232,7 +295,50 @@ class Jitted:
             return ()
         return tuple([None if in_rows(x) else x.strides for x in given])
 
+    def _target(self, leaves: list[Any], cards: dict[int, int], structure: Structure) -> Target:
+        """The card that a call runs on. Arrays there become CuPy's; those that would have to be moved are refused."""
+        from .backend.cuda import card  # heavy: loads LLVM, and CuPy
+
+        names = input_names(self.f, leaf_names("", structure))
+        kind, _, number = (self.options.device or "").partition(":")
+        wanted = {*cards.values(), *([int(number)] if number else [])}
+        if len(wanted) > 1:
+            where = ", ".join(f"{names[i]} on card {n}" for i, n in cards.items())
+            asked = f" and device={self.options.device!r} was asked for" if number else ""
+            raise DeviceError(f"{name_of(self.f)} has arguments on different cards: {where}{asked}; copy them to one")
+        device = card.numbered(wanted.pop()) if wanted else card.current()
+        large = [i for i, x in enumerate(leaves) if i not in cards and getattr(x, "nbytes", 0) > LARGEST_SENT]
+        if large and not kind:
+            here, there = (", ".join(names[i] for i in some) for some in (large, cards))
+            raise DeviceError(
+                f"{name_of(self.f)} has arguments on different devices: {there} on card {device.number}, and {here} in host "
+                f"memory, which is too large to be copied at each call; copy it once with cupy.asarray, or write device='cuda'"
+            )
+        for i in cards:
+            leaves[i] = x = device.imported(leaves[i])
+            if x.dtype.kind not in "biufc":
+                raise ArgumentError(f"{names[i]} of {name_of(self.f)} is an array of dtype {x.dtype}; jit takes numbers")
+        return Target(device.number, not cards)
+
+    def _donated(self, structure: Structure, count: int) -> tuple[int, ...]:
+        """The flat inputs of the arguments that were donated."""
+        positions = [i for i in range(count) if i not in self.static_argnums]
+        found: list[int] = []
+        start = 0
+        for position, (_, child) in zip(positions, structure.children[0][1].children, strict=True):
+            if position in self.options.donated:
+                found += range(start, start + child.count)
+            start += child.count
+        return tuple(found)
+
     # -- compiling --
+
+    def _path(self, staged: Staged, signature: Signature, began: float) -> Path:
+        if signature.target is None:
+            return Path(staged, signature, began)
+        from .backend.cuda import card  # heavy: loads LLVM, and CuPy
+
+        return CardPath(staged, signature, began, card.numbered(signature.target.card), self.options.precision)
 
     def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Path | Uncompiled:
         """A program for the path of this call; if there can be none, or one too many, the call has run without."""
@@ -247,9 +353,11 @@ class Jitted:
             if staged.failed or any(_same_program(staged, path) for path in known):
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self._eagerly(args, kwargs))
-            path = Path(staged, signature, began)
+            path = self._path(staged, signature, began)
         except PythonNumberError:
             return Uncompiled(self._eagerly(args, kwargs))
+        except DeviceError:
+            raise
         except Exception as error:
             result = self._eagerly(args, kwargs)  # if it fails as well, the error is its own
             ours = _cause(error)
@@ -258,7 +366,7 @@ class Jitted:
             return Uncompiled(result)
         if self._line_of_type is not None:
             result, found = self._eagerly(args, kwargs), self._attempt(path, leaves, args, kwargs)
-            if found is path.missed or not agree(found, result):
+            if found is path.missed or not agree(map_leaves(_own_on_host, found), map_leaves(_own_on_host, result)):
                 self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
                 return Uncompiled(result)
         self._count(signature, path)
@@ -355,6 +463,7 @@ class Jitted:
                 named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
                 parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
                 reads.check()
+                _check_cards(self.f, reads.cards, signature.target)
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
             stage.conclude()
             guards = list(stage.guards.values())
@@ -418,7 +527,7 @@ class Jitted:
         return f"<jit of {name_of(self.f)}>"
 
     def __reduce__(self) -> Any:
-        return type(self), (self.f, self.static_argnums, self.static_argnames)
+        return type(self), (self.f, self.static_argnums, self.static_argnames, self.options)
 
 
 class Deterministic(Jitted):
@@ -443,7 +552,7 @@ def _inputs_behind(graph: Graph, number: int) -> list[str]:
 def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     """An argument; the numbers that staging works with are held as the user's are."""
     if strides is None:
-        return stage.input_like(name, x)
+        return stage.input_like(name, _to_stage(x))
     traced = stage.input_like(name, with_strides(x, strides))
     traced.layout = strides
     return traced
@@ -468,6 +577,45 @@ def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
 def _own(x: Any) -> Any:
     """A copy, held in memory in the same way, of an array that may be written to; anything else as it is."""
     return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
+
+
+def _card_of(x: Any) -> int | None:
+    """The card that an argument is on; None for one of the host, or inside another transform."""
+    return None if isinstance(x, (*_HOST, Traced)) else card_of(x)
+
+
+def _own_on_host(x: Any) -> Any:
+    """A copy of an array in host memory, if it is on a card or may be written to."""
+    number = _card_of(x)
+    if number is None:
+        return _own(x)
+    from .backend.cuda.card import numbered  # heavy: loads LLVM, and CuPy
+
+    card = numbered(number)
+    return card.host(card.imported(x))
+
+
+def _sent(number: int, x: Any) -> Any:
+    """A copy of a result on a card; what is no array or number, as it is."""
+    from .backend.cuda.card import numbered  # heavy: loads LLVM, and CuPy
+
+    return numbered(number).adopt(x, Type.of(x)) if isinstance(x, _HOST) else x
+
+
+def _to_stage(x: Any) -> Any:
+    """An argument as it is staged: of an array on a card, the numbers are copied if Python asks for them."""
+    return x if isinstance(x, _HOST) else Elsewhere(x, lambda: _own_on_host(x))
+
+
+def _check_cards(f: Function, cards: dict[str, int], target: Target | None) -> None:
+    """Refuse arrays that a function reads outside, on another device than its arguments."""
+    for name, number in cards.items():
+        if target is None or target.card != number:
+            where = "in host memory" if target is None else f"on card {target.card}"
+            raise DeviceError(
+                f"{name_of(f)} reads {name} on card {number}, but its arguments are {where}; pass them there, or write "
+                f"device='cuda:{number}'"
+            )
 
 
 def _cause(error: BaseException | None) -> AdjointError | None:

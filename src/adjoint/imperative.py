@@ -24,6 +24,7 @@ import numpy as np
 
 from .api import stop_gradient
 from .arguments import Results, differentiable, match_type
+from .backend.cuda.arrays import card_of
 from .core import floating
 from .core.bind import FRESH, Traced, variables
 from .core.errors import ArgumentError, ReadOnlyError, ShapeError
@@ -32,6 +33,7 @@ from .core.types import Type, Value, dtype_of, shape_of
 from .numpy.standin import Sought
 from .numpy.views import View
 from .trace.dual import Dual
+from .trace.on_card import landed, lift
 from .trace.tape import FREED, Node, Pass, Pick, Tape
 
 _recording: ContextVar[bool] = ContextVar("adjoint_recording", default=True)
@@ -105,6 +107,9 @@ def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
     """An array that records operations on it if `requires_grad`, so that `backward()` can give its gradient."""
     if isinstance(data, Traced):
         data = _numbers(data)
+    elif card_of(data) is not None:
+        value = lift(data.copy() if dtype is None else data.astype(dtype))
+        return _variable(differentiable(value, "the data", "ad.array(requires_grad=True)"), None) if requires_grad else value
     value = np.array(data, dtype=dtype)
     if value.dtype.kind in "OUSV":
         raise ArgumentError(f"ad.array holds numbers, got {type(data).__name__} of dtype {value.dtype}")
@@ -182,7 +187,7 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
             )
         gradient = np.ones((), dtype_of(y))[()]
     else:
-        gradient = match_type(gradient, Type.of(y.value), "the gradient given to backward()")
+        gradient = match_type(lift(gradient), Type.of(y.value), "the gradient given to backward()")
     keep = create_graph if retain_graph is None else retain_graph
     work = _Recorded((), free=not keep) if create_graph else Pass((), free=not keep)
     _ended.add(y.aux)
@@ -251,14 +256,14 @@ def _leaf(x: Traced) -> Leaf | None:
 
 def _get_grad(x: Traced) -> Any:
     leaf = _leaf(x)
-    return None if leaf is None else leaf.grad
+    return None if leaf is None else landed(leaf.grad)
 
 
 def _set_grad(x: Traced, value: Any) -> None:
     leaf = _leaf(x)
     if leaf is None:
         raise ArgumentError("only an array made with requires_grad=True has a gradient to set")
-    leaf.grad = None if value is None else match_type(value, Type.of(x.value), "the gradient")
+    leaf.grad = None if value is None else match_type(lift(value), Type.of(x.value), "the gradient")
 
 
 def _get_grad_fn(x: Traced) -> GradFn | None:
@@ -272,7 +277,7 @@ def _zero_grad(x: Traced) -> None:
 def _detach(x: Traced) -> Any:
     """The same numbers, without history."""
     if x.by is _AMBIENT:
-        return Traced(FRESH, np.array(x.value), None)
+        return landed(x.value) if isinstance(x.value, Traced) else Traced(FRESH, np.array(x.value), None)
     return stop_gradient(x)
 
 

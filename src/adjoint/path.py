@@ -16,6 +16,7 @@ from .core.tree import Structure
 from .core.types import Type
 from .ir.graph import Graph
 from .ir.text import show
+from .lower.donate import reusable
 from .lower.fuse import lower
 from .lower.kernel import Kernel
 from .lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Step, Together
@@ -24,6 +25,16 @@ from .trace.guard import Guard
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
+
+
+class Target(NamedTuple):
+    """The card that a program runs on."""
+
+    card: int
+    gives_back: bool  # results are copied to the host: all arguments were there
+
+    def __str__(self) -> str:
+        return f"on card {self.card}"
 
 
 class Signature(NamedTuple):
@@ -35,10 +46,13 @@ class Signature(NamedTuple):
     static: tuple[Any, ...]
     scalars: tuple[bool, ...]  # whether a number without axes is one of NumPy's scalars, and no array
     strides: tuple[Any, ...] = ()  # where they matter, of each array that is not held row by row; None for the others
+    target: Target | None = None  # None: this processor
+    donated: tuple[int, ...] = ()  # arguments whose memory results may take
 
     def __str__(self) -> str:
         shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]
-        return ", ".join([*shown, *(f"{value!r}" for _, value in self.static)])
+        where = [] if self.target is None else [str(self.target)]
+        return ", ".join([*shown, *(f"{value!r}" for _, value in self.static), *where])
 
 
 class Staged(NamedTuple):
@@ -62,8 +76,24 @@ class Path:
     """
 
     def __init__(self, staged: Staged, signature: Signature, began: float) -> None:
-        from .backend import emit, entry, llvm  # heavy: loads LLVM
+        from .backend import donated, emit, entry, llvm  # heavy: loads LLVM
 
+        weak = self.keep(staged, signature)
+        reused = reusable(self.lowered, signature.donated) if signature.donated else {}  # by result: an argument
+        machine = [*emit.described(), *([f"over {reused}"] if reused else [])]
+        name = kept.name_of(self.staged, self.weak, bool(self.guards), machine)
+        self.native = llvm.native(name, lambda: self.lowered)
+        self.inputs = [
+            entry.Input(t, w, scalar if w is None and not t.shape else None)
+            for t, w, scalar in zip(self.staged.input_types, weak, [*signature.scalars, *staged.scalars], strict=True)
+        ]
+        self.is_donated = bool(reused)
+        self.flat: Function = donated.function(self.native, self.inputs, reused) if reused else self.native.function(self.inputs)
+        self.seconds = time.perf_counter() - began
+        self.missed = entry.MISS
+
+    def keep(self, staged: Staged, signature: Signature) -> list[Any]:
+        """Note what the program is made of; the class of each input that is a Python number, else None."""
         self.staged = staged.graph
         self.guards = staged.guards
         self.places = staged.places
@@ -72,15 +102,7 @@ class Path:
         self.by_order = staged.by_order
         weak = [*signature.weak, *staged.weak]
         self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
-        name = kept.name_of(self.staged, self.weak, bool(self.guards), emit.described())
-        self.native = llvm.native(name, lambda: self.lowered)
-        self.inputs = [
-            entry.Input(t, w, scalar if w is None and not t.shape else None)
-            for t, w, scalar in zip(self.staged.input_types, weak, [*signature.scalars, *staged.scalars], strict=True)
-        ]
-        self.flat = self.native.function(self.inputs)
-        self.seconds = time.perf_counter() - began
-        self.missed = entry.MISS
+        return weak
 
     @cached
     def rolled(self) -> Rolled:
@@ -126,7 +148,7 @@ class Path:
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
         result = self.staged.out_structure
-        if signature.static or signature.strides or named.children:
+        if self.is_donated or signature.static or signature.strides or named.children:
             return None
         if not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None
@@ -135,9 +157,9 @@ class Path:
 
     def report(self) -> list[str]:
         """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
-        steps = list(_every_step(self.lowered))
+        steps = list(every_step(self.lowered))
         lines = [
-            f"{_counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
+            f"{counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
             f"{self.lowered.arena} bytes of memory, {self.seconds * 1e3:.0f} ms"
         ]
         lines += described(self.places)
@@ -178,11 +200,11 @@ def as_leaf(x: Any) -> Any:
     return np.require(np.asarray(x), x.dtype.newbyteorder("="), ["C", "A"]) if isinstance(x, np.ndarray) else x
 
 
-def _every_step(lowered: Lowered) -> Iterator[Step]:
+def every_step(lowered: Lowered) -> Iterator[Step]:
     """The steps of a program and of the bodies of its loops and branches."""
     yield from lowered.steps
     for body in lowered.inner:
-        yield from _every_step(body)
+        yield from every_step(body)
 
 
 def _kinds(steps: Sequence[Step]) -> str:
@@ -197,10 +219,10 @@ def _kinds(steps: Sequence[Step]) -> str:
         Together: "group of independent steps",
     }
     found = Counter(kinds.get(type(step), "loop") for step in steps)
-    return ", ".join(_counted(n, kind) for kind, n in found.items()) or "nothing to compute"
+    return ", ".join(counted(n, kind) for kind, n in found.items()) or "nothing to compute"
 
 
-def _counted(n: int, what: str) -> str:
+def counted(n: int, what: str) -> str:
     first, _, rest = what.partition(" ")
     plural = first + ("es" if first.endswith("ch") else "s")
     return f"{n} {what}" if n == 1 else f"{n} {plural} {rest}".rstrip()

@@ -38,11 +38,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .backend.cuda.arrays import card_of
 from .core.bind import Traced
 from .core.errors import UnsupportedError
 from .core.places import Check, Contents, Equal, Load, Place, items_of
 from .outside import LIBRARY_NAMES, is_static, names_in, refused, stand_in
 from .trace.guard import Guarded
+from .trace.lazy import Elsewhere
 from .watch import HOOKS, Module, Names, reading, same_items
 
 MOST_PLACES = 1000  # that one program reads from
@@ -97,6 +99,7 @@ class Reads:
         self.keys: list[Any] = []  # tell a place in one staging from the same one in another
         self.inputs: list[int] = []  # the places of the inputs that the stage has captured, in order
         self.values: list[Any] = []  # of those inputs
+        self.cards: dict[str, int] = {}  # of those that are on a card: its number
         self._found: dict[int, tuple[int, Any]] = {}  # by the id of an object: its first place, and what stands for it
         self._alive: list[Any] = []  # whose ids are keys here
         self._functions: dict[int, Any] = {}
@@ -178,6 +181,9 @@ class Reads:
             return known[1]
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value, at)
+        card = card_of(value)
+        if card is not None:
+            return self._array_on_card(value, at, card)
         if isinstance(value, types.FunctionType):
             return self._fix(at, value, self.hook(value))
         if isinstance(value, types.ModuleType):
@@ -217,6 +223,19 @@ class Reads:
             self._note(at, Check.TEST, same)
             seen = value.copy()
             self._unwritten.append((at.name, lambda: same(seen)))
+        self._find(value, len(self.places) - 1, seen)
+        return seen
+
+    def _array_on_card(self, value: Any, at: _At, number: int) -> Any:
+        from .backend.cuda.card import numbered  # heavy: loads LLVM, and CuPy
+
+        if self.by_value:
+            raise self._refuse(
+                f"hands {at.name}, an array on a card outside of it, to code that takes plain arrays only; pass it as an argument"
+            )
+        card = numbered(number)
+        self.cards[at.name] = number
+        seen = self._input(at, Elsewhere(array := card.imported(value), lambda: card.host(array)))
         self._find(value, len(self.places) - 1, seen)
         return seen
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from .arguments import name_of
 from .core.errors import boundary
+from .trace.on_card import follows_card
 
 
 class Transformed:
@@ -25,6 +26,10 @@ class Transformed:
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    @follows_card
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
         return self.run(self.f, args, kwargs, transform=self.transform, **self.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adjoint.core.errors import UnsupportedError
+from adjoint.core.errors import DeviceError
 
 
 @pytest.fixture(scope="session")
@@ -11,5 +11,5 @@ def card():
 
     try:
         return Card()
-    except UnsupportedError as error:
+    except DeviceError as error:
         pytest.skip(str(error))

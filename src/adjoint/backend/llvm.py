@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.errors import OperationError, UnsupportedError
 from ..core.locks import at_fork
+from ..core.places import Place
 from ..lower import special
 from ..lower.kernel import View
 from ..lower.schedule import work
@@ -124,6 +125,19 @@ def _entry() -> tuple[int, Any]:
     """The address of the entry point that all compiled functions share, and where their large results get memory from."""
     engine = load(object_code(entry.entry_text() + blocks.TEXT, quickly=True)[1])
     return engine.get_function_address("entry"), blocks.handler(engine)
+
+
+@functools.cache
+def _nothing() -> Any:
+    """A program that does nothing."""
+    return load(object_code("define i32 @program(ptr %table, ptr %env) { ret i32 0 }", quickly=True)[1])
+
+
+def places_check(places: Sequence[Place]) -> Callable[[], Any]:
+    """A function that looks at what a program reads outside, natively: it gives MISS if that is not as it was, else ()."""
+    engine, (point, memory) = _nothing(), _entry()
+    address = engine.get_function_address("program")
+    return entry.bind_entry(point, address, [], [], places=places, keep=engine, memory=memory, name="places")
 
 
 def native(name: kept.Name | None, lowered: Callable[[], Lowered]) -> Native:

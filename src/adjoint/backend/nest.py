@@ -69,7 +69,8 @@ class Nest:
                 self.fill(r)
         if all(self.kernel.domain):
             self.level(0)
-        arguments = ", ".join([*(f"ptr noalias %b{i}" for i in range(len(self.buffers))), "i64 %start", "i64 %length"])
+        pointers = [f"ptr {'' if b.shared else 'noalias '}%b{i}" for i, b in enumerate(self.buffers)]
+        arguments = ", ".join([*pointers, "i64 %start", "i64 %length"])
         how = (
             "alwaysinline"
             if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED

@@ -211,6 +211,10 @@ class ShapeError(AdjointError, ValueError):
     """Shapes, sizes or structures that do not fit together."""
 
 
+class DeviceError(AdjointError, RuntimeError):
+    """Arrays on different devices, a device that is not there, or one that has failed."""
+
+
 class DtypeError(AdjointError, TypeError):
     """A dtype that does not fit: an integer where a float must be, a complex output of `grad`."""
 

@@ -30,6 +30,7 @@ class Buffer:
     size: int
     kind: str
     data: Any = None  # of a constant
+    shared: bool = False  # another buffer may stand in the same memory: see `donate`
 
     @property
     def nbytes(self) -> int:

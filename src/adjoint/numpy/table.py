@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..backend.cuda.arrays import card_of
 from ..core.bind import Traced
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value
 from ..ops.shape import stack
+from ..trace import on_card
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -89,6 +91,8 @@ def lift(x: Any) -> Value:
         return without_class(x)
     if isinstance(x, (list, tuple)) and holds_traced(x):
         return stack(*map(lift, x), axis=0)
+    if card_of(x) is not None:
+        return on_card.lift(x)
     array = np.asarray(x)
     if array.dtype.kind in "OUSV":
         raise ArgumentError(f"expected numbers, got {type(x).__name__} of dtype {array.dtype}")

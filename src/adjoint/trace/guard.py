@@ -28,7 +28,8 @@ from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from ..ops.reduce import all_
-from .lazy import Numbers
+from .lazy import Elsewhere, Numbers
+from .on_card import ON_CARD
 from .python import OPERATORS, conditions
 from .stage import Stage
 
@@ -148,7 +149,7 @@ class Guarded(Stage):
 
     def input_like(self, name: str, value: Value) -> Traced:
         number, type_, _ = self.input(name, Type.of(value)).aux
-        x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
+        x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.numbers.give(x.aux[0], value)
         if type(value) in _WEAK:
             self.light[x.aux[0]] = _weight(value)
@@ -173,7 +174,7 @@ class Guarded(Stage):
         self.numbers.give(number, value if is_in_rows else value.copy("C"))  # as programs take it
         if type(value) in _WEAK:
             self.light[number] = _weight(value)
-        x = Traced(self, None, (number, type_, isinstance(value, np.ndarray)))
+        x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.captured.append(x)
         return x
 
@@ -350,7 +351,9 @@ class Guarded(Stage):
         self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in _WEAK)
 
     def outside(self, x: Value) -> tuple[int, Any]:
-        """An array or scalar that is not traced, as an operand, and its type."""
+        """An array or scalar that is not traced, as an operand, and its type. One on a card is a constant, copied here."""
+        if isinstance(x, Traced) and x.by is ON_CARD:
+            x = x.by.concrete(x, "the value of")
         literal = self.operand(x)
         assert isinstance(literal, Literal)
         return self.program.literal(literal), -1 - self.program.type_number(literal.type)

@@ -7,7 +7,7 @@ that were not used for the longest time are forgotten, and computed again if nee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,15 @@ from ..ir.columns import ColumnWriter
 LARGE = 1 << 12  # bytes of an array that counts
 ROOM = 1 << 28  # bytes for all of them,
 COPIES = 16  # or so many times the bytes of the inputs, if that is more
+
+
+class Elsewhere:
+    """An array in the memory of another device: its type, and what copies it here. That happens if its numbers are asked for."""
+
+    __slots__ = ("dtype", "fetch", "nbytes", "shape")
+
+    def __init__(self, array: Any, fetch: Callable[[], Any]) -> None:
+        self.shape, self.dtype, self.nbytes, self.fetch = array.shape, array.dtype, array.nbytes, fetch
 
 
 class Numbers:
@@ -44,7 +53,10 @@ class Numbers:
             return self.program.literals[-1 - operand].value
         if operand not in self.known:
             self._work_out(operand)
-        return self.known[operand]
+        value = self.known[operand]
+        if type(value) is Elsewhere:
+            value = self.known[operand] = value.fetch()
+        return value
 
     def keep(self, first: int, values: Iterable[Any], uses: Mapping[int, int]) -> None:
         """Keep the results of an equation, and forget others if there is no room; not those with `uses`, which are still read."""

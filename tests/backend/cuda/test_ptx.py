@@ -108,3 +108,20 @@ def test_tables_hold_words_only():
     text = written(lambda x: np.logaddexp(x, -x), X).module.for_card()
     assert "adjoint_coefficients" in text
     assert not re.search(r"constant \[\d+ x i(?!64|32|8)\d+\]", text)
+
+
+@needs_ptxas
+def test_machine_code_is_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADJOINT_CACHE_DIR", str(tmp_path))
+    text, made = written(lambda x: x * 2, X).module.for_card(), []
+
+    def link(source):
+        made.append(source)
+        return ptx.linked(source, "sm_90")[0]
+
+    code = ptx.machine_code(text, "sm_90", link, ("1",))
+    assert code[:4] == b"\x7fELF"
+    assert ptx.machine_code(text, "sm_90", link, ("1",)) == code
+    assert len(made) == 1
+    ptx.machine_code(text, "sm_90", link, ("2",))
+    assert len(made) == 2

@@ -6,5 +6,7 @@ threads     the code of a thread, in phases
 text, ptx   a module for a card
 simulator   the same module on this processor
 card        modules, launches and memory through CuPy
+arrays      which card holds an array
+replay      many launches as one CUDA graph
 program     the steps as actions on a device
 """

@@ -11,17 +11,20 @@ host waits only where it must know a number: a guard, an index out of bounds, th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...core.errors import OperationError, UnsupportedError
+from ...core.errors import DeviceError, OperationError, UnsupportedError
 from ...core.types import Type
 from ...ir.graph import Graph
+from ...lower.donate import reusable
 from ...lower.kernel import Buffer, View, size_of
 from ...lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, Unwind, While
 from ...lower.sweep import Sweep
+from ...ops.control import segment_length
 from ..entry import ERRORS, MISS
 from ..lapack import FAILURES
 from . import linear
@@ -29,6 +32,7 @@ from .card import Card
 from .launch import Launch
 from .loops import Looping
 from .lowering import lower
+from .replay import FEWEST, Replays, can_be_captured, launches
 from .schedule import AddAt
 from .text import Kernel, Module
 from .threads import Threads
@@ -36,44 +40,90 @@ from .tiles import Tile, TileThreads
 
 Table = list[int]
 Action = Callable[[Table], None]
+_APART = 256  # bytes: arrays begin at multiples of it
 
 
 class Program:
-    """A compiled program; a call takes and gives arrays of its device."""
+    """A compiled program; a call takes and gives arrays of its device.
 
-    def __init__(self, lowered: Lowered, device: Any, precision: str = "highest") -> None:
-        self.lowered, self.device = lowered, device
+    The inputs `donated` are the program's own: results may be written over them.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        device: Any,
+        precision: str = "highest",
+        donated: Collection[int] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self.lowered, self.device, self.precision, self.clock = lowered, device, precision, clock
         self.module = Module()
         self.kernels: list[Kernel] = []
-        self.libraries = None if device.xp is np else linear.Libraries(device.xp, precision)
+        self.libraries = device.libraries(precision)
+        self.reused = reusable(lowered, donated)  # by output: the input whose memory it takes
         self.main = Routine(self, lowered)
         self.functions = device.load(self.module)
+        device.wait()  # for the constants, which other streams will read
         self.outputs = [view.type for view in lowered.outputs]
-        self.inputs = [Type((), b.dtype) for b in lowered.inputs]
+        self.launches = launches(lowered)
+        is_long = (self.launches or 0) >= FEWEST and can_be_captured(lowered)
+        self.replays = Replays(device) if is_long and clock is None else None
         asked = [*lowered.outside, *(view for view, _ in lowered.failures)]
         self.checks = [(view, 1) for view in lowered.outside] + [(view, FAILURES[how]) for view, how in lowered.failures]
         self.guard = lowered.guard
         self.is_checked = bool(asked) or self.guard is not None
 
     def kernel(self, threads: Threads | TileThreads) -> Kernel:
+        threads.changing |= {b for b in threads.buffers if b.shared}
         made = self.module.add(threads)
         self.kernels.append(made)
         return made
 
     def __call__(self, *arrays: Any) -> Any:
         """The results, or MISS if the guards do not hold. Arguments are arrays of the device, in order."""
+        return self.at([self.device.address(array) for array in arrays], dict(enumerate(arrays)))
+
+    def at(self, addresses: Sequence[int], given: Mapping[int, Any]) -> Any:
+        """The results for inputs at these addresses. `given` has the arrays of those that were donated, by number."""
+        try:
+            return self.run(addresses, given)
+        except MemoryError as error:
+            results = sum(t.size * t.dtype.itemsize for t in self.outputs)
+            raise MemoryError(
+                f"no memory on {self.device.name} {self.device.number} for the {results} bytes of the results and the "
+                f"{self.lowered.arena} bytes of what is between; free some, and call again ({error})"
+            ) from error
+        except self.device.failures as error:
+            raise DeviceError(
+                f"{self.device.name} {self.device.number} has failed: {error}. It may be of use again in a new process"
+            ) from error
+
+    def run(self, addresses: Sequence[int], given: Mapping[int, Any]) -> Any:
         device, main = self.device, self.main
-        table = main.table()
-        for slot, array in zip(main.inputs, arrays, strict=True):
-            table[slot] = device.address(array)
-        outputs = [device.empty(t) for t in self.outputs]
-        for slot, array in zip(main.outputs, outputs, strict=True):
-            table[slot] = device.address(array)
+        outputs = [device.empty(t) for t in self.outputs] if not self.reused else self.results(given)
+        table = main.table([*addresses, *map(device.address, outputs)])
         arena = device.bytes(self.lowered.arena) if self.lowered.arena else None
-        main.run(table, 0 if arena is None else device.address(arena))
+        start = 0 if arena is None else device.address(arena)
+        if self.replays is None:
+            main.run(table, start)
+        else:
+            self.replays.run((start, *addresses, *(table[s] for s in main.outputs)), lambda: main.run(table, start))
         if self.is_checked and not self.check(table):
             return MISS
         return tuple(outputs)
+
+    def results(self, given: Mapping[int, Any]) -> list[Any]:
+        """Where the results go: to memory of their own, or over an input that was donated."""
+        taken = [given.get(self.reused.get(i, -1)) for i in range(len(self.outputs))]
+        device = self.device
+        return [device.empty(t) if x is None else device.again(x, t) for x, t in zip(taken, self.outputs, strict=True)]
+
+    def timed(self, addresses: Sequence[int]) -> list[tuple[str, int, float]]:
+        """What a call with inputs at these addresses spends its time on: a kernel or a step, how often it ran, the seconds."""
+        clock = Clock(self.device)
+        Program(self.lowered, self.device, self.precision, clock=clock).at(addresses, {})
+        return clock.rows()
 
     def check(self, table: Table) -> bool:
         """Look at what was found out on the way: false if the guards do not hold, an error if something failed."""
@@ -87,6 +137,28 @@ class Program:
         return True
 
 
+class Clock:
+    """Adds up the time that actions take on a device."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self.marks: list[tuple[str, Any, Any]] = []
+
+    def around(self, what: str, action: Action) -> Action:
+        def run(table: Table) -> None:
+            begin = self.device.mark()
+            action(table)
+            self.marks.append((what, begin, self.device.mark()))
+
+        return run
+
+    def rows(self) -> list[tuple[str, int, float]]:
+        spent: dict[str, list[float]] = {}
+        for what, begin, end in self.marks:
+            spent.setdefault(what, []).append(self.device.between(begin, end))
+        return [(what, len(times), sum(times)) for what, times in spent.items()]
+
+
 class Routine:
     """The steps of a program, or of a body, as actions."""
 
@@ -95,6 +167,8 @@ class Routine:
         self.slots: dict[Buffer, int] = {}
         self.inputs = [self.slot(b) for b in lowered.inputs]
         self.outputs = [self.slot(v.buffer) for v in lowered.outputs]
+        slots = [*self.inputs, *self.outputs]
+        self.is_in_order = slots == list(range(len(slots)))
         self.places = [(self.slot(b), offset) for b, offset in lowered.offsets.items()]
         self.constants: list[Any] = []
         known: list[tuple[int, int]] = []
@@ -103,7 +177,7 @@ class Routine:
                 array = self.device.adopt(buffer.data, Type(buffer.data.shape, buffer.dtype))
                 self.constants.append(array)
                 known.append((self.slot(buffer), self.device.address(array)))
-        self.actions: list[Action] = [] if empty else [self.action(step) for step in lowered.steps]
+        self.actions: list[Action] = [] if empty else [self.watched(step) for step in lowered.steps]
         self.blank: Table = [0] * len(self.slots)
         for slot, address in known:
             self.blank[slot] = address
@@ -111,8 +185,15 @@ class Routine:
     def slot(self, buffer: Buffer) -> int:
         return self.slots.setdefault(buffer, len(self.slots))
 
-    def table(self) -> Table:
-        return self.blank.copy()
+    def table(self, given: Sequence[int] = ()) -> Table:
+        """A new table, with inputs and outputs at these addresses."""
+        if not given:
+            return self.blank.copy()
+        if self.is_in_order:
+            return [*given, *self.blank[len(given) :]]
+        table = self.blank.copy()
+        _fill(table, [*self.inputs, *self.outputs], given)
+        return table
 
     def run(self, table: Table, arena: int) -> None:
         for slot, offset in self.places:
@@ -137,6 +218,15 @@ class Routine:
 
     # -- actions --
 
+    def watched(self, step: Any) -> Action:
+        """The action of a step, with a look at the clock if there is one; of loops and branches, their steps are timed."""
+        action, clock = self.action(step), self.program.clock
+        if clock is None or isinstance(step, (Scan, While, Unwind, Branch)):
+            return action
+        is_kernel = isinstance(step, (Launch, Tile, Sweep))
+        what = f"kernel {self.program.kernels[-1].name}" if is_kernel else str(step).splitlines()[0].rstrip(":")
+        return clock.around(f"{what} ({', '.join(step.lines)})" if step.lines else what, action)
+
     def action(self, step: Any) -> Action:
         for view in (*step.reads(), *step.writes()):
             self.slot(view.buffer)
@@ -150,10 +240,12 @@ class Routine:
             Scan: self.scan,
             Sweep: self.sweep,
             While: self.while_loop,
+            Unwind: self.unwind,
             Branch: self.branch,
         }
         if type(step) not in kinds:
-            raise UnsupportedError(f"{_name(step)} has no form on a card yet ({', '.join(step.lines)}); compile it for the CPU")
+            name = type(step).__name__.lower()
+            raise UnsupportedError(f"{name} has no form on a card ({', '.join(step.lines)}); compile it for the CPU")
         return kinds[type(step)](step)
 
     def launch(self, step: Launch) -> Action:
@@ -295,25 +387,69 @@ class Routine:
                 test.run(inside, scratch)
                 if not test.number(inside, truth):
                     break
-                inside = body.table()
-                _fill(inside, body.inputs, [*body_consts, *carries])
-                _fill(inside, body.outputs, places)
-                body.run(inside, scratch)
+                body.call([*body_consts, *carries], places, scratch)
                 carries, places, others = places, others, places
             for view, address in zip(step.finals, carries, strict=True):
                 self.array(table, view)[...] = self.device.array(View.whole(view.buffer, view.shape), address)
 
         return run
 
+    def unwind(self, step: Unwind) -> Action:
+        """The backward pass of a while loop: see `backend.unwind`. The host reads the number of iterations, and nothing else."""
+        forward, pull = self.body(step.step), self.body(step.pull)
+        offsets, record = _record(step.carries)
+
+        def carried(state: int) -> list[int]:
+            return [state + offset for offset in offsets]
+
+        def run(table: Table) -> None:
+            count = int(self.number(table, step.count))
+            at = functools.partial(self.addresses, table)
+            consts, parts, scratch = at(step.consts), at(step.parts), self.scratch(table, step)
+            for total in step.totals:
+                self.array(table, total)[...] = 0
+            self.copy(table, step.cotangents, step.finals)
+            if count <= 0:
+                return
+            length = count if step.checkpoint is None else segment_length(count, step.checkpoint)
+            segments = -(-count // length)
+            memory = self.device.bytes((segments + length) * record)  # a state for each segment, and those of one segment
+            start = self.device.address(memory)
+            marks = [start + i * record for i in range(segments)]
+            states = [start + (segments + i) * record for i in range(length)]
+            iterate = functools.partial(forward.call, scratch=scratch)
+            for view, address in zip(step.carries, carried(marks[0]), strict=True):
+                self.device.array(View.whole(view.buffer, view.shape), address)[...] = self.array(table, view)
+            for mark, following in itertools.pairwise(marks):
+                state = mark
+                for target in [*states[1:], following]:
+                    iterate([*consts, *carried(state)], carried(target))
+                    state = target
+            cotangents, others = at(step.finals), at(step.spare)
+            for k in reversed(range(segments)):
+                reached = [marks[k], *states[1 : min(length, count - k * length)]]
+                for state, target in itertools.pairwise(reached):
+                    iterate([*consts, *carried(state)], carried(target))
+                for state in reversed(reached):
+                    pull.call([*consts, *carried(state), *cotangents], [*parts, *others], scratch)
+                    cotangents, others = others, cotangents
+                    for total, part in zip(step.totals, step.parts, strict=True):
+                        self.array(table, total)[...] += self.array(table, part)
+            if count % 2:
+                self.copy(table, step.spare, step.finals)
+
+        return run
+
+    def call(self, inputs: Sequence[int], outputs: Sequence[int], scratch: int) -> None:
+        """Run a body, with its inputs and outputs at these addresses."""
+        self.run(self.table([*inputs, *outputs]), scratch)
+
     def branch(self, step: Branch) -> Action:
         bodies = {True: self.body(step.true), False: self.body(step.false)}
 
         def run(table: Table) -> None:
             body = bodies[bool(self.number(table, step.truth))]
-            inside = body.table()
-            _fill(inside, body.inputs, [self.address(table, v) for v in step.operands])
-            _fill(inside, body.outputs, [self.address(table, v) for v in step.outs])
-            body.run(inside, self.scratch(table, step))
+            body.call(self.addresses(table, step.operands), self.addresses(table, step.outs), self.scratch(table, step))
 
         return run
 
@@ -355,16 +491,21 @@ def _row_size(view: View) -> int:
     return view.dtype.itemsize * size_of(view.shape[1:])
 
 
-def _name(step: Any) -> str:
-    return {Unwind: "the backward pass of a while loop"}.get(type(step), type(step).__name__.lower())
+def _record(views: Sequence[View]) -> tuple[list[int], int]:
+    """Where arrays stand in a record of all of them, each as in memory of its own; and the bytes of the record."""
+    offsets, end = [], 0
+    for view in views:
+        offsets.append(end)
+        end += -(-view.buffer.nbytes // _APART) * _APART
+    return offsets, max(end, _APART)
 
 
 def compiled(
     graph: Graph, device: Any = None, *, weak: Collection[int] = (), guarded: bool = False, precision: str = "highest"
 ) -> Program:
-    """The program of a graph for a device; the current card if none is given.
+    """The program of a graph for a device, the current card if none is given: `weak` and `guarded` as for `lower`.
 
-    This is what `jit` is to call for arguments on a card: `weak` and `guarded` as for `lower`. A call takes the flat arrays of
-    the device (`Card.adopt` makes them) and gives the flat results, or MISS if the guards do not hold.
+    A call takes the flat arrays of the device (`Card.adopt` makes them) and gives the flat results, or MISS if the guards do not
+    hold.
     """
     return Program(lower(graph, weak, guarded), Card() if device is None else device, precision)

@@ -9,10 +9,12 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
+from .. import cache
 from .text import TRIPLE
 
 
@@ -73,6 +75,11 @@ def _package(name: str) -> Any:
 
 def assembled(text: str, processor: str) -> dict[str, Use]:
     """Run PTX through `ptxas`: what each kernel uses. What it refuses is an error with its message."""
+    return linked(text, processor)[1]
+
+
+def linked(text: str, processor: str) -> tuple[bytes, dict[str, Use]]:
+    """The machine code that `ptxas` makes of PTX, and what each kernel uses."""
     program = assembler()
     if program is None:
         raise FileNotFoundError("ptxas is neither on the path nor in the package nvidia-cuda-nvcc-cu12; install one of them")
@@ -80,11 +87,14 @@ def assembled(text: str, processor: str) -> dict[str, Use]:
         source = os.path.join(folder, "program.ptx")
         with open(source, "w") as file:
             file.write(text)
-        command = [program, "-v", f"-arch={processor}", source, "-o", os.path.join(folder, "program.cubin")]
+        target = os.path.join(folder, "program.cubin")
+        command = [program, "-v", f"-arch={processor}", source, "-o", target]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"ptxas refuses the program for {processor}:\n{done.stderr}")
-    return {name: _use(what) for name, what in _KERNEL.findall(done.stderr)}
+        if done.returncode:
+            raise RuntimeError(f"ptxas refuses the program for {processor}:\n{done.stderr}")
+        with open(target, "rb") as made:
+            code = made.read()
+    return code, {name: _use(what) for name, what in _KERNEL.findall(done.stderr)}
 
 
 _KERNEL = re.compile(r"Compiling entry function '(\w+)'[^\n]*\n(.*?)(?=ptxas info\s*: Compiling|\Z)", re.DOTALL)
@@ -96,3 +106,16 @@ def _use(text: str) -> Use:
         return int(found[1]) if found else 0
 
     return Use(number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"), number(r"(\d+) bytes smem"))
+
+
+def machine_code(text: str, processor: str, link: Callable[[str], bytes], versions: Sequence[str] = ()) -> bytes:
+    """The machine code (cubin) of a module for a card. It is kept on disk, beside that for this processor.
+
+    `link` makes it of PTX; `versions` are those of what `link` uses.
+    """
+    name = cache.key("cubin", text, processor, ".".join(map(str, llvm.llvm_version_info)), *versions)
+    code = cache.read(name)
+    if code is None:
+        code = link(ptx(text, processor))
+        cache.write(name, code)
+    return code

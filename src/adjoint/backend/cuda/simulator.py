@@ -7,7 +7,9 @@ those of a card, since both combine in the same order and neither fuses a produc
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from ...core.types import Type
 from ...lower.kernel import View
 from ..llvm import load, object_code
+from .ptx import Use, assembled, assembler, ptx
 from .text import Kernel, Module
 
 
@@ -23,10 +26,22 @@ class Simulator:
 
     xp = np
     name = "simulator"
+    number = 0
+    processor = "sm_70"
+    failures = ()  # exceptions of a device that has failed
 
     def __init__(self, flip: int = 0) -> None:
         self.flip = flip
         self.engines: list[Any] = []  # keep the code alive
+
+    def is_active(self) -> bool:
+        return True
+
+    def active(self) -> Any:
+        return nullcontext()
+
+    def wait(self) -> None:
+        pass
 
     def load(self, module: Module) -> dict[str, Any]:
         """The functions of a module, by name."""
@@ -41,11 +56,33 @@ class Simulator:
         table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
         function(ctypes.addressof(table), 0, kernel.blocks, self.flip)
 
+    def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
+        """What each kernel would take of a card, as `ptxas` says; nothing without it."""
+        return assembled(ptx(module.for_card(), self.processor), self.processor) if functions and assembler() else {}
+
+    def libraries(self, precision: str) -> Any:
+        """None: products and linear algebra are NumPy's and SciPy's."""
+        return None
+
+    def captured(self, run: Callable[[], None]) -> Callable[[], None]:
+        """The work itself, to be done again."""
+        return run
+
+    def mark(self) -> float:
+        return time.perf_counter()
+
+    def between(self, begin: float, end: float) -> float:
+        return end - begin
+
     def empty(self, t: Type) -> Any:
         """A new array; it holds noise, so that what is not written shows."""
         made = np.empty(t.shape, t.dtype)
         made.reshape(-1).view(np.uint8)[...] = 0xA5
         return made
+
+    def again(self, array: Any, t: Type) -> Any:
+        """A result in the memory of an array that was donated."""
+        return array.reshape(t.shape)
 
     def bytes(self, size: int) -> Any:
         """New memory, on a cache line as on a card."""
@@ -56,9 +93,22 @@ class Simulator:
     def address(self, array: Any) -> int:
         return int(array.ctypes.data)
 
+    def taken(self, x: Any, t: Type) -> int:
+        """The address of an array that a program takes as it is; 0 for others."""
+        fits = type(x) is np.ndarray and (x.shape, x.dtype) == t and x.flags.c_contiguous and x.flags.aligned
+        return self.address(x) if fits else 0
+
+    def imported(self, x: Any) -> Any:
+        return x
+
     def adopt(self, x: Any, t: Type) -> Any:
         """An argument as an array in order."""
         return np.ascontiguousarray(np.asarray(x, t.dtype).reshape(t.shape))
+
+    def sent(self, values: Sequence[Any], types: Sequence[Type]) -> tuple[list[int], Any]:
+        """The addresses of copies of host values, and what keeps them alive."""
+        held = [np.array(value, t.dtype).reshape(t.shape) for value, t in zip(values, types, strict=True)]
+        return [int(a.ctypes.data) for a in held], held
 
     def array(self, view: View, address: int) -> Any:
         """The array of a view over memory at an address."""
@@ -70,3 +120,6 @@ class Simulator:
 
     def host(self, array: Any) -> Any:
         return np.array(array)
+
+    def fetched(self, arrays: Sequence[Any]) -> list[Any]:
+        return [self.host(array) for array in arrays]

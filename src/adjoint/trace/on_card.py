@@ -1,0 +1,133 @@
+"""Eager ops on arrays of a card: the innermost interpreter, which runs them on CuPy.
+
+    grad(f)(x)      x is a value of ON_CARD, around CuPy's array; the tape records ops on it as on any other value
+
+An op whose NumPy function has no counterpart in CuPy (`backend.cuda.counterpart`) is refused by name: the function can be
+compiled, or called with a copy on the host.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..backend.cuda.arrays import card_of
+from ..backend.cuda.counterpart import counterpart
+from ..core.bind import Trace, Traced, settled
+from ..core.errors import DeviceError, UnsupportedError
+from ..core.op import Op
+from ..core.tree import flatten, map_leaves
+from ..core.types import Type
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HOST = (np.ndarray, np.generic, bool, int, float, complex)
+_PLAIN = frozenset({np.ndarray, np.float64, float, int, bool, Traced})  # classes of arguments that are on no card
+
+
+class OnCard(Trace):
+    """Runs ops on arrays of a card. `value` is CuPy's array."""
+
+    __slots__ = ()
+    has_numbers = False  # that could be looked at without a wait: rules take the way that is right for all numbers
+
+    def show(self, x: Traced) -> str:
+        return repr(x.value)
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        card = _card([a.value if isinstance(a, Traced) else a for a in args])
+        values = [_on(card, a) for a in args]
+        try:
+            impl = op.derived.get(("on card", card.namespace))
+            if impl is None:
+                impl = op.derived["on card", card.namespace] = counterpart(op.impl, card.namespace)
+            y = impl(*values, **params)
+        except (TypeError, AttributeError, NotImplementedError) as error:
+            raise UnsupportedError(
+                f"{op.name} has no form on CuPy's arrays ({error}); compile the function with ad.jit, or pass copies on the host"
+            ) from error
+        return tuple(map(lift, y)) if op.many else lift(y)
+
+    def shape(self, x: Traced) -> tuple[int, ...]:
+        return x.value.shape  # type: ignore[no-any-return]
+
+    def is_array(self, x: Traced) -> bool:
+        return True
+
+    def class_of(self, x: Traced) -> type:
+        return np.ndarray
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        """A copy on the host: Python asks for a number."""
+        return _device(card_of(x.value)).host(x.value)
+
+    def is_plain(self, x: Traced) -> bool:
+        return True
+
+
+ON_CARD = OnCard("CuPy", 0.125)  # inside of all that differentiate, around what `adjoint.numpy` makes
+
+
+def lift(x: Any) -> Any:
+    """An array on a card as a value of ON_CARD; anything else as it is."""
+    return x if isinstance(x, (*_HOST, Traced)) or card_of(x) is None else Traced(ON_CARD, x, None)
+
+
+def follows_card(run: F) -> F:
+    """A transform, whose first argument is a function or itself, that also takes arrays on a card and then gives such arrays."""
+
+    @functools.wraps(run)
+    def entry(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and _PLAIN.issuperset(map(type, args)):
+            return run(first, *args)
+        leaves = flatten((args, kwargs))[0]
+        cards = {card_of(x) for x in leaves if not isinstance(x, (*_HOST, Traced))} - {None}
+        if not cards:
+            return run(first, *args, **kwargs)
+        if len(cards) > 1:
+            raise DeviceError(f"arguments are on different cards, {' and '.join(sorted(map(str, cards)))}; copy them to one")
+        device = _device(cards.pop())
+        lifted, named = map_leaves(lambda x: lift(_imported(device, x)), (args, kwargs))
+        with device.active():
+            result = run(first, *lifted, **named)
+            return result if any(isinstance(x, Traced) for x in leaves) else landed(result, device)  # inside another transform
+
+    return entry  # type: ignore[return-value]
+
+
+def landed(result: Any, device: Any = None) -> Any:
+    """A result with its arrays on the card as CuPy's. With a device, what a transform made itself (zeros) is copied there."""
+    return map_leaves(functools.partial(_landed, device), result)
+
+
+def _landed(device: Any, y: Any) -> Any:
+    y = settled(y)
+    if isinstance(y, Traced) and y.by is ON_CARD:
+        return y.value
+    return device.adopt(y, Type.of(y)) if device is not None and isinstance(y, _HOST) else y
+
+
+def _imported(device: Any, x: Any) -> Any:
+    return x if isinstance(x, (*_HOST, Traced)) or card_of(x) is None else device.imported(x)
+
+
+def _on(card: Any, a: Any) -> Any:
+    """An operand for CuPy: of the host's values, numbers are taken as they are, arrays copied."""
+    a = settled(a)
+    if isinstance(a, Traced):
+        return a.value
+    return card.adopt(a, Type.of(a)) if isinstance(a, np.ndarray) else a
+
+
+def _card(values: list[Any]) -> Any:
+    return _device(next(card for card in map(card_of, values) if card is not None))
+
+
+def _device(number: int | None) -> Any:
+    from ..backend.cuda import card  # heavy: loads LLVM, and CuPy
+
+    assert number is not None
+    return card.numbered(number)
