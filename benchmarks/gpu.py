@@ -264,7 +264,7 @@ def our_derivatives(workload):
 
 def with_adjoint(workload, inputs, precision):
     import adjoint as ad
-    from adjoint.backend.cuda.card import cupy
+    from adjoint.device.card import cupy
 
     xp = cupy()
     held = [xp.asarray(x) for x in inputs]
@@ -371,7 +371,7 @@ def work(contender, names, seconds, precision):
 
 def copy_bandwidth():
     """Bytes a second, read and written."""
-    from adjoint.backend.cuda.card import cupy
+    from adjoint.device.card import cupy
 
     cp = cupy()
     x = cp.random.standard_normal(1 << 27)

@@ -9,9 +9,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import scipy.special
 
-from adjoint.backend.cuda import card
+from adjoint.backend.cuda import card as programs
 from adjoint.backend.cuda.simulator import Simulator
 from adjoint.core.errors import DeviceError
+from adjoint.device import card
 
 COUNT = 2  # cards
 
@@ -262,6 +263,7 @@ def install(monkeypatch):
         return cards[number]
 
     monkeypatch.setattr(card, "numbered", numbered)
-    monkeypatch.setattr(card, "current", lambda: cards[0])
+    monkeypatch.setattr(programs, "numbered", numbered)
+    monkeypatch.setattr(programs, "current", lambda: cards[0])
     monkeypatch.setattr(card, "holding", lambda address: 0)
     return cards

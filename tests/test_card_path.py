@@ -9,11 +9,11 @@ from gpu.test_jit import *  # noqa: F403
 from gpu.test_jit import W, X, loss
 
 import adjoint as ad
-from adjoint.backend.cuda import card
 from adjoint.backend.cuda.replay import MOST, Replays
 from adjoint.compiled import CompileWarning
 from adjoint.core.errors import ArgumentError, DeviceError
 from adjoint.core.tree import map_leaves
+from adjoint.device import card
 
 
 class StandIn:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from .backend.cuda.arrays import card_of
 from .core.errors import DeviceError
 from .core.locks import cached
 from .core.places import described
 from .core.tree import LEAF
 from .core.types import Type
+from .device.arrays import card_of
 from .lower.step import Foreign, Lapack, Lowered
 from .path import PROFILED_CALLS, PROFILED_SECONDS, Function, Path, Signature, Staged, counted, every_step
 

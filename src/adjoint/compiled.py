@@ -27,7 +27,6 @@ import numpy as np
 
 from .arguments import check_callable, input_names, name_of, output_leaf
 from .asked import agree, compares_identity, line_of_type, same_objects
-from .backend.cuda.arrays import card_of
 from .card_path import CardPath
 from .core.bind import Traced, settled
 from .core.errors import (
@@ -50,6 +49,8 @@ from .core.strict import QUIET, raises
 from .core.strict import state as error_state
 from .core.tree import Structure, final, flatten, leaf_names, map_leaves
 from .core.types import Type
+from .device import card
+from .device.arrays import card_of
 from .ir.graph import Graph
 from .numpy.layout import own_copy, with_strides
 from .outside import Draws, difference, is_alone, watched
@@ -589,17 +590,13 @@ def _own_on_host(x: Any) -> Any:
     number = _card_of(x)
     if number is None:
         return _own(x)
-    from .backend.cuda.card import numbered  # heavy: loads LLVM, and CuPy
-
-    card = numbered(number)
-    return card.host(card.imported(x))
+    memory = card.numbered(number)
+    return memory.host(memory.imported(x))
 
 
 def _sent(number: int, x: Any) -> Any:
     """A copy of a result on a card; what is no array or number, as it is."""
-    from .backend.cuda.card import numbered  # heavy: loads LLVM, and CuPy
-
-    return numbered(number).adopt(x, Type.of(x)) if isinstance(x, _HOST) else x
+    return card.numbered(number).adopt(x, Type.of(x)) if isinstance(x, _HOST) else x
 
 
 def _to_stage(x: Any) -> Any:

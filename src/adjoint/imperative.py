@@ -24,12 +24,12 @@ import numpy as np
 
 from .api import stop_gradient
 from .arguments import Results, differentiable, match_type
-from .backend.cuda.arrays import card_of
 from .core import floating
 from .core.bind import FRESH, Traced, variables
 from .core.errors import ArgumentError, ReadOnlyError, ShapeError
 from .core.op import Op
 from .core.types import Type, Value, dtype_of, shape_of
+from .device.arrays import card_of
 from .numpy.standin import Sought
 from .numpy.views import View
 from .trace.dual import Dual

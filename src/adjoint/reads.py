@@ -38,10 +38,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend.cuda.arrays import card_of
 from .core.bind import Traced
 from .core.errors import UnsupportedError
 from .core.places import Check, Contents, Equal, Load, Place, items_of
+from .device import card
+from .device.arrays import card_of
 from .outside import LIBRARY_NAMES, is_static, names_in, refused, stand_in
 from .trace.guard import Guarded
 from .trace.lazy import Elsewhere
@@ -227,15 +228,13 @@ class Reads:
         return seen
 
     def _array_on_card(self, value: Any, at: _At, number: int) -> Any:
-        from .backend.cuda.card import numbered  # heavy: loads LLVM, and CuPy
-
         if self.by_value:
             raise self._refuse(
                 f"hands {at.name}, an array on a card outside of it, to code that takes plain arrays only; pass it as an argument"
             )
-        card = numbered(number)
+        memory = card.numbered(number)
         self.cards[at.name] = number
-        seen = self._input(at, Elsewhere(array := card.imported(value), lambda: card.host(array)))
+        seen = self._input(at, Elsewhere(array := memory.imported(value), lambda: memory.host(array)))
         self._find(value, len(self.places) - 1, seen)
         return seen
 

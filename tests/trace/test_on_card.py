@@ -10,10 +10,10 @@ from test_card_path import StandIn
 
 import adjoint as ad
 import adjoint.scipy.special  # its ops are declared when it is loaded
-from adjoint.backend.cuda.counterpart import Missing, Namespace, counterpart
 from adjoint.core.bind import Traced, bind
 from adjoint.core.errors import DeviceError, UnsupportedError
 from adjoint.core.op import OPS, Case, Elementwise
+from adjoint.device.counterpart import Missing, Namespace, counterpart
 from adjoint.numpy.table import load_all
 from adjoint.trace.on_card import lift
 

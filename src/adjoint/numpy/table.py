@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backend.cuda.arrays import card_of
 from ..core.bind import Traced
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value
+from ..device.arrays import card_of
 from ..ops.shape import stack
 from ..trace import on_card
 

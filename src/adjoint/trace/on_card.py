@@ -2,7 +2,7 @@
 
     grad(f)(x)      x is a value of ON_CARD, around CuPy's array; the tape records ops on it as on any other value
 
-An op whose NumPy function has no counterpart in CuPy (`backend.cuda.counterpart`) is refused by name: the function can be
+An op whose NumPy function has no counterpart in CuPy (`device.counterpart`) is refused by name: the function can be
 compiled, or called with a copy on the host.
 """
 
@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backend.cuda.arrays import card_of
-from ..backend.cuda.counterpart import counterpart
 from ..core.bind import Trace, Traced, settled
 from ..core.errors import DeviceError, UnsupportedError
 from ..core.op import Op
 from ..core.tree import flatten, map_leaves
 from ..core.types import Type
+from ..device import card
+from ..device.arrays import card_of
+from ..device.counterpart import counterpart
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -127,7 +128,5 @@ def _card(values: list[Any]) -> Any:
 
 
 def _device(number: int | None) -> Any:
-    from ..backend.cuda import card  # heavy: loads LLVM, and CuPy
-
     assert number is not None
     return card.numbered(number)

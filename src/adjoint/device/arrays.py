@@ -17,7 +17,7 @@ def card_of(x: Any) -> int | None:
         kind, number = x.__dlpack_device__()
         return int(number) if kind in _CUDA else None
     if hasattr(cls, "__cuda_array_interface__"):
-        from . import card  # heavy: loads LLVM, and CuPy
+        from . import card  # heavy: loads CuPy
 
         return card.holding(x.__cuda_array_interface__["data"][0])
     return None
