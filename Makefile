@@ -23,7 +23,7 @@ OLDEST := .venv-oldest
 # The quick half leaves out: every function in every mode (tests/surface), the random programs, the drawings and the explorer
 # in a browser, the command line, generated source, and the examples of the docs.
 QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
-	--ignore=tests/test_compiled_programs.py --ignore=tests/test_cli.py
+	--ignore=tests/test_compiled_programs.py --ignore=tests/cli
 
 .PHONY: demo test test-gpu test-quick test-oldest nightly lint bench clean
 

@@ -417,8 +417,8 @@ def table(found, bandwidth):
 def simulate(names):
     """All workloads, small, in the simulator: equal to the CPU up to rounding."""
     import adjoint as ad
-    from adjoint.backend.cuda.program import compiled
-    from adjoint.backend.cuda.simulator import Simulator
+    from adjoint.compiler.cuda.program import compiled
+    from adjoint.compiler.cuda.simulator import Simulator
     from adjoint.core.tree import flatten
 
     for workload in WORKLOADS:

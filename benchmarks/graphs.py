@@ -19,7 +19,7 @@ import time
 import numpy as np
 
 import adjoint as ad
-from adjoint.graphs import parse
+from adjoint.api.graph import parse
 
 STEPS = ("trace", "differentiate", "simplify", "simplify gradient", "print", "parse")
 PER_ROUND = 5  # operations in one turn of the loop

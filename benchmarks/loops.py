@@ -15,8 +15,8 @@ os.environ["ADJOINT_CACHE_DIR"] = ""  # nothing from disk
 import numpy as np
 
 import adjoint as ad
-from adjoint import compiled
-from adjoint.backend import llvm
+from adjoint.compiler import jit as compiled
+from adjoint.compiler import native as llvm
 
 
 def lorenz(steps):

@@ -4,8 +4,8 @@ import numpy as np
 
 import adjoint as ad
 import adjoint.scipy.special  # its ops are declared when it is loaded
+from adjoint.compiler.lower.scalar import RULES
 from adjoint.core.op import OPS, Elementwise
-from adjoint.lower.scalar import RULES
 from adjoint.numpy.table import load_all
 
 load_all()

@@ -3,9 +3,9 @@
 import numpy as np
 
 import adjoint as ad
+from adjoint.api.graph import Program
 from adjoint.core.op import OPS
 from adjoint.core.types import Type
-from adjoint.graphs import Program
 from adjoint.ir.graph import Equation, Literal
 
 HOSTILE = [

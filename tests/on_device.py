@@ -3,9 +3,9 @@
 import numpy as np
 
 import adjoint as ad
-from adjoint.backend.cuda.lowering import lower
-from adjoint.backend.cuda.program import Program
-from adjoint.backend.cuda.simulator import Simulator
+from adjoint.compiler.cuda.lowering import lower
+from adjoint.compiler.cuda.program import Program
+from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.core.tree import flatten
 
 

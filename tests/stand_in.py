@@ -9,8 +9,8 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import scipy.special
 
-from adjoint.backend.cuda import card as programs
-from adjoint.backend.cuda.simulator import Simulator
+from adjoint.compiler.cuda import card as programs
+from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.core.errors import DeviceError
 from adjoint.device import card
 

@@ -16,9 +16,10 @@ from rewrite import test_random_programs as rewritten
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.compiler.lower import row_tiles as bands
+from adjoint.compiler.lower import schedule
+from adjoint.compiler.lower.step import Bands
 from adjoint.core.tree import flatten
-from adjoint.lower import bands, schedule
-from adjoint.lower.step import Bands
 
 ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
 CHUNK = 25

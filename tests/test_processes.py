@@ -99,7 +99,8 @@ def test_a_lock_is_held_in_a_child_only_by_the_thread_that_forked():
 
 def test_blas_has_its_threads_in_a_child_forked_during_a_deterministic_call():
     code = """
-    from adjoint.backend import blas, llvm
+    from adjoint.compiler.runtime import blas
+    from adjoint.compiler import native as llvm
     inside, leave = threading.Event(), threading.Event()
     before = blas.of_numpy().threads()
     def holds():
@@ -147,7 +148,7 @@ def f(x):
         x = np.sin(x) + np.exp(-x) * np.roll(x, k) if k % 2 else np.tanh(x + 0.1 * k) + 0.1 * np.cumsum(x)
     return np.sum(x)
 
-from adjoint.backend import emit
+from adjoint.compiler.llvm import emit
 compile_ = emit._compiled
 def told(*args):
     if len(args[0]) > 50_000:

@@ -25,9 +25,9 @@ import mpmath as mp
 import numpy as np
 import scipy.special
 
-from adjoint.backend import vecmath
-from adjoint.backend.instruction import REGISTER
-from adjoint.backend.vecmath.scalar import FORMATS
+from adjoint.compiler.llvm import vecmath
+from adjoint.compiler.llvm.instruction import REGISTER
+from adjoint.compiler.llvm.vecmath.scalar import FORMATS
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "accuracy.md"
 Array = Any

@@ -1,4 +1,4 @@
-"""Write src/adjoint/backend/vecmath/coefficients.py: the polynomials of the elementary functions.
+"""Write src/adjoint/compiler/llvm/vecmath/coefficients.py: the polynomials of the elementary functions.
 
     python tools/minimax.py            write the module
     python tools/minimax.py erf sin    print these only
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import mpmath as mp
 
-MODULE = pathlib.Path(__file__).parent.parent / "src" / "adjoint" / "backend" / "vecmath" / "coefficients.py"
+MODULE = pathlib.Path(__file__).parent.parent / "src" / "adjoint" / "compiler" / "llvm" / "vecmath" / "coefficients.py"
 Function = Callable[[Any], Any]
 mp.mp.dps = 60
 

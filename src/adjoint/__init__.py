@@ -6,73 +6,62 @@ np.float64(6.0)
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import numpy
-from .api import derivative, elementwise_grad, grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from .api.grad import derivative, elementwise_grad, grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from .api.jacobian import hessian, hvp, jacfwd, jacobian, jacrev
+from .api.vmap import vmap
 from .core.errors import AdjointError
 from .core.version import VERSION
-from .jacobians import hessian, hvp, jacfwd, jacobian, jacrev
-from .vectorize import vmap
 
 if TYPE_CHECKING:
     from . import extend, scipy
-    from .comparison import compare
-    from .compiled import get_num_threads, jit, set_num_threads
-    from .control import cond, fori_loop, map, scan, while_loop
-    from .custom import checkpoint, custom_jvp, custom_vjp
-    from .differences import finite_difference
-    from .evaluation import trace
-    from .explicit import Graph, function, gradients, symbols
-    from .expression import symbolic
-    from .graphs import graph
-    from .imperative import array, dual, no_grad
-    from .outside import static
-    from .testing import check_grads
+    from .algebra.expression import symbolic
+    from .api.control import cond, fori_loop, map, scan, while_loop
+    from .api.custom import checkpoint, custom_jvp, custom_vjp
+    from .api.evaluation import trace
+    from .api.graph import graph
+    from .api.imperative import array, dual, no_grad
+    from .api.symbols import Graph, function, gradients, symbols
+    from .check.compare import compare
+    from .check.differences import finite_difference
+    from .check.gradients import check_grads
+    from .compiler.jit import get_num_threads, jit, set_num_threads
+    from .staging.purity import static
 
 __version__ = VERSION
 
 #: Names that are loaded when they are first asked for, so that importing the package stays quick.
 _LATE = {
-    "Graph": "explicit",
-    "array": "imperative",
-    "check_grads": "testing",
-    "checkpoint": "custom",
-    "compare": "comparison",
-    "cond": "control",
-    "custom_jvp": "custom",
-    "custom_vjp": "custom",
-    "dual": "imperative",
+    "Graph": "api.symbols",
+    "array": "api.imperative",
+    "check_grads": "check.gradients",
+    "checkpoint": "api.custom",
+    "compare": "check.compare",
+    "cond": "api.control",
+    "custom_jvp": "api.custom",
+    "custom_vjp": "api.custom",
+    "dual": "api.imperative",
     "extend": "",
-    "finite_difference": "differences",
-    "fori_loop": "control",
-    "function": "explicit",
-    "get_num_threads": "compiled",
-    "gradients": "explicit",
-    "graph": "graphs",
-    "jit": "compiled",
-    "map": "control",
-    "no_grad": "imperative",
-    "scan": "control",
+    "finite_difference": "check.differences",
+    "fori_loop": "api.control",
+    "function": "api.symbols",
+    "get_num_threads": "compiler.jit",
+    "gradients": "api.symbols",
+    "graph": "api.graph",
+    "jit": "compiler.jit",
+    "map": "api.control",
+    "no_grad": "api.imperative",
+    "scan": "api.control",
     "scipy": "",
-    "set_num_threads": "compiled",
-    "static": "outside",
-    "symbolic": "expression",
-    "symbols": "explicit",
-    "while_loop": "control",
+    "set_num_threads": "compiler.jit",
+    "static": "staging.purity",
+    "symbolic": "algebra.expression",
+    "symbols": "api.symbols",
+    "trace": "api.evaluation",
+    "while_loop": "api.control",
 }
-
-
-class _Trace(ModuleType):
-    """`adjoint.trace` is both the package of the interpreters and a function, `ad.trace(f)`: a package that is called."""
-
-    def __call__(self, f: Any, *, seed: Any = None, tangents: Any = None) -> Any:
-        return importlib.import_module(".evaluation", __name__).trace(f, seed=seed, tangents=tangents)
-
-
-sys.modules[f"{__name__}.trace"].__class__ = _Trace
 
 
 def __getattr__(name: str) -> Any:

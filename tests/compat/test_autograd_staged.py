@@ -17,7 +17,7 @@ from adjoint.compat.autograd.extend import def_linear, defjvp, defvjp, notrace_p
 from adjoint.compat.autograd.misc import flatten_func
 from adjoint.compat.autograd.numpy.numpy_vjps import unbroadcast_f
 from adjoint.compat.autograd.util import func
-from adjoint.compiled import CompileWarning
+from adjoint.compiler.jit import CompileWarning
 
 X = onp.array([0.5, -1.5, 2.0])
 

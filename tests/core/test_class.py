@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-import adjoint.imperative  # which has methods of its own for traced values
+import adjoint.api.imperative  # which has methods of its own for traced values
 import adjoint.numpy as anp
 from adjoint.core.bind import Traced
-from adjoint.trace.tape import Tape
+from adjoint.eager.tape import Tape
 
 
 def _matched(x):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiled import CompileWarning
+from adjoint.compiler.jit import CompileWarning
 from adjoint.core.strict import raises
 
 

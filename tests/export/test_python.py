@@ -8,9 +8,9 @@ import pytest
 
 import adjoint as ad
 import adjoint.scipy.special as special
+from adjoint.api.graph import parse
 from adjoint.core.errors import UnsupportedError
 from adjoint.core.op import OPS, Elementwise
-from adjoint.graphs import parse
 from adjoint.numpy.table import load_all
 
 load_all()

@@ -7,7 +7,7 @@ from adjoint.core.errors import DeviceError
 
 @pytest.fixture(scope="session")
 def card():
-    from adjoint.backend.cuda.card import Card
+    from adjoint.compiler.cuda.card import Card
 
     try:
         return Card()

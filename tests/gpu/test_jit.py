@@ -18,7 +18,7 @@ class OnCard:
     """CuPy's arrays, for tests that also run with the stand-in."""
 
     def __init__(self):
-        from adjoint.backend.cuda.card import current
+        from adjoint.compiler.cuda.card import current
         from adjoint.device.card import cupy
 
         try:

@@ -7,8 +7,8 @@ import pytest
 import test_compiled_programs as programs
 from on_device import on_cpu, program, same_bits
 
-from adjoint.backend.cuda.schedule import AddAt, Launch
-from adjoint.backend.cuda.simulator import Simulator
+from adjoint.compiler.cuda.schedule import AddAt, Launch
+from adjoint.compiler.cuda.simulator import Simulator
 
 ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 100))
 CHUNK = 25

@@ -9,7 +9,7 @@ from adjoint.ir.check import check
 from adjoint.ir.columns import Columns, columns_of
 from adjoint.ir.graph import Equation, Literal
 from adjoint.ops.broadcast import reshape
-from adjoint.rewrite import dead_code, renumber
+from adjoint.rewrite.simplify import dead_code, renumber
 
 
 def program(x, w):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.api.graph import parse
 from adjoint.core.types import Type
-from adjoint.graphs import parse
 from adjoint.ir.check import GraphError
 from adjoint.ir.graph import Equation, Literal
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.graphs import parse
+from adjoint.api.graph import parse
 
 
 def test_it_reads_like_a_program():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.api.graph import parse
 from adjoint.core.errors import ArgumentError, BatchError, DtypeError, ShapeError, UnsupportedError
-from adjoint.graphs import parse
 
 XS = np.array([0.3, -0.7, 1.1, 0.4])
 W = np.array([[0.5, -0.2], [0.1, 0.8]])

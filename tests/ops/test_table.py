@@ -10,11 +10,11 @@ import pytest
 import adjoint as ad
 import adjoint.scipy.linalg
 import adjoint.scipy.special  # their ops are declared when they are loaded
+from adjoint.api.graph import parse
+from adjoint.compiler.lower.scalar import RULES
 from adjoint.core.op import OPS, Constant, Elementwise, Linear, case
 from adjoint.core.types import Type
 from adjoint.derive import split, type_rule
-from adjoint.graphs import parse
-from adjoint.lower.scalar import RULES
 from adjoint.numpy.table import load_all
 
 load_all()  # modules that are loaded when first needed declare ops too

@@ -5,7 +5,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.compiled import CompileWarning
+from adjoint.compiler.jit import CompileWarning
 from adjoint.core.errors import AdjointError
 from adjoint.ops.control import scan
 from adjoint.scipy import special

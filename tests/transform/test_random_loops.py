@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
-from adjoint.graphs import parse
+from adjoint.api.graph import parse
 
 COUNT = 3  # variables
 ROWS = np.array([[0.4, -0.3], [0.7, 0.2], [-0.5, 0.9]])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.graphs import parse
+from adjoint.api.graph import parse
 
 
 def lines(graph):

@@ -11,8 +11,8 @@ from browser import INSTALL, Browser, executable
 from drawings import HOSTILE, hostile, mixed, network, several, small_graphs, textbook, weights
 
 import adjoint as ad
+from adjoint.api.evaluation import evaluate, evaluate_graph
 from adjoint.core.errors import DtypeError, ShapeError, UnsupportedError
-from adjoint.evaluation import evaluate, evaluate_graph
 from adjoint.view.explorer import embed, page
 from adjoint.view.layout import Edge, place
 

@@ -311,13 +311,13 @@ def test_notations():
 
 
 def test_the_name_is_both_the_function_and_the_package():
-    import adjoint.trace.tape
-    import adjoint.trace.witness as witness
+    import adjoint.eager.tape
+    import adjoint.staging.concrete as witness
     from adjoint import trace
 
     assert trace is adjoint.trace is ad.trace
-    assert adjoint.trace.tape.__name__ == "adjoint.trace.tape"
-    assert witness is adjoint.trace.witness
+    assert adjoint.eager.tape.__name__ == "adjoint.eager.tape"
+    assert witness is adjoint.staging.concrete
     assert "x = 1" in str(trace(lambda x: x * 2)(1.0))
     assert list(inspect.signature(trace).parameters) == ["f", "seed", "tangents"]
     with pytest.raises(ad.AdjointError, match=r"trace expects a function, got int.*test_trace.py"):

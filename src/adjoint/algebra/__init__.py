@@ -1,1 +1,1 @@
-"""Scalar expressions as terms in canonical form: the algebra behind `adjoint.expression`."""
+"""Scalar expressions as terms in canonical form: the algebra behind `adjoint.algebra.expression`."""

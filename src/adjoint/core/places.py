@@ -5,7 +5,7 @@
         return lam * w @ data          reads the array that stands there at each call
 
 A place is reached from a fixed object (a cell, a dict of globals, an object) or from the value of an earlier place (an item of
-a list that is found anew at each call). Native code goes through the same list (`backend/entry_code.py`).
+a list that is found anew at each call). Native code goes through the same list (`compiler/runtime/entry_code.py`).
 """
 
 from __future__ import annotations

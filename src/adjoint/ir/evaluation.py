@@ -1,6 +1,6 @@
 """What one run of a graph computed: the value of every node, its adjoint, its tangent, and how they came about.
 
-The record is data. `adjoint.evaluation.evaluate` fills it; the views read it and change nothing.
+The record is data. `adjoint.api.evaluation.evaluate` fills it; the views read it and change nothing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.bind import Traced
 from ..core.errors import BatchError
-from ..trace.batch import Batch
+from ..eager.batch import Batch
 
 
 def primal(x: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ..trace.guard import IN_MEMORY, Guarded
+from ..staging.guard import IN_MEMORY, Guarded
 
 Strides = tuple[int, ...]
 

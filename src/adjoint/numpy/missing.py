@@ -12,7 +12,7 @@ from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndi
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
-from ..trace.guard import Guarded
+from ..staging.guard import Guarded
 from .layout import copied, held
 from .reduce import argmax, argmin, cumprod, cumsum, per, prod, root_of, squared, sum
 from .reduce import max as max_

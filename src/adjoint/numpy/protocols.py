@@ -19,13 +19,13 @@ from ..core.bind import FRESH, Traced, bind, class_of
 from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
+from ..eager.batch import Batch
+from ..eager.record import quicken, recorder
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
-from ..trace.batch import Batch
-from ..trace.guard import Guarded
-from ..trace.record import quicken, recorder
+from ..staging.guard import Guarded
 from .caller import advice, call_of, is_cached, is_printed, is_shown, reads_entry
 from .concrete import primal, primals
 from .create import same_or_copy

@@ -9,13 +9,13 @@ import numpy as np
 
 from ..core.bind import Traced, fresh
 from ..core.types import Value, canonical_axis, dtype_of, ndim_of, shape_of
+from ..eager.batch import Batch
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import index as indexing
 from ..ops import reduce as reductions
 from ..ops import shape as joins
 from ..ops import sort as sorts
-from ..trace.batch import Batch
 from .concrete import primal
 from .layout import held
 from .shape import astype, concatenate, ravel, reshape, with_axis

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_ours
-from ..trace.batch import Batch
+from ..eager.batch import Batch
 from .caller import call_of
 
 _PYTHON = frozenset({bool, int, float, complex})

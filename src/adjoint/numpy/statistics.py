@@ -15,7 +15,7 @@ from ..ops import elementwise as ops
 from ..ops import linalg
 from ..ops import reduce as reductions
 from ..ops import sort as sorts
-from ..trace.guard import Guarded
+from ..staging.guard import Guarded
 from .layout import held
 from .reduce import mean, sum
 from .shape import astype, concatenate, moveaxis, reshape

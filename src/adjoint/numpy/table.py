@@ -13,8 +13,8 @@ from ..core.bind import Traced
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value
 from ..device.arrays import card_of
+from ..eager import on_card
 from ..ops.shape import stack
-from ..trace import on_card
 
 F = TypeVar("F", bound=Callable[..., Any])
 

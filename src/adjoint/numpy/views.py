@@ -22,10 +22,10 @@ import numpy as np
 from ..core.bind import FRESH, Traced, fresh, is_array, snapshot
 from ..core.errors import ConversionError, ReadOnlyError
 from ..core.types import Shape, Value, dtype_of, shape_of
+from ..eager.batch import Batch
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops.broadcast import broadcast_to, cast
-from ..trace.batch import Batch
 from .layout import beneath_type, dense, laid_out, stand_in, strides_of
 from .table import lift
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from ..core.op import Constant
 from ..core.types import Type, Value, is_inexact
 from ..ir.graph import Graph
-from ..rewrite import simplify
-from ..trace.stage import Stage
+from ..rewrite.simplify import simplify
+from ..staging.stage import Stage
 
 T = TypeVar("T")
 Flags = tuple[bool, ...]

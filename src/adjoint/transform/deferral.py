@@ -14,11 +14,12 @@ from typing import Any
 from ..core.bind import Traced, around
 from ..core.tree import flatten
 from ..core.types import Value
-from ..rewrite import dead_code, roll
-from ..rewrite.roll import LEAST_SAVING
-from ..trace.deferred import Deferred
-from ..trace.guard import Guarded
-from ..trace.tape import Tape
+from ..eager.tape import Tape
+from ..rewrite.loops import roll
+from ..rewrite.loops.roll import LEAST_SAVING
+from ..rewrite.simplify import dead_code
+from ..staging.deferred import Deferred
+from ..staging.guard import Guarded
 
 
 def tape_for(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from ..core.bind import Traced
 from ..core.types import Value
+from ..eager.dual import Dual
 from ..ir.graph import Graph
 from ..ops.broadcast import zeros_of
-from ..trace.dual import Dual
 from .build import Flags, build, named, once, parts, places, reach, spread
 
 

@@ -23,9 +23,9 @@ from ..core.op import Elementwise, Multilinear
 from ..core.types import Type, is_inexact
 from ..derive import split
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..rewrite import dead_code
-from ..rewrite.rewriter import Zero
-from ..trace.stage import Stage
+from ..rewrite.simplify import dead_code
+from ..rewrite.simplify.rewriter import Zero
+from ..staging.stage import Stage
 from .jvp import filled, push
 from .vjp import cut
 

@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..core.types import Type, Value
+from ..eager.tape import Tape, backward
 from ..ir.graph import Equation, Graph
 from ..ops.broadcast import zeros_of
-from ..rewrite import dead_code, simplify
-from ..trace.stage import Stage
-from ..trace.tape import Tape, backward
+from ..rewrite.simplify import dead_code, simplify
+from ..staging.stage import Stage
 from .build import Flags, build, chosen, distinct, named, once, places
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ..core.bind import Traced
 from ..core.types import Shape, Type, Value, shape_of
+from ..eager.batch import Batch
 from ..ir.graph import Graph
 from ..ops.broadcast import broadcast_to
-from ..trace.batch import Batch
 from .build import Flags, build, named, once
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import adjoint as ad
 
-from ...arguments import name_of
+from ...api.arguments import name_of
 from ...core.tree import flatten, map_leaves
 from ...core.types import dtype_of, shape_of
 from .core import like

@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 
 from ... import stop_gradient
-from ...arguments import name_of, output_leaf
+from ...api.arguments import name_of, output_leaf
+from ...api.custom import Call
 from ...core.bind import FRESH, Traced, settled
 from ...core.errors import UnsupportedError
 from ...core.tree import Structure, flatten, flatten_like, map_leaves
 from ...core.types import Value
-from ...custom import Call
+from ...eager.batch import Batch
+from ...eager.tape import Tape
 from ...numpy.table import holds_traced
 from ...ops.broadcast import settle
-from ...trace.batch import Batch
-from ...trace.stage import Stage
-from ...trace.tape import Tape
+from ...staging.stage import Stage
 from .box import Box
 from .util import subval
 from .vspace import VSpace, vspace

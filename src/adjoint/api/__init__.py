@@ -1,0 +1,1 @@
+"""The public transforms: functions in, functions out."""

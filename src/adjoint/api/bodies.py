@@ -1,0 +1,164 @@
+"""The body of a loop or a branch: written down once, on types, and what goes round in it.
+
+scan(lambda c, x: (c + x, c), 0.0, xs)        the carry starts as a Python number; a turn makes float64 of it, and keeps that
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import Traced, settled, snapshot
+from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
+from ..core.tree import Structure, final, flatten, leaf_names
+from ..core.types import Type, Value, dtype_of
+from ..ir.graph import Graph
+from ..staging.body import Body, NumbersNeededError
+from ..staging.purity import Draws
+from .arguments import check_alive, input_names, name_of
+
+Function = Callable[..., Any]
+NUMBERS = (np.ndarray, np.generic, bool, int, float, complex, Traced)
+_LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
+
+
+def leaf(x: Any, label: str) -> Value:
+    """A leaf of the arguments: an array, a traced value, or a Python number."""
+    x = settled(x)
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArgumentError(f"{label} is a masked array; pass x.filled(0.0) and the mask by itself")
+    if not isinstance(x, NUMBERS) or (isinstance(x, np.ndarray) and x.dtype.kind not in "biufc"):
+        what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+        raise ArgumentError(f"{label} is {what}; a loop carries numbers and arrays, in containers of any depth")
+    return snapshot(x) if isinstance(x, Traced) else x
+
+
+def _result(y: Any, f: Function, transform: str, label: str = "") -> Value:
+    """A leaf of what a body returned."""
+    y = check_alive(y)
+    if isinstance(y, NUMBERS) and not (isinstance(y, np.ndarray) and y.dtype.kind not in "biufc"):
+        return y
+    what = f"an array of dtype {y.dtype}" if isinstance(y, np.ndarray) else type(y).__name__
+    raise ArgumentError(f"{name_of(f)} returned {what}{label} in {transform}, which takes numbers and arrays")
+
+
+def opened(tree: Any, label: str) -> tuple[list[Value], Structure, list[str]]:
+    leaves, structure = flatten(tree)
+    labels = list(leaf_names(label, structure))
+    return [leaf(x, name) for x, name in zip(leaves, labels, strict=True)], structure, labels
+
+
+def kind_of(x: Any) -> str:
+    """What x is, for a message."""
+    return repr(Type.of(x)) if isinstance(x, NUMBERS) else type(x).__name__
+
+
+def is_weak(x: Any) -> bool:
+    """A Python number, whose dtype arithmetic decides."""
+    return type(x) in (int, float, complex)
+
+
+def strong(x: Value) -> Value:
+    return np.asarray(x)[()] if type(x) is bool or is_weak(x) else x
+
+
+def agrees(number: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a Python number takes this dtype in arithmetic, as 1.0 takes float32."""
+    return np.result_type(number, dtype) == dtype
+
+
+class Written(NamedTuple):
+    """A function on leaves that has been written down: what its body returned, and in which structure."""
+
+    body: Body
+    outputs: list[Value]
+    structure: Structure
+    name: str
+
+    def graph(self) -> tuple[Graph, list[Value]]:
+        """The graph, and the values from outside that are its first inputs."""
+        return self.body.graph(self.name, self.outputs), list(self.body.captured)
+
+
+def write(
+    f: Function, args: tuple[Any, ...], transform: str, *, sibling: Body | None = None, weak: bool = False, alone: bool = False
+) -> Written | NumbersNeededError:
+    """Run f on types; the error says that it asks for numbers. With `weak`, Python numbers stay what they are."""
+    leaves, structure = flatten(args)
+    names = input_names(f, ["[0]" + path for path in structure.paths()])
+    draws = Draws(f)
+    with Body(transform, sibling, alone) as body:
+        inside = [x if weak and is_weak(x) else body.input_like(name, strong(x)) for x, name in zip(leaves, names, strict=True)]
+        try:
+            result = final(f(*structure.unflatten(inside)))
+        except NumbersNeededError as error:
+            if error.body is not body:
+                raise
+            return error
+        if transform in _LOOPS and draws.happened:
+            raise UnsupportedError(
+                f"{name_of(f)} draws random numbers, which would be the same in every turn of {transform}; draw them all before, "
+                "and go over them as rows of xs"
+            )
+        outputs, found = flatten(result)
+        if not weak:
+            outputs = [_result(y, f, transform) for y in outputs]
+            for y in outputs:
+                body.operand(y)  # notes what comes from outside
+    return Written(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
+
+
+def typed(carry: list[Value], structure: Structure, turn: Function, rest: tuple[Any, ...], transform: str) -> list[Value]:
+    """The carry with a dtype for each Python number: the one that a turn makes of it, as 0 becomes 0.0 when floats are added."""
+    if not any(is_weak(x) for x in carry):
+        return carry
+    first = write(turn, (structure.unflatten(carry), *rest), transform, weak=True)
+    if isinstance(first, NumbersNeededError):
+        return carry  # the first turn will tell
+    if len(first.outputs) < len(carry):
+        return [strong(x) for x in carry]
+    return [
+        dtype_of(y).type(x) if is_weak(x) and isinstance(y, NUMBERS) and agrees(x, dtype_of(y)) else strong(x)
+        for x, y in zip(carry, first.outputs, strict=False)
+    ]
+
+
+class Carry:
+    """What goes round in a loop: its structure, the types it must keep, and the names of its leaves."""
+
+    def __init__(self, structure: Structure, leaves: Sequence[Value], labels: Sequence[str], transform: str) -> None:
+        self.structure, self.labels, self.transform = structure, labels, transform
+        self.types = [Type.of(x) for x in leaves]
+        self.open = {label: x for label, x in zip(labels, leaves, strict=True) if is_weak(x)}  # numbers that have no dtype yet
+
+    def back(self, f: Function, result: Any) -> list[Value]:
+        """The leaves of the carry that a turn returned, checked to be of the same types."""
+        leaves, found = flatten(result)
+        self.check_structure(f, found)
+        fitted = [self.fitted(f, y, t, label) for y, t, label in zip(leaves, self.types, self.labels, strict=True)]
+        if self.open:
+            self.types, self.open = [Type.of(y) for y in fitted], {}
+        return fitted
+
+    def check_structure(self, f: Function, found: Structure) -> None:
+        if found != self.structure:
+            raise ShapeError(
+                f"the carry of {self.transform} must keep its structure: it starts as {self.structure}, and {name_of(f)} "
+                f"returned {found}"
+            )
+
+    def fitted(self, f: Function, y: Any, wanted: Type, label: str) -> Value:
+        y = _result(y, f, self.transform, f" for {label}")
+        if is_weak(y) and wanted.shape == () and agrees(y, wanted.dtype):
+            return wanted.dtype.type(y)
+        found = Type.of(y)
+        if found == wanted or (label in self.open and found.shape == () and agrees(self.open[label], found.dtype)):
+            return y
+        kind = ShapeError if found.shape != wanted.shape else DtypeError
+        raise kind(
+            f"the carry of {self.transform} must keep its type: {label} is {wanted!r}, and {name_of(f)} returned {found!r} for "
+            f"it; give it that type from the start, or convert what is returned"
+        )

@@ -1,0 +1,505 @@
+"""Functions with a derivative of the user's own: custom_jvp, custom_vjp, checkpoint.
+
+A call looks for the innermost trace among its arguments and handles it by itself: on a tape it becomes one node, in
+forward mode one rule, under vmap the function and its rule are batched and the call goes on below, in a graph it is
+one equation. A rule given for one mode serves the other: both are linear maps, and a tape transposes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import FRESH, Trace, Traced, settled
+from ..core.errors import ArgumentError, ShapeError
+from ..core.op import Opaque
+from ..core.tree import Structure, flatten, flatten_like, leaf_names
+from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
+from ..derive import Plan
+from ..eager.batch import Batch
+from ..eager.dual import Dual
+from ..eager.tape import Outputs, Tape, backward
+from ..ops.broadcast import fit, sum_, zeros_of
+from ..staging.stage import Stage
+from .arguments import check_callable, name_of, output_leaf
+from .control import checkpointed
+from .rerun import Again
+
+Function = Callable[..., Any]
+_NUMBERS = (np.ndarray, np.generic, float, int, complex, Traced)
+
+
+def transpose(linear: Function, types: Sequence[Type], cotangents: Sequence[Value | None]) -> list[Value]:
+    """Pull cotangents back through a linear function from a list of values to a list of values (or Nones)."""
+    with Tape("transpose") as tape:
+        leaves = [tape.leaf(zeros_of(t)) for t in types]
+        results = linear(leaves)
+    seeds = []
+    for y, g in zip(results, cotangents, strict=True):
+        node = tape.node(y)
+        if node is not None and g is not None:
+            seeds.append((node, g))
+    pulled = backward(seeds, [leaf.aux for leaf in leaves], simple=False)
+    return [zeros_of(t) if g is None else g for g, t in zip(pulled, types, strict=True)]
+
+
+class Call:
+    """One call of a custom function: the function and its rule on flat lists of leaves.
+
+    f       leaves ↦ results
+    push    (primals, tangents) ↦ (results, tangents of the results), or None
+    forward leaves ↦ (results, residuals), and
+    pull    (residuals, cotangents) ↦ cotangents of the leaves, or None
+    """
+
+    def __init__(self, name: str, f: Function, push: Function | None, forward: Function | None, pull: Function | None) -> None:
+        self.name, self.f, self.push, self.forward, self.pull = name, f, push, forward, pull
+
+    def __call__(self, leaves: Sequence[Value]) -> list[Value]:
+        leaves = [settled(x) for x in leaves]
+        top = max((x.by for x in leaves if isinstance(x, Traced)), key=lambda trace: trace.level, default=FRESH)
+        if top.ended:
+            raise top.leaked()
+        top = top.taken or top  # inside a branch that is being written down
+        if isinstance(top, Tape):
+            return self.on_tape(top, leaves)
+        if isinstance(top, Dual):
+            return self.on_dual(top, leaves)
+        if isinstance(top, Batch):
+            return self.on_batch(top, leaves)
+        if isinstance(top, Stage):
+            return self.on_stage(top, leaves)
+        return self.f(leaves)
+
+    # reverse: one node
+
+    def on_tape(self, tape: Tape, leaves: Sequence[Value]) -> list[Value]:
+        nodes = {i: node for i, x in enumerate(leaves) if (node := tape.node(x)) is not None}
+        values = [x.value if i in nodes else x for i, x in enumerate(leaves)]
+        wanted = tuple(nodes)
+        types = [Type.of(x) if isinstance(x, _NUMBERS) else None for x in values]
+        results, pull = self.vjp(values, types)
+        self.check_closed(results, tape)
+        out_types = [Type.of(y) for y in results]
+
+        def pull_wanted(gs: Any, saved: Any, parents: Any, params: dict[str, Any]) -> Any:
+            given = [zeros_of(t) if g is None else g for g, t in zip(gs, out_types, strict=True)]
+            cotangents = pull(given)
+            return [None if cotangents[i] is None else fit(cotangents[i], p) for i, p in zip(wanted, parents, strict=True)]
+
+        op = Opaque(self.name, self.f, None, None, many=True)
+        plan = Plan(wanted, (), pull_wanted, pull_wanted)
+        node = Outputs(op, list(nodes.values()), plan, (), {}, (), None)  # type: ignore[arg-type]
+        tape.complicate()
+        return list(tape.outputs(results, node))
+
+    def vjp(self, values: Sequence[Value], types: Sequence[Any]) -> tuple[list[Value], Function]:
+        """The results, and the pullback of a list of cotangents."""
+        if self.forward is not None and self.pull is not None:
+            results, residuals = self.forward(values)
+            rule = self.pull
+            return results, lambda gs: rule(residuals, gs)
+        assert self.push is not None
+        push = self.push
+        floats = [i for i, t in enumerate(types) if t is not None and is_inexact(t.dtype)]
+
+        def pulled(gs: Sequence[Value]) -> list[Value | None]:
+            def tangents_to_results(ts: Sequence[Value]) -> Any:
+                full = _zeros(types)
+                for i, t in zip(floats, ts, strict=True):
+                    full[i] = t
+                return push(values, full)[1]
+
+            result: list[Value | None] = [None] * len(values)
+            for i, g in zip(floats, transpose(tangents_to_results, [types[i] for i in floats], gs), strict=True):
+                result[i] = g
+            return result
+
+        return self.f(values), pulled
+
+    # forward: one rule
+
+    def on_dual(self, dual: Dual, leaves: Sequence[Value]) -> list[Value]:
+        pairs = [dual.split(x) for x in leaves]
+        primals = [p for p, _ in pairs]
+        types = [Type.of(p) if isinstance(p, _NUMBERS) else None for p in primals]
+        if self.push is not None:
+            zeros = _zeros(types)
+            results, tangents = self.push(primals, [zeros[i] if t is None else t for i, (_, t) in enumerate(pairs)])
+        else:
+            assert self.forward is not None
+            assert self.pull is not None
+            rule = self.pull
+            results, residuals = self.forward(primals)
+            tangents = transpose(lambda gs: rule(residuals, gs), [Type.of(y) for y in results], [t for _, t in pairs])
+        self.check_closed([*results, *tangents], dual)
+        return [
+            Traced(dual, y, t) if t is not None and is_inexact(dtype_of(y)) else y for y, t in zip(results, tangents, strict=True)
+        ]
+
+    # batched: the same call one level down, with everything batched
+
+    def on_batch(self, batch: Batch, leaves: Sequence[Value]) -> list[Value]:
+        size = batch.size
+        flags = [isinstance(x, Traced) and x.by is batch for x in leaves]
+        values = [x.value if flag else x for x, flag in zip(leaves, flags, strict=True)]
+
+        def enter(inner: Batch, xs: Sequence[Value], marks: Sequence[bool]) -> list[Value]:
+            return [Traced(inner, x, None) if mark else x for x, mark in zip(xs, marks, strict=True)]
+
+        def leave(inner: Batch, ys: Sequence[Value]) -> list[Value]:
+            return [inner.leave(y, 0) for y in ys]
+
+        def f(xs: Sequence[Value]) -> list[Value]:
+            with Batch(size) as inner:
+                return leave(inner, self.f(enter(inner, xs, flags)))
+
+        def push(xs: Sequence[Value], ts: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+            assert self.push is not None
+            with Batch(size) as inner:
+                ys, out = self.push(enter(inner, xs, flags), enter(inner, ts, flags))
+                return leave(inner, ys), [
+                    zeros_of(Type.of(y)) if t is None else t for y, t in zip(leave(inner, ys), leave(inner, out), strict=True)
+                ]
+
+        def forward(xs: Sequence[Value]) -> tuple[list[Value], Any]:
+            assert self.forward is not None
+            with Batch(size) as inner:
+                ys, residuals = self.forward(enter(inner, xs, flags))
+                parts, structure = flatten(residuals)
+                marks = [isinstance(r, Traced) and r.by is inner for r in parts]
+                kept = [r.value if mark else r for r, mark in zip(parts, marks, strict=True)]
+                return leave(inner, ys), (kept, marks, structure)
+
+        def pull(residuals: Any, gs: Sequence[Value]) -> list[Value | None]:
+            assert self.pull is not None
+            kept, marks, structure = residuals
+            with Batch(size) as inner:
+                restored = structure.unflatten(enter(inner, kept, marks))
+                cotangents = self.pull(restored, enter(inner, gs, [True] * len(gs)))
+                return [None if c is None else _collect(inner, c, flag) for c, flag in zip(cotangents, flags, strict=True)]
+
+        lowered = Call(self.name, f, push if self.push else None, forward if self.forward else None, pull if self.pull else None)
+        results = lowered(values)
+        self.check_closed(results, batch)
+        return [Traced(batch, y, None) for y in results]
+
+    # staged: one equation, which keeps the rule for whoever differentiates the graph
+
+    def on_stage(self, stage: Stage, leaves: Sequence[Value]) -> list[Value]:
+        places = [i for i, x in enumerate(leaves) if isinstance(x, Traced)]  # the others are constants of the graph
+
+        def filled(xs: Sequence[Value]) -> list[Value]:
+            full = list(leaves)
+            for i, x in zip(places, xs, strict=True):
+                full[i] = x
+            return full
+
+        with stage.inner(self.name) as inner:
+            results = self.f(filled([inner.input_like(f"x{i}", leaves[i]) for i in places]))
+            body = inner.graph(self.name, results)
+        on_body = Call(self.name, lambda full: body.run_flat([full[i] for i in places]), self.push, self.forward, self.pull)
+
+        def jvp(ts: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
+            with Dual(self.name) as dual:
+                inside = [x if t is None else Traced(dual, x, t) for x, t in zip(xs, ts, strict=True)]
+                return [dual.split(y)[1] for y in on_body.on_dual(dual, filled(inside))]
+
+        def vjp(gs: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
+            with Tape(self.name) as tape:
+                inside = [tape.leaf(x) if is_inexact(dtype_of(x)) else x for x in xs]
+                ends = [tape.node(y) for y in on_body.on_tape(tape, filled(inside))]
+            nodes = [node for x in inside if (node := tape.node(x)) is not None]
+            seeds = [(end, g) for end, g in zip(ends, gs, strict=True) if end is not None and g is not None]
+            pulled = iter(backward(seeds, nodes))
+            return [None if tape.node(x) is None else next(pulled) for x in inside]
+
+        def batch(flags: Sequence[bool], *xs: Any) -> tuple[Value, ...]:
+            size = next(shape_of(x)[0] for x, flag in zip(xs, flags, strict=True) if flag)
+            with Batch(size) as inner_batch:
+                inside = [Traced(inner_batch, x, None) if flag else x for x, flag in zip(xs, flags, strict=True)]
+                return tuple(inner_batch.leave(y, 0) for y in on_body.on_batch(inner_batch, filled(inside)))
+
+        name = f"custom.{re.sub(r'[^A-Za-z0-9_]', '', self.name)}"  # a name that no op of the table has
+        op = Opaque(name, lambda *xs: tuple(body.run_flat(xs)), jvp, vjp, many=True, batch=batch)
+        return list(stage.process(op, tuple(leaves[i] for i in places), {}))
+
+    def check_closed(self, results: Sequence[Any], trace: Trace) -> None:
+        """A result that is traced already shows a value which came in beside the arguments."""
+        if any(isinstance(y, Traced) and y.by is trace for y in results):
+            raise ArgumentError(
+                f"{self.name} uses a value traced by {trace.name} that is not among its arguments, so its rule cannot see it; "
+                "pass it as an argument"
+            )
+
+
+def _collect(batch: Batch, cotangent: Value, batched: bool) -> Value:
+    """The cotangent of an argument: one per example, or summed if all examples share the argument."""
+    whole = batch.leave(cotangent, 0)
+    return whole if batched else sum_(whole, axis=(0,), keepdims=False)
+
+
+def _zeros(types: Sequence[Any]) -> list[Any]:
+    return [None if t is None else zeros_of(t) for t in types]
+
+
+# -- the public functions ---------------------------------------------------------------------------------------
+
+
+class _Custom:
+    """What custom_jvp and custom_vjp share: a function, and arguments that are not differentiated."""
+
+    transform = "custom"
+
+    def __init__(self, f: Function, nondiff_argnums: Any = ()) -> None:
+        check_callable(f, self.transform)
+        self.f = f
+        self.nondiff = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        functools.update_wrapper(self, f)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self.transform} {name_of(self.f)}>"
+
+    def __reduce__(self) -> str:
+        return self.f.__qualname__  # found by name, as a function is
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def split(self, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+        """(arguments that are not differentiated, the others)."""
+        return [args[i] for i in self.nondiff], [a for i, a in enumerate(args) if i not in self.nondiff]
+
+    def merge(self, fixed: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
+        merged = list(rest)
+        for i, value in sorted(zip(self.nondiff, fixed, strict=True)):
+            merged.insert(i, value)
+        return merged
+
+    def plain(self, fixed: Sequence[Any], structure: Structure, found: dict[str, Structure], kwargs: dict[str, Any]) -> Function:
+        """The function on leaves."""
+
+        def f(leaves: Sequence[Value]) -> list[Value]:
+            return self.results(self.f(*self.merge(fixed, structure.unflatten(leaves)), **kwargs), found)
+
+        return f
+
+    def results(self, out: Any, found: dict[str, Structure]) -> list[Value]:
+        if out is None:
+            output_leaf(None, self.f, self.transform)
+        parts, found["out"] = flatten(out)
+        return [output_leaf(y, self.f, self.transform) for y in parts]
+
+
+class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
+    """A function with a forward rule of your own; reverse mode follows from it.
+
+    >>> @custom_jvp
+    ... def log1pexp(x):
+    ...     return np.log(1 + np.exp(x))
+    >>> @log1pexp.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), t * (1 - 1 / (1 + np.exp(x)))
+    """
+
+    transform = "custom_jvp"
+
+    def __init__(self, f: Function, nondiff_argnums: Any = ()) -> None:
+        super().__init__(f, nondiff_argnums)
+        self.rule: Function | None = None
+
+    def defjvp(self, rule: Function) -> Function:
+        """rule(primals, tangents) returns (result, tangent of the result)."""
+        self.rule = rule
+        return rule
+
+    def defjvps(self, *rules: Function | None) -> None:
+        """One rule per argument, rule(t, ans, *primals), summed; None for an argument without influence."""
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            ans = self(*primals)
+            terms = [r(t, ans, *primals) for r, t in zip(rules, tangents, strict=True) if r is not None]
+            return ans, functools.reduce(lambda a, b: a + b, terms) if terms else 0.0 * ans
+
+        self.rule = rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.rule is None:
+            raise ArgumentError(
+                f"no rule for the custom_jvp function {name_of(self.f)}; give one with {name_of(self.f)}.defjvp(rule)"
+            )
+        fixed, rest = self.split(args)
+        leaves, structure = flatten(rest)
+        found: dict[str, Structure] = {}
+        rule = self.rule
+
+        def push(primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+            result = rule(*fixed, tuple(structure.unflatten(primals)), tuple(structure.unflatten(tangents)), **kwargs)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise ArgumentError(f"the custom_jvp rule of {name_of(self.f)} must return (result, tangent of the result)")
+            ys = self.results(result[0], found)
+            return ys, flatten_like(found["out"], result[1], "the tangent of the result")
+
+        call = Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), push, None, None)
+        results = call(leaves)
+        return found["out"].unflatten(results)
+
+
+class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
+    """A function with a reverse rule of your own; forward mode follows from it.
+
+    >>> @custom_vjp
+    ... def clip_gradient(x):
+    ...     return x
+    >>> clip_gradient.defvjp(lambda x: (x, None), lambda res, g: (np.clip(g, -1.0, 1.0),))
+    """
+
+    transform = "custom_vjp"
+
+    def __init__(self, f: Function, nondiff_argnums: Any = ()) -> None:
+        super().__init__(f, nondiff_argnums)
+        self.fwd: Function | None = None
+        self.bwd: Function | None = None
+
+    def defvjp(self, fwd: Function, bwd: Function) -> None:
+        """fwd(*args) returns (result, residuals); bwd(residuals, g) returns a cotangent for each argument."""
+        self.fwd, self.bwd = fwd, bwd
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.fwd is None or self.bwd is None:
+            raise ArgumentError(
+                f"no rule for the custom_vjp function {name_of(self.f)}; give one with {name_of(self.f)}.defvjp(fwd, bwd)"
+            )
+        fixed, rest = self.split(args)
+        leaves, structure = flatten(rest)
+        found: dict[str, Structure] = {}
+        fwd, bwd = self.fwd, self.bwd
+
+        def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
+            pair = fwd(*self.merge(fixed, structure.unflatten(values)), **kwargs)
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ArgumentError(f"the forward rule of {name_of(self.f)} must return (result, residuals)")
+            # The types of the arguments travel with the residuals, to check what bwd returns.
+            types = [Type.of(x) if isinstance(x, _NUMBERS) else None for x in values]
+            return self.results(pair[0], found), _Residuals(pair[1], _Static(types))
+
+        def pull(residuals: Any, gs: Sequence[Value]) -> list[Value | None]:
+            cotangents = bwd(*fixed, residuals.content, found["out"].unflatten(gs))
+            return self.checked(cotangents, structure, residuals.static.value)
+
+        call = Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), None, forward, pull)
+        results = call(leaves)
+        return found["out"].unflatten(results)
+
+    def checked(self, cotangents: Any, structure: Structure, types: Sequence[Any]) -> list[Value | None]:
+        """The cotangents that bwd returned, one per leaf."""
+        count = len(structure.children)
+        if not isinstance(cotangents, (tuple, list)) or len(cotangents) != count:
+            got = len(cotangents) if isinstance(cotangents, (tuple, list)) else type(cotangents).__name__
+            raise ShapeError(
+                f"the backward rule of {name_of(self.f)} must return a tuple of {count} cotangents, one per argument; got {got}"
+            )
+        result: list[Value | None] = []
+        for i, (part, (_, child)) in enumerate(zip(cotangents, structure.children, strict=True)):
+            if part is None:
+                result.extend([None] * child.count)
+            else:
+                result.extend(flatten_like(child, part, f"the cotangent of argument {i} of {name_of(self.f)}"))
+        names = leaf_names("", structure)
+        for g, t, name in zip(result, types, names, strict=True):
+            if g is not None and t is not None and shape_of(g) != t.shape:
+                raise ShapeError(
+                    f"the backward rule of {name_of(self.f)} returned shape {shape_of(g)} for argument {name}, expected {t.shape}"
+                )
+        return result
+
+
+class _Residuals(NamedTuple):
+    """Residuals with the types of the arguments: a container, so that under vmap it is opened like any other."""
+
+    content: Any
+    static: _Static
+
+
+class _Static:
+    """A leaf that is no array."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _on_tapes_only(x: Value) -> bool:
+    """Whether nothing but tapes lies between a value and its number."""
+    while isinstance(x, Traced):
+        if not isinstance(x.by, Tape):
+            return False
+        x = x.value
+    return True
+
+
+def checkpoint(f: Function) -> Function:
+    """The same function, which saves only its arguments for the backward pass and runs again when it comes.
+
+    Less memory for more time. Forward mode and plain calls are not affected. In a graph it is one equation.
+    Its results are new arrays. The second run finds variables, arrays and generators of random numbers as the first did, and has
+    to give the same results; a function that writes to its arguments or to arrays from outside is refused.
+    """
+    check_callable(f, "checkpoint")
+    return _Checkpoint(f)
+
+
+class _Checkpoint(_Custom):
+    transform = "checkpoint"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten((list(args), kwargs))
+        traced = [x for x in map(settled, leaves) if isinstance(x, Traced)]
+        if not traced:
+            return self.f(*args, **kwargs)
+        if not all(map(_on_tapes_only, traced)):
+            return checkpointed(self.f, args, kwargs)
+        found: dict[str, Structure] = {}
+        tape = max((x.by for x in traced if isinstance(x.by, Tape)), key=lambda trace: trace.level)
+        again = Again(self.f, tape.watch, tape.lasting)
+
+        def run(f: Function, values: Sequence[Value]) -> list[Value]:
+            positional, named = structure.unflatten(values)
+            return self.results(f(*positional, **named), found)
+
+        def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
+            kept = [
+                tape.secure(x) if type(x) is np.ndarray and type(y) is np.ndarray else x
+                for x, y in zip(values, leaves, strict=True)
+            ]
+            return again.first(run, values), kept
+
+        def pull(values: Sequence[Value], gs: Sequence[Value]) -> list[Value | None]:
+            floats = [i for i, x in enumerate(values) if isinstance(x, _NUMBERS) and is_inexact(dtype_of(x))]
+            with Tape("checkpoint") as inner:
+                inside = list(values)
+                for i in floats:
+                    inside[i] = inner.leaf(values[i])
+                nodes = [inside[i].aux for i in floats]
+                results = again.second(run, inside)
+            seeds = []
+            for y, g in zip(results, gs, strict=True):
+                node = inner.node(y)
+                if node is not None:
+                    seeds.append((node, g))
+            pulled = backward(seeds, nodes, simple=False)
+            cotangents: list[Value | None] = [None] * len(values)
+            for i, g in zip(floats, pulled, strict=True):
+                cotangents[i] = g
+            return cotangents
+
+        first = lambda values: again.first(run, values)
+        results = Call(name_of(self.f), first, None, forward, pull)(leaves)
+        return found["out"].unflatten(results)

@@ -1,0 +1,476 @@
+"""The transforms: functions in, functions out.
+
+Each is a thin composition of one interpreter (`trace/`), the argument handling of `arguments.py` and a tree. The
+`_run_*` functions do the work; the public ones check their options and return a `Transformed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, snapshot, with_gaps
+from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
+from ..core.op import OPS
+from ..core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
+from ..core.types import Type, Value, dtype_of, shape_of
+from ..eager.dual import Dual
+from ..eager.mutation import Watch
+from ..eager.on_card import follows_card, landed
+from ..eager.repeated import RetreatError
+from ..eager.tape import Node, Tape, backward
+from ..numpy.layout import own_copy
+from ..transform.deferral import finish, tape_for
+from .arguments import (
+    Results,
+    check_alive,
+    check_callable,
+    differentiable,
+    match_type,
+    name_of,
+    open_arguments,
+    output_leaf,
+    positions,
+    regroup,
+    replace,
+    uncached,
+)
+from .protection import run_protected
+from .transformed import Transformed
+
+Function = Callable[..., Any]
+
+
+# -- reverse mode -----------------------------------------------------------------------------------------------
+
+
+class Recording:
+    """One run of a function on a tape: its result, and what is needed to go back."""
+
+    def __init__(
+        self,
+        f: Function,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        argnums: Any,
+        has_aux: bool,
+        transform: str,
+        lasting: bool = False,
+    ) -> None:
+        self.f, self.transform = f, transform
+        self.indices, self.single = positions(argnums, len(args), transform)
+        self.inputs, self.structures = open_arguments(args, self.indices, transform)
+        with tape_for(self.inputs, transform, lasting) as tape:
+            leaves = [tape.leaf(x) for x in self.inputs]
+            self.nodes: list[Node] = [leaf.aux for leaf in leaves]
+            watch_arguments(tape.watch, args, self.indices, self.inputs)
+            inside = replace(args, self.indices, self.structures, leaves)
+            del leaves
+            result = final(run_protected(f, inside, kwargs))
+            finish(tape, result)
+        tape.watch.check()
+        self.aux: Any = None
+        if has_aux:
+            result, aux = split_aux(result, f, transform)
+            results = Results(*self.inputs)
+            self.aux = map_leaves(lambda x: results.own(_leave(tape, x)), aux)
+        self.tape, self.simple = tape, tape.simple
+        parts, self.structure = flatten(result)
+        if result is None:
+            output_leaf(None, f, transform)
+        labels = [""] if self.structure is LEAF else leaf_names("", self.structure)
+        parts = [output_leaf(y, f, transform, label, tape) for y, label in zip(parts, labels, strict=True)]
+        self.outputs = [_leave(tape, y) for y in parts]
+        self.ends = [tape.node(y) for y in parts]
+
+    def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
+        """Cotangents of the inputs. The nodes stay, for another pull."""
+        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
+
+    def pull_once(self, cotangents: Sequence[Value]) -> list[Value | None]:
+        """As `pull`, freeing the recording on the way."""
+        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        self.ends = []
+        return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
+
+    def hand_out(self, cotangents: Sequence[Value | None], *shared: Any) -> Any:
+        """Derivatives in the structure of the chosen arguments."""
+        results = Results(*shared)
+        groups = regroup(self.structures, [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)])
+        return groups[0] if self.single else tuple(groups)
+
+
+def _leave(tape: Tape, x: Any) -> Any:
+    """A result without what the tape added to it."""
+    return tape.leave(x) if isinstance(x, Traced) and x.by is tape else check_alive(tape.leave(x), tape)
+
+
+def watch_arguments(watch: Watch, args: Sequence[Any], indices: Sequence[int], inputs: Sequence[Value]) -> None:
+    """Notice if an argument is written to by another name while the function runs."""
+    whole = len(indices) == len(inputs)  # each argument is one array
+    for place, x in enumerate(inputs):
+        watch.argument(x, f"argument {indices[place]}" if whole else "an argument")
+
+
+def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ArgumentError(
+            f"with has_aux=True, {name_of(f)} must return a pair (value, aux) for {transform}; "
+            f"it returned {type(result).__name__}"
+        )
+    return result
+
+
+def _scalar_output(recording: Recording, holomorphic: bool) -> Value:
+    f, transform = recording.f, recording.transform
+    if recording.structure is not LEAF:
+        raise ShapeError(
+            f"{transform} needs a function with one scalar result, but {name_of(f)} returned {recording.structure}; "
+            "use has_aux=True for extra results, or jacobian"
+        )
+    (y,) = recording.outputs
+    if shape_of(y) != ():
+        raise ShapeError(
+            f"{transform} needs a scalar result, but {name_of(f)} returned shape {shape_of(y)}; sum it, or use jacobian, "
+            "elementwise_grad or vjp"
+        )
+    kind = dtype_of(y).kind
+    if kind == "c" and not holomorphic:
+        raise DtypeError(
+            f"{transform} needs a real result, but {name_of(f)} returned a complex one; use holomorphic=True if it is "
+            "holomorphic, or take np.real or np.abs"
+        )
+    if kind not in "fc":
+        raise DtypeError(
+            f"{transform} needs a float result, but {name_of(f)} returned {dtype_of(y)}; return a float, as 0.0 for 0"
+        )
+    return y
+
+
+def _run_value_and_grad(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    argnums: Any,
+    has_aux: bool,
+    holomorphic: bool,
+    transform: str,
+    only_grad: bool,
+) -> Any:
+    recording = Recording(f, args, kwargs, argnums, has_aux, transform)
+    if holomorphic and any(dtype_of(x).kind != "c" for x in recording.inputs):
+        raise DtypeError(f"{transform} with holomorphic=True needs complex arguments; pass x.astype(complex)")
+    y = _scalar_output(recording, holomorphic)
+    seed = dtype_of(y).type(1)
+    gradient = recording.hand_out(recording.pull_once([seed]), y)
+    if only_grad:
+        return (gradient, recording.aux) if has_aux else gradient
+    value = Results(*recording.inputs).own(y)
+    return ((value, recording.aux) if has_aux else value), gradient
+
+
+def choice(argnums: Any, argnum: Any) -> Any:
+    return argnums if argnum is None else argnum
+
+
+def grad(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
+    """The gradient of a function with a scalar result, by reverse mode.
+
+    >>> grad(lambda x, y: x**2 * y + y + 2, argnums=(0, 1))(3.0, 4.0)
+    (np.float64(24.0), np.float64(10.0))
+    """
+    return gradient_of(f, choice(argnums, argnum), "grad", has_aux, holomorphic)
+
+
+def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
+    """`grad`, on behalf of a transform that errors shall name."""
+    check_callable(f, transform)
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic}
+    return Transformed(transform, _run_value_and_grad, f, **options, only_grad=True)
+
+
+def value_and_grad(
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
+) -> Transformed:
+    """The value and the gradient together, for the price of the gradient."""
+    check_callable(f, "value_and_grad")
+    return Transformed(
+        "value_and_grad",
+        _run_value_and_grad,
+        f,
+        argnums=choice(argnums, argnum),
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+        only_grad=False,
+    )
+
+
+class Pullback:
+    """The function that `vjp` returns: from cotangents of the result to those of the arguments."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._types = [Type.of(y) for y in recording.outputs]
+
+    @boundary
+    @follows_card
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        recording = self._recording
+        given = flatten_like(recording.structure, cotangent, "the cotangent")
+        labels = leaf_names("the cotangent", recording.structure)
+        seeds = [match_type(g, t, label) for g, t, label in zip(given, self._types, labels, strict=True)]
+        result = recording.hand_out(recording.pull(seeds), *seeds)
+        if not any(isinstance(seed, Traced) for seed in seeds):
+            result = landed(result)
+        return (result,) if recording.single else result  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"<pullback of {name_of(self._recording.f)}>"
+
+
+def _private(x: Value) -> Value:
+    """A copy, so that what a pullback keeps is not changed by a later write to the user's array."""
+    if isinstance(x, np.ndarray):
+        return own_copy(x)
+    y = snapshot(x)
+    if isinstance(x, Traced):
+        y.layout = x.noted_strides
+    return y
+
+
+@boundary
+@follows_card
+def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The result of f, and the function that pulls cotangents back: v ↦ vᵀJ.
+
+    >>> y, pull = vjp(np.sin, 0.0)
+    >>> pull(2.0)
+    (np.float64(2.0),)
+    """
+    check_callable(f, "vjp")
+    if not primals:
+        raise ArgumentError("vjp needs at least one argument to differentiate: vjp(f, x)")
+    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp", lasting=True)
+    out = recording.structure.unflatten([_private(y) for y in recording.outputs])
+    return (out, Pullback(recording), map_leaves(_private, recording.aux)) if has_aux else (out, Pullback(recording))
+
+
+# -- forward mode -----------------------------------------------------------------------------------------------
+
+
+def push_forward(
+    f: Function,
+    primals: Sequence[Any],
+    inputs: Sequence[Value],
+    structures: Sequence[Structure],
+    tangents: Sequence[Value | None],
+    has_aux: bool,
+    transform: str,
+) -> tuple[Structure, list[Value], list[Value | None], Any]:
+    """One forward pass: structure, primals and tangents of the result, and aux. By reverse mode, where only that can."""
+    watch = Watch()
+    watch_arguments(watch, primals, range(len(primals)), inputs)
+    dual = Dual(transform, retreats=True)
+    try:
+        with dual:
+            leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, tangents, strict=True)]
+            result = final(uncached(f)(*replace(primals, range(len(primals)), structures, leaves)))
+    except RetreatError as met:
+        if met.trace is not dual:
+            raise
+        return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
+    watch.check()
+    if dual.overflowed:  # a partial that reads an overflowed value is a wrong number, which a tape marks
+        return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
+    aux = None
+    if has_aux:
+        result, aux = split_aux(result, f, transform)
+        own = Results(*inputs).own
+        aux = map_leaves(lambda x: own(check_alive(dual.split(x)[0], dual)), aux)
+    if result is None:
+        output_leaf(None, f, transform)
+    parts, structure = flatten(result)
+    labels = leaf_names("", structure)
+    pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
+    return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
+
+
+def _push_by_pulls(
+    f: Function,
+    primals: Sequence[Any],
+    inputs: Sequence[Value],
+    structures: Sequence[Structure],
+    tangents: Sequence[Value | None],
+    has_aux: bool,
+    transform: str,
+) -> tuple[Structure, list[Value], list[Value | None], Any]:
+    """As `push_forward`, by two reverse passes: the pullback is linear, and its transpose is the pushforward."""
+    wanted = [i for i, t in enumerate(tangents) if t is not None]
+
+    def of_wanted(*parts: Any) -> Any:
+        leaves = list(inputs)
+        for i, part in zip(wanted, parts, strict=True):
+            leaves[i] = part
+        return f(*replace(primals, range(len(primals)), structures, leaves))
+
+    of_wanted.__name__ = name_of(f)
+    recording = Recording(of_wanted, [inputs[i] for i in wanted], {}, tuple(range(len(wanted))), has_aux, transform)
+    floats = [k for k, y in enumerate(recording.outputs) if dtype_of(y).kind in "fc"]  # other results have no tangents
+    pushed: list[Value | None] = [None] * len(recording.outputs)
+    for k, t in zip(floats, _transposed(recording, floats, transform).pull([tangents[i] for i in wanted]), strict=True):
+        pushed[k] = t
+    return recording.structure, recording.outputs, pushed, recording.aux
+
+
+def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> Recording:
+    """The pullback of a recording's float results, recorded: pulling back through it pushes forward."""
+
+    def pull(*cotangents: Any) -> Any:
+        given: list[Any] = [None] * len(recording.outputs)
+        for k, g in zip(floats, cotangents, strict=True):
+            given[k] = g
+        pulled = recording.pull(given)
+        return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
+
+    # A linear map is the same at any point; at zeros a limit that does not exist would look as if it did.
+    draw = np.random.default_rng(0)
+    outputs = [recording.outputs[k] for k in floats]
+    points = [np.asarray(draw.uniform(1.0, 2.0, shape_of(y)), dtype_of(y))[()] for y in outputs]
+    return Recording(pull, points, {}, tuple(range(len(points))), False, transform)
+
+
+@boundary
+@follows_card
+def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
+    """The result of f and its derivative in the direction of the tangents: J·v, by forward mode.
+
+    >>> jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
+    (np.float64(12.0), np.float64(4.0))
+    """
+    check_callable(f, "jvp")
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise ArgumentError(
+                f"{what} of jvp is a tuple with one entry per argument, not {type(given).__name__}; write jvp(f, (x,), (v,))"
+            )
+    if len(primals) != len(tangents):
+        raise ShapeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
+    return run_jvp(f, primals, tangents, has_aux, "jvp")
+
+
+def run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, transform: str) -> Any:
+    indices = range(len(primals))
+    inputs, structures = open_arguments(primals, indices, transform)
+    names = [name for i, s in zip(indices, structures, strict=True) for name in leaf_names(f"argument {i}", s)]
+    given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
+    pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
+    structure, ys, ts, aux = push_forward(f, primals, inputs, structures, pushed, has_aux, transform)
+    results = Results(*inputs, *pushed)
+    out = structure.unflatten([results.own(y) for y in ys])
+    tangent = structure.unflatten([results.of(t, y) for t, y in zip(ts, ys, strict=True)])
+    return (out, tangent, aux) if has_aux else (out, tangent)
+
+
+class Pushforward:
+    """The function that `linearize` returns: from tangents of the arguments to those of the result."""
+
+    def __init__(self, structures: Sequence[Structure], types: Sequence[Type], structure: Structure, pull: Recording) -> None:
+        self._structures, self._types, self._structure, self._pull = structures, types, structure, pull
+
+    @boundary
+    @follows_card
+    def __call__(self, *tangents: Any) -> Any:
+        if len(tangents) != len(self._structures):
+            raise ShapeError(f"the linear map takes {len(self._structures)} tangents, got {len(tangents)}")
+        given = [
+            t
+            for s, part, i in zip(self._structures, tangents, range(len(tangents)), strict=True)
+            for t in flatten_like(s, part, f"tangent {i}")
+        ]
+        seeds = [match_type(t, wanted, "a tangent") for t, wanted in zip(given, self._types, strict=True)]
+        results = Results(*seeds)
+        pulled = self._pull.pull(seeds)
+        out = self._structure.unflatten([results.of(t, y) for t, y in zip(pulled, self._pull.inputs, strict=True)])
+        return out if any(isinstance(seed, Traced) for seed in seeds) else landed(out)
+
+
+@boundary
+@follows_card
+def linearize(f: Function, *primals: Any) -> Any:
+    """The result of f at a point, and its derivative there as a function of tangents. f runs once.
+
+    The pullback is linear; pulling back through it gives the pushforward: forward mode from two reverse passes.
+    """
+    check_callable(f, "linearize")
+    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize", lasting=True)
+    transposed = _transposed(recording, range(len(recording.outputs)), "linearize")
+    out = recording.structure.unflatten([_private(y) for y in recording.outputs])
+    return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)
+
+
+# -- derivatives of one number, or of each ----------------------------------------------------------------------
+
+
+def _run_elementwise_grad(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
+    recording = Recording(f, args, kwargs, argnums, False, transform)
+    seeds = [np.ones(shape_of(y), dtype_of(y))[()] for y in recording.outputs]
+    for y in recording.outputs:
+        if dtype_of(y).kind not in "fc":
+            raise DtypeError(f"elementwise_grad needs a float result, but {name_of(f)} returned {dtype_of(y)}")
+        if dtype_of(y).kind == "c" and any(dtype_of(x).kind != "c" for x in recording.inputs):
+            raise DtypeError(
+                f"elementwise_grad of real arguments needs a real result, but {name_of(f)} returned a complex one; "
+                "take its real and imaginary parts one by one"
+            )
+    return recording.hand_out(recording.pull_once(seeds))
+
+
+def elementwise_grad(f: Function, argnums: Any = 0, *, argnum: Any = None) -> Transformed:
+    """The derivative of a function that acts per element, such as a scalar function applied to an array.
+
+    >>> elementwise_grad(np.tanh)(np.zeros(2))
+    array([1., 1.])
+    """
+    check_callable(f, "elementwise_grad")
+    return Transformed("elementwise_grad", _run_elementwise_grad, f, argnums=choice(argnums, argnum))
+
+
+def _run_derivative(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
+    indices, single = positions(argnums, len(args), transform)
+    if not single:
+        raise ArgumentError("derivative is taken with respect to one scalar argument; use grad or jacobian for several")
+    (i,) = indices
+    x = differentiable(args[i], f"argument {i}", transform)
+    if shape_of(x) != ():
+        raise ShapeError(
+            f"derivative needs a scalar argument, but argument {i} has shape {shape_of(x)}; use elementwise_grad or jacobian"
+        )
+
+    def of_one(part: Any) -> Any:
+        return run_protected(f, [*args[:i], part, *args[i + 1 :]], kwargs)
+
+    of_one.__name__ = name_of(f)
+    one = np.ones((), dtype_of(x))[()]
+    return run_jvp(of_one, (x,), (one,), False, transform)[1]
+
+
+def derivative(f: Function, argnums: int = 0, *, argnum: Any = None) -> Transformed:
+    """f′ of a function of one scalar, by forward mode; nest it for higher orders.
+
+    >>> derivative(derivative(np.sin))(0.5) == -np.sin(0.5)
+    np.True_
+    """
+    check_callable(f, "derivative")
+    return Transformed("derivative", _run_derivative, f, argnums=choice(argnums, argnum))
+
+
+# -- constants --------------------------------------------------------------------------------------------------
+
+
+def stop_gradient(x: Any) -> Any:
+    """The value of x as a constant: its derivative is zero in every mode. Works on containers."""
+    op = OPS["stop_gradient"]
+    return map_leaves(lambda leaf: op(leaf) if isinstance(leaf, Traced) else leaf, x)

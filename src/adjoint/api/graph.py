@@ -1,0 +1,217 @@
+"""Functions as graphs: `ad.graph(f)(*args)` writes f down for the types of its arguments.
+
+>>> import numpy as np
+>>> print(graph(lambda x: np.sum(np.sin(x) * 2.0))(np.ones(3)))  # doctest: +ELLIPSIS
+graph lambda(x: float64[3]) {
+  v1: float64[3] = sin x  # ...
+  v2: float64[3] = mul v1, 2.0  # ...
+  v3: float64[] = sum v2 {axis=(0,), keepdims=False}  # ...
+  return v3
+}
+
+The graph of a derivative is the graph of the transformed function: `ad.graph(ad.grad(f))(x)`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import transform as structured  # noqa: F401 - the rules of loops and branches
+from ..core.bind import Traced
+from ..core.errors import ArgumentError, ShapeError, boundary
+from ..core.tree import final, flatten, flatten_like, leaf_names
+from ..core.types import Type, is_inexact
+from ..derive import type_rule
+from ..export import python
+from ..ir import check as checking
+from ..ir import dataflow, text
+from ..ir.graph import Equation, Graph, Literal
+from ..rewrite.simplify import simplify
+from ..staging.purity import pure
+from ..staging.stage import Stage
+from ..transform.textbook import derivative
+from ..view import explorer
+from ..view.latex import latex
+from ..view.svg import picture
+from .arguments import check_callable, input_names, name_of, output_leaf
+from .evaluation import evaluate_graph
+from .transformed import Transformed
+
+Function = Callable[..., Any]
+LARGEST_PICTURE = 1000  # equations that a notebook draws by itself
+_NUMBERS = (np.ndarray, np.generic, float, int, complex)
+
+
+def graph(f: Function) -> Transformed:
+    """The function that stages f: called with arguments like those of f, it returns the graph of f for their types."""
+    check_callable(f, "graph")
+    return Transformed("graph", _run_graph, f)
+
+
+def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str) -> Program:
+    leaves, structure = flatten((args, kwargs))
+    names = input_names(f, leaf_names("", structure))
+    for x, name in zip(leaves, names, strict=True):
+        if not isinstance(x, _NUMBERS):
+            raise ArgumentError(f"{name} of graph is {type(x).__name__}; only arrays can be staged, close over the rest")
+
+    def stage_once() -> Program:
+        with Stage("graph") as stage:
+            inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
+            positional, named = structure.unflatten(inside)
+            result = final(f(*positional, **named))
+            parts, out_structure = flatten(result)
+            if not parts:
+                raise ArgumentError(f"{name_of(f)} returned {result!r}, but graph needs a value; is a return statement missing?")
+            outputs = [output_leaf(y, f, transform) for y in parts]
+            g = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
+        return Program(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)
+
+    return pure(f, stage_once)
+
+
+class Program(Graph):
+    """A graph that runs: call it like the function it was made from."""
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate with arguments in the structure of the staged call."""
+        if self.in_structure is None:
+            return self.run(*args)
+        return self.out_structure.unflatten(self._evaluate(self._leaves(args, kwargs)))
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+        """The flat inputs of a call."""
+        if self.in_structure is None:
+            return args
+        (_, positional), (_, named) = self.in_structure.children
+        names = [key[2:-2] for key, _ in named.children]
+        if len(args) != len(positional.children) or set(kwargs) != set(names):
+            wanted = f"{len(positional.children)} arguments by position" + f" and {', '.join(names)} by name" * bool(names)
+            got = f"{len(args)}" + f" and {', '.join(kwargs)} by name" * bool(kwargs)
+            raise ShapeError(f"the graph {self.name!r} ({', '.join(self.input_names)}) takes {wanted}, got {got}")
+        leaves: list[Any] = []
+        for i, (_, child) in enumerate(positional.children):
+            leaves += flatten_like(child, args[i], f"argument {i} of the graph {self.name!r}")
+        for name, (_, child) in zip(names, named.children, strict=True):
+            leaves += flatten_like(child, kwargs[name], f"argument {name!r} of the graph {self.name!r}")
+        return leaves
+
+    @boundary
+    def run(self, *inputs: Any, workers: int | None = None) -> Any:
+        """Evaluate on the flat inputs; one result, or a tuple of several.
+
+        With `workers`, equations that do not need each other run at the same time, on that many threads.
+        """
+        results = self._evaluate(inputs, workers)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _evaluate(self, leaves: Sequence[Any], workers: int | None = None) -> list[Any]:
+        count = dataflow.check_workers(workers)
+        values = self.bind_inputs(leaves)
+        with np.errstate(all="ignore"):  # a derivative may divide by zero where nobody looks
+            if count == 1 or any(isinstance(x, Traced) for x in values):  # recording is done in order
+                return self.run_flat(values)
+            return dataflow.run(self, values, count)
+
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """The sets of equations that can fire together, as indices: each set needs only those before it."""
+        return dataflow.levels(self)
+
+    @boundary
+    def profile(self, *args: Any, **kwargs: Any) -> dataflow.Profile:
+        """Time each equation on arguments as for a call; print it to see the critical path."""
+        values = self.bind_inputs(self._leaves(args, kwargs))
+        with np.errstate(all="ignore"):
+            return dataflow.profile(self, values)
+
+    @boundary
+    def simplify(self, assume: str | None = None, counts: dict[str, int] | None = None) -> Program:
+        """A smaller graph of the same values; `counts` is filled with how often each rule was applied.
+
+        By default infinities, nan and signed zeros stay what they are. With `assume="finite"`, all values are taken to
+        be finite, and results may differ by rounding.
+        """
+        simpler, applied = simplify(self, assume)
+        if counts is not None:
+            counts.update(applied)
+        return simpler
+
+    @boundary
+    def derivative(self, by: str) -> Program:
+        """The graph of the derivative by one scalar input, as it is built by hand: zeros and ones are written down.
+
+        For 5 + xy by x it is 0 + (0·x + y·1); `simplify` prunes it to y. To compute, stage a transform instead:
+        `ad.graph(ad.grad(f))` does not write the zeros in the first place.
+        """
+        if by not in self.input_names:
+            raise ArgumentError(f"the graph {self.name!r} has no input {by!r}; it has {', '.join(self.input_names) or 'none'}")
+        place = self.input_names.index(by)
+        type_ = self.input_types[place]
+        if type_.shape or not is_inexact(type_.dtype):
+            raise ArgumentError(f"derivative is by a scalar float, but {by!r} is {type_!r}; stage ad.grad or ad.jacobian instead")
+        made = derivative(self, place)
+        return replace(self, name=made.name, equations=made.equations, outputs=made.outputs)
+
+    def check(self) -> None:
+        """Raise if the graph is wrong, naming the equation."""
+        checking.check(self, infer_types)
+
+    def latex(self) -> str:
+        """The equations as aligned lines of LaTeX, for mathematics mode."""
+        return latex(self)
+
+    @boundary
+    def python(self) -> str:
+        """The source of a function of the flat inputs that needs NumPy only. What cannot be written is refused by name."""
+        return python.source(self)
+
+    def svg(self) -> str:
+        """A picture of the graph, as the text of an SVG file: boxes coloured by the kind of op, edges with types."""
+        return picture(self)
+
+    @boundary
+    def html(self, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Path:
+        """Write a page in which to explore this graph and its simplified form; it is one file and loads nothing.
+
+        With arguments as for a call, the page shows the values and the adjoints of that call too.
+        """
+        simpler = self.simplify()
+        if args or kwargs or not self.input_types:
+            inputs = self._leaves(args, kwargs)
+            page = explorer.page(evaluate_graph(self, inputs), evaluate_graph(simpler, inputs))
+        else:
+            page = explorer.page(self, simpler)
+        file = Path(path)
+        file.write_text(page, encoding="utf-8")
+        return file
+
+    def _repr_html_(self) -> str | None:
+        """The picture, for notebooks; a graph too large to be read as one is shown as text."""
+        return f'<div style="overflow:auto;max-height:80vh">{picture(self)}</div>' if len(self) <= LARGEST_PICTURE else None
+
+    def __str__(self) -> str:
+        return text.show(self)
+
+    def __repr__(self) -> str:
+        return f"<graph {self.name}: {len(self.input_types)} inputs, {len(self)} equations, {len(self.outputs)} outputs>"
+
+
+def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:
+    """The types that an equation's op gives."""
+    numbers = [o.value if isinstance(o, Literal) and o.is_weak else None for o in equation.inputs]
+    result = type_rule(equation.op, operands, equation.params, numbers)
+    return tuple(result) if equation.op.many else (result,)
+
+
+def parse(source: str) -> Program:
+    """A graph from its text, checked."""
+    g = text.parse(source, lambda found: checking.check(found, infer_types))
+    return Program(g.name, g.input_names, g.input_types, g.equations, g.outputs)

@@ -1,0 +1,129 @@
+"""Arguments that are not differentiated, handed to a function so that it cannot write to the user's arrays.
+
+Small arrays are copied: the function may write to them, and nobody sees it. Larger ones are handed over as read-only views. A
+list, a dict or a dataclass with arrays is handed over as a copy too; what the function does to the container itself, an entry
+that it adds or replaces, is done to the user's when it returns.
+
+    def f(w, state):
+        state["x"] -= 1.0            # the user's array stays as it is
+        state["seen"] = True         # the user's dict has the entry
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import AdjointError, ReadOnlyError, last_line
+from .arguments import uncached
+
+COPIED = 1 << 12  # elements of an array that is copied; it costs little more than to make a view of it
+_NUMBERS = frozenset({float, int, bool, complex, str, type(None), np.float64})
+
+
+def run_protected(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Run f so that it cannot write to the arrays that it is called with."""
+    f, guard = uncached(f), Protection()
+    args = [guard.protect(x) for x in args]
+    kwargs = {key: guard.protect(x) for key, x in kwargs.items()}
+    try:
+        return f(*args, **kwargs)
+    except ValueError as error:
+        if not guard.has_views or isinstance(error, AdjointError) or "read-only" not in str(error):
+            raise
+        raise ReadOnlyError(
+            f"{last_line(error)} writes to a read-only array: an array passed to a transform is never changed; write to a copy "
+            "(X = X.copy()), or compute a new array (X = X - 1 instead of X -= 1)"
+        ) from error
+    finally:
+        if guard.copies:
+            guard.hand_back()
+
+
+class Protection:
+    """What stands for the user's arrays and containers during one call."""
+
+    def __init__(self) -> None:
+        self.handed: dict[int, Any] = {}  # by the id of the user's object
+        self.owners: dict[int, Any] = {}  # the user's object, by the id of what was handed over
+        self.copies: list[tuple[Any, Any, dict[Any, Any]]] = []  # containers: the user's, the copy, and what it held
+        self.has_views = False
+
+    def protect(self, x: Any) -> Any:
+        """An argument, with everything in it that is to be protected replaced."""
+        cls = type(x)
+        if cls in _NUMBERS:
+            return x
+        if id(x) in self.handed:
+            return self.handed[id(x)]
+        if cls is np.ndarray:
+            if not x.flags.writeable:
+                return x
+            return self.note(x, self.array(x))
+        if isinstance(x, (tuple, list, dict)) or (dataclasses.is_dataclass(x) and not isinstance(x, type)):
+            self.handed[id(x)] = x  # found again inside itself, it stays what it is
+            return self.note(x, self.container(x))
+        return x
+
+    def note(self, x: Any, handed: Any) -> Any:
+        self.handed[id(x)] = handed
+        if handed is not x:
+            self.owners[id(handed)] = x
+        return handed
+
+    def array(self, x: Any) -> Any:
+        if x.size <= COPIED and x.base is None:
+            return x.copy(order="K")
+        self.has_views = True
+        view = x.view()
+        view.flags.writeable = False
+        return view
+
+    def container(self, x: Any) -> Any:
+        if isinstance(x, (tuple, list)) and _NUMBERS.issuperset(map(type, x)):
+            return x
+        held = dict(_items(x))
+        parts = {key: self.protect(part) for key, part in held.items()}
+        if all(parts[key] is part for key, part in held.items()):
+            return x
+        if isinstance(x, tuple):
+            return type(x)(*parts.values()) if hasattr(x, "_fields") else type(x)(parts.values())
+        copied = copy.copy(x)
+        _fill(copied, parts)
+        self.copies.append((x, copied, parts))
+        return copied
+
+    def hand_back(self) -> None:
+        """Do to the user's containers what the function did to the copies."""
+        for x, copied, parts in self.copies:
+            now = dict(_items(copied))
+            if now.keys() != parts.keys() or any(part is not parts[key] for key, part in now.items()):
+                _fill(x, {key: self.owners.get(id(part), part) for key, part in now.items()})
+
+
+def _items(x: Any) -> Iterator[tuple[Any, Any]]:
+    """The parts of a container, with their keys."""
+    if isinstance(x, dict):
+        yield from x.items()
+    elif isinstance(x, (tuple, list)):
+        yield from enumerate(x)
+    else:
+        for field in dataclasses.fields(x):
+            if hasattr(x, field.name):
+                yield field.name, getattr(x, field.name)
+
+
+def _fill(x: Any, parts: dict[Any, Any]) -> None:
+    """Let a container hold these parts."""
+    if isinstance(x, dict):
+        x.clear()
+        x.update(parts)
+    elif isinstance(x, MutableSequence):
+        x[:] = parts.values()
+    else:
+        for name, part in parts.items():
+            object.__setattr__(x, name, part)

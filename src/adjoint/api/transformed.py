@@ -1,0 +1,57 @@
+"""A function made by a transform: an object, so that it pickles, prints and keeps the name of what it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.errors import boundary
+from ..eager.on_card import follows_card
+from .arguments import name_of
+
+
+class Transformed:
+    """`run(f, args, kwargs, transform=…, **options)` with f and the options fixed."""
+
+    def __init__(self, transform: str, run: Callable[..., Any], f: Callable[..., Any], **options: Any) -> None:
+        self.transform = transform
+        self.run = run
+        self.f = f
+        self.options = options
+        self.__wrapped__ = f
+        self.__name__ = name_of(f)
+        self.__qualname__ = getattr(f, "__qualname__", self.__name__)
+        self.__module__ = getattr(f, "__module__", __name__)
+        self.__doc__ = getattr(f, "__doc__", None)
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    @follows_card
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(self.f, args, kwargs, transform=self.transform, **self.options)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A transform as a method: `self` becomes the first argument."""
+        return self if instance is None else _Bound(self, instance)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{key}={value!r}" for key, value in self.options.items() if value not in (None, False))
+        return f"<{self.transform} of {self.__name__}{', ' + shown if shown else ''}>"
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.transform, self.run, self.f, self.options)
+
+
+class _Bound:
+    def __init__(self, function: Transformed, instance: Any) -> None:
+        self.function = function
+        self.instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self.instance, *args, **kwargs)
+
+
+def _rebuild(transform: str, run: Callable[..., Any], f: Callable[..., Any], options: dict[str, Any]) -> Transformed:
+    return Transformed(transform, run, f, **options)

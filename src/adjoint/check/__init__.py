@@ -1,0 +1,1 @@
+"""Independent checks of derivatives: finite differences, `check_grads`, `compare`."""

@@ -1,0 +1,1 @@
+"""The command line: `adjoint` and `python -m adjoint`."""

@@ -1,0 +1,236 @@
+"""What a command works on: a formula with values for its names, or a function in a file with its arguments."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..algebra.formula import CONSTANTS, Formula, FormulaError, near
+from ..core.errors import AdjointError
+from ..core.tree import flatten
+from ..core.types import dtype_of, is_inexact
+
+_FILE = re.compile(r"(?P<path>.*\.py):(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+
+_NAMED = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
+
+
+class UsageError(AdjointError, ValueError):
+    """A command that cannot be understood: says what to write instead."""
+
+
+class Target(NamedTuple):
+    """A function, the point at which to look at it, and the names of its arguments. `is_formula`: it has no source lines."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+    args: tuple[Any, ...]
+    title: str
+    is_formula: bool
+    drawn: tuple[str, ...] = ()
+
+    def chosen(self, wrt: str | None) -> list[int]:
+        """The arguments to differentiate: those named in `wrt`, or all that are floats."""
+        floats = [i for i, a in enumerate(self.args) if _is_float(a)]
+        if wrt is None:
+            if not floats:
+                raise UsageError(f"{self.title} has no float argument to differentiate with respect to")
+            return floats
+        found = []
+        for name in names_in(wrt):
+            if name not in self.names:
+                raise UsageError(f"--wrt names {name!r}, which is not an argument{near(name, self.names) or among(self.names)}")
+            found.append(self.names.index(name))
+        return found
+
+
+def names_in(text: str) -> list[str]:
+    names = [n for n in re.split(r"[\s,]+", text.strip()) if n]
+    if not names:
+        raise UsageError("--wrt needs a name, or several with commas between them: --wrt x,y")
+    return names
+
+
+def among(names: Sequence[str]) -> str:
+    return f" ({', '.join(names) or 'there are none'})"
+
+
+def _is_float(x: Any) -> bool:
+    leaves = flatten(x)[0]
+    numbers = (np.ndarray, np.generic, float, complex)
+    return bool(leaves) and all(isinstance(leaf, numbers) and is_inexact(dtype_of(leaf)) for leaf in leaves)
+
+
+def target(what: str, values: Sequence[str], args: Sequence[str] | None, draw: bool = False) -> Target:
+    """From the words of the command line. With `draw`, arguments that are not given are drawn at random."""
+    named = [*values, *(word for word in args or () if _NAMED.match(word))]
+    args = [word for word in args or () if not _NAMED.match(word)]
+    given = dict(map(assignment, named))
+    if len(given) < len(named):
+        raise UsageError(f"a value is given twice in {' '.join(named)}")
+    match = _FILE.fullmatch(what)
+    if match:
+        return _from_file(match["path"], match["name"], given, args, draw)
+    if args:
+        raise UsageError("--args gives the arguments of a function in a file; for a formula write x=3 y=4")
+    return _from_formula(what, given, draw)
+
+
+def assignment(word: str) -> tuple[str, str]:
+    name, equals, text = word.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise UsageError(f"{word!r} is not a value of the form name=number, such as x=3 or x=[1,2,3]")
+    return name.strip(), text
+
+
+def number(name: str, text: str) -> Any:
+    """A value: a number, an array [1, 2, 3], or arithmetic of them such as pi/4."""
+    try:
+        formula = Formula(text)
+        if formula.names:
+            raise FormulaError(
+                f"{formula.names[0]!r} has no value here{near(formula.names[0], CONSTANTS)}", text, text.find(formula.names[0]), 0
+            )
+        value = formula()
+    except FormulaError as error:
+        raise UsageError(f"the value of {name} cannot be read: {error.reason}\n{error.caret()}") from None
+    if np.iscomplexobj(value):
+        raise UsageError(f"the value of {name} is complex; values are real numbers")
+    return np.asarray(value, float)[()]  # NumPy's numbers, whose 1/0 is inf
+
+
+def _from_formula(text: str, given: dict[str, str], draw: bool) -> Target:
+    formula = Formula(text, known=given)
+    for name in given:
+        if name not in formula.names:
+            raise UsageError(f"{name!r} does not occur in {formula.text}{near(name, formula.names) or among(formula.names)}")
+    missing = [name for name in formula.names if name not in given]
+    rng = np.random.default_rng(0)
+    values = {name: number(name, word) for name, word in given.items()}
+    if missing and not draw:
+        listed = " ".join(f"{name}=…" for name in missing)
+        place = formula.places[missing[0]]
+        raise FormulaError(f"no value is given for {', '.join(missing)}; add {listed}", formula.text, *place)
+    values.update((name, np.float64(round(rng.uniform(0.5, 1.5), 3))) for name in missing)
+    args = tuple(values[name] for name in formula.names)
+    return Target(formula, formula.names, args, formula.text, True, tuple(missing))
+
+
+# -- functions in files -----------------------------------------------------------------------------------------
+
+
+def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str], draw: bool) -> Target:
+    f = load(path, name)
+    title = f"{os.path.basename(path)}:{name}"
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        raise UsageError(f"the parameters of {title} cannot be seen; wrap it in a def with parameters of its own") from None
+    parameters = list(signature.parameters.values())
+    words = {**{p.name: word for p, word in zip(parameters, args, strict=False)}}
+    rest = list(args[len(parameters) :])
+    if rest and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        raise UsageError(f"{title} takes {len(parameters)} argument{'s' * (len(parameters) != 1)}, --args has {len(args)}")
+    for word in given:
+        if word in words or word not in signature.parameters:
+            why = "is given twice" if word in words else f"is not a parameter of {title}"
+            raise UsageError(f"{word!r} {why}{near(word, signature.parameters) or among(list(signature.parameters))}")
+    words |= given
+    names, values, drawn = [], [], []
+    rng = np.random.default_rng(0)
+    for p in parameters:
+        if p.name in words:
+            value = argument(p.name, words[p.name], p.annotation in (int, "int"))
+        elif p.default is not p.empty:
+            value = p.default
+        elif p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        elif draw:
+            value = np.float64(round(rng.uniform(0.5, 1.5), 3))
+            drawn.append(p.name)
+        else:
+            missing = [q.name for q in parameters if q.name not in words and q.default is q.empty]
+            raise UsageError(f"no value is given for {', '.join(missing)} of {title}; add --args or {missing[0]}=…")
+        if p.kind is p.KEYWORD_ONLY:
+            f = _with_keyword(f, p.name, value)
+            continue
+        names.append(p.name)
+        values.append(value)
+    for i, word in enumerate(rest):
+        names.append(f"x{len(names)}")
+        values.append(argument(f"argument {len(parameters) + i}", word, False))
+    return Target(f, tuple(names), tuple(values), title, False, tuple(drawn))
+
+
+def _with_keyword(f: Callable[..., Any], name: str, value: Any) -> Callable[..., Any]:
+    def called(*args: Any) -> Any:
+        return f(*args, **{name: value})
+
+    called.__name__ = getattr(f, "__name__", "f")
+    called.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
+    return called
+
+
+def load(path: str, name: str) -> Callable[..., Any]:
+    """A function of a file, which is run as an import would run it."""
+    if not os.path.isfile(path):
+        raise UsageError(f"there is no file {path!r}")
+    stem = re.sub(r"\W", "_", os.path.splitext(os.path.basename(path))[0])
+    spec = importlib.util.spec_from_file_location(f"_adjoint_{stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickles look for it there
+    folder = os.path.dirname(os.path.abspath(path))
+    sys.path.insert(0, folder)  # the file may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        lines = traceback.format_exception_only(error)
+        raise UsageError(f"{path} does not load:\n    " + "    ".join(lines).rstrip()) from error
+    finally:
+        sys.path.remove(folder)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            functions = [n for n, v in vars(found).items() if callable(v) and not n.startswith("_")]
+            raise UsageError(f"{path} has no function {name!r}{near(part, functions) or among(functions)}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{name} of {path} is {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def argument(name: str, text: str, is_int: bool) -> Any:
+    """An argument of a function in a file: a Python literal. Whole numbers are floats unless the parameter says int."""
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return number(name, text)  # arithmetic, such as pi/4, or a message that says what is wrong
+    return value if is_int else _floats(value, name)
+
+
+def _floats(value: Any, name: str) -> Any:
+    if isinstance(value, list):
+        try:
+            array = np.array(value)
+        except ValueError:
+            raise UsageError(f"the rows of {name} differ in length; write a tuple for a container of arrays") from None
+        return array.astype(float) if array.dtype.kind in "iuf" else array if array.dtype.kind in "bc" else value
+    if isinstance(value, tuple):
+        return tuple(_floats(v, name) for v in value)
+    if isinstance(value, dict):
+        return {key: _floats(v, name) for key, v in value.items()}
+    return float(value) if type(value) is int and abs(value) < 2**1000 else value
+
+
+__all__ = ["Target", "UsageError", "argument", "load", "number", "target"]

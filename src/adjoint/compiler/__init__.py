@@ -1,0 +1,1 @@
+"""From a function to native code: `jit`, its specializations, lowering, code generation, runtime."""

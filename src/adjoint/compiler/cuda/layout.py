@@ -1,0 +1,113 @@
+"""How a kernel is spread over the threads of a launch.
+
+The loops of a kernel are either kept (each of their points has a result of its own) or reduced. A block has 256 threads: `points`
+kept points times `lanes` threads that share the terms of one point. Long reductions with few results are cut into `pieces`, one
+block each, which leave partial results; a second launch combines them.
+
+    each row of (n, m)       kept: rows      lanes: neighbours in memory, along the row     16 points x 16 lanes, say
+    each column of (n, m)    kept: columns   points: neighbours in memory; lanes: rows      32 points x  8 lanes
+    all                      kept: nothing   lanes and pieces                                1 point x 256 lanes x 512 pieces
+    no reduction             kept: all       one thread a point, or a few                  256 points x  1 lane
+
+All numbers depend on the shapes alone, and terms are combined in a fixed order (a thread's own, then the lanes as a tree, then
+the pieces): a result is bitwise the same on every run and on every card.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..lower.kernel import Kernel, Reduce, size_of
+from ..lower.schedule import cost
+
+THREADS = 256  # of a block
+ENOUGH = 1 << 18  # threads that fill a large card
+MOST_PIECES = 1024
+LEAST_TERMS = 8  # for a thread, before a reduction is cut further
+NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
+VECTOR = 16  # bytes of the widest access
+SHORT = 100  # additions that a kernel may cost at a point for a thread to have several: memory is then what it waits for
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which loops are kept and which reduced, and how their points are spread over threads."""
+
+    kept: tuple[int, ...]  # loops, outermost first
+    reduced: tuple[int, ...]
+    results: int  # points of the kept loops
+    terms: int  # points of the reduced loops
+    lanes: int = 1  # a power of two
+    pieces: int = 1
+    lanes_are_neighbours: bool = False
+    per_thread: int = 1  # points, one after the other in memory, of a thread
+    threads: int = THREADS
+
+    @property
+    def is_in_warps(self) -> bool:
+        """Whether the lanes of a point are in one warp."""
+        return self.lanes_are_neighbours and self.lanes <= NEIGHBOURS
+
+    @property
+    def points(self) -> int:
+        """Kept points of a block, if a thread has one."""
+        return self.threads // self.lanes
+
+    @property
+    def blocks_of_points(self) -> int:
+        return -(-self.results // (self.points * self.per_thread))
+
+    @property
+    def blocks(self) -> int:
+        return self.blocks_of_points * self.pieces
+
+
+def is_flag(kernel: Kernel, r: Reduce) -> bool:
+    """Whether a reduction is a truth over the whole domain: any thread may set it, and all that do set the same."""
+    return r.how in ("any", "all") and not any(_strides(kernel, r))
+
+
+def reduced_loops(kernel: Kernel, r: Reduce) -> frozenset[int]:
+    return frozenset(i for i, stride in enumerate(_strides(kernel, r)) if not stride)
+
+
+def _strides(kernel: Kernel, r: Reduce) -> list[int]:
+    place = next(i for i, view in enumerate(kernel.views) if view is r.view)
+    return [loop.strides[place] for loop in kernel.loops]
+
+
+def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
+    """The layout of a kernel whose reductions, apart from flags, combine along the same loops."""
+    masks = {reduced_loops(kernel, r) for r in kernel.reductions if not is_flag(kernel, r)}
+    assert len(masks) <= 1, "reductions along different loops are in kernels of their own"
+    reduced = tuple(sorted(masks.pop())) if masks else ()
+    kept = tuple(i for i in range(len(kernel.loops)) if i not in reduced)
+    results = size_of(kernel.loops[i].length for i in kept)
+    terms = size_of(kernel.loops[i].length for i in reduced)
+    if not reduced:
+        return Layout(kept, (), results, 1, per_thread=_per_thread(kernel, results))
+    along = reduced[-1] == len(kernel.loops) - 1  # the loop with the smallest strides is reduced
+    if along:
+        lanes = power_of_two(-(-terms // 4))
+    elif terms >= 2 * NEIGHBOURS and results < ENOUGH // 8:
+        lanes = THREADS // NEIGHBOURS
+    else:
+        lanes = 1
+    wanted = ENOUGH // (results * lanes)
+    pieces = max(1, min(wanted, terms // (lanes * LEAST_TERMS), MOST_PIECES)) if in_pieces else 1
+    return Layout(kept, reduced, results, terms, lanes, pieces, along)
+
+
+def _per_thread(kernel: Kernel, results: int) -> int:
+    """Points of a thread: as many as one wide access holds, if all arrays are read and written in order."""
+    if len(kernel.loops) != 1 or results < ENOUGH or sum(map(cost, kernel.code)) > SHORT:
+        return 1
+    if any(line.kind in ("window", "gather") for line in kernel.code) or not {*kernel.loops[0].strides} <= {0, 1}:
+        return 1
+    widest = max((view.dtype.itemsize for view in kernel.views), default=VECTOR)
+    return max(1, VECTOR // widest)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not smaller, up to the threads of a block."""
+    return min(1 << max(0, n - 1).bit_length(), THREADS)

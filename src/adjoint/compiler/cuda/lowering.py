@@ -1,0 +1,35 @@
+"""From a graph to the steps of a program on a card: the lowering of the CPU, with launches in the place of loops.
+
+What has no code on a card (functions of SciPy) is a call on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...ir.graph import Equation, Graph
+from ..lower import scalar
+from ..lower.fuse import Lowering
+from ..lower.memory import plan
+from ..lower.step import Lowered
+from .schedule import schedule
+
+
+def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
+    """The steps of a graph; see `lower.fuse.lower`."""
+    return _Lowering(graph, weak).run(guarded)
+
+
+class _Lowering(Lowering):
+    def body(self, graph: Graph) -> Lowered:
+        return lower(graph)
+
+    def elementwise(self, equation: Equation) -> bool:
+        name = equation.op.name
+        if name not in scalar.RULES and name not in ("power", "cast", "truncate"):
+            return False  # a function of SciPy, which is code for this processor
+        return super().elementwise(equation)
+
+    def finish(self, lowered: Lowered) -> None:
+        schedule(lowered)
+        plan(lowered)

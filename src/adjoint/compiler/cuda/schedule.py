@@ -1,0 +1,214 @@
+"""Kernels as launches can run them: each with reductions along one set of loops, sums at computed places by sorting.
+
+    kernel over (n, m):  store a, sum b over columns into r, sum c over all into s
+
+    kernel over (n, m):  store a, sum b over columns into r, sum c over columns into t
+    kernel over (n, 1):  sum t over all into s
+
+Truths over a whole domain, such as whether an index was out of bounds, are set to their start first and then by any thread that
+finds otherwise. What is added at computed places is written to memory with its places, and added up in the order of the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...core.types import Shape
+from ..lower.dead_code import prune
+from ..lower.kernel import Buffer, Dtype, Kernel, Reduce, Store, View, contiguous, size_of
+from ..lower.merge import merged, recomputed, written_out
+from ..lower.schedule import arrange, group
+from ..lower.step import Bands, Lowered, Scan, Step
+from ..lower.sweep import Sweep, sweep
+from .launch import Launch, covers
+from .layout import Layout, choose, is_flag, reduced_loops
+from .tiles import Tile, tiled
+
+_START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
+THREADS_OF_A_LOOP = 128  # of a block: there are few points, and each takes long
+_PLACE = np.dtype(np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class AddAt:
+    """target[places[i]] += values[i] for each i, in order."""
+
+    places: View
+    values: View
+    target: Buffer
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from (self.places, self.values, View.whole(self.target, (self.target.size,)))
+
+    def writes(self) -> Iterator[View]:
+        yield View.whole(self.target, (self.target.size,))
+
+    def __str__(self) -> str:
+        return f"add {self.values!r} to {self.target!r} at {self.places!r}"
+
+
+def schedule(lowered: Lowered) -> None:
+    """Replace the kernels of a program by launches."""
+    made = Scheduling(lowered.buffers)
+    steps: list[Any] = []
+    parts = [part for whole in prune(lowered.steps) for part in apart(whole)]
+    lowered.steps = prune(recomputed(lowered, merged(lowered, parts)))
+    for step in lowered.steps:
+        if isinstance(step, Kernel):
+            arrange(step)
+    group(lowered, lowered.steps, finest=True)
+    for step in lowered.steps:
+        if isinstance(step, Kernel):
+            steps += made.launches(step)
+        elif isinstance(step, Bands):
+            steps += made.tile(step)
+        else:
+            steps.append(made.swept(step) if isinstance(step, Scan) else step)
+    lowered.steps = steps
+
+
+def apart(step: Step) -> list[Step]:
+    """A kernel as several, if it combines along loops of which neither are part of the others: along rows, and along columns."""
+    if not isinstance(step, Kernel):
+        return [step]
+    kernel = written_out(step)
+    arrange(kernel)
+    masks = {id(r): reduced_loops(kernel, r) for r in kernel.reductions if not is_flag(kernel, r)}
+    roots = {m: None for m in masks.values() if not any(other < m for other in masks.values())}
+    if len(roots) < 2 or 0 in kernel.domain:
+        return [kernel]
+    parts: list[Step] = []
+    rest = list(kernel.reductions)
+    for root in roots:
+        own = [r for r in rest if root <= masks.get(id(r), root)]
+        rest = [r for r in rest if r not in own]
+        first = not parts
+        part = Kernel(kernel.domain, kernel.code, kernel.stores if first else [], own, kernel.scatters if first else [])
+        part.lines = kernel.lines
+        parts.append(part)
+    return prune(parts)
+
+
+class Scheduling:
+    """Makes launches of kernels, and the buffers between them."""
+
+    def __init__(self, buffers: list[Buffer]) -> None:
+        self.buffers = buffers
+
+    def local(self, shape: Shape, dtype: Dtype) -> View:
+        buffer = Buffer(len(self.buffers), dtype, size_of(shape), "local")
+        self.buffers.append(buffer)
+        return View.whole(buffer, shape)
+
+    def swept(self, scan: Scan) -> Step | Sweep:
+        """A loop as one launch, if its iterations do nothing but compute at each point: the loop goes into the thread."""
+        found = sweep(scan)
+        if found is None:
+            return scan
+        kernel = found.kernel
+        made = Launch(kernel.domain, kernel.code, kernel.stores, lines=scan.lines)
+        arrange(made)
+        points = size_of(made.domain)
+        made.layout = Layout(tuple(range(len(made.loops))), (), points, 1, threads=THREADS_OF_A_LOOP)
+        return replace(found, kernel=made)
+
+    def launches(self, kernel: Kernel) -> Iterator[Step | AddAt]:
+        if 0 in kernel.domain:
+            for r in kernel.reductions:
+                yield self.filled(r.view.buffer, _START[r.how], kernel)
+            return
+        arrange(kernel)
+        flags = [r for r in kernel.reductions if is_flag(kernel, r)]
+        for r in flags:
+            yield self.filled(r.view.buffer, _START[r.how], kernel)
+        sums = [(reduced_loops(kernel, r), r) for r in kernel.reductions if r not in flags]
+        root = min((mask for mask, _ in sums), key=len, default=frozenset())
+        reductions, later = [], []
+        for mask, r in sums:
+            if mask == root:
+                reductions.append(r)
+            else:
+                first, then = self.in_two(kernel, root, r)
+                reductions.append(first)
+                later.append(then)
+        kernel.reductions = reductions + flags
+        yield from self.launch(kernel)
+        for part in later:
+            yield from self.launches(part)
+
+    def tile(self, bands: Bands) -> Iterator[Step | AddAt | Tile]:
+        """Kernels over the same rows as one launch, if they suit one."""
+        made = tiled(bands)
+        if made is None:
+            for kernel in bands.kernels:
+                yield from self.launches(kernel)
+            return
+        for kernel in made.kernels:
+            yield from (self.filled(r.view.buffer, _START[r.how], kernel) for r in kernel.reductions if is_flag(kernel, r))
+        for total in made.totals:
+            made.parts[total] = self.local((made.blocks, total.size), total.dtype).buffer
+        yield made
+        for total, how in made.totals.items():
+            yield self.last(total, how, made.parts[total], made.blocks, made.lines)
+
+    def in_two(self, kernel: Kernel, root: frozenset[int], r: Reduce) -> tuple[Reduce, Kernel]:
+        """A reduction along more loops than `root`: along those first, then the rest."""
+        axes = {axis for loop in root for axis in kernel.loops[loop].axes}
+        shape = tuple(1 if k in axes else n for k, n in enumerate(kernel.domain))
+        between = self.local(shape, r.view.dtype)
+        rest = Kernel(shape, lines=kernel.lines)
+        line = rest.add("load", (), between, between.dtype)
+        rest.reductions.append(Reduce(r.how, line, r.axes, replace(r.view, shape=shape)))
+        return Reduce(r.how, r.scalar, tuple(sorted(axes)), between.over(kernel.domain)), rest
+
+    def launch(self, kernel: Kernel) -> Iterator[Step | AddAt]:
+        made = Launch(kernel.domain, kernel.code, list(kernel.stores), kernel.reductions, lines=kernel.lines)
+        added = []
+        for scatter in kernel.scatters:
+            places = self.local(kernel.domain, _PLACE)
+            values = self.local(kernel.domain, scatter.view.dtype)
+            made.stores += [Store(scatter.scalar, values), store := Store(scatter.scalar, places)]
+            made.places[store] = scatter
+            added.append(AddAt(places, values, scatter.view.buffer, kernel.lines))
+        made.scatters = list(kernel.scatters)
+        arrange(made)
+        made.layout = choose(made, in_pieces=all(covers(made, r.view.buffer) for r in made.reductions))
+        yield made
+        yield from self.combined(made)
+        yield from added  # type: ignore[misc]
+
+    def combined(self, made: Launch) -> Iterator[Step]:
+        """Where the pieces of a launch leave their parts, and the kernels that combine them."""
+        pieces = made.layout.pieces
+        if pieces == 1:
+            return
+        for r in made.reductions:
+            out = r.view.buffer
+            if is_flag(made, r) or out in made.partials:
+                continue
+            parts = self.local((pieces, out.size), out.dtype).buffer
+            made.partials[out] = (r.how, parts)
+            yield self.last(out, r.how, parts, pieces, made.lines)
+
+    def last(self, out: Buffer, how: str, parts: Buffer, count: int, lines: dict[str, None]) -> Step:
+        """The launch that combines the parts of a result, in order."""
+        made = Launch((count, out.size), lines=lines)
+        line = made.add("load", (), View.whole(parts, made.domain), out.dtype)
+        whole = View(out, made.domain, (0, *contiguous((out.size,))))
+        made.reductions.append(Reduce(how, line, (0,), whole))
+        arrange(made)
+        made.layout = choose(made, in_pieces=False)
+        return made
+
+    def filled(self, buffer: Buffer, value: Any, kernel: Kernel) -> Step:
+        made = Launch((buffer.size,), lines=kernel.lines)
+        line = made.add("const", (), buffer.dtype.type(value).item(), buffer.dtype)
+        made.stores.append(Store(line, View.whole(buffer, (buffer.size,))))
+        arrange(made)
+        made.layout = choose(made)
+        return made

@@ -1,0 +1,125 @@
+"""The kernels of a card, run on this processor: the same text, with threads as loops and barriers between the phases.
+
+It stands in for a card in tests: indices, reductions and loops go through the very code that a card runs. Results are bitwise
+those of a card, since both combine in the same order and neither fuses a product and a sum unless told so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from ...core.types import Type
+from ..lower.kernel import View
+from ..native import load, object_code
+from .ptx import Use, assembled, assembler, ptx
+from .text import Kernel, Module
+
+
+class Simulator:
+    """A card that is not there. `flip` gives the order of the threads within a phase: it must not matter."""
+
+    xp = np
+    name = "simulator"
+    number = 0
+    processor = "sm_70"
+    failures = ()  # exceptions of a device that has failed
+
+    def __init__(self, flip: int = 0) -> None:
+        self.flip = flip
+        self.engines: list[Any] = []  # keep the code alive
+
+    def is_active(self) -> bool:
+        return True
+
+    def active(self) -> Any:
+        return nullcontext()
+
+    def wait(self) -> None:
+        pass
+
+    def load(self, module: Module) -> dict[str, Any]:
+        """The functions of a module, by name."""
+        if not module.entries:
+            return {}
+        engine = load(object_code(module.for_simulator(), quickly=True)[1])
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        self.engines.append(engine)
+        return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}
+
+    def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
+        table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+        function(ctypes.addressof(table), 0, kernel.blocks, self.flip)
+
+    def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
+        """What each kernel would take of a card, as `ptxas` says; nothing without it."""
+        return assembled(ptx(module.for_card(), self.processor), self.processor) if functions and assembler() else {}
+
+    def libraries(self, precision: str) -> Any:
+        """None: products and linear algebra are NumPy's and SciPy's."""
+        return None
+
+    def captured(self, run: Callable[[], None]) -> Callable[[], None]:
+        """The work itself, to be done again."""
+        return run
+
+    def mark(self) -> float:
+        return time.perf_counter()
+
+    def between(self, begin: float, end: float) -> float:
+        return end - begin
+
+    def empty(self, t: Type) -> Any:
+        """A new array; it holds noise, so that what is not written shows."""
+        made = np.empty(t.shape, t.dtype)
+        made.reshape(-1).view(np.uint8)[...] = 0xA5
+        return made
+
+    def again(self, array: Any, t: Type) -> Any:
+        """A result in the memory of an array that was donated."""
+        return array.reshape(t.shape)
+
+    def bytes(self, size: int) -> Any:
+        """New memory, on a cache line as on a card."""
+        whole = np.full(size + 256, 0xA5, np.uint8)
+        start = -whole.ctypes.data % 256
+        return whole[start : start + size]
+
+    def address(self, array: Any) -> int:
+        return int(array.ctypes.data)
+
+    def taken(self, x: Any, t: Type) -> int:
+        """The address of an array that a program takes as it is; 0 for others."""
+        fits = type(x) is np.ndarray and (x.shape, x.dtype) == t and x.flags.c_contiguous and x.flags.aligned
+        return self.address(x) if fits else 0
+
+    def imported(self, x: Any) -> Any:
+        return x
+
+    def adopt(self, x: Any, t: Type) -> Any:
+        """An argument as an array in order."""
+        return np.ascontiguousarray(np.asarray(x, t.dtype).reshape(t.shape))
+
+    def sent(self, values: Sequence[Any], types: Sequence[Type]) -> tuple[list[int], Any]:
+        """The addresses of copies of host values, and what keeps them alive."""
+        held = [np.array(value, t.dtype).reshape(t.shape) for value, t in zip(values, types, strict=True)]
+        return [int(a.ctypes.data) for a in held], held
+
+    def array(self, view: View, address: int) -> Any:
+        """The array of a view over memory at an address."""
+        if 0 in view.shape:
+            return np.empty(view.shape, view.dtype)
+        size = view.dtype.itemsize
+        memory: Any = (ctypes.c_char * view.buffer.nbytes).from_address(address)
+        return np.ndarray(view.shape, view.dtype, memory, view.offset * size, [s * size for s in view.strides])
+
+    def host(self, array: Any) -> Any:
+        return np.array(array)
+
+    def fetched(self, arrays: Sequence[Any]) -> list[Any]:
+        return [self.host(array) for array in arrays]

@@ -1,0 +1,171 @@
+"""The launches of a program as one LLVM module: for a card, or for the simulator.
+
+Both are made of the same phases (see `threads`); what is around them differs.
+
+    on a card                                       in the simulator
+    define ptx_kernel void @k1(buffers) {           define void @k1(ptr %table, i64 %from, i64 %to, i64 %flip) {
+      phase0(buffers, shared, block, thread)          for block in from … to:
+      barrier                                           for thread in 0 … 256: phase0(…)
+      phase1(buffers, shared, block, thread)            for thread in 0 … 256: phase1(…)
+
+With `flip` -1, the simulator runs the threads of a phase the other way round: a result that depends on it is a race.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from ..llvm import vecmath
+from ..llvm.instruction import Code, Function
+from ..lower.kernel import Buffer
+from .launch import Launch
+from .threads import Parts, Threads
+from .tiles import TileThreads
+
+TRIPLE = "nvptx64-nvidia-cuda"
+_BARRIER = "@llvm.nvvm.barrier0()"  # the name that every LLVM since 20 knows
+_WARP_BARRIER = "@llvm.nvvm.bar.warp.sync(i32 -1)"
+_UNROLLED = re.compile(r", !llvm\.loop !UNROLL(\d+)")
+_OURS = re.compile(r"@adjoint[\w.]+")
+_REGISTERS = ("tid.x", "ctaid.x")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of a module, and how it is launched."""
+
+    name: str
+    blocks: int
+    threads: int
+    shared: int  # bytes
+    buffers: tuple[Buffer, ...]
+    source: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kernel as it is written: its phases, and what is around them."""
+
+    name: str
+    arguments: str
+    parts: Parts
+    aliased: tuple[bool, ...]  # for each buffer: whether other threads change it between phases
+    shared: int
+    blocks: int
+    threads: int
+
+    def phases(self, how: str) -> Iterator[str]:
+        for i, body in enumerate((*self.parts.before, *self.parts.inside, *self.parts.after)):
+            yield f"define internal void @{self.name}_{i}({self.arguments}) nounwind {how} {{\n{body}\n}}"
+
+
+class Module:
+    """Collects the kernels of a program; equal ones share one function."""
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()
+        self.functions: set[Function] = set()
+        self.entries: dict[str, Entry] = {}  # by their text
+
+    def add(self, threads: Threads | TileThreads) -> Kernel:
+        parts, launch = threads.parts(), threads.launch
+        blocks = threads.tile.blocks if isinstance(threads, TileThreads) else launch.layout.blocks
+        aliased = tuple(b in threads.changing for b in threads.buffers)
+        key = repr((parts, aliased, blocks if parts.tiles else 0))
+        if key not in self.entries:
+            name, count = f"k{len(self.entries) + 1}", launch.layout.threads
+            self.entries[key] = Entry(name, threads.arguments, parts, aliased, threads.shared, blocks, count)
+            self.declared |= threads.declared
+            self.functions |= threads.functions
+        name = self.entries[key].name
+        return Kernel(name, blocks, launch.layout.threads, threads.shared, tuple(threads.buffers), launch)
+
+    def for_card(self) -> str:
+        declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
+        declared |= {"declare void @llvm.nvvm.barrier0()", "declare void @llvm.nvvm.bar.warp.sync(i32)"}
+        text = self._text([f'target triple = "{TRIPLE}"'], declared, map(_on_card, self.entries.values()))
+        return _with_loops_named(_OURS.sub(lambda name: name[0].replace(".", "_"), text))  # PTX has no dots in names
+
+    def for_simulator(self) -> str:
+        return _UNROLLED.sub("", self._text([], set(), map(_simulated, self.entries.values())))
+
+    def _text(self, head: list[str], declared: set[str], entries: Iterable[str]) -> str:
+        math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
+        lines = [line for text in math for line in text.split("\n")]
+        declared = declared | self.declared | {line for line in lines if line.startswith("declare")}
+        math_text = "\n".join(line for line in lines if not line.startswith("declare"))
+        return "\n".join([*head, *sorted(declared), math_text, *entries])
+
+
+def _with_loops_named(text: str) -> str:
+    """Each loop that is to be unrolled gets a name, which says how often."""
+    named: list[str] = []
+
+    def name(found: re.Match[str]) -> str:
+        number = 1000 + 2 * len(named)
+        named.append(
+            f'!{number} = distinct !{{!{number}, !{number + 1}}}\n!{number + 1} = !{{!"llvm.loop.unroll.count", i32 {found[1]}}}'
+        )
+        return f", !llvm.loop !{number}"
+
+    text = _UNROLLED.sub(name, text)
+    return "\n".join([text, *named])
+
+
+def _on_card(entry: Entry) -> str:
+    code, name, buffers = Code(), entry.name, len(entry.aliased)
+    pointers = [code.let(f"addrspacecast ptr addrspace(1) %g{i} to ptr") for i in range(buffers)]
+    memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if entry.shared else "null"
+    thread, block = (code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS)
+
+    def call(i: int, number: str) -> None:
+        given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
+        code.do(f"call void @{name}_{i}({', '.join(given)})")
+
+    _sequence(code, entry, block, call, lambda which: code.do(f"call void {which}"))
+    code.do("ret void")
+    arguments = ", ".join(
+        f"ptr addrspace(1) {'' if aliased else 'noalias '}align 16 %g{i}" for i, aliased in enumerate(entry.aliased)
+    )
+    head = f'define ptx_kernel void @{name}({arguments}) nounwind "nvvm.maxntid"="{entry.threads}" {{'
+    own = [f"@{name}_shared = internal addrspace(3) global [{entry.shared} x i8] undef, align 16"] if entry.shared else []
+    return "\n".join([*entry.phases("alwaysinline"), *own, head, *code.lines, "}"])
+
+
+def _simulated(entry: Entry) -> str:
+    code, name = Code(), entry.name
+    memory = code.let(f"alloca [{max(entry.shared, 1)} x i8], align 16")
+    pointers = [code.let(f"load ptr, ptr {code.slot('%table', i)}") for i in range(len(entry.aliased))]
+    flip = code.let(f"and i64 %flip, {entry.threads - 1}")
+
+    def call(i: int, number: str) -> None:
+        with code.turns("0", str(entry.threads)) as counter:
+            thread = code.let(f"xor i64 {counter}, {flip}")
+            given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
+            code.do(f"call void @{name}_{i}({', '.join(given)})")
+
+    with code.turns("%from", "%to") as block:
+        _sequence(code, entry, block, call, lambda which: None)
+    code.do("ret void")
+    head = f"define void @{name}(ptr %table, i64 %from, i64 %to, i64 %flip) nounwind {{"
+    return "\n".join([*entry.phases("noinline"), head, *code.lines, "}"])  # an alloca of a phase is freed when it ends
+
+
+def _sequence(code: Code, entry: Entry, block: str, call: Callable[[int, str], None], wait: Callable[[str], None]) -> None:
+    """The phases of a block in order, with barriers between them."""
+    before, inside, after, tiles, in_warps = entry.parts
+    start = 0
+    for part in (before, inside, after):
+        barrier = _WARP_BARRIER if in_warps and part is inside else _BARRIER
+        is_loop = part is inside and tiles > entry.blocks
+        with code.turns(block, str(tiles), entry.blocks) if is_loop else nullcontext(block) as number:
+            for i in range(start, start + len(part)):
+                call(i, number)
+                if is_loop or i + 1 < start + len(part):
+                    wait(barrier)
+        start += len(part)
+        if part and part is not after and start < len(before) + len(inside) + len(after):
+            wait(_BARRIER)

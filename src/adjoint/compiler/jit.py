@@ -1,0 +1,640 @@
+"""`jit`: a function compiled to machine code, for the types of its arguments and the path that they take.
+
+>>> import numpy as np
+>>> @jit
+... def f(x):
+...     return np.sum(np.sin(x)) if x[0] > 0 else np.sum(x)
+>>> f(np.array([0.0, 1.0])), f(np.array([1.0, 0.0]))
+(np.float64(1.0), np.float64(0.8414709848078965))
+
+The first call with arguments of new types runs the function once, writes it down as a graph, simplifies that and compiles it.
+What Python asked of the values on the way (the truth of an `if`) is kept as guards: a call that gives another answer is compiled
+in turn.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..api.arguments import check_callable, input_names, name_of, output_leaf
+from ..core.bind import Traced, settled
+from ..core.errors import (
+    AdjointError,
+    ArgumentError,
+    ConversionError,
+    DeviceError,
+    OperationError,
+    ShapeError,
+    UnsupportedError,
+    boundary,
+    last_line,
+    passed_boundary,
+    user_level,
+    user_line,
+)
+from ..core.locks import lock
+from ..core.places import values_at
+from ..core.strict import QUIET, raises
+from ..core.strict import state as error_state
+from ..core.tree import Structure, final, flatten, leaf_names, map_leaves
+from ..core.types import Type
+from ..device import card
+from ..device.arrays import card_of
+from ..ir.graph import Graph
+from ..numpy.layout import own_copy, with_strides
+from ..staging.guard import Guard, Guarded, PythonNumberError
+from ..staging.lazy import Elsewhere
+from ..staging.purity import Draws, difference, is_alone, watched
+from ..staging.reads import Reads
+from ..staging.type_queries import agree, compares_identity, line_of_type, same_objects
+from .card import CardPath
+from .specialization import Path, Signature, Staged, Target, as_leaf, in_rows
+
+Function = Callable[..., Any]
+MANY = 3  # times that a function is compiled again for one reason, before it is said
+MOST_PATHS = 16  # of one signature; a function that takes more runs eagerly from then on
+MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
+LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a card, which is copied there at each call
+_WEAK = (bool, int, float, complex)
+_HOST = (np.ndarray, np.generic, *_WEAK)
+
+
+class CompileWarning(UserWarning):
+    """A function, or some of its calls, runs without being compiled."""
+
+
+class Options(NamedTuple):
+    """How a function is compiled."""
+
+    device: str | None = None  # "cuda", "cuda:1": a card; None: where the arguments are
+    precision: str = "highest"  # of products on a card
+    donated: tuple[int, ...] = ()  # positional arguments whose memory results may take
+
+
+DEFAULT = Options()
+
+
+def jit(
+    f: Function | None = None,
+    *,
+    static_argnums: Any = (),
+    static_argnames: Any = (),
+    deterministic: bool = False,
+    device: str | None = None,
+    precision: str = "highest",
+    donate_argnums: Any = (),
+) -> Any:
+    """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
+
+    With `deterministic` the results are the same to the last bit for any number of threads, those of BLAS included.
+
+    Arguments on a card (arrays of CuPy, or of any library with `__cuda_array_interface__` or DLPack) make a program for that
+    card, whose results are CuPy's arrays there. With `device="cuda"` NumPy's arrays are copied to the current card, and results
+    back. `precision="tf32"` lets products of float32 on a card round their factors to 10 bits.
+
+    Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
+    """
+    given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
+    given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums}
+    if f is None:
+        return functools.partial(jit, **given)
+    check_callable(f, "jit")
+    if device is not None and not re.fullmatch(r"cuda(:\d+)?", str(device)):
+        raise ArgumentError(f"device of jit is 'cuda', 'cuda:0', … or None, not {device!r}")
+    if precision not in ("highest", "tf32"):
+        raise ArgumentError(f"precision of jit is 'highest' or 'tf32', not {precision!r}")
+    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+    static = _both_ways(f, numbers, names)
+    if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
+        raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
+    return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated))
+
+
+def get_num_threads() -> int:
+    """How many threads a compiled program may use."""
+    from . import native as llvm  # heavy: loads LLVM
+
+    return llvm.pool().threads
+
+
+def set_num_threads(count: int) -> None:
+    """Let compiled programs use this many threads. At first it is the number of cores, or OMP_NUM_THREADS."""
+    from . import native as llvm  # heavy: loads LLVM
+
+    if not isinstance(count, (int, np.integer)) or count < 1:
+        raise ShapeError(f"the number of threads is a whole number of at least 1, not {count!r}")
+    llvm.pool().threads = int(count)
+
+
+class Uncompiled(NamedTuple):
+    """What came of a call for which there is no program."""
+
+    result: Any
+
+
+class Jitted:
+    """A compiled function: call it like the one it was made from."""
+
+    staged_as = "f"  # inside another function that is staged, it is what it was made from
+
+    def __init__(
+        self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], options: Options = DEFAULT
+    ) -> None:
+        self.f = f
+        self.static_argnums, self.static_argnames, self.options = static_argnums, static_argnames, options
+        self.paths: dict[Signature, list[Path]] = {}
+        self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
+        self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
+        self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
+        self._by_order = False  # there is a program for arrays that are held row by row only
+        self._lock = lock()
+        self._entry: Function = self._find
+        self._entries = 0
+        functools.update_wrapper(self, f, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if error_state() is not QUIET[0] and raises():
+            return self._eagerly(args, kwargs)  # a program raises nothing
+        try:
+            return self._entry(*args, **kwargs)  # native, for calls like earlier ones
+        except (OperationError, IndexError, np.linalg.LinAlgError) as error:
+            if passed_boundary(error):
+                raise
+            return self._find(*args, **kwargs)  # an operation failed; the function may know what to do then
+
+    @boundary
+    def _find(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that no native entry took: its arguments need to be opened in Python, or are new."""
+        leaves, signature = self._open(args, kwargs)
+        if signature is None or signature in self.eager:
+            return self._eagerly(args, kwargs)
+        tried: list[Path] = []
+        by_order = self._by_order
+        compiled: Path | Uncompiled | None = None
+        while compiled is None:
+            for path in [p for p in self.paths.get(signature, ()) if p not in tried]:
+                tried.append(path)
+                result = self._attempt(path, leaves, args, kwargs)
+                if result is not path.missed:
+                    return result
+            with self._lock:
+                if all(p in tried for p in self.paths.get(signature, ())):  # no other thread made one meanwhile
+                    if signature in self.eager:
+                        break
+                    compiled = self._compile(args, kwargs, leaves, signature)
+        if compiled is None:
+            return self._eagerly(args, kwargs)
+        if isinstance(compiled, Uncompiled):
+            return compiled.result
+        if self._by_order and not by_order:
+            return self._find(*args, **kwargs)  # the arrays may be held in another order than the program takes them to be
+        result = self._attempt(compiled, leaves, args, kwargs)
+        # A value on the edge may be on the other side in machine code, by rounding.
+        return self._eagerly(args, kwargs) if result is compiled.missed else result
+
+    def _attempt(self, path: Path, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+        """What a program gives. Where an operation fails, what the function gives: it may catch the error, or raises its own."""
+        found, changed = path.outside()
+        if changed is not None:
+            self.varying.add(changed)
+            return path.missed
+        try:
+            return path.run([*leaves, *found])
+        except (OperationError, IndexError, np.linalg.LinAlgError):
+            return self._eagerly(args, kwargs)
+
+    def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the function itself gives. Like a program, it leaves the arrays that it is given alone: it gets copies.
+
+        Of arrays on a card it gets copies in host memory, where operations fail as NumPy's do; its results go to the card. Inside
+        another transform, it gets them as they are.
+        """
+        given = flatten((args, kwargs))[0]
+        inside = any(isinstance(settled(x), Traced) for x in given)
+        cards = [] if inside else [card for card in map(_card_of, given) if card is not None]
+        own = _own if inside or not cards else _own_on_host
+        free = [a if i in self.static_argnums else map_leaves(own, a) for i, a in enumerate(args)]
+        named = {k: a if k in self.static_argnames else map_leaves(own, a) for k, a in kwargs.items()}
+        result = self.f(*free, **named)
+        return map_leaves(functools.partial(_sent, cards[0]), result) if cards else result
+
+    @functools.cached_property
+    def _compares_identity(self) -> bool:
+        return compares_identity(self.f)
+
+    @functools.cached_property
+    def _line_of_type(self) -> str | None:
+        return line_of_type(self.f)
+
+    # -- arguments --
+
+    def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature | None]:
+        """The arrays among the arguments, contiguous, and their signature.
+
+        There is none inside another transform, which sees the function itself, and none for subclasses of arrays.
+        """
+        static: list[tuple[Any, Any]] = [(i, _told_apart(args[i])) for i in self.static_argnums if i < len(args)]
+        static += [(name, _told_apart(kwargs[name])) for name in self.static_argnames if name in kwargs]
+        free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
+        named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
+        given, structure = flatten((free, named))
+        if self._compares_identity:
+            static.append(("same objects", same_objects(given)))
+        leaves: list[Any] = []
+        weak: list[Any] = []
+        cards: dict[int, int] = {}  # of the arrays that are on one
+        for i, x in enumerate(map(settled, given)):
+            card = _card_of(x)
+            if card is not None:
+                cards[i] = card
+                leaves.append(x)
+                weak.append(None)
+                continue
+            if isinstance(x, Traced) or (isinstance(x, np.ndarray) and type(x) not in (np.ndarray, np.memmap)):
+                return given, None
+            if not isinstance(x, (np.ndarray, np.generic, *_WEAK)) or getattr(x, "dtype", np.dtype(float)).kind not in "biufc":
+                name = input_names(self.f, leaf_names("", structure))[i]
+                kind = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+                raise ArgumentError(
+                    f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames if the "
+                    "program shall be compiled for its value"
+                )
+            if not isinstance(x, (np.ndarray, np.generic)) and type(x) not in _WEAK:
+                x = np.asarray(x)[()]  # a member of an IntEnum, say: NumPy does not take it for a Python number
+            if type(x) is int and not -(2**63) <= x < 2**63:
+                return given, None  # has no dtype
+            if isinstance(x, np.ndarray):
+                x = as_leaf(x)
+            leaves.append(x)
+            weak.append(type(x) if type(x) in _WEAK else None)
+        target = self._target(leaves, cards, structure) if cards or self.options.device else None
+        donated = self._donated(structure, len(args)) if self.options.donated else ()
+        try:
+            scalars = tuple([isinstance(x, np.generic) for x in leaves])
+            types = tuple(map(Type.of, leaves))
+            strides = self._strides(given)
+            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated)
+            hash(signature)
+        except TypeError as error:
+            raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
+        return leaves, signature
+
+    def _strides(self, given: Sequence[Any]) -> tuple[Any, ...]:
+        """Of the arrays that are not held row by row, where it follows from them what is a view and what is a copy."""
+        if not self._by_order or all(map(in_rows, given)):
+            return ()
+        return tuple([None if in_rows(x) else x.strides for x in given])
+
+    def _target(self, leaves: list[Any], cards: dict[int, int], structure: Structure) -> Target:
+        """The card that a call runs on. Arrays there become CuPy's; those that would have to be moved are refused."""
+        from .cuda import card  # heavy: loads LLVM, and CuPy
+
+        names = input_names(self.f, leaf_names("", structure))
+        kind, _, number = (self.options.device or "").partition(":")
+        wanted = {*cards.values(), *([int(number)] if number else [])}
+        if len(wanted) > 1:
+            where = ", ".join(f"{names[i]} on card {n}" for i, n in cards.items())
+            asked = f" and device={self.options.device!r} was asked for" if number else ""
+            raise DeviceError(f"{name_of(self.f)} has arguments on different cards: {where}{asked}; copy them to one")
+        device = card.numbered(wanted.pop()) if wanted else card.current()
+        large = [i for i, x in enumerate(leaves) if i not in cards and getattr(x, "nbytes", 0) > LARGEST_SENT]
+        if large and not kind:
+            here, there = (", ".join(names[i] for i in some) for some in (large, cards))
+            raise DeviceError(
+                f"{name_of(self.f)} has arguments on different devices: {there} on card {device.number}, and {here} in host "
+                f"memory, which is too large to be copied at each call; copy it once with cupy.asarray, or write device='cuda'"
+            )
+        for i in cards:
+            leaves[i] = x = device.imported(leaves[i])
+            if x.dtype.kind not in "biufc":
+                raise ArgumentError(f"{names[i]} of {name_of(self.f)} is an array of dtype {x.dtype}; jit takes numbers")
+        return Target(device.number, not cards)
+
+    def _donated(self, structure: Structure, count: int) -> tuple[int, ...]:
+        """The flat inputs of the arguments that were donated."""
+        positions = [i for i in range(count) if i not in self.static_argnums]
+        found: list[int] = []
+        start = 0
+        for position, (_, child) in zip(positions, structure.children[0][1].children, strict=True):
+            if position in self.options.donated:
+                found += range(start, start + child.count)
+            start += child.count
+        return tuple(found)
+
+    # -- compiling --
+
+    def _path(self, staged: Staged, signature: Signature, began: float) -> Path:
+        if signature.target is None:
+            return Path(staged, signature, began)
+        from .cuda import card  # heavy: loads LLVM, and CuPy
+
+        return CardPath(staged, signature, began, card.numbered(signature.target.card), self.options.precision)
+
+    def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Path | Uncompiled:
+        """A program for the path of this call; if there can be none, or one too many, the call has run without."""
+        began = time.perf_counter()
+        known = self.paths.setdefault(signature, [])
+        if len(known) >= MOST_PATHS:
+            lines = sorted({g.line for path in known for g in path.guards})
+            self._give_up(signature, f"its calls take more than {MOST_PATHS} paths through the code at {', '.join(lines)}")
+            return Uncompiled(self._eagerly(args, kwargs))
+        try:
+            staged = self._stage(args, kwargs, leaves, signature)
+            if staged.failed or any(_same_program(staged, path) for path in known):
+                # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
+                return Uncompiled(self._eagerly(args, kwargs))
+            path = self._path(staged, signature, began)
+        except PythonNumberError:
+            return Uncompiled(self._eagerly(args, kwargs))
+        except DeviceError:
+            raise
+        except Exception as error:
+            result = self._eagerly(args, kwargs)  # if it fails as well, the error is its own
+            ours = _cause(error)
+            where = last_line(error) or user_line()
+            self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
+            return Uncompiled(result)
+        if self._line_of_type is not None:
+            result, found = self._eagerly(args, kwargs), self._attempt(path, leaves, args, kwargs)
+            if found is path.missed or not agree(map_leaves(_own_on_host, found), map_leaves(_own_on_host, result)):
+                self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
+                return Uncompiled(result)
+        self._count(signature, path)
+        known.insert(0, path)
+        function = path.function(signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find)
+        if function is not None:
+            self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
+        return path
+
+    def _count(self, signature: Signature, path: Path) -> None:
+        """Warn, once, when a function is compiled again and again for the same reason."""
+        reason = self._why_again(signature, path)
+        if reason is None:
+            return
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if self.reasons[reason] == MANY:
+            warnings.warn(
+                f"{name_of(self.f)} was compiled again for the third time because {reason}; report() lists what there is "
+                f"(called at {user_line()})",
+                CompileWarning,
+                stacklevel=user_level(),
+            )
+
+    def _why_again(self, signature: Signature, path: Path) -> str | None:
+        """What made a new program necessary: the first guard that differs, or the first argument of another type."""
+        known = self.paths[signature]
+        if known:
+            changed = values_at(known[0].places)[1]
+            if changed is not None:
+                return f"{changed.name}, which it reads outside, has changed"
+            for mine, theirs in zip(path.guards, known[0].guards, strict=False):
+                if not _same_guards([mine], [theirs]):
+                    behind = ", ".join(_inputs_behind(path.staged, mine.number))
+                    return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
+            lines = [guard.line for guard in (*known[0].guards, *path.guards)]
+            return f"the path changes ({lines[-1]})" if lines else "an array that it reads outside has another type"
+        others = [s for s, paths in self.paths.items() if paths]
+        if not others:
+            return None
+        last = others[-1]
+        if signature.structure != last.structure:
+            return "its arguments are built in another way"
+        names = input_names(self.f, leaf_names("", signature.structure))
+        for name, t, u, w, v in zip(names, signature.types, last.types, signature.weak, last.weak, strict=True):
+            if t != u or w is not v:
+                what = "shape" if t.shape != u.shape else "dtype" if t.dtype != u.dtype else "class"
+                return f"the argument {name} has another {what}"
+        if signature.strides != last.strides:
+            return "an argument is held in memory in another order"
+        return "a static argument has another value" if signature.static != last.static else "an argument has another class"
+
+    def _give_up(self, signature: Signature, why: str) -> None:
+        self.eager[signature] = why
+        warnings.warn(
+            f"{name_of(self.f)} is not compiled for ({signature}), and runs eagerly: {why}",
+            CompileWarning,
+            stacklevel=user_level(),
+        )
+
+    def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Staged:
+        """The graph of this call's path, and what it depends on.
+
+        Arrays that the function finds outside are inputs. A function that cannot be staged so, because it hands them to code that
+        takes plain arrays only, is staged with the arrays of this call, which are then compared at each call.
+        """
+        draws = Draws(self.f)
+        reads = Reads(self.varying)
+        try:
+            staged = self._stage_once(args, kwargs, leaves, signature, reads)
+        except ConversionError:
+            if not reads.inputs:
+                raise
+            reads = Reads(by_value=True)
+            staged = self._stage_once(args, kwargs, leaves, signature, reads)
+        if draws.happened:
+            again = None if is_alone() else self._stage_once(args, kwargs, leaves, signature, reads.again())
+            if again is None or difference(staged.graph, again.graph) is not None:
+                draws.undo()
+                raise UnsupportedError("it draws random numbers; pass them as an argument")
+        return staged
+
+    def _stage_once(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, reads: Reads) -> Staged:
+        names = input_names(self.f, leaf_names("", signature.structure))
+        with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
+            strides = signature.strides or (None,) * len(leaves)
+            inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
+            if self._compares_identity:
+                inside = [inside[i] for i in signature.static[-1][1]]
+            free, named = signature.structure.unflatten(inside)
+            with reads.noting(stage):
+                positional, rest = [], iter(free)
+                for i in range(len(args)):
+                    positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))
+                named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
+                parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
+                reads.check()
+                _check_cards(self.f, reads.cards, signature.target)
+            outputs = [output_leaf(y, self.f, "jit") for y in parts]
+            stage.conclude()
+            guards = list(stage.guards.values())
+            # The last output is the conjunction of the guards, if there are any.
+            graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)
+        if stage.asks_for_order:
+            if not all(map(in_rows, reads.values)):
+                raise UnsupportedError(
+                    "it writes in place, and an array that it reads outside is not held row by row; pass that as an argument"
+                )
+            self._by_order = True
+        weak = [type(x) if type(x) in _WEAK else None for x in reads.values]
+        return Staged(
+            replace(graph, out_structure=out_structure),
+            [guard._replace(number=stage.final(guard.number)) for guard in guards],
+            stage.failed,
+            reads.places,
+            reads.keys,
+            reads.inputs,
+            weak,
+            [isinstance(x, np.generic) for x in reads.values],
+            stage.asks_for_order,
+        )
+
+    def lower(self, *args: Any, **kwargs: Any) -> Path:
+        """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
+        leaves, signature = self._open(args, kwargs)
+        if signature is None:
+            raise ArgumentError("lower needs arrays, not values inside another transform")
+        for path in self.paths.get(signature, ()):
+            outside, changed = path.outside()
+            if changed is None and path.flat(*leaves, *outside) is not path.missed:
+                return path
+        with self._lock:
+            found = None if signature in self.eager else self._compile(args, kwargs, leaves, signature)
+        if not isinstance(found, Path):
+            why = self.eager.get(signature, "an operation fails for these numbers, or a value is on the edge of a guard")
+            raise ArgumentError(f"{name_of(self.f)} is not compiled for ({signature}): {why}")
+        return found
+
+    def profile(self, *args: Any, **kwargs: Any) -> str:
+        """How long each step of the program for these arguments takes, the longest first."""
+        path = self.lower(*args, **kwargs)
+        leaves, _ = self._open(args, kwargs)
+        return f"{name_of(self.f)}: {path.profile([*leaves, *path.outside()[0]])}"
+
+    def report(self) -> str:
+        """What was compiled, for which types and paths, how long it took, and what calls back into NumPy."""
+        lines = [f"jit of {name_of(self.f)}"]
+        for signature, paths in self.paths.items():
+            for i, path in enumerate(paths):
+                first, *rest = path.report()
+                lines += [f"  ({signature}) path {i + 1}: {first}", *(f"    {line}" for line in rest)]
+        lines += [f"  ({signature}) runs eagerly: {why}" for signature, why in self.eager.items()]
+        return "\n".join(lines)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self.f)}>"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.f, self.static_argnums, self.static_argnames, self.options)
+
+
+class Deterministic(Jitted):
+    """A compiled function whose results do not depend on the number of threads: our loops' never do, those of BLAS may."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from . import native as llvm  # heavy: loads LLVM
+
+        with llvm.one_thread_of_blas():
+            return super().__call__(*args, **kwargs)
+
+
+def _inputs_behind(graph: Graph, number: int) -> list[str]:
+    """The names of the inputs that a value depends on."""
+    needed = {number}
+    for equation in reversed(graph.equations):
+        if not needed.isdisjoint(equation.outputs):
+            needed.update(o for o in equation.inputs if isinstance(o, int))
+    return [name for i, name in enumerate(graph.input_names) if i in needed]
+
+
+def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
+    """An argument; the numbers that staging works with are held as the user's are."""
+    if strides is None:
+        return stage.input_like(name, _to_stage(x))
+    traced = stage.input_like(name, with_strides(x, strides))
+    traced.layout = strides
+    return traced
+
+
+def _same_program(staged: Staged, path: Path) -> bool:
+    """Whether a function was staged as it was for an earlier program."""
+    expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, path.places)]
+    same = staged.keys == path.keys and staged.graph.input_types == path.staged.input_types and expected[0] == expected[1]
+    return same and _same_guards(staged.guards, path.guards)
+
+
+def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
+    """Whether the same questions, at the same lines, got the same answers: masks are answers too, and so is nan."""
+    if len(some) != len(others):
+        return False
+    asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
+    pairs = [(np.asarray(a.answer), np.asarray(b.answer)) for a, b in zip(some, others, strict=True)]
+    return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def _own(x: Any) -> Any:
+    """A copy, held in memory in the same way, of an array that may be written to; anything else as it is."""
+    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
+
+
+def _card_of(x: Any) -> int | None:
+    """The card that an argument is on; None for one of the host, or inside another transform."""
+    return None if isinstance(x, (*_HOST, Traced)) else card_of(x)
+
+
+def _own_on_host(x: Any) -> Any:
+    """A copy of an array in host memory, if it is on a card or may be written to."""
+    number = _card_of(x)
+    if number is None:
+        return _own(x)
+    memory = card.numbered(number)
+    return memory.host(memory.imported(x))
+
+
+def _sent(number: int, x: Any) -> Any:
+    """A copy of a result on a card; what is no array or number, as it is."""
+    return card.numbered(number).adopt(x, Type.of(x)) if isinstance(x, _HOST) else x
+
+
+def _to_stage(x: Any) -> Any:
+    """An argument as it is staged: of an array on a card, the numbers are copied if Python asks for them."""
+    return x if isinstance(x, _HOST) else Elsewhere(x, lambda: _own_on_host(x))
+
+
+def _check_cards(f: Function, cards: dict[str, int], target: Target | None) -> None:
+    """Refuse arrays that a function reads outside, on another device than its arguments."""
+    for name, number in cards.items():
+        if target is None or target.card != number:
+            where = "in host memory" if target is None else f"on card {target.card}"
+            raise DeviceError(
+                f"{name_of(f)} reads {name} on card {number}, but its arguments are {where}; pass them there, or write "
+                f"device='cuda:{number}'"
+            )
+
+
+def _cause(error: BaseException | None) -> AdjointError | None:
+    """Our own error behind another, which a library made of it."""
+    while error is not None and not isinstance(error, AdjointError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static arguments by place and by name: each may be given either way."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):  # a function without a signature
+        parameters = []
+    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    numbers = tuple(i + len(placed) if i < 0 else i for i in numbers)
+    more = [placed.index(name) for name in names if name in placed]
+    named = [placed[i] for i in numbers if 0 <= i < len(placed)]
+    return tuple(dict.fromkeys([*numbers, *more])), tuple(dict.fromkeys([*names, *named]))
+
+
+def _told_apart(value: Any) -> Any:
+    """A static value with its class: 1, 1.0 and True are equal, but give different programs."""
+    return (type(value), tuple(map(_told_apart, value))) if isinstance(value, tuple) else (type(value), value)

@@ -1,0 +1,239 @@
+"""Machine code out of LLVM's text, for this processor: large functions are compiled at the same time, on all cores.
+
+    define internal void @kernel1(…) noinline {…}              the text of a program
+    define internal void @kernel2(…) noinline {…}
+    define i32 @program(…) { call @kernel1  call @kernel2 }
+
+    define void @kernel1(…) noinline {…}                       one part of it
+    declare void @kernel1(…)   define internal void @kernel2(…) noinline {…}   define i32 @program(…) {…}      another
+
+Each part holds a copy of the small functions it calls. LLVM works on modules of different contexts at the same time; llvmlite
+lets one call into LLVM at a time, so that the two calls that take long are made around it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+from llvmlite.binding import ffi
+from llvmlite.binding.newpassmanagers import NewPassManager
+
+from ...core.locks import at_fork
+from ...core.version import VERSION
+from ..runtime.threads import default_threads
+
+PIPELINE = "1, vectors"  # what `optimise` does, in short: code that was made otherwise is not taken from disk
+MOST_PARTS = 8
+LOOP = 40  # lines of straight code that take as long as to make vectors of the loops of a function: about 10 ms
+_FUNCTION = re.compile(r"^define .*?^}\n?", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r"@([\w.]+)")
+_LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
+
+
+# No thread is in one of llvmlite's calls while the process forks: the lock around them, and LLVM's own, would stay held.
+at_fork(before=ffi.lib._lock.__enter__, parent=ffi.lib._lock.__exit__, child=ffi.lib._lock.__exit__)
+
+
+@functools.cache
+def target() -> tuple[Any, str, str]:
+    """LLVM's target for this machine, the name of the processor and its features."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def machine(level: int = 3) -> Any:
+    """This machine, for LLVM. An engine owns its own."""
+    made, processor, features = target()
+    return made.create_target_machine(cpu=processor, features=features, opt=level, codemodel="jitdefault", jit=True)
+
+
+@functools.cache
+def described() -> tuple[str, ...]:
+    """What all machine code depends on."""
+    made, processor, features = target()
+    versions = f"{VERSION} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
+    return made.triple, processor, features, versions, PIPELINE
+
+
+def optimise(module: Any, machine: Any) -> None:
+    """Vectorise and simplify a module for a machine.
+
+    The shortest of LLVM's pipelines, with vectors: the longer ones take twice the time, and some of what they do makes loops
+    slower, such as to carry what was read from one turn to the next. Loops are written out where `nest` says so, nowhere else.
+    """
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.loop_interleaving = True
+    options.loop_unrolling = False
+    options.slp_vectorization = False  # vectors out of straight code: a long search, and nothing got faster
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    _run_passes()(passes, module, builder)
+    NewPassManager._dispose(passes)  # llvmlite keeps it for ever, 70 kB each: the class inherits a `_dispose` that does nothing
+    passes.detach()
+
+
+def object_code(text: str, quickly: bool = False) -> list[bytes]:
+    """The machine code of a program, in as many parts as were compiled at the same time.
+
+    `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
+
+    LLVM cannot be interrupted. So the main thread, which gets the signals, only waits: Ctrl-C leaves at once, and what the other
+    threads are at ends with the call into LLVM that is under way.
+    """
+    main = threading.main_thread()
+    dropped = threading.Event()
+    if not main.is_alive():  # functions for the end of a process can start no threads
+        return [_compiled(text, quickly, dropped)]
+    texts = [text] if quickly else parts(text, min(default_threads(), MOST_PARTS))
+    here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
+    others = [_Part(part, quickly, dropped) for part in texts[here:]]
+    try:
+        for other in others:
+            other.start()
+        return [*(_compiled(part, quickly, dropped) for part in texts[:here]), *(other.result() for other in others)]
+    except BaseException:
+        dropped.set()
+        raise
+
+
+def optimised(text: str) -> str:
+    """What LLVM makes of a text."""
+    module = llvm.parse_assembly(text)
+    optimise(module, machine())
+    return str(module)
+
+
+def assembly(text: str) -> str:
+    """The machine code of a text, to be read."""
+    module, own = llvm.parse_assembly(text), machine()
+    optimise(module, own)
+    return str(own.emit_assembly(module))
+
+
+class _Part(threading.Thread):
+    """A part that is compiled in a thread of its own."""
+
+    def __init__(self, text: str, quickly: bool, dropped: threading.Event) -> None:
+        super().__init__(name="adjoint compiles", daemon=True)
+        self.given = text, quickly, dropped
+        self.code: bytes | None = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.code = _compiled(*self.given)
+        except Exception as error:
+            self.error = error
+
+    def result(self) -> bytes:
+        self.join()
+        if self.code is None:
+            raise self.error or RuntimeError("a part of the program is not compiled")
+        return self.code
+
+
+def _compiled(text: str, quickly: bool, dropped: threading.Event) -> bytes:
+    """The machine code of a text; nothing if nobody waits for it any more."""
+    module, own = llvm.parse_assembly(text, llvm.create_context()), machine(1 if quickly else 3)
+    if not quickly and not dropped.is_set():
+        optimise(module, own)
+    if dropped.is_set():
+        return b""
+    message = ctypes.c_char_p()
+    memory = _emit()(own, module, 1, ctypes.byref(message))
+    if not memory:
+        raise RuntimeError(f"LLVM: {(message.value or b'no machine code').decode()}")
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+@functools.cache
+def _library() -> Any:
+    return ctypes.CDLL(ffi.lib._name)
+
+
+@functools.cache
+def _run_passes() -> Any:
+    function = _library().LLVMPY_RunNewModulePassManager
+    function.argtypes = [ffi.LLVMModulePassManagerRef, ffi.LLVMModuleRef, ffi.LLVMPassBuilderRef]
+    function.restype = None
+    return function
+
+
+@functools.cache
+def _emit() -> Any:
+    function = _library().LLVMPY_TargetMachineEmitToMemory
+    function.argtypes = [ffi.LLVMTargetMachineRef, ffi.LLVMModuleRef, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
+    function.restype = ffi.LLVMMemoryBufferRef
+    return function
+
+
+# -- parts ------------------------------------------------------------------------------------------------------
+
+
+def parts(text: str, count: int) -> list[str]:
+    """A module in at most so many parts, of about the same weight: one with all but large functions, and others with those."""
+    if count == 1:
+        return [text]
+    functions = {_name(body): body for body in _FUNCTION.findall(text)}
+    calls = {name: [c for c in _names(body)[1:] if c in functions] for name, body in functions.items()}
+    heads = {name: head[1] for name, body in functions.items() if (head := _LARGE.match(body))}
+    lines = {name: body.count("\n") for name, body in functions.items()}
+    weights = {name: LOOP + lines[name] + sum(lines[c] for c in calls[name]) for name in heads}
+    rest = [name for name in functions if name not in heads]
+    own = sum(lines[name] for name in rest if "alwaysinline" not in functions[name].partition("\n")[0])
+    groups = _balanced(heads, weights, count, own)
+    if len(groups) == 1:
+        return [text]
+    shared = _FUNCTION.sub("", text)
+    written = []
+    for i, own in enumerate(groups):
+        needed = {*own, *(rest if i == 0 else _reached(own, calls, heads))}
+        elsewhere = {c for name in needed for c in calls[name] if c in heads and c not in own}
+        bodies = [
+            body.replace(" internal", "", 1) if name in heads else body for name, body in functions.items() if name in needed
+        ]
+        written.append("\n".join([shared, *(f"declare {heads[name]}" for name in sorted(elsewhere)), *bodies]))
+    return written
+
+
+def _balanced(names: Iterable[str], weights: Mapping[str, int], count: int, first: int) -> list[list[str]]:
+    """Names in groups of about the same weight, the largest first; the first group begins with some weight."""
+    groups: list[list[str]] = [[] for _ in range(count)]
+    totals = [first] + [0] * (count - 1)
+    for name in sorted(names, key=lambda name: -weights[name]):
+        least = totals.index(min(totals))
+        groups[least].append(name)
+        totals[least] += weights[name]
+    return [groups[0], *(group for group in groups[1:] if group)]
+
+
+def _reached(names: Iterable[str], calls: Mapping[str, Iterable[str]], large: Collection[str]) -> set[str]:
+    """What these functions call, and those in turn, up to the large ones."""
+    found: set[str] = set()
+    waiting = [c for name in names for c in calls[name]]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name not in large:
+            found.add(name)
+            waiting += calls[name]
+    return found
+
+
+def _name(body: str) -> str:
+    return _names(body)[0]
+
+
+def _names(body: str) -> list[str]:
+    """The names of functions in a text, in order: its own comes first."""
+    return _NAME.findall(body)

@@ -1,0 +1,356 @@
+"""Matrix products by BLAS and routines of LAPACK in a program: one function for a single matrix, called for each of a stack.
+
+    define internal i1 @potrf3(ptr %p0)        the Cholesky factor of one matrix, in place; true if there is none
+
+Matrices lie by columns, without gaps, unless said otherwise. What the routines are used for is in `lower.matrix`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..lower.kernel import View, size_of
+from ..lower.step import Lapack, Product
+from .cholesky import pull_back
+from .instruction import REGISTER, Code, literal
+from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
+from .symmetry import is_symmetric
+
+if TYPE_CHECKING:
+    from .program import Routine
+
+#: What is called, without the letter of the precision.
+BLAS = ("gemm", "gemv", "trsm", "trsv")
+LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
+#: The code of each failure in `entry.ERRORS`.
+FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
+
+_NAME = "@NAME"  # of a function, as long as it has none
+_BLOCK, _MOST_BLOCKS = 64, 32  # of a triangular system
+
+
+def emit(routine: Routine, step: Lapack) -> None:
+    """The call for each matrix. The last result is a truth: whether one of the calls failed."""
+    *outs, failed = step.outs
+    views = [*step.operands, *step.inout, *outs]
+    stack = (*step.inout, *outs)[0].shape[:-2]
+    matrix = Matrix(step, len(views) + len(step.work))
+    name = _defined(routine, matrix, step.routine)
+    code = routine.code
+    bases = [routine.at(v) for v in views]
+    work = [routine.at(v) for v in step.work]
+
+    def call(index: str) -> str:
+        pointers = [_moved(code, p, v, stack, index) for p, v in zip(bases, views, strict=True)]
+        return code.let(f"call i1 {name}({', '.join(f'ptr {p}' for p in (*pointers, *work))})")
+
+    count = size_of(stack)
+    status = call("0") if count == 1 else _for_each(routine, count, call)
+    code.store(status, routine.at(failed), failed.dtype)
+
+
+def product(routine: Routine, step: Product) -> None:
+    """Matrix products by BLAS. It sees matrices by columns, so it computes the transpose of the product of transposes."""
+    views = [step.left, step.right, step.out]
+    matrix = Matrix(step, len(views))
+    name = _defined(routine, matrix, "product")
+    code, stack = routine.code, step.out.shape[:-2]
+    bases = [routine.at(v) for v in views]
+
+    def call(index: str) -> str:
+        pointers = [_moved(code, p, v, stack, index) for p, v in zip(bases, views, strict=True)]
+        return code.let(f"call i1 {name}({', '.join(f'ptr {p}' for p in pointers)})")
+
+    count = size_of(stack)
+    if count == 1:
+        call("0")
+    else:
+        _for_each(routine, count, call)
+
+
+def _defined(routine: Routine, matrix: Matrix, what: str) -> str:
+    """The name of the function for one matrix. Steps of the same sizes share one."""
+    name = routine.module.function(what, matrix.define())
+    routine.module.declared |= matrix.code.declared
+    return name
+
+
+def _for_each(routine: Routine, count: int, call: Callable[[str], str]) -> str:
+    """Call for each index; whether one of the calls gave true."""
+    code = routine.code
+    before, head, end = (routine.module.name(what)[1:] for what in ("before", "each", "end"))
+    index, following, so_far = code.fresh(), code.fresh(), code.fresh()
+    code.do(f"br label %{before}")
+    code.label(before)
+    code.do(f"br label %{head}")
+    code.label(head)
+    place = len(code.lines)
+    status = code.let(f"or i1 {so_far}, {call(index)}")
+    code.do(f"{following} = add nuw nsw i64 {index}, 1")
+    code.do(f"br i1 {code.let(f'icmp slt i64 {following}, {count}')}, label %{head}, label %{end}")
+    code.label(end)
+    code.lines[place:place] = [
+        f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]",
+        f"  {so_far} = phi i1 [ false, %{before} ], [ {status}, %{head} ]",
+    ]
+    return status
+
+
+def _moved(code: Code, pointer: str, view: View, stack: tuple[int, ...], index: str) -> str:
+    """The address of one matrix of a stack."""
+    total, step = "0", size_of(stack)
+    for length, stride in zip(stack, view.strides, strict=False):
+        step //= length
+        if stride and index != "0":
+            i = code.let(f"urem i64 {code.let(f'udiv i64 {index}, {step}')}, {length}")
+            total = code.let(f"add i64 {total}, {code.let(f'mul i64 {i}, {stride}')}")
+    if total == "0":
+        return pointer
+    return code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul i64 {total}, {view.dtype.itemsize}')}")
+
+
+class Matrix:
+    """Writes the function for one matrix: %p0, %p1, … are its operands, what it changes, its results and its memory."""
+
+    def __init__(self, step: Lapack | Product, count: int) -> None:
+        self.code = Code()
+        self.step: Any = step
+        self.options = step.options if isinstance(step, Lapack) else {}
+        self.count = count
+        self.dtype = next(v.dtype for v in (*step.writes(), *step.reads()) if v.dtype.kind == "f")
+        self.kind = REGISTER[self.dtype.name]
+        self.labels = 0
+        self.attributes = ""  # of the function
+
+    def define(self) -> str:
+        """The text of the function, which is still to be given a name."""
+        routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
+        result = routine(self, *(f"%p{i}" for i in range(self.count)))
+        arguments = ", ".join(f"ptr noalias %p{i}" for i in range(self.count))
+        head = f"define internal i1 {_NAME}({arguments}) nounwind noinline {self.attributes} {{"
+        return "\n".join([head, *self.code.lines, f"  ret i1 {result}", "}"])
+
+    def number(self, value: Any, kind: str = "i32") -> str:
+        """A number in memory, since Fortran takes addresses."""
+        pointer = self.code.let(f"alloca {kind}")
+        self.code.do(f"store {kind} {value}, ptr {pointer}")
+        return pointer
+
+    def letter(self, value: str) -> str:
+        return self.number(ord(value), "i8")
+
+    def call(self, name: str, *arguments: str) -> None:
+        full = f"adjoint_{'d' if self.kind == 'double' else 's'}{name}"
+        self.code.declared.add(f"declare void @{full}({', '.join(['ptr'] * len(arguments))}) nounwind")
+        self.code.do(f"call void @{full}({', '.join(f'ptr {a}' for a in arguments)})")
+
+    def lapack(self, name: str, *arguments: str) -> str:
+        """Call a routine; true if it reports a failure."""
+        info = self.number(0)
+        self.call(name, *arguments, info)
+        return self.code.let(f"icmp ne i32 {self.code.let(f'load i32, ptr {info}')}, 0")
+
+    def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
+        """A loop from one number to another."""
+        with self.code.turns(start, stop) as index:
+            body(index)
+
+    def when(self, condition: str, body: Callable[[], None]) -> None:
+        code = self.code
+        self.labels += 1
+        then, after = f"then{self.labels}", f"after{self.labels}"
+        code.do(f"br i1 {condition}, label %{then}, label %{after}")
+        code.label(then)
+        body()
+        code.do(f"br label %{after}")
+        code.label(after)
+
+    def clear(self, pointer: str, count: str) -> None:
+        """Set elements to zero."""
+        self.code.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        size = self.code.let(f"mul nuw nsw i64 {count}, {self.dtype.itemsize}")
+        self.code.do(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {size}, i1 false)")
+
+    def element(self, pointer: str, index: str) -> str:
+        return self.code.let(f"getelementptr {self.kind}, ptr {pointer}, i64 {index}")
+
+    def vector_product(
+        self, transposed: bool, sizes: tuple[int, int], matrix: str, leading: int, vector: str, step: int, out: str
+    ) -> None:
+        """A matrix of these sizes, of which BLAS sees the transpose or not, times a vector."""
+        m, n = (self.number(x) for x in (sizes[::-1] if transposed else sizes))
+        one, zero = (self.number(literal(value, self.dtype), self.kind) for value in (1, 0))
+        how, unit = self.letter("T" if transposed else "N"), self.number(1)
+        self.call("gemv", how, m, n, one, matrix, self.number(leading), vector, self.number(max(step, 1)), zero, out, unit)
+
+    def side(self, view: int = 0) -> int:
+        """The number of rows of something that is changed."""
+        return self.step.inout[view].shape[-2]
+
+
+def _product(c: Matrix, left: str, right: str, out: str) -> str:
+    a, b = c.step.left, c.step.right
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    one, zero = (c.number(literal(value, c.dtype), c.kind) for value in (1, 0))
+    (how_a, long_a), (how_b, long_b) = _layout(a), _layout(b)
+    if columns == 1:
+        c.vector_product(how_a == "N", (rows, inner), left, long_a, right, b.strides[-2], out)
+    elif rows == 1:
+        c.vector_product(how_b == "T", (columns, inner), right, long_b, left, a.strides[-1], out)
+    else:
+        ways = (c.letter(how_b), c.letter(how_a))
+        leading = [c.number(x) for x in (long_b, long_a, columns)]
+        for start, stop, first, end in _stripes(rows, inner, c.step.triangle):
+            sizes = [c.number(x) for x in (columns, stop - start, end - first)]
+            part_a = c.element(left, str(start * a.strides[-2] + first * a.strides[-1]))
+            part_b, part = c.element(right, str(first * b.strides[-2])), c.element(out, str(start * columns))
+            c.call("gemm", *ways, *sizes, one, part_b, leading[0], part_a, leading[1], zero, part, leading[2])
+    return "false"
+
+
+def _stripes(rows: int, inner: int, triangle: str) -> list[tuple[int, int, int, int]]:
+    """Rows of a product, with the part of the inner axis along which they are not zero."""
+    if not triangle or rows < 2 * _BLOCK:
+        return [(0, rows, 0, inner)]
+    size = max(_BLOCK, -(-rows // _MOST_BLOCKS))
+    parts = [(start, min(start + size, rows)) for start in range(0, rows, size)]
+    return [(lo, hi, 0, hi) if triangle == "lower" else (lo, hi, lo, inner) for lo, hi in parts]
+
+
+def _layout(view: View) -> tuple[str, int]:
+    """How BLAS reads a matrix of ours, of which it sees the transpose: as it is if rows are contiguous, else transposed."""
+    (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
+    if (across == 1 or columns == 1) and (down >= columns or rows == 1):
+        return "N", max(down, columns, 1)
+    return "T", max(across, rows, 1)
+
+
+def _cholesky(c: Matrix, a: str) -> str:
+    """By rows: LAPACK sees the transpose, whose upper triangle is the lower one that we are given."""
+    n = c.side()
+    failed = c.lapack("potrf", c.letter("U"), c.number(n), a, c.number(n))
+
+    def clear_rest(i: str) -> None:
+        row = c.code.let(f"mul nuw nsw i64 {i}, {n + 1}")
+        c.clear(c.element(a, c.code.let(f"add nuw nsw i64 {row}, 1")), c.code.let(f"sub nuw nsw i64 {n - 1}, {i}"))
+
+    c.span("0", str(n), clear_rest)
+    return failed
+
+
+def _factors(c: Matrix, a: str, pivots: str, info: str) -> str:
+    n = c.side()
+    failed = c.lapack("getrf", c.number(n), c.number(n), a, c.number(n), pivots)
+    c.code.store(failed, info, np.dtype(bool))
+    return failed
+
+
+def _solve(c: Matrix, a: str, pivots: str, x: str) -> str:
+    n, columns = c.step.inout[0].shape[-2:]
+    by_factors(c, a, pivots, Unknowns(x, n, columns, 1, n), c.options["transposed"] == "T")
+    return "false"
+
+
+def _inverse(c: Matrix, pivots: str, info: str, x: str, work: str) -> str:
+    """From the factors, in place; nan if there is none."""
+    n = c.side()
+    c.lapack("getri", c.number(n), x, c.number(n), pivots, work, c.number(c.step.work[0].buffer.size))
+
+    def put_nan(i: str) -> None:
+        c.code.do(f"store {c.kind} {literal(np.nan, c.dtype)}, ptr {c.element(x, i)}")
+
+    c.when(c.code.load(info, np.dtype(bool)), lambda: c.span("0", str(n * n), put_nan))
+    return "false"
+
+
+def _triangular(c: Matrix, a: str, x: str) -> str:
+    """One triangle, as BLAS sees it; x by rows is its transpose, to be solved for from the right."""
+    rows, columns = c.step.inout[0].shape[-2:]
+    if is_small(rows, columns):
+        steps = (columns, 1) if c.options["by_rows"] else (1, rows)
+        lower, transposed = c.options["triangle"] == "L", c.options["transposed"] == "T"
+        # From the right, the transposed system is solved.
+        transposed = transposed != (c.options["by_rows"] and columns > 1)
+        substitute(c, Triangle(a, c.options["leading"], lower, transposed), Unknowns(x, rows, columns, *steps))
+        return "false"
+    uplo, trans = c.letter(c.options["triangle"]), c.letter(c.options["transposed"])
+    leading = c.number(c.options["leading"])
+    if columns == 1:
+        c.call("trsv", uplo, trans, c.letter("N"), c.number(rows), a, leading, x, c.number(1))
+        return "false"
+    one, minus = (c.number(literal(value, c.dtype), c.kind) for value in (1, -1))
+    from_right = c.options["by_rows"]
+    side, n, plain = c.letter("R" if from_right else "L"), c.letter("N"), c.options["transposed"] == "N"
+    across, height = c.number(columns), c.number(columns if from_right else rows)
+    is_upper = (c.options["triangle"] == "U") == plain
+    for start, stop, known in _blocks(rows, forward=is_upper == from_right):
+        size = c.number(stop - start)
+        part = c.element(x, str(start * columns if from_right else start))
+        if known:  # what is known of x goes to the other side
+            first, count = known[0], c.number(known[1] - known[0])
+            rest = c.element(x, str(first * columns if from_right else first))
+            i, j = (start, first) if plain != from_right else (first, start)
+            block = c.element(a, str(i + j * c.options["leading"]))
+            if from_right:
+                c.call("gemm", n, trans, across, size, count, minus, rest, height, block, leading, one, part, height)
+            else:
+                c.call("gemm", trans, n, size, across, count, minus, block, leading, rest, height, one, part, height)
+        m, k = (across, size) if from_right else (size, across)
+        own = c.element(a, str(start * (1 + c.options["leading"])))
+        c.call("trsm", side, uplo, trans, n, m, k, one, own, leading, part, height)
+    return "false"
+
+
+def _blocks(n: int, forward: bool) -> list[tuple[int, int, tuple[int, int] | None]]:
+    """Pieces of a triangular system, in order, with the unknowns that are known before. Products are faster than solving."""
+    size = max(_BLOCK, -(-n // _MOST_BLOCKS))
+    parts = [(start, min(start + size, n)) for start in range(0, n, size)]
+    if forward:
+        return [(start, stop, (0, start) if start else None) for start, stop in parts]
+    return [(start, stop, (stop, n) if stop < n else None) for start, stop in reversed(parts)]
+
+
+def _eigen(c: Matrix, a: str, values: str, work: str, whole: str) -> str:
+    n = c.side()
+    sizes = [c.number(v.buffer.size) for v in c.step.work]
+    uplo = c.letter(c.options["triangle"])
+    return c.lapack("syevd", c.letter("V"), uplo, c.number(n), a, c.number(n), values, work, sizes[0], whole, sizes[1])
+
+
+def _reflectors(c: Matrix, a: str, tau: str, work: str) -> str:
+    m, n = c.step.inout[0].shape[-2:]
+    return c.lapack("geqrf", c.number(m), c.number(n), a, c.number(m), tau, work, c.number(c.step.work[0].buffer.size))
+
+
+def _orthogonal(c: Matrix, tau: str, q: str, work: str) -> str:
+    m, n = c.step.inout[0].shape[-2:]
+    k = c.step.operands[0].shape[-1]
+    size = c.number(c.step.work[0].buffer.size)
+    return c.lapack("orgqr", c.number(m), c.number(n), c.number(k), q, c.number(m), tau, work, size)
+
+
+def _singular(c: Matrix, a: str, u: str, s: str, vh: str, work: str, whole: str) -> str:
+    m, n = c.step.inout[0].shape[-2:]
+    rows = c.step.outs[2].shape[-2]
+    job = c.letter("A" if c.options["full"] else "S")
+    sizes = [c.number(x) for x in (m, n, m, m, rows)]
+    size = c.number(c.step.work[0].buffer.size)
+    return c.lapack("gesdd", job, sizes[0], sizes[1], a, sizes[2], s, u, sizes[3], vh, sizes[4], work, size, whole)
+
+
+_ROUTINES: dict[str, Callable[..., str]] = {
+    "cholesky": _cholesky,
+    "cholesky_pullback": pull_back,
+    "factors": _factors,
+    "solve": _solve,
+    "inverse": _inverse,
+    "triangular": _triangular,
+    "eigen": _eigen,
+    "reflectors": _reflectors,
+    "orthogonal": _orthogonal,
+    "singular": _singular,
+    "is_symmetric": is_symmetric,
+}

@@ -1,0 +1,368 @@
+"""The steps of a program as one LLVM module.
+
+    define i32 @program(ptr %table, ptr %env)
+
+`table` holds the addresses of the inputs and outputs of one call; `env` is memory that belongs to the compiled program: the
+arena for intermediate arrays (taken by one call at a time), the addresses of constants, and the objects that foreign calls need.
+The result is 0, or says what went wrong. The bodies of loops and branches are functions of the same kind, which get their
+addresses one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from ..lower.kernel import Buffer, Kernel, Reduce, View
+from ..lower.schedule import arrange
+from ..lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Scan, Step, Together, Unwind, While
+from ..runtime import signals
+from ..runtime.entry import GUARD_MISSED
+from ..runtime.signals import FAILED
+from . import control, lapack, tile, vecmath
+from . import parallel as together
+from . import row_tiles as bands
+from .instruction import Code, Function
+from .nest import Nest
+
+OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
+ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
+
+_NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
+_PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
+_WRITTEN_OUT = re.compile(r"!WRITTEN_OUT\b")
+_FIRST_NAME = 1000  # of a loop
+
+
+class Module:
+    """What the functions of one program share: declarations, definitions, constants, foreign calls."""
+
+    def __init__(self, lowered: Lowered, timed: bool = False) -> None:
+        self.timed = len(lowered.steps) if timed else 0  # steps of the program whose times are added up
+        self.declared: set[str] = set()
+        self.functions: set[Function] = set()
+        self.definitions: list[str] = []
+        self.constants: list[Buffer] = []
+        self.foreign: list[Foreign] = []
+        self.defined: dict[str, str] = {}  # the functions of kernels, of their pieces and of matrices, by their text
+        self.names = 0
+        self.guarded = lowered.guard is not None
+        Routine(self, lowered).define_program()
+
+    @property
+    def slots(self) -> int:
+        """Words of `env`: the arena, the constants, the objects that are called, the times of the steps."""
+        return 1 + len(self.constants) + len(self.foreign) + self.timed
+
+    def function(self, what: str, text: str) -> str:
+        """The name of a function, @NAME in its text; one of the same text serves again."""
+        known = self.defined.get(text)
+        if known is None:
+            known = self.defined[text] = self.name(what)
+            self.definitions.append(text.replace("@NAME", known, 1))
+        return known
+
+    def name(self, what: str) -> str:
+        self.names += 1
+        return f"@{what}{self.names}"
+
+    def constant(self, code: Code, buffer: Buffer) -> str:
+        """The address of a constant."""
+        self.constants.append(buffer)
+        return code.let(f"load ptr, ptr {code.slot('%env', f'CONSTANT{len(self.constants) - 1}')}")
+
+    def text(self) -> str:
+        math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
+        apart = [function.define() for function in sorted(self.functions) if function.apart]
+        declared = sorted(self.declared - set(math))
+        definitions = [_PLACE.sub(lambda found: str(self.place(found)), text) for text in self.definitions]
+        return _with_loops_named("\n".join([*declared, *math, *apart, *definitions]))
+
+    def place(self, found: re.Match[str]) -> int:
+        """The word of `env` of a constant or of an object that is called: known when all of them are."""
+        before = {"CONSTANT": 0, "FOREIGN": len(self.constants), "TIME": len(self.constants) + len(self.foreign)}
+        return 1 + before[found[1]] + int(found[2])
+
+
+def _with_loops_named(text: str) -> str:
+    """Each loop that is to be written out gets a name, which says so."""
+    names = itertools.count(_FIRST_NAME + 1)
+    text, count = _WRITTEN_OUT.subn(lambda _: f"!{next(names)}", text)
+    if not count:
+        return text
+    how = f"!{_FIRST_NAME}"
+    named = [f"!{i} = distinct !{{!{i}, {how}}}" for i in range(_FIRST_NAME + 1, _FIRST_NAME + 1 + count)]
+    return "\n".join([text, f'{how} = !{{!"llvm.loop.unroll.full"}}', *named])
+
+
+class Routine:
+    """One function: the steps of a program, or of a body."""
+
+    def __init__(self, module: Module, lowered: Lowered) -> None:
+        self.module = module
+        self.lowered = lowered
+        self.code = Code()
+        self.pointers: dict[Buffer, str] = {}
+        self.borrowed = False  # the arena is to be given back
+        self.is_timed = False
+
+    def define_program(self) -> None:
+        code, low = self.code, self.lowered
+        self.is_timed = bool(self.module.timed)
+        for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
+            self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
+        if low.arena <= ON_STACK:
+            self.place_on_stack()
+        else:
+            self.take_arena()
+        self.steps()
+        self.leave(self.status())
+        head = "define i32 @program(ptr noalias %table, ptr %env) nounwind {"
+        self.module.definitions.append("\n".join([head, *code.lines, "}"]))
+
+    def define_body(self) -> str:
+        """A function of the addresses of inputs and outputs, of `env` and of memory for intermediate arrays."""
+        low = self.lowered
+        names = []
+        for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
+            self.pointers[buffer] = f"%p{i}"
+            names.append(f"ptr noalias %p{i}")
+        if low.arena <= ON_STACK:
+            self.place_on_stack()
+        else:
+            self.place("%scratch")
+        self.steps()
+        self.leave(self.status())
+        name = self.module.name("body")
+        head = f"define internal i32 {name}({', '.join([*names, 'ptr %env', 'ptr %scratch'])}) nounwind {{"
+        self.module.definitions.append("\n".join([head, *self.code.lines, "}"]))
+        return name
+
+    def steps(self) -> None:
+        self.module.declared |= self.code.declared
+        for buffer in self.lowered.buffers:
+            if buffer.kind == "constant":
+                self.pointers[buffer] = self.module.constant(self.code, buffer)
+        breaks = signals.breaks(self.lowered.steps)
+        for number, (step, is_late) in enumerate(zip(self.lowered.steps, breaks, strict=True)):
+            if is_late:
+                self.look_for_signals()
+            if self.is_timed:
+                self.timed(number, step)
+            else:
+                self.step(step)
+        self.module.declared |= self.code.declared
+
+    def step(self, step: Step) -> None:
+        if isinstance(step, Kernel):
+            self.kernel(step)
+        elif isinstance(step, Bands):
+            bands.emit(self, step)
+        elif isinstance(step, Product):
+            (tile.product if step.is_narrow else lapack.product)(self, step)
+        elif isinstance(step, Lapack):
+            lapack.emit(self, step)
+        elif isinstance(step, (Scan, While, Unwind, Branch)):
+            control.emit(self, step)
+        elif isinstance(step, Together):
+            together.emit(self, step)
+        else:
+            self.foreign_call(step)
+
+    def timed(self, number: int, step: Step) -> None:
+        """A step, and how many cycles it took, added to its word of `env`."""
+        code = self.code
+        self.module.declared.add("declare i64 @llvm.readcyclecounter()")
+        before = code.let("call i64 @llvm.readcyclecounter()")
+        self.step(step)
+        took = code.let(f"sub i64 {code.let('call i64 @llvm.readcyclecounter()')}, {before}")
+        place = code.slot("%env", f"TIME{number}")
+        so_far = code.let(f"load i64, ptr {place}")
+        code.do(f"store i64 {code.let(f'add i64 {so_far}, {took}')}, ptr {place}")
+
+    def status(self) -> str:
+        """What is returned in the end: 0 unless the guards do not hold, or an index was out of bounds."""
+        code, status = self.code, "0"
+        for view in self.lowered.outside:
+            status = code.let(f"select i1 {code.load(self.at(view), view.dtype)}, i32 {OUT_OF_BOUNDS}, i32 {status}")
+        for view, how in reversed(self.lowered.failures):  # the first one counts
+            failed = code.load(self.at(view), view.dtype)
+            status = code.let(f"select i1 {failed}, i32 {lapack.FAILURES[how]}, i32 {status}")
+        guard = self.lowered.guard  # comes last: on the wrong path anything may be out of bounds
+        if guard is None:
+            return status
+        return code.let(f"select i1 {code.load(self.at(guard), guard.dtype)}, i32 {status}, i32 {GUARD_MISSED}")
+
+    def at(self, view: View) -> str:
+        """The address of a view's first element."""
+        base = self.pointers[view.buffer]
+        return self.code.let(f"getelementptr i8, ptr {base}, i64 {view.offset * view.dtype.itemsize}") if view.offset else base
+
+    def check(self, status: str) -> None:
+        """Leave if a call did not return 0."""
+        code, go_on, failed = self.code, self.module.name("fine")[1:], self.module.name("failed")[1:]
+        code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %{go_on}, label %{failed}")
+        code.label(failed)
+        if self.lowered.guard is not None:  # on the wrong path anything may fail; on the right one the function itself tells
+            raised = code.let(f"icmp eq i32 {status}, {FAILED}")
+            status = code.let(f"select i1 {raised}, i32 {FAILED}, i32 {GUARD_MISSED}")
+        self.leave(status)
+        code.label(go_on)
+
+    def look_for_signals(self) -> None:
+        self.module.declared.add(signals.DECLARATION)
+        self.check(self.code.let("call i32 @adjoint_signals()"))
+
+    def leave(self, status: str) -> None:
+        if self.borrowed:
+            self.code.do("call void @give_arena(ptr %arena, ptr %env)")
+        self.code.do(f"ret i32 {status}")
+
+    # -- memory --
+
+    def place_on_stack(self) -> None:
+        for buffer in self.lowered.offsets:
+            self.pointers[buffer] = self.code.let(f"alloca [{max(1, buffer.nbytes)} x i8], align 64")
+
+    def place(self, base: str) -> None:
+        for buffer, offset in self.lowered.offsets.items():
+            self.pointers[buffer] = self.code.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+
+    def take_arena(self) -> None:
+        """Intermediate arrays are in the arena, or in a new one if another call has it."""
+        code = self.code
+        self.module.declared |= {"declare ptr @aligned_alloc(i64, i64) nounwind", "declare void @free(ptr) nounwind"}
+        self.module.definitions.append(_GIVE_ARENA)
+        code.do("%held = atomicrmw xchg ptr %env, ptr null acq_rel")
+        code.do(f"br i1 {code.let('icmp eq ptr %held, null')}, label %make, label %ready")
+        code.label("make")
+        code.do(f"%made = call ptr @aligned_alloc(i64 64, i64 {self.lowered.arena})")
+        code.do(f"br i1 {code.let('icmp eq ptr %made, null')}, label %full, label %ready_made")
+        code.label("full")
+        code.do(f"ret i32 {OUT_OF_MEMORY}")
+        code.label("ready_made")
+        code.do("br label %ready")
+        code.label("ready")
+        code.do("%arena = phi ptr [ %made, %ready_made ], [ %held, %0 ]")
+        self.borrowed = True
+        self.place("%arena")
+
+    # -- steps --
+
+    def kernel(self, kernel: Kernel) -> None:
+        """A function of its own, inlined if it is small; called for each piece, if it is in pieces."""
+        nest = Nest(kernel)
+        name = self.define_nest(nest, "kernel")
+        length = kernel.loops[0].length if kernel.loops else 1
+        own = {out: buffer for out, (_, buffer) in kernel.partials.items()}
+        self.in_pieces(name, nest.buffers, length, kernel.chunks, own)
+        for out, (how, partial) in kernel.partials.items():
+            self.gather_pieces(kernel.chunks, how, out, self.pointers[partial])
+
+    def in_pieces(
+        self, name: str, buffers: Sequence[Buffer], length: int, count: int, own: Mapping[Buffer, Buffer] = _NONE
+    ) -> None:
+        """Call a function of buffers and of a part of its turns, for all turns or piece by piece.
+
+        In the place of a buffer in `own`, each piece gets a part of another one for itself.
+        """
+        if count == 1:
+            self.call(name, [self.pointers[b] for b in buffers], length)
+            return
+        used = list(dict.fromkeys([*buffers, *own.values()]))
+        piece = self.module.function("piece", _piece(name, buffers, own, used, length, count))
+        self.in_parallel(piece, self.table([self.pointers[b] for b in used]), count)
+
+    def in_parallel(self, function: str, table: str, count: int) -> None:
+        """Call a function of a table and a number for all numbers below `count`, at the same time if that can be."""
+        if count == 1:
+            self.code.do(f"call void {function}(ptr {table}, i64 0)")
+        else:
+            self.module.declared.add("declare void @adjoint_parallel(ptr, ptr, i64) nounwind")
+            self.code.do(f"call void @adjoint_parallel(ptr {function}, ptr {table}, i64 {count})")
+
+    def table(self, pointers: Sequence[str], more: int = 0) -> str:
+        """A table of addresses, with room for some words more."""
+        table = self.code.let(f"alloca [{len(pointers) + more} x ptr]")
+        for i, pointer in enumerate(pointers):
+            self.code.do(f"store ptr {pointer}, ptr {self.code.slot(table, i)}")
+        return table
+
+    def define_nest(self, nest: Nest, what: str) -> str:
+        """The function of a nest; one that is the same for another kernel serves both."""
+        name = self.module.function(what, nest.define("@NAME"))
+        self.module.declared |= nest.code.declared
+        self.module.functions |= nest.code.functions
+        return name
+
+    def call(self, name: str, pointers: Sequence[str], length: int) -> None:
+        self.code.do(f"call void {name}({', '.join([*(f'ptr {p}' for p in pointers), 'i64 0', f'i64 {length}'])})")
+
+    def gather_pieces(self, count: int, how: str, out: Buffer, partial: str) -> None:
+        """Combine the results of the pieces, in order: itself a small kernel over pieces and elements."""
+        given = Buffer(-1, out.dtype, out.size * count, "local")
+        domain = (count, out.size)
+        small = Kernel(domain)
+        line = small.add("load", (), View.whole(given, domain).over(domain), out.dtype)
+        small.reductions.append(Reduce(how, line, (0,), View(out, domain, (0, 0 if out.size == 1 else 1))))
+        arrange(small)
+        nest = Nest(small)
+        name = self.define_nest(nest, "gather")
+        known = {given: partial, out: self.pointers[out]}
+        self.call(name, [known[b] for b in nest.buffers], small.loops[0].length)
+
+    def foreign_call(self, step: Foreign) -> None:
+        """Call the Python object in its slot with the address of a table of its operands' and results' addresses."""
+        code = self.code
+        self.module.declared |= {
+            "declare ptr @PyLong_FromVoidPtr(ptr)",
+            "declare ptr @PyObject_CallOneArg(ptr, ptr)",
+            "declare void @Py_DecRef(ptr)",
+        }
+        table = self.table([self.pointers[view.buffer] for view in (*step.reads(), *step.writes())])
+        self.module.foreign.append(step)
+        callee = code.let(f"load ptr, ptr {code.slot('%env', f'FOREIGN{len(self.module.foreign) - 1}')}")
+        address = code.let(f"call ptr @PyLong_FromVoidPtr(ptr {table})")
+        result = code.let(f"call ptr @PyObject_CallOneArg(ptr {callee}, ptr {address})")
+        code.do(f"call void @Py_DecRef(ptr {address})")
+        failed = code.let(f"icmp eq ptr {result}, null")
+        self.check(code.let(f"select i1 {failed}, i32 {FAILED}, i32 0"))
+        code.do(f"call void @Py_DecRef(ptr {result})")
+        if self.module.guarded:  # what it was called with comes back: see `llvm._callable`
+            refused = code.let(f"icmp eq ptr {result}, {address}")
+            self.check(code.let(f"select i1 {refused}, i32 {GUARD_MISSED}, i32 0"))
+
+    def body(self, lowered: Lowered) -> str:
+        """The name of the function of a program inside this one."""
+        return Routine(self.module, lowered).define_body()
+
+
+def _piece(
+    name: str, buffers: Sequence[Buffer], own: Mapping[Buffer, Buffer], used: list[Buffer], length: int, count: int
+) -> str:
+    """The function that runs one piece of a kernel: finds its buffers in a table, and its part of the outermost loop."""
+    code = Code()
+    per = -(-length // count)
+    pointers = []
+    for buffer in buffers:
+        pointer = code.let(f"load ptr, ptr {code.slot('%table', used.index(own.get(buffer, buffer)))}")
+        if buffer in own:
+            pointer = code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul i64 %piece, {buffer.nbytes}')}")
+        pointers.append(pointer)
+    start = code.let(f"mul nuw nsw i64 %piece, {per}")
+    left = code.let(f"sub nsw i64 {length}, {start}")
+    short = code.let(f"icmp slt i64 {left}, {per}")
+    part = code.let(f"select i1 {short}, i64 {left}, i64 {per}")
+    arguments = [*(f"ptr {p}" for p in pointers), f"i64 {start}", f"i64 {part}"]
+    code.do(f"call void {name}({', '.join(arguments)})")
+    code.do("ret void")
+    return "\n".join(["define internal void @NAME(ptr %table, i64 %piece) nounwind {", *code.lines, "}"])
+
+
+_GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {
+  %before = atomicrmw xchg ptr %env, ptr %arena acq_rel
+  call void @free(ptr %before)
+  ret void
+}"""

@@ -1,0 +1,49 @@
+"""A slow path for few arguments, in a loop that is vectorised all the same.
+
+LLVM does not vectorise a loop that calls a function of which it knows no vector form; and a pure function behind a branch it
+calls for all, branch or not. Only if the function has a *masked* vector form does it keep to the branch. So a rare function
+claims one, for a number of lanes that is no power of two: the vectoriser tries powers of two only, on every machine, so that it
+never calls this form. It widens everything else, and leaves one branch and one call for each lane. Where the path is not taken
+that costs 0.2 to 0.9 ns an element, the most beside much other work in wide vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from adjoint.compiler.llvm.vecmath.scalar import Scalar
+
+_LANES = 3  # any power of two may be tried: 64, where bytes are stored
+
+#: Called, not inlined. To optimise what hardly ever runs would take longer than all the rest of a usual kernel: optnone.
+ATTRIBUTES = "noinline optnone nounwind willreturn memory(none) cold"
+
+
+def rarely(condition: Scalar, usual: Scalar, name: str, slow: Callable[..., Scalar], *args: Scalar) -> Scalar:
+    """`usual`, but slow(*args) where the condition holds; `name` names the function that is made of `slow`."""
+    code, kind = usual.code, usual.kind
+    symbol = f"@adjoint.rare.{name}.{usual.format.suffix}"
+    form = f"adjoint.rare.vector.{usual.format.suffix}.{len(args)}"
+    variant = f'"vector-function-abi-variant"="_ZGV_LLVM_M{_LANES}{"v" * len(args)}_{symbol[1:]}({form})"'
+    code.needs("rare vectors", _claimed())
+    code.define(symbol, kind, len(args), slow, f"{variant} {ATTRIBUTES}")
+    before = code.block
+    code.do(f"br i1 {condition.name}, label %rare, label %usual")
+    code.label("rare")
+    value = usual.let(f"call {kind} {symbol}({', '.join(f'{kind} {x.name}' for x in args)})")
+    code.do("br label %usual")
+    code.label("usual")
+    return usual.let(f"phi {kind} [ {usual.name}, %{before} ], [ {value.name}, %rare ]")
+
+
+def _claimed() -> str:
+    """The vector forms: nothing calls them, so they are declared, and kept, but never defined. `symbols.check` makes sure."""
+    lines, names = [], []
+    for suffix, kind in (("f64", "double"), ("f32", "float")):
+        for count in (1, 2):
+            names.append(f"@adjoint.rare.vector.{suffix}.{count}")
+            vector = f"<{_LANES} x {kind}>"
+            lines.append(f"declare {vector} {names[-1]}({', '.join([*[vector] * count, f'<{_LANES} x i1>'])})")
+    kept = ", ".join(f"ptr {name}" for name in names)
+    lines.append(f'@llvm.compiler.used = appending global [{len(names)} x ptr] [{kept}], section "llvm.metadata"')
+    return "\n".join(lines)

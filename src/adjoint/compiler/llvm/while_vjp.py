@@ -1,0 +1,245 @@
+"""The backward pass of a `while` loop, as a function of its own.
+
+    i32 @unwind(ptr count, ptr consts…, carries…, cotangents…, totals…, finals…, parts…, spare…, ptr env, ptr scratch)
+
+All states are kept; or the turns are cut into segments, and going forward, the state at the start of each is kept (a mark);
+going back, the states of one segment at a time are computed again, and pulled through from the last to the first. How many turns
+there are is known only now, so marks and states are in memory of their own, which is freed at the one place where the function
+ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lower.kernel import View
+from ..lower.step import Lowered, Unwind
+from ..runtime import signals
+from .instruction import MEMORY, Code
+
+OUT_OF_MEMORY = 3  # see `entry.ERRORS`
+_LARGEST = 1 << 62  # bytes
+
+
+def define(name: str, step: Unwind, run: str, pull: str) -> tuple[str, set[str]]:
+    """The text of the function, with the names of those for its bodies, and what it declares."""
+    return _Unwinding(step, run, pull).define(name)
+
+
+class _Unwinding:
+    def __init__(self, step: Unwind, run: str, pull: str) -> None:
+        self.step, self.run_name, self.pull_name = step, run, pull
+        self.code = Code()
+        self.labels = 0
+        self.offsets, self.record = _layout(step.carries)
+
+    def define(self, name: str) -> tuple[str, set[str]]:
+        code, step = self.code, self.step
+        groups = ("consts", "carries", "cotangents", "totals", "finals", "parts", "spare")
+        self.pointers = {group: [f"%{group}{i}" for i in range(len(getattr(step, group)))] for group in groups}
+        written = ("totals", "finals", "parts", "spare")
+        parameters = [f"ptr {'noalias ' * (g in written)}{p}" for g in groups for p in self.pointers[g]]
+        parameters = ["ptr %count", *parameters, "ptr %env", "ptr %scratch"]
+        self.status, self.block, self.flip = (code.let(f"alloca {kind}") for kind in ("i32", "ptr", "i1"))
+        code.do(f"store i32 0, ptr {self.status}")
+        code.do(f"store ptr null, ptr {self.block}")
+        code.do(f"store i1 false, ptr {self.flip}")
+        self.work()
+        code.do("br label %out")
+        code.label("out")
+        code.do(f"call void @free(ptr {code.let(f'load ptr, ptr {self.block}')})")
+        code.do(f"ret i32 {code.let(f'load i32, ptr {self.status}')}")
+        declared = code.declared | {
+            "declare ptr @malloc(i64) nounwind",
+            "declare void @free(ptr) nounwind",
+            "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+            "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+        }
+        head = f"define internal i32 {name}({', '.join(parameters)}) nounwind {{"
+        return "\n".join([head, *code.lines, "}"]), declared
+
+    def work(self) -> None:
+        code, step = self.code, self.step
+        for pointer, view in zip(self.pointers["totals"], step.totals, strict=True):
+            code.do(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {view.buffer.nbytes}, i1 false)")
+        for source, target, view in zip(self.pointers["cotangents"], self.pointers["finals"], step.finals, strict=True):
+            self.copy(source, target, view.buffer.nbytes)
+        turns = code.let("load i64, ptr %count, align 8")
+        self.need(code.let(f"icmp sgt i64 {turns}, 0"))
+        if step.checkpoint is None:
+            self.in_one(turns)
+        else:
+            self.in_segments(turns, self.segment_length(turns))
+        self.settle()
+
+    def in_one(self, turns: str) -> None:
+        """All states are kept."""
+        self.allocate(turns, turns)
+        self.states = self.code.let(f"load ptr, ptr {self.block}")
+        self.begin(self.states)
+        self.go_on(turns)
+        self.go_back(turns)
+
+    def in_segments(self, turns: str, length: str) -> None:
+        code = self.code
+        segments = self.divided(turns, length)
+        self.allocate(turns, code.let(f"add i64 {segments}, {length}"))
+        marks = code.let(f"load ptr, ptr {self.block}")
+        self.states = self.at(marks, segments)
+        self.begin(marks)
+        last = code.let(f"sub i64 {segments}, 1")
+        with self.code.turns("0", last) as k:
+            self.fill(self.at(marks, k), length)
+            end = self.at(self.states, code.let(f"sub i64 {length}, 1"))
+            self.turn(end, self.at(marks, code.let(f"add i64 {k}, 1")))
+        with self.code.turns("0", segments) as passed:
+            k = code.let(f"sub i64 {last}, {passed}")
+            left = code.let(f"sub i64 {turns}, {code.let(f'mul i64 {k}, {length}')}")
+            count = self.code.smaller(left, length)
+            self.fill(self.at(marks, k), count)
+            self.go_back(count)
+
+    # -- the parts of the work --
+
+    def segment_length(self, turns: str) -> str:
+        """As `ops.control.segment_length`."""
+        code, checkpoint = self.code, self.step.checkpoint
+        assert checkpoint is not None
+        if checkpoint == "sqrt":  # exact below 2^52 turns
+            root = code.intrinsic("sqrt", "double", code.let(f"sitofp i64 {turns} to double"))
+            return self.divided(turns, code.let(f"fptosi double {root} to i64"))
+        return self.divided(turns, str(max(int(checkpoint), 1)))
+
+    def allocate(self, turns: str, records: str) -> None:
+        """Room for so many states, of which there are at most one more than turns."""
+        code = self.code
+        self.need(code.let(f"icmp slt i64 {turns}, {_LARGEST // self.record}"), OUT_OF_MEMORY)
+        block = code.let(f"call ptr @malloc(i64 {code.let(f'mul i64 {records}, {self.record}')})")
+        code.do(f"store ptr {block}, ptr {self.block}")
+        self.need(code.let(f"icmp ne ptr {block}, null"), OUT_OF_MEMORY)
+
+    def begin(self, state: str) -> None:
+        """The first state: what the loop started from."""
+        for pointer, target, view in zip(self.pointers["carries"], self.carries(state), self.step.carries, strict=True):
+            self.copy(pointer, target, view.buffer.nbytes)
+
+    def fill(self, mark: str, count: str) -> None:
+        """The states of a segment, from its mark."""
+        self.copy(mark, self.states, self.record)
+        self.go_on(count)
+
+    def go_on(self, count: str) -> None:
+        """The states after the first, of so many."""
+        code = self.code
+        with self.code.turns("0", code.let(f"sub i64 {count}, 1")) as i:
+            self.turn(self.at(self.states, i), self.at(self.states, code.let(f"add i64 {i}, 1")))
+            self.look_for_signals(i, self.step.step)
+
+    def go_back(self, count: str) -> None:
+        """Pull the cotangents through so many turns, from the last."""
+        code = self.code
+        with self.code.turns("0", count) as i:
+            j = code.let(f"sub i64 {code.let(f'sub i64 {count}, 1')}, {i}")
+            self.pull(self.at(self.states, j))
+            self.look_for_signals(i, self.step.pull)
+
+    def turn(self, source: str, target: str) -> None:
+        self.call(self.run_name, self.step.step, [*self.pointers["consts"], *self.carries(source), *self.carries(target)])
+
+    def pull(self, state: str) -> None:
+        """One turn back. Cotangents are read at one place and written to the other, in turns."""
+        code = self.code
+        flip = code.let(f"load i1, ptr {self.flip}")
+        pairs = list(zip(self.pointers["finals"], self.pointers["spare"], strict=True))
+        sources = [code.let(f"select i1 {flip}, ptr {b}, ptr {a}") for a, b in pairs]
+        targets = [code.let(f"select i1 {flip}, ptr {a}, ptr {b}") for a, b in pairs]
+        inputs = [*self.pointers["consts"], *self.carries(state), *sources]
+        self.call(self.pull_name, self.step.pull, [*inputs, *self.pointers["parts"], *targets])
+        code.do(f"store i1 {code.let(f'xor i1 {flip}, true')}, ptr {self.flip}")
+        for total, part, view in zip(self.pointers["totals"], self.pointers["parts"], self.step.totals, strict=True):
+            self.add(total, part, view)
+
+    def add(self, total: str, part: str, view: View) -> None:
+        code, dtype = self.code, view.dtype
+        kind = MEMORY[dtype.name]
+
+        def add_one(into: str, from_: str) -> None:
+            code.store(code.let(f"fadd {kind} {code.load(into, dtype)}, {code.load(from_, dtype)}"), into, dtype)
+
+        if view.buffer.size == 1:
+            add_one(total, part)
+            return
+        with self.code.turns("0", str(view.buffer.size)) as i:
+            add_one(*(code.let(f"getelementptr {kind}, ptr {p}, i64 {i}") for p in (total, part)))
+
+    def settle(self) -> None:
+        """After an odd number of turns the cotangents are in the spare place."""
+        code = self.code
+        yes, after = self.label("odd"), self.label("even")
+        code.do(f"br i1 {code.let(f'load i1, ptr {self.flip}')}, label %{yes}, label %{after}")
+        code.label(yes)
+        for source, target, view in zip(self.pointers["spare"], self.pointers["finals"], self.step.finals, strict=True):
+            self.copy(source, target, view.buffer.nbytes)
+        code.do(f"br label %{after}")
+        code.label(after)
+
+    # -- code --
+
+    def call(self, name: str, body: Lowered, pointers: Sequence[str]) -> None:
+        code = self.code
+        status = code.let(f"call i32 {name}({', '.join(f'ptr {p}' for p in (*pointers, '%env', '%scratch'))})")
+        if signals.can_stop(body):
+            code.do(f"store i32 {status}, ptr {self.status}")
+            self.need(code.let(f"icmp eq i32 {status}, 0"))
+
+    def look_for_signals(self, index: str, body: Lowered) -> None:
+        """After every so many turns of a loop."""
+        code, due, after = self.code, self.label("due"), self.label("undue")
+        code.declared.add(signals.DECLARATION)
+        last = signals.turns_between(self.step, body) - 1
+        is_due = code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {last}')}, {last}")
+        code.do(f"br i1 {is_due}, label %{due}, label %{after}")
+        code.label(due)
+        status = code.let("call i32 @adjoint_signals()")
+        code.do(f"store i32 {status}, ptr {self.status}")
+        self.need(code.let(f"icmp eq i32 {status}, 0"))
+        code.do(f"br label %{after}")
+        code.label(after)
+
+    def need(self, condition: str, status: int | None = None) -> None:
+        """Go to the end unless a condition holds, with a status or the one that is set."""
+        code, fine = self.code, self.label("fine")
+        if status is not None:
+            code.do(f"store i32 {code.let(f'select i1 {condition}, i32 0, i32 {status}')}, ptr {self.status}")
+        code.do(f"br i1 {condition}, label %{fine}, label %out")
+        code.label(fine)
+
+    def label(self, what: str) -> str:
+        self.labels += 1
+        return f"{what}{self.labels}"
+
+    def at(self, base: str, i: str) -> str:
+        """The address of a state."""
+        return self.code.let(f"getelementptr i8, ptr {base}, i64 {self.code.let(f'mul i64 {i}, {self.record}')}")
+
+    def carries(self, state: str) -> list[str]:
+        return [self.code.let(f"getelementptr i8, ptr {state}, i64 {offset}") for offset in self.offsets]
+
+    def divided(self, a: str, b: str) -> str:
+        """Rounded up; both are positive."""
+        code = self.code
+        more = code.let(f"sub i64 {b}, 1")
+        return code.let(f"sdiv i64 {code.let(f'add i64 {a}, {more}')}, {b}")
+
+    def copy(self, source: str, target: str, size: int) -> None:
+        self.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+
+def _layout(carries: Sequence[View]) -> tuple[list[int], int]:
+    """Where the carries are in a state, and how many bytes it has; each at a multiple of the size of its elements."""
+    offsets, end = [], 0
+    for view in carries:
+        end = -(-end // view.dtype.itemsize) * view.dtype.itemsize
+        offsets.append(end)
+        end += view.buffer.nbytes
+    return offsets, max(16, -(-end // 16) * 16)

@@ -1,0 +1,133 @@
+"""Sums of products: `einsum` with explicit letters, as loops or as matrix products.
+
+    ij,ij->i      a loop over i and j that multiplies and sums
+    bik,bjk->bij  matrix products, one for each b; nothing is copied
+    ii->i         a view of the diagonal
+
+Several factors are multiplied pair by pair, in the order that NumPy chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...core.types import Type
+from ...ir.graph import Equation
+from .kernel import Dtype, Reduce, View, size_of
+from .scalar import BOOL, FLOATS, NATIVE, Writer
+
+if TYPE_CHECKING:
+    from .fuse import Lowering
+
+_SMALL = 1000  # multiplications up to which loops are better than a call
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """An array whose axes are letters, each once."""
+
+    letters: str
+    view: View
+
+
+def einsum(low: Lowering, equation: Equation) -> bool:
+    inputs, output = equation.params["inputs"], equation.params["output"]
+    (result,) = equation.types
+    types = [low.type_of(o) for o in equation.inputs]
+    sizes: dict[str, int] = {}
+    for t, letters in zip(types, inputs, strict=True):
+        if any(sizes.setdefault(c, n) != n for c, n in zip(letters, t.shape, strict=True)):
+            return False  # an axis of length one that is stretched
+    if 0 in sizes.values() or result.dtype == BOOL or any(t.dtype not in NATIVE for t in (*types, result)):
+        return False
+    factors = [_with_diagonals(letters, low.view(o)) for o, letters in zip(equation.inputs, inputs, strict=True)]
+    if len(factors) > 2 and any(c not in output for c in sizes):
+        shapes = [np.broadcast_to(0.0, t.shape) for t in types]
+        path = np.einsum_path(f"{','.join(inputs)}->{output}", *shapes, optimize=True)[0][1:]
+    else:
+        path = [tuple(range(len(factors)))]
+    for chosen in path:
+        taken = [factors[i] for i in chosen]
+        factors = [f for i, f in enumerate(factors) if i not in chosen]
+        kept = set(output).union(*(f.letters for f in factors))
+        letters = output if not factors else "".join(c for c in sizes if c in kept and any(c in f.letters for f in taken))
+        factors.append(_contracted(low, taken, letters, sizes, result.dtype))
+    (last,) = factors
+    return low.hold(equation, last.view)
+
+
+def _with_diagonals(letters: str, view: View) -> Factor:
+    """A letter that stands twice moves along both axes."""
+    once = "".join(dict.fromkeys(letters))
+    strides = tuple(sum(s for c, s in zip(letters, view.strides, strict=True) if c == wanted) for wanted in once)
+    shape = tuple(view.shape[letters.index(c)] for c in once)
+    return Factor(once, View(view.buffer, shape, strides, view.offset))
+
+
+def _arranged(factor: Factor, letters: str, sizes: dict[str, int]) -> View:
+    """A view over letters; those that a factor does not have stand still."""
+    at = dict(zip(factor.letters, factor.view.strides, strict=True))
+    return View(factor.view.buffer, tuple(sizes[c] for c in letters), tuple(at.get(c, 0) for c in letters), factor.view.offset)
+
+
+def _contracted(low: Lowering, factors: Sequence[Factor], output: str, sizes: dict[str, int], dtype: Dtype) -> Factor:
+    """The product of some factors, summed over the letters that are not in the output."""
+    summed = "".join(c for c in sizes if c not in output and any(c in f.letters for f in factors))
+    if not summed and len(factors) == 1 and factors[0].view.dtype == dtype:
+        return Factor(output, _arranged(factors[0], output, sizes))
+    if len(factors) == 2 and all(f.view.dtype == dtype for f in factors) and dtype in FLOATS:
+        left, right = factors
+        both = [c for c in summed if c in left.letters and c in right.letters]
+        alone = [
+            size_of([sizes[c] for c in f.letters if c in output and c not in g.letters]) for f, g in (factors, factors[::-1])
+        ]
+        work = alone[0] * alone[1] * size_of([sizes[c] for c in both])
+        if len(both) == len(summed) and work > _SMALL and max(alone) > 1:
+            return Factor(output, _product(low, left, right, output, summed, sizes))
+    domain = output + summed
+    views = [_arranged(f, domain, sizes) for f in factors]
+    shape = tuple(sizes[c] for c in domain)
+    position = low.place(shape, views)
+    w = Writer(low.kernel(position))
+    line, *rest = (w.cast(low.read(position, v), dtype) for v in views)
+    for other in rest:
+        line = w("mul", line, other)
+    out = low.local(Type(tuple(sizes[c] for c in output), dtype))
+    if summed:
+        view = View(out.buffer, shape, (*out.strides, *(0,) * len(summed)))
+        low.kernel(position).reductions.append(Reduce("sum", line, tuple(range(len(output), len(domain))), view))
+        low.ready[out.buffer] = position
+    else:
+        low.write(position, line, out)
+    return Factor(output, out)
+
+
+def _product(low: Lowering, left: Factor, right: Factor, output: str, summed: str, sizes: dict[str, int]) -> View:
+    """Two factors that share all summed letters: the letters of each side become rows and columns of matrices."""
+    stack = "".join(c for c in output if c in left.letters and c in right.letters)
+    rows = "".join(c for c in output if c not in right.letters)
+    columns = "".join(c for c in output if c not in left.letters)
+    dtype = left.view.dtype
+
+    def matrices(factor: Factor, first: str, second: str) -> int:
+        whole = _arranged(factor, stack + first + second, sizes)
+        number = low.fresh_number(whole.type)
+        low.held[number] = whole
+        shape = (*(sizes[c] for c in stack), size_of([sizes[c] for c in first]), size_of([sizes[c] for c in second]))
+        return low.emit("reshape", (number,), Type(shape, dtype), shape=shape)
+
+    a, b = matrices(left, rows, summed), matrices(right, summed, columns)
+    outer = tuple(sizes[c] for c in stack)
+    shape = (*outer, low.types[a].shape[-2], low.types[b].shape[-1])
+    y = low.emit("matmul", (a, b), Type(shape, dtype))
+    letters = stack + rows + columns
+    shape = tuple(sizes[c] for c in letters)
+    y = low.emit("reshape", (y,), Type(shape, dtype), shape=shape)
+    return _arranged(Factor(letters, low.view(y)), output, sizes)
+
+
+RULES = {"einsum": einsum}

@@ -1,0 +1,164 @@
+"""Values that are written into others.
+
+    place(x, spec=(slice(1, -1),), shape=(n,))      0 x x x 0: a frame, which is not stored
+    put(a, v, spec=…)                               a, but v at an index: a choice at each point
+    concatenate(a, b)                               each piece is written to its place, by the kernel that computes it
+
+An index with steps has no frame: what it leaves out is copied, or filled with zeros, first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.types import Shape
+from ...ir.graph import Equation, Literal, Operand
+from .kernel import Scalar, View, Window, size_of
+from .lowered import Frame, Line
+from .scalar import NATIVE
+from .views import region
+
+if TYPE_CHECKING:
+    from .fuse import Lowering
+
+_CHEAP = 32  # additions; so much is computed again, in a frame, rather than stored and read
+
+
+def placed(low: Lowering, equation: Equation) -> bool:
+    """Zeros with a value at a basic index: a frame if the index has no steps."""
+    (x,) = equation.inputs
+    (result,) = equation.types
+    if result.dtype not in NATIVE or size_of(result.shape) == 0:
+        return False
+    spec = equation.params["spec"]
+    framed = _framed(low, x, spec, result.shape) if size_of(low.type_of(x).shape) else None
+    if framed is not None:
+        return low.hold(equation, framed)
+    view, out = low.view(x), low.local(result)
+    low.copy(Literal(0.0), out)
+    low.copy(view, region(out, spec), after=low.ready[out.buffer])
+    return low.hold(equation, out)
+
+
+def put(low: Lowering, equation: Equation) -> bool:
+    """A copy with a value written at a basic index."""
+    x, v = equation.inputs
+    (result,) = equation.types
+    if any(t.dtype not in NATIVE for t in (result, low.type_of(x), low.type_of(v))):
+        return False
+    if _put_window(low, equation):
+        return True
+    out = low.local(result)
+    low.copy(low.operand(x, result.shape), out)
+    target = region(out, equation.params["spec"])
+    value = low.operand(v, target.shape)
+    low.copy(value, target, after=low.ready[out.buffer])
+    return low.hold(equation, out)
+
+
+def _put_window(low: Lowering, equation: Equation) -> bool:
+    """A write without steps is a choice, point by point: nothing is copied first."""
+    x, v = equation.inputs
+    (result,) = equation.types
+    spec = equation.params["spec"]
+    if 0 in result.shape or low.type_of(v).dtype != result.dtype or low.type_of(x).dtype != result.dtype:
+        return False
+    written = np.broadcast_to(np.False_, result.shape)[(*spec, ...)].shape
+    if low.type_of(v).shape != written or 0 in written:
+        return False
+    frame = _framed(low, v, spec, result.shape)
+    if frame is None:
+        return False
+    base = low.operand(x, result.shape)
+    position = low.place(result.shape, [base, frame])
+    kernel = low.kernel(position)
+    line = kernel.add("window", (low.read(position, base),), (frame.lines, frame.window), result.dtype)
+    return low.hold(equation, Line(position, line))
+
+
+def _framed(low: Lowering, x: Operand, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
+    """A value in a frame; None if the index has steps."""
+    held = None if isinstance(x, Literal) else low.held[x]
+    if isinstance(held, Line):
+        again = _computed_again(low, held, spec, shape)
+        if again is not None:
+            return again
+    view = low.view(x)
+    found = _window(spec, shape, view)
+    return None if found is None else Frame((Scalar("load", (), found[0], view.dtype),), shape, found[1])
+
+
+def _computed_again(low: Lowering, line: Line, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
+    """A line of a kernel in a frame, by its own code, if that is cheap: it saves a trip through memory."""
+    code = low.cheap(line, _CHEAP)
+    if code is None:
+        return None
+    moved: dict[int, int] = {}
+    lines: list[Scalar] = []
+    window = None
+    for i, old in code:
+        data = old.data
+        if old.kind == "load":
+            framed = _window(spec, shape, data)
+            if framed is None:
+                return None
+            data, window = framed
+        moved[i] = len(lines)
+        lines.append(Scalar(old.kind, tuple(moved[a] for a in old.args), data, old.dtype))
+    return None if window is None else Frame(tuple(lines), shape, window)
+
+
+def _window(spec: tuple[Any, ...], shape: Shape, view: View) -> tuple[View, Window] | None:
+    """Where a value lies in a frame of zeros, by the index it was placed at; None if the index has steps."""
+    entries = list(spec)
+    used = sum(e is not None and e is not Ellipsis for e in entries)
+    if Ellipsis in entries:
+        at = entries.index(Ellipsis)
+        entries[at : at + 1] = [slice(None)] * (len(shape) - used)
+    else:
+        entries += [slice(None)] * (len(shape) - used)
+    axes, strides, window, offset = iter(zip(view.shape, view.strides, strict=True)), [], [], view.offset
+    lengths = iter(shape)
+    # A value that was broadcast into its place has fewer axes, or axes of size one: not seen here.
+    for e in entries:
+        if e is None:
+            if next(axes, (0, 0))[0] != 1:
+                return None
+            continue
+        length = next(lengths)
+        if isinstance(e, slice):
+            start, stop, step = e.indices(length)
+            size, stride = next(axes, (-1, 0))
+            if step != 1 or size != max(0, stop - start):
+                return None
+            window.append((start, stop))
+            strides.append(stride)
+            offset -= start * stride
+        else:
+            i = int(e) % length
+            window.append((i, i + 1))
+            strides.append(0)
+    if next(axes, None) is not None:
+        return None
+    return View(view.buffer, shape, tuple(strides), offset), tuple(window)
+
+
+def joined(low: Lowering, equation: Equation) -> bool:
+    """Each piece is written to its place in the whole."""
+    (result,) = equation.types
+    if result.dtype not in NATIVE or any(low.type_of(o).dtype not in NATIVE for o in equation.inputs):
+        return False
+    out, axis = low.local(result), equation.params["axis"]
+    start = 0
+    for o in equation.inputs:
+        shape = low.type_of(o).shape
+        count = 1 if equation.op.name == "stack" else shape[axis]
+        index = start if equation.op.name == "stack" else slice(start, start + count)
+        low.copy(low.operand(o, shape), region(out, (slice(None),) * axis + (index,)))
+        start += count
+    return low.hold(equation, out)
+
+
+RULES = {"place": placed, "put": put, "concatenate": joined, "stack": joined}

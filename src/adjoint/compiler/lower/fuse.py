@@ -1,0 +1,206 @@
+"""From a graph to steps: operations over the same points share one loop, reductions included.
+
+Each value of the graph is, at any time, one of three things: a line in the code of a kernel, not stored anywhere;
+a view of a buffer; or such a view inside a frame of zeros (the transpose of a slice). Reshapes, transposes, slices
+and broadcasts of a view are views. An elementwise operation joins the latest kernel over its shape that has
+what it needs, and stores nothing unless somebody else asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.op import OPS
+from ...core.types import Type
+from ...ir.graph import Equation, Graph, Literal, Operand
+from . import control, einsum, frames, gather, matrix, product, reductions, scalar, views
+from .kernel import Buffer, View
+from .lowered import Held, Line
+from .memory import plan
+from .parallel import together
+from .scalar import NATIVE, Writer
+from .schedule import schedule
+from .step import Foreign, Lowered
+from .workspace import Workspace
+
+
+def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
+    """The steps of a graph. The inputs `weak` are Python numbers; if `guarded`, the last output says if the rest is right."""
+    return Lowering(graph, weak).run(guarded)
+
+
+class Lowering(Workspace):
+    """Goes through the equations of a graph, in order."""
+
+    def __init__(self, graph: Graph, weak: Collection[int]) -> None:
+        super().__init__(graph.types)
+        self.graph = graph
+        self.weak = set(weak)
+        self.outside: list[View] = []  # truths: see `gather`
+        self.failures: list[tuple[View, str]] = []  # truths: see `matrix`
+        self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`
+        self.triangular: dict[Buffer, View] = {}  # that hold a Cholesky factor, by rows
+
+    def run(self, guarded: bool) -> Lowered:
+        inputs = []
+        for i, t in enumerate(self.graph.input_types):
+            buffer = self.buffer(t, "input")
+            inputs.append(buffer)
+            self.held[i] = View.whole(buffer, t.shape)
+        for equation in self.graph.equations:
+            self.equation(equation)
+        taken: set[Buffer] = set()
+        results = self.graph.outputs[:-1] if guarded else self.graph.outputs
+        outputs = [self.output(o, taken) for o in results]
+        guard = self.view(self.graph.outputs[-1]) if guarded else None
+        lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.outside, self.failures)
+        self.finish(lowered)
+        return lowered
+
+    def finish(self, lowered: Lowered) -> None:
+        """Choose loops and places in memory."""
+        schedule(lowered)
+        together(lowered)
+        plan(lowered)
+
+    def equation(self, equation: Equation) -> None:
+        self.line = equation.line
+        rule = _RULES.get(equation.op.name)
+        done = rule is not None and rule(self, equation)
+        if not done and not (scalar.is_native(equation.op) and self.elementwise(equation)):
+            self.foreign(equation)
+
+    def emit(self, name: str, inputs: tuple[Operand, ...], type_: Type, **params: Any) -> int:
+        """One more equation, as if it stood in the graph."""
+        number = self.fresh_number(type_)
+        self.equation(Equation(OPS[name], inputs, params, (number,), (type_,), self.line))
+        return number
+
+    def fresh_number(self, t: Type) -> int:
+        number = -1 - len(self.types)  # apart from the graph's own
+        self.types[number] = t
+        return number
+
+    def body(self, graph: Graph) -> Lowered:
+        """The program of a loop or a branch."""
+        return lower(graph)
+
+    # -- what an equation gives --
+
+    def hold(self, equation: Equation, held: Held) -> bool:
+        self.held[equation.outputs[0]] = held
+        return True
+
+    def hold_lines(self, equation: Equation, position: int, lines: Sequence[int]) -> None:
+        self.held.update((number, Line(position, line)) for number, line in zip(equation.outputs, lines, strict=True))
+
+    # -- operations at each point --
+
+    def elementwise(self, equation: Equation) -> bool:
+        (result,) = equation.types
+        dtypes = [self.promoting(o) for o in equation.inputs]
+        self.stay_weak(equation, dtypes)
+        numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
+        if result.dtype == np.int32 and any(self.types[o].dtype.kind == "i" for o in numbers):
+            return False  # a Python int that may not fit: NumPy refuses it
+        if equation.op.name in ("cast", "truncate"):
+            wanted = [result.dtype]
+            if result.dtype not in NATIVE or self.type_of(equation.inputs[0]).dtype not in NATIVE:
+                return False
+        else:
+            found = scalar.working_dtypes(equation.op, dtypes, result.dtype)
+            if found is None:
+                return False
+            wanted = found
+        domain = result.shape
+        operands = [self.operand(o, domain) for o in equation.inputs]
+        position = self.place(domain, operands)
+        lines = [self.read(position, o) for o in operands]
+        writer = Writer(self.kernel(position))
+        if equation.op.name in ("cast", "truncate"):
+            line = scalar.as_bool(writer, lines[0]) if result.dtype == scalar.BOOL else writer.cast(lines[0], result.dtype)
+        else:
+            line = scalar.write(equation.op, writer, lines, wanted)
+        return self.hold(equation, Line(position, writer.cast(line, result.dtype)))
+
+    def promoting(self, operand: Operand) -> Any:
+        """What an operand is in promotion: a dtype, or a Python number, which is weak."""
+        if isinstance(operand, Literal):
+            return operand.value if operand.is_weak else operand.type.dtype
+        dtype = self.types[operand].dtype
+        return dtype.type(0).item() if operand in self.weak else dtype
+
+    def stay_weak(self, equation: Equation, operands: Sequence[Any]) -> None:
+        """The sum of two Python numbers is one too."""
+        if any(isinstance(o, np.dtype) for o in operands):
+            return
+        with np.errstate(all="ignore"):
+            y = equation.op.impl(*(type(o)(1) for o in operands), **equation.params)
+        if type(y) in (bool, int, float):
+            self.weak.add(equation.outputs[0])
+
+    # -- what has no native form, and results --
+
+    def foreign(self, equation: Equation) -> None:
+        operands = tuple(o.value if isinstance(o, Literal) else self.view(o) for o in equation.inputs)
+        outs = tuple(self.local(t) for t in equation.types)
+        lines = {self.line: None} if self.line else {}
+        weak = frozenset(i for i, o in enumerate(equation.inputs) if not isinstance(o, Literal) and o in self.weak)
+        position = self.step(Foreign(equation.op, operands, equation.params, outs, lines, weak))
+        for number, out in zip(equation.outputs, outs, strict=True):
+            self.ready[out.buffer] = position
+            self.held[number] = out
+
+    def copy_any(self, source: Any, out: View) -> None:
+        """Copy a view, or a plain value, of any dtype."""
+        if out.dtype in NATIVE:
+            self.copy(Literal(source) if not isinstance(source, View) else source, out)
+        else:
+            self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
+
+    def output(self, operand: Operand, taken: set[Buffer]) -> View:
+        """A result in a buffer of its own."""
+        t = self.type_of(operand)
+        self.line = ""
+        if not isinstance(operand, Literal):
+            view = self.view(operand)
+            if view.buffer.kind == "local" and view.is_whole and view.buffer not in taken:
+                view.buffer.kind = "output"
+                taken.add(view.buffer)
+                return view
+        out = View.whole(self.buffer(t, "output"), t.shape)
+        taken.add(out.buffer)
+        if t.dtype in NATIVE:
+            self.copy(self.operand(operand, t.shape), out)
+        else:
+            self.copy_any(operand.value if isinstance(operand, Literal) else self.view(operand), out)
+        return out
+
+
+class _Copy:
+    """The foreign step that copies an array of a dtype that loops cannot handle."""
+
+    name = "copy"
+    many = False
+
+    @staticmethod
+    def impl(x: Any) -> Any:
+        return x
+
+
+COPY = _Copy()
+
+
+_RULES: dict[str, Callable[[Any, Equation], bool]] = {
+    **views.RULES,
+    **frames.RULES,
+    **gather.RULES,
+    **reductions.RULES,
+    **product.RULES,
+    **einsum.RULES,
+    **control.RULES,
+    **matrix.RULES,
+}

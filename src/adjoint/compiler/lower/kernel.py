@@ -1,0 +1,223 @@
+"""A kernel: a loop nest over buffers of memory, whose body is straight scalar code.
+
+buffer 0: float64 x 3   input
+buffer 1: float64 x 1   output
+kernel over (3,):
+  s0 = load b0[+0, (1,)]
+  s1 = sin s0
+  sum s1 into b1[+0, (0,)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...core.types import Shape, Type
+
+Dtype = np.dtype[Any]
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A piece of memory: elements in a row. `kind` says who owns it: input, constant, local or output."""
+
+    number: int
+    dtype: Dtype
+    size: int
+    kind: str
+    data: Any = None  # of a constant
+    shared: bool = False  # another buffer may stand in the same memory: see `donate`
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"b{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of a buffer, by a stride for each axis. Strides and offset count elements."""
+
+    buffer: Buffer
+    shape: Shape
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @staticmethod
+    def whole(buffer: Buffer, shape: Shape) -> View:
+        """All of a buffer, in C order."""
+        return View(buffer, shape, contiguous(shape))
+
+    @property
+    def dtype(self) -> Dtype:
+        return self.buffer.dtype
+
+    @property
+    def type(self) -> Type:
+        return Type(self.shape, self.dtype)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.offset == 0 and self.buffer.size == size_of(self.shape) and self.strides == contiguous(self.shape)
+
+    def over(self, domain: Shape) -> View:
+        """This view broadcast to a domain: axes of size one, and missing ones in front, do not move."""
+        missing = len(domain) - len(self.shape)
+        strides = (0,) * missing + tuple(0 if n == 1 else s for n, s in zip(self.shape, self.strides, strict=True))
+        return View(self.buffer, domain, strides, self.offset)
+
+    def __repr__(self) -> str:
+        return f"{self.buffer!r}[+{self.offset}, {self.strides}]"
+
+
+def contiguous(shape: Shape) -> tuple[int, ...]:
+    """Strides of an array in C order. Axes of size one stand still, so that equal layouts compare equal."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(0 if n == 1 else step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def size_of(shape: Iterable[int]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+Window = tuple[tuple[int, int], ...]  # for each axis, from where to where there is something to read
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One line of a kernel's code.
+
+    kind    data                          value
+    load    View                          the element of a view at the point of the domain
+    window  (lines, Window)               what the lines compute where the point lies inside, elsewhere 0, or the line `args`
+    gather  (View, strides)               the element of a view, moved by `args` (whole numbers) times the strides
+    const   a number                      that number
+    op      the name of an operation      its result, of the earlier lines `args`; all of the dtype the operation works in
+    """
+
+    kind: str
+    args: tuple[int, ...]
+    data: Any
+    dtype: Dtype
+
+    def __repr__(self) -> str:
+        return " ".join([self.data if self.kind == "op" else f"{self.kind} {self.data!r}", *(f"s{a}" for a in self.args)])
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes a line's value to a view over the domain."""
+
+    scalar: int
+    view: View
+
+    def __repr__(self) -> str:
+        return f"store s{self.scalar} to {self.view!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Combines a line's values over the axes along which the view stands still."""
+
+    how: str  # sum, prod, max, min, any, all
+    scalar: int
+    axes: tuple[int, ...]
+    view: View
+
+    def __repr__(self) -> str:
+        return f"{self.how} s{self.scalar} into {self.view!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Adds a line's value to an element of a view, moved by the lines `at` (whole numbers) times the strides."""
+
+    scalar: int
+    at: tuple[int, ...]
+    strides: tuple[int, ...]
+    view: View
+
+    def __repr__(self) -> str:
+        return f"add s{self.scalar} to {self.view!r} at {', '.join(f's{a}' for a in self.at)}"
+
+
+@dataclass(slots=True)
+class Loop:
+    """One loop of a nest: how often it runs, and how far each view moves per turn."""
+
+    length: int
+    strides: list[int]  # of the kernel's views, in order
+    axes: tuple[int, ...]  # of the domain, that it stands for
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """A loop nest over a domain."""
+
+    domain: Shape
+    code: list[Scalar] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+    reductions: list[Reduce] = field(default_factory=list)
+    scatters: list[Scatter] = field(default_factory=list)
+    lines: dict[str, None] = field(default_factory=dict)  # the user's source lines, for reports
+    known: dict[Any, int] = field(default_factory=dict)  # lines that stand in the code already
+    loops: list[Loop] = field(default_factory=list)  # outermost first; see `schedule`
+    chunks: int = 1  # pieces of the outermost loop that may run at the same time
+    #: By result of reductions: how its pieces are combined, and where they leave theirs.
+    partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)
+
+    def add(self, kind: str, args: tuple[int, ...], data: Any, dtype: Dtype) -> int:
+        """A line of code; the same line is not written twice."""
+        # A number is known by its bits: 0.0 and -0.0 are equal, and so are 1 and True.
+        key = (kind, args, (type(data), np.asarray(data).tobytes()) if kind == "const" else data, dtype)
+        if key not in self.known:
+            self.known[key] = len(self.code)
+            self.code.append(Scalar(kind, args, data, dtype))
+        return self.known[key]
+
+    def reads(self) -> Iterator[View]:
+        for line in self.code:
+            if line.kind == "load":
+                yield line.data
+            elif line.kind == "gather":
+                yield line.data[0]
+            elif line.kind == "window":
+                yield from (inner.data for inner in line.data[0] if inner.kind == "load")
+
+    def writes(self) -> Iterator[View]:
+        for store in self.stores:
+            yield store.view
+        for reduction in self.reductions:
+            yield reduction.view
+        for scatter in self.scatters:
+            yield scatter.view
+        for _, buffer in self.partials.values():
+            yield View.whole(buffer, (buffer.size,))
+
+    @property
+    def results(self) -> set[int]:
+        """The lines that are written somewhere, or say where."""
+        written: list[Store | Reduce | Scatter] = [*self.stores, *self.reductions, *self.scatters]
+        return {w.scalar for w in written}.union(*(scatter.at for scatter in self.scatters))
+
+    @property
+    def views(self) -> list[View]:
+        """What the code reads and writes, in the order of the strides of its loops."""
+        written: list[Store | Reduce | Scatter] = [*self.stores, *self.reductions, *self.scatters]
+        return [*self.reads(), *(w.view for w in written)]
+
+    def __str__(self) -> str:
+        body = [f"s{i} = {line!r}" for i, line in enumerate(self.code)]
+        return "\n  ".join([f"kernel over {self.domain}:", *body, *map(repr, (*self.stores, *self.reductions, *self.scatters))])

@@ -1,0 +1,67 @@
+"""Sums, extrema and truths over axes: part of the kernel that computes what is combined."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.types import Type
+from ...ir.graph import Equation, Literal
+from .kernel import Reduce, View, size_of
+from .scalar import BOOL, FLOATS, NATIVE, Writer
+
+if TYPE_CHECKING:
+    from .fuse import Lowering
+
+
+def reduction(low: Lowering, equation: Equation) -> bool:
+    (x,), (result,) = equation.inputs, equation.types
+    how, axes = equation.op.name, equation.params["axis"]
+    t = low.type_of(x)
+    if t.dtype not in NATIVE or result.dtype not in NATIVE or (how in ("any", "all") and t.dtype != BOOL):
+        return False
+    if how in ("max", "min") and (t.dtype not in FLOATS or size_of(t.shape) == 0):
+        return False
+    out = low.local(result)
+    kept = out.strides if equation.params["keepdims"] else _reinsert(out.strides, axes)
+    strides = tuple(0 if k in axes else s for k, s in enumerate(kept))
+    operand = low.operand(x, t.shape)
+    position = low.place(t.shape, [operand])
+    line = Writer(low.kernel(position)).cast(low.read(position, operand), result.dtype)
+    low.kernel(position).reductions.append(Reduce(how, line, axes, View(out.buffer, t.shape, strides)))
+    low.ready[out.buffer] = position
+    return low.hold(equation, out)
+
+
+def _reinsert(strides: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides with a place for each reduced axis."""
+    kept = iter(strides)
+    return tuple(0 if k in axes else next(kept) for k in range(len(strides) + len(axes)))
+
+
+def log_sum_exp(low: Lowering, equation: Equation) -> bool:
+    (x,), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
+    t = low.type_of(x)
+    if t.dtype not in FLOATS or 0 in t.shape:
+        return False
+    kept = Type(tuple(1 if k in axis else n for k, n in enumerate(t.shape)), t.dtype)
+    top = low.emit("max", (x,), kept, axis=axis, keepdims=True)
+    finite = low.emit("isfinite", (top,), Type(kept.shape, BOOL))
+    shift = low.emit("where", (finite, top, Literal(0.0)), kept)
+    terms = low.emit("exp", (low.emit("sub", (x, shift), t),), t)
+    total = low.emit("log", (low.emit("sum", (terms,), kept, axis=axis, keepdims=True),), kept)
+    y = low.emit("add", (total, shift), kept)
+    low.held[equation.outputs[0]] = low.held[low.emit("reshape", (y,), result, shape=result.shape)]
+    return True
+
+
+def norm(low: Lowering, equation: Equation) -> bool:
+    (x,), (result,) = equation.inputs, equation.types
+    t = low.type_of(x)
+    if t.dtype not in FLOATS:
+        return False
+    total = low.emit("sum", (low.emit("square", (x,), t),), result, **equation.params)
+    low.held[equation.outputs[0]] = low.held[low.emit("sqrt", (total,), result)]
+    return True
+
+
+RULES = {**dict.fromkeys(("sum", "max", "min", "any", "all"), reduction), "logsumexp": log_sum_exp, "norm": norm}

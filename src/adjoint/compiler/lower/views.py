@@ -1,0 +1,67 @@
+"""Reshapes, transposes, slices and broadcasts of a view are views: nothing is copied, unless NumPy would have to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir.graph import Equation, Literal
+from .kernel import View
+
+if TYPE_CHECKING:
+    from .fuse import Lowering
+
+
+def as_numpy_does(view: View, change: Callable[[Any], Any]) -> View | None:
+    """The view that NumPy's own view function gives; None if it would have to copy."""
+    base = np.empty(0, np.int8)
+    stand_in = np.lib.stride_tricks.as_strided(base, view.shape, view.strides, writeable=False)
+    try:
+        changed = change(stand_in)
+    except ValueError:
+        return None
+    moved = changed.__array_interface__["data"][0] - stand_in.__array_interface__["data"][0]
+    strides = tuple(0 if n == 1 else s for n, s in zip(changed.shape, changed.strides, strict=True))
+    return View(view.buffer, changed.shape, strides, view.offset + moved)
+
+
+def transposed(view: View) -> View:
+    """The matrices of a view, each transposed."""
+    *stack, m, n = view.shape
+    *outer, down, across = view.strides
+    return View(view.buffer, (*stack, n, m), (*outer, across, down), view.offset)
+
+
+def region(view: View, spec: tuple[Any, ...]) -> View:
+    region = as_numpy_does(view, lambda a: a[(*spec, ...)])
+    assert region is not None
+    return region
+
+
+_VIEWS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "reshape": lambda a, p: a.reshape(p["shape"], copy=False),
+    "transpose": lambda a, p: np.transpose(a, p["axes"]),
+    "broadcast_to": lambda a, p: np.broadcast_to(a, p["shape"]),
+    "getitem": lambda a, p: a[(*p["spec"], ...)],
+}
+
+
+def reshaped(low: Lowering, equation: Equation) -> bool:
+    """Whatever NumPy makes a view of is a view here: asked of NumPy, on an array without memory of its own."""
+    (x,) = equation.inputs
+    how = _VIEWS[equation.op.name]
+    if isinstance(x, Literal) and x.is_weak:
+        return False
+    held = low.view(x)
+    view = as_numpy_does(held, lambda a: how(a, equation.params))
+    if view is None:  # a reshape of a view with gaps
+        whole = low.local(held.type)
+        low.copy_any(held, whole)
+        view = as_numpy_does(whole, lambda a: how(a, equation.params))
+        assert view is not None
+    return low.hold(equation, view)
+
+
+RULES = dict.fromkeys(_VIEWS, reshaped)

@@ -1,0 +1,235 @@
+"""What lowering works on: buffers, what is in them, and the kernels that are being written.
+
+A value of the graph is held as a line, a view or a frame (see `held`). It is stored only when somebody asks for it in memory
+(`view`), and by the kernel that computes it. A kernel stays open: later operations over the same domain join it (`place`), if
+all they read is there before it runs (`readable`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.types import Shape, Type
+from ...ir.graph import Literal, Operand
+from .dead_code import needed
+from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
+from .lowered import Frame, Held, Line
+from .scalar import Writer
+from .schedule import cost
+from .step import Step
+
+_TRIFLE = 6  # additions; so much is computed again in another kernel, rather than stored and read
+_TRIFLE_OF_LARGE = 16  # the same, if what is stored is too large for the nearest caches
+_LARGE = 1 << 15  # elements
+_LOOK_BACK = 16  # kernels over one domain that are tried
+_LONGEST = 4000  # lines in one kernel
+_LOOKED_THROUGH = 300  # lines of a kernel, for some that it has no use for
+_MOST_FUNCTIONS = 24  # such as exp, in a kernel over more than a few points
+_FEW = 16
+_FUNCTION = 20  # the cost from which on a line is one
+
+
+class Workspace:
+    """The steps so far, and where each value is."""
+
+    def __init__(self, types: dict[int, Type]) -> None:
+        self.types = types
+        self.buffers: list[Buffer] = []
+        self.steps: list[Step] = []
+        self.held: dict[int, Held] = {}
+        self.ready: dict[Buffer, int] = {}  # the step after which a buffer may be read; absent: from the start
+        self.kernels: dict[Shape, list[int]] = {}  # positions of the kernels over a domain
+        self.stored: dict[tuple[int, int], View] = {}  # lines that were put into memory
+        self.moved: dict[Line, Line] = {}  # lines that are computed in a later kernel, the only one that needs them
+        self.constants: dict[int, tuple[Literal, View]] = {}
+        self.weighed: dict[int, tuple[int, int]] = {}  # of kernels: lines that were looked at, functions among them
+        self.line = ""  # of the user's source, for reports
+
+    # -- buffers and what is in them --
+
+    def buffer(self, t: Type, kind: str, data: Any = None) -> Buffer:
+        buffer = Buffer(len(self.buffers), t.dtype, size_of(t.shape), kind, data)
+        self.buffers.append(buffer)
+        return buffer
+
+    def local(self, t: Type) -> View:
+        return View.whole(self.buffer(t, "local"), t.shape)
+
+    def type_of(self, operand: Operand) -> Type:
+        return operand.type if isinstance(operand, Literal) else self.types[operand]
+
+    def in_memory(self, held: Any) -> Any:
+        """The view of a line that has been stored; anything else as it is."""
+        held = self.now(held)
+        return self.stored.get((held.position, held.scalar), held) if isinstance(held, Line) else held
+
+    def view(self, operand: Operand) -> View:
+        """An operand in memory."""
+        if isinstance(operand, Literal):
+            key = id(operand)
+            if key not in self.constants:
+                data = np.ascontiguousarray(operand.value)
+                view = View.whole(self.buffer(operand.type, "constant", data), operand.type.shape)
+                self.constants[key] = (operand, view)  # kept alive: another object might get its id
+            return self.constants[key][1]
+        held = self.now(self.held[operand])
+        if isinstance(held, Line):
+            return self.store(held)
+        if isinstance(held, Frame):
+            view = self.held[operand] = self.fill_frame(held)
+            return view
+        return held
+
+    def now(self, held: Any) -> Any:
+        """A line where it is computed now; anything else as it is."""
+        while isinstance(held, Line) and held in self.moved:
+            held = self.moved[held]
+        return held
+
+    def store(self, line: Line) -> View:
+        """A line of a kernel, stored by it."""
+        key = (line.position, line.scalar)
+        if key not in self.stored:
+            kernel = self.kernel(line.position)
+            view = self.local(Type(kernel.domain, kernel.code[line.scalar].dtype))
+            self.write(line.position, line.scalar, view)
+            self.stored[key] = view
+        return self.stored[key]
+
+    def write(self, position: int, line: int, view: View) -> None:
+        self.kernel(position).stores.append(Store(line, view))
+        self.ready[view.buffer] = max(self.ready.get(view.buffer, -1), position)
+
+    def fill_frame(self, frame: Frame) -> View:
+        view = self.local(Type(frame.shape, frame.dtype))
+        position = self.place(frame.shape, [frame])
+        self.write(position, self.read(position, frame), view)
+        return view
+
+    def copy(self, held: Any, into: View, after: int = -1) -> None:
+        """Write a value to a view of the same shape, after a step."""
+        position = self.place(into.shape, [held], after)
+        line = self.read(position, held)
+        self.write(position, Writer(self.kernel(position)).cast(line, into.dtype), into)
+
+    # -- kernels --
+
+    def kernel(self, position: int) -> Kernel:
+        kernel = self.steps[position]
+        assert isinstance(kernel, Kernel)
+        return kernel
+
+    def place(self, domain: Shape, operands: Sequence[Any], after: int = -1) -> int:
+        """The position of a kernel over the domain that can read the operands, after a step; a new one if there is none.
+
+        A kernel that computes an operand itself is preferred: it need not be stored.
+        """
+        best = None
+        for position in self.kernels.get(domain, [])[: -_LOOK_BACK - 1 : -1]:
+            if position <= after:
+                break
+            if not self.is_full(position) and all(self.readable(o, position, domain) for o in operands):
+                if best is None:
+                    best = position
+                if any(isinstance(o, Line) and o.position == position for o in operands):
+                    best = position
+                    break
+        if best is None:
+            best = self.step(Kernel(domain))
+            self.kernels.setdefault(domain, []).append(best)
+        if self.line:
+            self.kernel(best).lines[self.line] = None
+        return best
+
+    def is_full(self, position: int) -> bool:
+        """Whether a kernel has as much code as LLVM compiles in good time; functions are written out in large loops."""
+        kernel = self.kernel(position)
+        seen, functions = self.weighed.get(position, (0, 0))
+        functions += sum(cost(line) >= _FUNCTION for line in kernel.code[seen:])
+        self.weighed[position] = (len(kernel.code), functions)
+        return len(kernel.code) >= _LONGEST or (functions >= _MOST_FUNCTIONS and size_of(kernel.domain) > _FEW)
+
+    def step(self, step: Step) -> int:
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    def readable(self, held: Any, position: int, domain: Shape) -> bool:
+        """Whether a kernel at a position can read a value: it computes it itself, or it is there before."""
+        if isinstance(held, Line):
+            return held.position <= position
+        if isinstance(held, Frame):
+            return all(self.ready.get(view.buffer, -1) < position for view in held.views)
+        if isinstance(held, View):
+            return self.ready.get(held.buffer, -1) < position
+        return True
+
+    def read(self, position: int, operand: Any) -> int:
+        """The line that holds an operand in a kernel: a number, a line of its own, or a load."""
+        kernel = self.kernel(position)
+        if isinstance(operand, Literal):
+            value = operand.value
+            return Writer(kernel).const(value if operand.is_weak else value[()], operand.type.dtype)
+        operand = self.now(operand)
+        if isinstance(operand, Line):
+            if operand.position == position:
+                return operand.scalar
+            again = None
+            if (operand.position, operand.scalar) not in self.stored:
+                most = _TRIFLE_OF_LARGE if size_of(kernel.domain) >= _LARGE else _TRIFLE
+                cheap = self.cheap(operand, most)
+                again = self.idle(operand, most) if cheap is None else cheap
+            if again is not None:
+                numbers: dict[int, int] = {}
+                for i, old in again:
+                    numbers[i] = kernel.add(old.kind, tuple(numbers[a] for a in old.args), old.data, old.dtype)
+                if cheap is None:
+                    self.moved[operand] = Line(position, numbers[operand.scalar])
+                return numbers[operand.scalar]
+            operand = self.store(operand)
+        if isinstance(operand, Frame):
+            return kernel.add("window", (), (operand.lines, operand.window), operand.dtype)
+        return kernel.add("load", (), operand.over(kernel.domain), operand.dtype)
+
+    def cheap(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
+        """The lines that compute a line, with their numbers, if they cost no more than so many additions."""
+        code = self.kernel(line.position).code
+        found, total, waiting = {line.scalar}, 0, [line.scalar]
+        while waiting:
+            i = waiting.pop()
+            total += cost(code[i])
+            if total > most or code[i].kind in ("window", "gather"):
+                return None
+            fresh = set(code[i].args) - found
+            found |= fresh
+            waiting += fresh
+        return [(i, code[i]) for i in sorted(found)]
+
+    def idle(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
+        """The lines that compute a line that its own kernel has no use for, if not much of them is needed there all the same.
+
+        Moved to the kernel that reads it, it need not be stored.
+        """
+        kernel = self.kernel(line.position)
+        if len(kernel.code) > _LOOKED_THROUGH or self.is_full(line.position):
+            return None  # all of a full kernel, moved, would fill the next one, and so on
+        own = needed(kernel.code, {line.scalar})
+        if any(kernel.code[i].kind == "gather" for i in own):
+            return None
+        inside = set(own)
+        used = kernel.results
+        used.update(a for i, other in enumerate(kernel.code) if i not in inside for a in other.args)
+        shared = needed(kernel.code, used & inside)
+        return [(i, kernel.code[i]) for i in own] if sum(cost(kernel.code[i]) for i in shared) <= most else None
+
+    def operand(self, operand: Operand, domain: Shape) -> Any:
+        """What a kernel over the domain reads for an operand: a scalar literal, a line, a frame or a view."""
+        if isinstance(operand, Literal):
+            return operand if operand.type.shape == () else self.view(operand)
+        held = self.now(self.held[operand])
+        shape = self.types[operand].shape
+        if shape == domain or isinstance(held, View):
+            return held
+        return self.view(operand)

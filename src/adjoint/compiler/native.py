@@ -1,0 +1,277 @@
+"""Programs as machine code for this processor, and as Python functions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import pickle
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from ..core.errors import OperationError, UnsupportedError
+from ..core.locks import at_fork
+from ..core.places import Place
+from .llvm import emit, lapack, symbols
+from .llvm.program import Module
+from .lower import special
+from .lower.kernel import View
+from .lower.schedule import work
+from .lower.step import Foreign, Lowered
+from .runtime import blas, cache, entry
+from .runtime import memory as blocks
+from .runtime import program_cache as kept
+from .runtime.threads import TEXT as POOL
+from .runtime.threads import Pool
+
+MOST_KNOWN = 64  # sets of addresses that a call of NumPy remembers
+LONG_WORK = 150_000  # additions; from about 50 µs on, other Python threads may run meanwhile
+
+
+@functools.cache
+def pool() -> Pool:
+    """The threads that all programs share. Made when the first program is compiled."""
+    made = Pool(load(object_code(POOL, quickly=True)[1]))
+    made.follow(blas.of_numpy())
+    llvm.add_symbol("adjoint_parallel", made.address)
+    llvm.add_symbol("adjoint_together", made.together)
+    llvm.add_symbol("adjoint_signals", made.signals)
+    at_fork(child=made.restart)
+    return made
+
+
+@functools.cache
+def one_thread_of_blas() -> blas.OneThread:
+    """A context in which products and decompositions round the same way, however many threads there are."""
+    libraries = [library for library in (blas.of_numpy(), blas.of_scipy()) if library is not None]
+    if len(libraries) < 2:
+        raise UnsupportedError(
+            "deterministic=True needs an OpenBLAS or MKL whose threads can be set, and NumPy or SciPy use another one; set the "
+            "number of its threads to one by yourself, and leave the option out"
+        )
+    return blas.OneThread(libraries, pool())
+
+
+_BY_SCIPY = re.compile(rf"^declare .*@(special\.[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(", re.MULTILINE)
+
+
+def _add_symbols(names: Sequence[str]) -> None:
+    """Make known what a program calls of BLAS, LAPACK and scipy.special: its machine code, new or kept, names it."""
+    for name in names:
+        llvm.add_symbol(name, special.of_line(name).address if name.startswith(special.PREFIX) else _of_linear_algebra(name))
+
+
+@functools.cache
+def _of_linear_algebra(symbol: str) -> int:
+    """The address of a function of BLAS or LAPACK, as SciPy publishes it."""
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer_of = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))
+    name = symbol.removeprefix("adjoint_")
+    capsule = _published("cython_blas" if name[1:] in lapack.BLAS else "cython_lapack").__pyx_capi__[name]
+    address: int = pointer_of(capsule, name_of(capsule))
+    return address
+
+
+def _published(name: str) -> Any:
+    """A module of scipy.linalg, loaded by itself: the package around it takes a hundred times as long."""
+    import scipy
+
+    full = f"scipy.linalg.{name}"
+    folders = [os.path.join(folder, "linalg") for folder in scipy.__path__]
+    spec = importlib.machinery.PathFinder.find_spec(full, folders)
+    if full in sys.modules or spec is None or spec.loader is None:
+        return importlib.import_module(full)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def object_code(text: str, quickly: bool = False) -> tuple[str, list[bytes], bool]:
+    """The machine code of a module: the name of its entry, the code, and whether it was there already, from an earlier process.
+
+    `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
+    """
+    name = cache.key("parts", text, *emit.described(), str(quickly))  # an entry is a list: earlier ones were not
+    known = _kept_code(name)
+    if known is not None:
+        return name, known, True
+    code = emit.object_code(text, quickly)
+    cache.write(name, pickle.dumps(code))
+    return name, code, False
+
+
+def _kept_code(name: str) -> list[bytes] | None:
+    data = cache.read(name)
+    return None if data is None else pickle.loads(data)  # written by this user, and whole
+
+
+def load(code: Sequence[bytes]) -> Any:
+    """An engine that holds machine code, ready to run."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), emit.machine())
+    symbols.check(code)  # after the first engine is made, which lets LLVM find the symbols of the process
+    for part in code:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(part))
+    engine.finalize_object()
+    return engine
+
+
+@functools.cache
+def _entry() -> tuple[int, Any]:
+    """The address of the entry point that all compiled functions share, and where their large results get memory from."""
+    engine = load(object_code(entry.entry_text() + blocks.TEXT, quickly=True)[1])
+    return engine.get_function_address("entry"), blocks.handler(engine)
+
+
+@functools.cache
+def _nothing() -> Any:
+    """A program that does nothing."""
+    return load(object_code("define i32 @program(ptr %table, ptr %env) { ret i32 0 }", quickly=True)[1])
+
+
+def places_check(places: Sequence[Place]) -> Callable[[], Any]:
+    """A function that looks at what a program reads outside, natively: it gives MISS if that is not as it was, else ()."""
+    engine, (point, memory) = _nothing(), _entry()
+    address = engine.get_function_address("program")
+    return entry.bind_entry(point, address, [], [], places=places, keep=engine, memory=memory, name="places")
+
+
+def native(name: kept.Name | None, lowered: Callable[[], Lowered]) -> Native:
+    """A program: as an earlier process kept it under that name, or else compiled from what `lowered` gives, and kept."""
+    program = None if name is None else kept.read(name)
+    code = None if program is None else _kept_code(program.code)
+    if program is not None and code is not None:
+        return Native(program, code, True, lambda: Module(lowered()).text())
+    made = assembled(lowered())
+    if name is not None:
+        kept.write(name, made.program)
+    return made
+
+
+def assembled(lowered: Lowered, timed: bool = False) -> Native:
+    """A program compiled from its steps. One that is `timed` adds up the cycles that each of them takes."""
+    written = Module(lowered, timed)
+    text = written.text()
+    name, code, was_cached = object_code(text)
+    program = kept.Program(
+        name,
+        tuple(_BY_SCIPY.findall(text)),
+        tuple(buffer.data for buffer in written.constants),
+        tuple(written.foreign),
+        written.guarded,
+        tuple(v.type for v in lowered.outputs),
+        sum(map(work, lowered.steps)) > LONG_WORK and not lowered.calls_python,
+    )
+    return Native(program, code, was_cached, lambda: text, written.timed)
+
+
+class Native:
+    """Machine code of a program, and the memory it belongs with."""
+
+    def __init__(
+        self, program: kept.Program, code: Sequence[bytes], was_cached: bool, text: Callable[[], str], timed: int = 0
+    ) -> None:
+        pool()
+        self.program, self.code, self.was_cached, self.timed = program, code, was_cached, timed
+        self._text = text
+        _add_symbols(program.symbols)
+        self.engine = load(code)
+        self.calls = [_callable(step, program.guarded) for step in program.calls]
+        addresses = [*(c.ctypes.data for c in program.constants), *map(id, self.calls)]
+        self.env = (ctypes.c_void_p * (1 + len(addresses) + timed))(None, *addresses)
+
+    @property
+    def size(self) -> int:
+        """Bytes of machine code."""
+        return sum(map(len, self.code))
+
+    @property
+    def text(self) -> str:
+        """The program as LLVM's text."""
+        return self._text()
+
+    def times(self) -> list[int]:
+        """The cycles that each step took so far, of a program that is timed."""
+        return [int(word or 0) for word in self.env[len(self.env) - self.timed :]]
+
+    def function(self, inputs: Sequence[entry.Input], **options: Any) -> Callable[..., Any]:
+        """The program as a Python function; see `entry.bind_entry`. The interpreter is set free during long work."""
+        address = self.engine.get_function_address("program")
+        point, memory = _entry()
+        options |= {"env": ctypes.addressof(self.env), "keep": self, "release_gil": self.program.is_long, "memory": memory}
+        return entry.bind_entry(point, address, inputs, self.program.outputs, **options)
+
+    def assembly(self) -> str:
+        """The machine code as text."""
+        return emit.assembly(self.text)
+
+    def optimised(self) -> str:
+        """What LLVM made of the text."""
+        return emit.optimised(self.text)
+
+    def __del__(self) -> None:
+        if getattr(self, "env", None) is not None and self.env[0]:
+            ctypes.CDLL(None).free(ctypes.c_void_p(self.env[0]))
+
+
+def _callable(step: Foreign, guarded: bool) -> Any:
+    """What a foreign step calls: it finds its arrays by the addresses in a table.
+
+    With guards, a failure may be that of a path which is not this call's: what was given is given back, and the guards miss.
+    """
+    reads, writes = list(step.reads()), list(step.writes())
+    known: dict[bytes, tuple[list[Any], list[Any]]] = {}  # arrays by their addresses, which are mostly the same
+
+    def found(table: bytes) -> tuple[list[Any], list[Any]]:
+        addresses = np.frombuffer(table, np.uintp).tolist()
+        arrays = [_array(v, a) for v, a in zip([*reads, *writes], addresses, strict=True)]
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[table] = arrays[: len(reads)], arrays[len(reads) :]
+        return known[table]
+
+    def call(address: int) -> int | None:
+        table = ctypes.string_at(address, 8 * (len(reads) + len(writes)))
+        given, outs = known.get(table) or found(table)
+        arrays = iter(given)
+        operands = [next(arrays)[()] if isinstance(o, View) else _fresh(o) for o in step.operands]
+        for i in step.weak:
+            operands[i] = operands[i].item()
+        try:
+            with np.errstate(all="ignore"):
+                result = step.op.impl(*operands, **step.params)
+            for out, part in zip(outs, result if step.op.many else (result,), strict=True):
+                if type(part) not in _PYTHON and part.dtype != out.dtype:
+                    raise TypeError(f"the result is of dtype {part.dtype}, not {out.dtype}")
+                out[...] = part
+        except Exception as error:
+            if guarded:
+                return address
+            raise OperationError(f"{step.op.name} failed") from error
+        return None
+
+    return call
+
+
+_PYTHON = frozenset({bool, int, float})  # whose results are stored as they are
+
+
+def _fresh(operand: Any) -> Any:
+    return operand[()] if isinstance(operand, np.ndarray) else operand
+
+
+def _array(view: View, address: int) -> Any:
+    """An array over memory that is there while the call lasts."""
+    if 0 in view.shape:
+        return np.empty(view.shape, view.dtype)
+    size = view.dtype.itemsize
+    memory: Any = (ctypes.c_char * max(1, view.buffer.nbytes)).from_address(address)
+    strides = [s * size for s in view.strides]
+    return np.ndarray(view.shape, view.dtype, memory, view.offset * size, strides)

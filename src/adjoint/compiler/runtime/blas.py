@@ -1,0 +1,94 @@
+"""The threads of BLAS: how many it uses, as the process or `threadpoolctl` have set it, and how to make it use one.
+
+NumPy and SciPy each bring a BLAS along. Their numbers of threads are read and set by functions that OpenBLAS and MKL export.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...core.locks import at_fork, lock
+
+# Pairs (read, set): OpenBLAS in the wheels of NumPy and of SciPy, elsewhere, and MKL.
+_NAMES = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+)
+
+
+class Library(NamedTuple):
+    """A BLAS in this process: the functions that tell and set its number of threads."""
+
+    threads: Any  # functions of C
+    set_threads: Any
+
+
+def library(module: ModuleType) -> Library | None:
+    """The BLAS that an extension module is linked with, if its threads can be set."""
+    loaded = ctypes.CDLL(module.__file__)  # looks into what the module depends on as well
+    for read, write in _NAMES:
+        if hasattr(loaded, read) and hasattr(loaded, write):
+            return Library(getattr(loaded, read), getattr(loaded, write))
+    return None
+
+
+def of_numpy() -> Library | None:
+    return library(np._core._multiarray_umath)  # type: ignore[attr-defined]
+
+
+def of_scipy() -> Library | None:
+    from scipy.linalg import cython_blas  # loaded by the first program that calls one
+
+    return library(cython_blas)
+
+
+class Threaded(Protocol):
+    """The threads of our own loops: see `pool`."""
+
+    usual: int
+
+
+class OneThread:
+    """Lets BLAS use one thread only while some call asks for it, from whatever thread; then as many as before."""
+
+    def __init__(self, libraries: Sequence[Library], own: Threaded) -> None:
+        self.libraries, self.own = libraries, own
+        self._lock = lock()
+        self._calls: list[int] = []  # the threads that make them
+        self._before: list[int] = []
+        at_fork(child=self._forget_other_threads)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._calls:
+                self._before = [self.own.usual, *(library.threads() for library in self.libraries)]
+                self.own.usual = 1  # our own loops go on with all of theirs
+                for library in self.libraries:
+                    library.set_threads(1)
+            self._calls.append(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._calls.remove(threading.get_ident())
+            if not self._calls:
+                self._restore()
+
+    def _restore(self) -> None:
+        self.own.usual, *counts = self._before
+        for library, count in zip(self.libraries, counts, strict=True):
+            library.set_threads(count)
+
+    def _forget_other_threads(self) -> None:
+        """In the child of a fork their calls do not go on, and do not end."""
+        before, self._calls = self._calls, [thread for thread in self._calls if thread == threading.get_ident()]
+        if before and not self._calls:
+            self._restore()

@@ -1,0 +1,134 @@
+"""Programs kept on disk by the graph they were made of: a second process writes the graph down, and compiles nothing.
+
+An entry holds all that machine code needs around it to run. The code itself is in an entry of its own, named by its text, so that
+programs which differ in their constants share it. Large constants that stand in the graph are not written down twice: whoever
+finds the entry has the graph. What a program looks like, its graph and its loops, is made again by those who ask.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import pickle
+import platform
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.types import Type
+from ...core.version import VERSION
+from ...ir.fingerprint import LARGE, digest, fingerprint
+from ...ir.graph import Graph
+from ..lower.kernel import Buffer, View
+from ..lower.step import Foreign
+from . import cache
+
+LARGEST = 1 << 22  # bytes of constants in an entry
+_LOADED = time.time_ns()  # when this process took the compiler from its source files
+
+
+@dataclass(frozen=True)
+class Program:
+    """What machine code needs around it: see `llvm.Native`."""
+
+    code: str  # the name of its entry
+    symbols: tuple[str, ...]  # of BLAS, LAPACK and scipy.special, that it calls
+    constants: tuple[Any, ...]  # arrays
+    calls: tuple[Foreign, ...]  # back into NumPy
+    guarded: bool
+    outputs: tuple[Type, ...]
+    is_long: bool  # other Python threads may run meanwhile
+
+
+class Name(NamedTuple):
+    """The name of an entry, and the large arrays of the graph that it stands for."""
+
+    key: str
+    arrays: dict[str, Any]
+
+
+def name_of(graph: Graph, weak: Collection[int], guarded: bool, machine: Sequence[str]) -> Name | None:
+    """What a program for this graph is kept under; None if it is not kept.
+
+    The inputs `weak` are Python numbers; `machine` is what else the code depends on.
+    """
+    if cache.folder() is None:
+        return None
+    compiler = _compiler()
+    found = None if compiler is None else fingerprint(graph)
+    if compiler is None or found is None:
+        return None
+    return Name(cache.key("program", found.name, str(sorted(weak)), str(guarded), *compiler, *machine), found.arrays)
+
+
+def read(name: Name) -> Program | None:
+    """The program that is kept under a name, if there is a good one."""
+    data = cache.read(name.key)
+    if data is None:
+        return None
+    program: Program = pickle.loads(data)  # written by this user, and whole: `cache.read` has looked
+    return replace(program, constants=tuple([name.arrays[c] if isinstance(c, str) else c for c in program.constants]))
+
+
+def write(name: Name, program: Program) -> None:
+    """Keep a program, unless its constants are too large."""
+    constants = [_by_digest(c, name.arrays) for c in program.constants]
+    if sum(c.nbytes for c in constants if not isinstance(c, str)) <= LARGEST:
+        calls = tuple(map(_bare, program.calls))
+        cache.write(name.key, pickle.dumps(replace(program, constants=tuple(constants), calls=calls)))
+
+
+def _by_digest(constant: Any, arrays: dict[str, Any]) -> Any:
+    """A constant, or the digest by which the graph has it."""
+    name = digest(constant) if constant.nbytes > LARGE else ""
+    return name if name in arrays else constant
+
+
+def _bare(step: Foreign) -> Foreign:
+    """A call without the contents of its arrays, which are found by address, and without source lines."""
+
+    def bare(o: Any) -> Any:
+        return View(Buffer(-1, o.dtype, o.buffer.size, o.buffer.kind), o.shape, o.strides, o.offset) if isinstance(o, View) else o
+
+    operands, outs = tuple(map(bare, step.operands)), tuple(map(bare, step.outs))
+    return replace(step, operands=operands, outs=outs, params=dict(step.params), lines={})
+
+
+# -- what programs depend on besides their graph ------------------------------------------------------------------
+
+
+@functools.cache
+def _compiler() -> tuple[str, ...] | None:
+    """The compiler itself, by its source files, and the libraries it asks; None if that cannot be told."""
+    scipy = importlib.util.find_spec("scipy")  # which is not loaded for this
+    own = _stamps(Path(__file__).parents[1])
+    if scipy is None or scipy.origin is None or own is None:
+        return None
+    library = Path(scipy.origin).with_name("version.py")
+    versions = VERSION, np.__version__, library.read_text() if library.is_file() else "", sys.version, platform.machine()
+    return *versions, own
+
+
+def _stamps(folder: Path) -> str | None:
+    """A digest of the sizes and times of the source files; None if one was changed after it was loaded."""
+    found = sorted(_sources(str(folder)))
+    if not found or max(time for _, _, time in found) > _LOADED:
+        return None
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
+def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _sources(entry.path)

@@ -1,0 +1,231 @@
+"""One compiled program of a function: what it was made for, what it is made of, how long it takes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.locks import cached
+from ..core.places import Place, described, values_at
+from ..core.tree import Structure
+from ..core.types import Type
+from ..ir.graph import Graph
+from ..ir.text import show
+from ..rewrite.loops import Rolled, roll, shared_turns, sums_after_loops
+from ..rewrite.simplify import dead_code, simplify
+from ..staging.guard import Guard
+from .lower.donate import reusable
+from .lower.fuse import lower
+from .lower.kernel import Kernel
+from .lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Step, Together
+from .runtime import program_cache as kept
+
+Function = Callable[..., Any]
+PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
+
+
+class Target(NamedTuple):
+    """The card that a program runs on."""
+
+    card: int
+    gives_back: bool  # results are copied to the host: all arguments were there
+
+    def __str__(self) -> str:
+        return f"on card {self.card}"
+
+
+class Signature(NamedTuple):
+    """What a compiled program depends on, besides the numbers."""
+
+    structure: Structure
+    types: tuple[Type, ...]
+    weak: tuple[Any, ...]  # the class of a Python number, None for an array
+    static: tuple[Any, ...]
+    scalars: tuple[bool, ...]  # whether a number without axes is one of NumPy's scalars, and no array
+    strides: tuple[Any, ...] = ()  # where they matter, of each array that is not held row by row; None for the others
+    target: Target | None = None  # None: this processor
+    donated: tuple[int, ...] = ()  # arguments whose memory results may take
+
+    def __str__(self) -> str:
+        shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]
+        where = [] if self.target is None else [str(self.target)]
+        return ", ".join([*shown, *(f"{value!r}" for _, value in self.static), *where])
+
+
+class Staged(NamedTuple):
+    """What staging a function gives: its graph, and what that depends on."""
+
+    graph: Graph
+    guards: Sequence[Guard]
+    failed: bool  # an operation has failed, and the function went on
+    places: Sequence[Place]  # read outside of the function
+    keys: Sequence[Any]  # of the places, the same in every staging
+    captured: Sequence[int]  # the places of the last inputs of the graph
+    weak: Sequence[Any]  # the class of each of those that is a Python number, else None
+    scalars: Sequence[bool]  # whether each of those is one of NumPy's scalars
+    by_order: bool  # what is a view and what is a copy follows from the order in memory of its inputs
+
+
+class Path:
+    """One compiled program: the graph of one path through the function, and its machine code.
+
+    The code may be there from an earlier process. What it was made of is then worked out only for those who look at it.
+    """
+
+    def __init__(self, staged: Staged, signature: Signature, began: float) -> None:
+        from . import native as llvm  # heavy: loads LLVM
+        from .llvm import emit
+        from .runtime import donated, entry
+
+        weak = self.keep(staged, signature)
+        reused = reusable(self.lowered, signature.donated) if signature.donated else {}  # by result: an argument
+        machine = [*emit.described(), *([f"over {reused}"] if reused else [])]
+        name = kept.name_of(self.staged, self.weak, bool(self.guards), machine)
+        self.native = llvm.native(name, lambda: self.lowered)
+        self.inputs = [
+            entry.Input(t, w, scalar if w is None and not t.shape else None)
+            for t, w, scalar in zip(self.staged.input_types, weak, [*signature.scalars, *staged.scalars], strict=True)
+        ]
+        self.is_donated = bool(reused)
+        self.flat: Function = donated.function(self.native, self.inputs, reused) if reused else self.native.function(self.inputs)
+        self.seconds = time.perf_counter() - began
+        self.missed = entry.MISS
+
+    def keep(self, staged: Staged, signature: Signature) -> list[Any]:
+        """Note what the program is made of; the class of each input that is a Python number, else None."""
+        self.staged = staged.graph
+        self.guards = staged.guards
+        self.places = staged.places
+        self.keys = staged.keys
+        self.captured = staged.captured
+        self.by_order = staged.by_order
+        weak = [*signature.weak, *staged.weak]
+        self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
+        return weak
+
+    @cached
+    def rolled(self) -> Rolled:
+        """The graph as it was written down, with its loops found. Before it is simplified, one turn is most like another."""
+        return roll(dead_code(self.staged), self.weak)
+
+    @cached
+    def graph(self) -> Graph:
+        """What is computed."""
+        return sums_after_loops(shared_turns(simplify(self.rolled.graph)[0]))
+
+    @cached
+    def lowered(self) -> Lowered:
+        """How: loops, products, calls."""
+        return lower(self.graph, self.weak, bool(self.guards))
+
+    def __str__(self) -> str:
+        return f"{show(self.graph)}\n\n{self.lowered}"
+
+    def __repr__(self) -> str:
+        return f"<program of {self.staged.name}: print it, or look at .graph, .lowered, .native.text and .native.assembly()>"
+
+    def outside(self) -> tuple[list[Any], Any]:
+        """The values that the program reads outside of the function; and the key of the place that is not as it was, or None."""
+        values, changed = values_at(self.places)
+        if changed is not None:
+            return [], self.keys[len(values)]
+        if self.by_order:
+            for i in self.captured:
+                if not in_rows(values[i]):
+                    return [], self.keys[i]
+        return [as_leaf(values[i]) for i in self.captured], None
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """The result for flat inputs, or MISS if the path is not that of this call."""
+        results = self.flat(*leaves)
+        return results if results is self.missed else self.staged.out_structure.unflatten(results)
+
+    def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
+        """The program as a function of the positional arguments, which hands other calls on; None if they need Python to open."""
+        from .runtime import entry  # heavy: loads LLVM
+
+        arguments = [child for _, child in signature.structure.children[0][1].children]
+        named = signature.structure.children[1][1]
+        result = self.staged.out_structure
+        if self.is_donated or signature.static or signature.strides or named.children:
+            return None
+        if not entry.opens_natively(arguments) or not entry.packs_natively(result):
+            return None
+        options = {"arguments": arguments, "result": result, "otherwise": otherwise, "name": name}
+        return self.native.function(self.inputs, places=self.places, captured=self.captured, **options)
+
+    def report(self) -> list[str]:
+        """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
+        steps = list(every_step(self.lowered))
+        lines = [
+            f"{counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
+            f"{self.lowered.arena} bytes of memory, {self.seconds * 1e3:.0f} ms"
+        ]
+        lines += described(self.places)
+        lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
+        lines += map(str, (*self.rolled.loops, *self.rolled.unrolled))
+        calls = [f"calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in steps if isinstance(s, Foreign)]
+        return lines + list(dict.fromkeys(calls))
+
+    def profile(self, leaves: Sequence[Any]) -> str:
+        """How long a call takes, and each of its steps, the longest first."""
+        from . import native as llvm  # heavy: loads LLVM
+
+        timed = llvm.assembled(self.lowered, timed=True)
+        function = timed.function(self.inputs)
+        function(*leaves)
+        before, began, calls = timed.times(), time.perf_counter(), 0
+        while calls < PROFILED_CALLS and time.perf_counter() - began < PROFILED_SECONDS:
+            function(*leaves)
+            calls += 1
+        seconds = (time.perf_counter() - began) / calls
+        cycles = [b - a for a, b in zip(before, timed.times(), strict=True)]
+        rate = seconds / max(sum(cycles), 1)  # what is not in a step is spread over all
+        lines = [f"{seconds * 1e6:.1f} µs a call, by step:"]
+        for step, count in sorted(zip(self.lowered.steps, cycles, strict=True), key=lambda pair: -pair[1]):
+            where = f" ({', '.join(step.lines)})" if step.lines else ""
+            share = count / max(sum(cycles), 1)
+            lines.append(f"  {share:6.1%} {count * rate * 1e6:10.1f} µs  {str(step).splitlines()[0].rstrip(':')}{where}")
+        return "\n".join(lines)
+
+
+def in_rows(x: Any) -> bool:
+    """Whether it is no array, or one that is held row by row."""
+    return not isinstance(x, np.ndarray) or x.flags.c_contiguous
+
+
+def as_leaf(x: Any) -> Any:
+    """An array as programs take it: contiguous, aligned, in the byte order of this machine."""
+    return np.require(np.asarray(x), x.dtype.newbyteorder("="), ["C", "A"]) if isinstance(x, np.ndarray) else x
+
+
+def every_step(lowered: Lowered) -> Iterator[Step]:
+    """The steps of a program and of the bodies of its loops and branches."""
+    yield from lowered.steps
+    for body in lowered.inner:
+        yield from every_step(body)
+
+
+def _kinds(steps: Sequence[Step]) -> str:
+    """How many steps there are of each kind."""
+    kinds = {
+        Kernel: "kernel",
+        Bands: "group of kernels",
+        Product: "product",
+        Lapack: "call of LAPACK",
+        Foreign: "call of NumPy",
+        Branch: "branch",
+        Together: "group of independent steps",
+    }
+    found = Counter(kinds.get(type(step), "loop") for step in steps)
+    return ", ".join(counted(n, kind) for kind, n in found.items()) or "nothing to compute"
+
+
+def counted(n: int, what: str) -> str:
+    first, _, rest = what.partition(" ")
+    plural = first + ("es" if first.endswith("ch") else "s")
+    return f"{n} {what}" if n == 1 else f"{n} {plural} {rest}".rstrip()

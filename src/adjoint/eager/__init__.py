@@ -1,0 +1,1 @@
+"""Interpreters that compute: forward mode (dual), reverse mode (tape), batches."""

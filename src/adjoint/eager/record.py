@@ -1,0 +1,169 @@
+"""Recording on a tape, made short for the common case: an elementwise op on plain arrays, or staged values, and one tape.
+
+`Tape.process` handles every case; what is written here does the same for such values with the checks folded into
+one function per op, about a third of the time. A program that is being written down takes such an op at once.
+The function is built from the op's plan on first use:
+
+    def record(x0):                                     # sin
+        if type(x0) is Traced:
+            tape = x0.by
+            if tape.__class__ is Tape and not tape.closed:
+                v0 = x0.value
+                if type(v0) in PLAIN:
+                    y = impl(v0)
+                    ...
+                    return Traced(tape, y, Node(op, (x0.aux,), plan, (None, v0), NONE, y.shape, y.dtype))
+        return otherwise(x0)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import floating
+from ..core.bind import Traced, bind, renew_modes
+from ..core.op import Elementwise
+from ..core.types import dtype_of, shape_of
+from ..derive import define, plan, split
+from ..staging.deferred import Deferred
+from ..staging.guard import Guarded
+from .tape import Node, Tape, line_of
+
+PLAIN = frozenset({np.ndarray, np.float64, np.float32, float})
+CONSTANT = PLAIN | {int}
+NONE: dict[str, Any] = {}
+WRITTEN = frozenset({Guarded, Deferred})
+
+
+def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name: str = "") -> Callable[..., Any]:
+    """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle.
+
+    `name` is that of the operator that the function stands for, or "ufunc": between Python numbers they differ.
+    """
+    scope: dict[str, Any] = {
+        "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
+        "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
+        "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
+        "tell": floating.tell, "modes": floating.state, "seen": floating.SEEN, "renew": renew_modes,
+    }  # fmt: skip
+    rest = otherwise or functools.partial(bind, op)
+
+    def first(*args: Any) -> Any:
+        """The first call on staged values makes a function for such."""
+        if any(type(a) is Traced and type(a.by) is Tape and type(a.value) is Traced for a in args):
+            scope["otherwise"] = _made(op, {**scope, "otherwise": rest}, plain=False)
+            return scope["otherwise"](*args)
+        return rest(*args)
+
+    scope["otherwise"] = first
+    return _made(op, scope, plain=True)
+
+
+def _made(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
+    return (_unary if op.arity == 1 else _binary)(op, scope, plain)
+
+
+def quicken(op: Elementwise) -> None:
+    """Let an op record by a function of its own, made when a tape first meets it."""
+
+    def first(*args: Any) -> Any:
+        if any(isinstance(a, Traced) and isinstance(a.by, Tape) for a in args):
+            op.run = recorder(op)
+        return bind(op, *args)
+
+    if op.arity <= 2:
+        op.run = first
+
+
+def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> list[str]:
+    """The lines that run the op and record its node, given v0, v1 and the tape."""
+    if any(partial.missing and mask >> i & 1 for i, partial in enumerate(split(op))):
+        return [f"return otherwise({', '.join(f'x{i}' for i in range(op.arity))})"]  # which says what is missing
+    step = scope[f"plan{mask}"] = plan(op, op.arity, mask)
+    values = ["y", *(f"v{i}" for i in range(op.arity))]
+    saved = ", ".join(name if kept else "None" for name, kept in zip(values, step.keep, strict=True))
+    parents = ", ".join(f"x{i}.aux" for i in range(op.arity) if mask >> i & 1)
+    constants = [f"v{i}" for i in range(op.arity) if not mask >> i & 1 and step.keep[i + 1]]
+    secured = [f"if {v}.__class__ is ndarray: {v} = tape.secure({v})" for v in constants]
+    if not plain:
+        return [
+            f"y = bind(op, {', '.join(values[1:])})",
+            *secured,
+            "tape.room = 0",
+            f"node = Node(op, ({parents},), plan{mask}, ({saved},), NONE, shape_of(y), dtype_of(y), False)",
+            "node.line = line_of(y)",
+            "return Traced(tape, y, node)",
+        ]
+    return [
+        "if modes() is not seen[0]: renew()",
+        f"y = impl({', '.join(values[1:])})",
+        *secured,
+        "if y.__class__ is float:",
+        f"    if y - y and not ({' or '.join(f'v{i} - v{i}' for i in range(op.arity))}): tell()",
+        "    tape.room -= 1",
+        f"    return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, (), DOUBLE))",
+        "tape.room -= y.size",
+        f"return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, y.shape, y.dtype))",
+    ]
+
+
+def _written(scope: dict[str, Any], args: str) -> str:
+    process = f"tape.process(op, ({args}), NONE)"
+    return f"tape.operate(name, run, ({args})) if tape.light else {process}" if scope["name"] else process
+
+
+def _indent(lines: list[str], depth: int) -> list[str]:
+    return ["    " * depth + line for line in lines]
+
+
+def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
+    held = "in PLAIN" if plain else "is Traced"
+    lines = [
+        "if type(x0) is Traced:",
+        "    tape = x0.by",
+        "    if tape.__class__ is Tape and not tape.closed:",
+        "        v0 = x0.value",
+        f"        if type(v0) {held}:",
+        *_indent(_finish(op, 1, scope, plain), 3),
+        "    elif tape.__class__ in WRITTEN and not tape.closed:",
+        f"        return {_written(scope, 'x0,')}",
+        "return otherwise(x0)",
+    ]
+    return define("record", ["x0"], lines, scope)
+
+
+def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
+    held = "in PLAIN" if plain else "is Traced"
+    lines = [
+        "if type(x0) is Traced:",
+        "    tape = x0.by",
+        "    if tape.__class__ is Tape and not tape.closed:",
+        "        v0 = x0.value",
+        f"        if type(v0) {held}:",
+        "            if type(x1) is Traced:",
+        "                if x1.by is tape:",
+        "                    v1 = x1.value",
+        f"                    if type(v1) {held}{'' if plain else ' and v1.by is v0.by'}:",
+        *_indent(_finish(op, 3, scope, plain), 6),
+        "            elif type(x1) in CONSTANT:",
+        "                v1 = x1",
+        *_indent(_finish(op, 1, scope, plain), 4),
+        "    elif tape.__class__ in WRITTEN and not tape.closed:",
+        "        if x1.by is tape if type(x1) is Traced else type(x1) in CONSTANT:",
+        f"            return {_written(scope, 'x0, x1')}",
+        "elif type(x0) in CONSTANT and type(x1) is Traced:",
+        "    tape = x1.by",
+        "    if tape.__class__ is Tape and not tape.closed:",
+        "        v1 = x1.value",
+        f"        if type(v1) {held}:",
+        "            v0 = x0",
+        *_indent(_finish(op, 2, scope, plain), 3),
+        "    elif tape.__class__ in WRITTEN and not tape.closed:",
+        f"        return {_written(scope, 'x0, x1')}",
+        "return otherwise(x0, x1)",
+    ]
+    return define("record", ["x0", "x1"], lines, scope)

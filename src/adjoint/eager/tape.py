@@ -1,0 +1,456 @@
+"""Reverse mode: a tape that is a graph of nodes, held only by the values that need it.
+
+Running the function records, for each op, a `Node` with its parents and what the op's VJP needs. The backward
+pass visits nodes from the latest to the earliest and hands each cotangent on to the parents. There is no list of
+all nodes: what becomes unreachable is freed at once, and in a backward pass each node goes when it has been used. Only the
+nodes of a program small enough to be of no weight (`ROOM`) stay until the pass has ended, since it may have to be repeated.
+
+    y = sin(x) * x      x ──► sin ──► mul ──► y        ȳ = 1;  x̄ += ȳ·sin(x);  s̄ = ȳ·x;  x̄ += s̄·cos(x)
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy import ndarray
+
+from ..core.bind import FRESH, Trace, Traced, bind, numbers, snapshot, with_gaps
+from ..core.errors import FreedError, user_line, written_on
+from ..core.floating import quiet, tell
+from ..core.op import Constant, Op, Opaque, Structured
+from ..core.types import Shape, Type, Value, dtype_of, shape_of
+from ..derive import TYPE, VALUE, Plan, plan
+from ..ops.elementwise import add, is_finite
+from .mutation import SMALL, Watch
+from .origin import Given, Origin, Seed, Sum, through
+from .overflow import is_silent, is_silent_loop, mark
+from .repeated import rates
+from .split import Split, foreign, limit, without
+
+_serials = itertools.count()
+FREED: Any = ("freed",)
+ROOM = 1 << 20  # elements, in all; a recording up to here weighs so little that it may stay until the pass has ended
+
+
+class Node:
+    """One recorded op: which nodes it came from, and what its backward step needs. A leaf has no op."""
+
+    __slots__ = ("__weakref__", "dtype", "line", "op", "params", "parents", "plain", "plan", "saved", "serial", "shape")
+
+    def __init__(
+        self,
+        op: Op | None,
+        parents: Sequence[Node],
+        plan: Plan | None,
+        saved: Any,
+        params: dict[str, Any],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        plain: bool = True,
+    ) -> None:
+        self.serial = next(_serials)
+        self.op = op
+        self.parents = parents
+        self.plan = plan
+        self.saved = saved
+        self.params = params
+        self.shape = shape  # of its value, so that a node can stand for the type of its cotangent
+        self.dtype = dtype
+        self.plain = plain  # what was saved is plain, not itself traced
+        self.line = ""  # the user's, if what is done is written down: the backward step belongs to it as well
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<node {self.op.name if self.op else 'leaf'} {Type(self.shape, self.dtype)!r}>"
+
+
+class Outputs(Node):
+    """The node of an op with several results; its cotangent is a list with one entry per result."""
+
+    __slots__ = ("types",)
+    types: tuple[Type, ...]
+
+
+class Pick(Node):
+    """One result of an op that has several."""
+
+    __slots__ = ("index",)
+    index: int
+
+
+class Tape(Trace):
+    """One recording. `value` is the primal and `aux` the node.
+
+    A tape is simple while all that it holds is plain, and little. Then the backward pass may take the quick way.
+    Arrays of the user's that it saves are copied or watched (watch.py): a write to one would be a wrong derivative later.
+    Of a `lasting` tape, which is pulled when the user likes, they are always copies.
+    After an overflow, `lost` holds for each node which elements of its value are wrong (overflow.py).
+    """
+
+    __slots__ = ("epsilon", "lasting", "lost", "room", "since", "watch")
+    joint = True  # a loop's results are computed together with what its backward pass needs
+
+    def __init__(self, name: str, level: float | None = None, lasting: bool = False) -> None:
+        super().__init__(name, level)
+        self.room = ROOM  # what may still be recorded before the tape counts as large; none if it is not plain
+        self.lasting = lasting
+        self.epsilon: Split | None = None  # by which repeated eigenvalues are told apart, if there are any
+        self.watch = Watch()
+        self.lost: WeakKeyDictionary[Node, Value | None] | None = None
+        self.since = 0
+
+    def overflow(self) -> None:
+        if self.lost is None:
+            self.lost, self.since = WeakKeyDictionary(), next(_serials)
+            if self.__class__ is Tape:
+                self.__class__ = Marking
+
+    @property
+    def simple(self) -> bool:
+        return self.room > 0
+
+    def complicate(self) -> None:
+        self.room = 0
+
+    def leaf(self, value: Value) -> Traced:
+        return with_gaps(Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value))))
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        values = []
+        parents = []
+        mask = 0
+        bit = 1
+        plain = True
+        for a in args:
+            if isinstance(a, Traced):
+                if a.by is self:
+                    parents.append(a.aux)
+                    mask |= bit
+                    a = a.value
+                    if isinstance(a, Traced):
+                        plain = False
+                elif a.by is FRESH:
+                    a = a.value
+                else:
+                    plain = False
+                    a = snapshot(a)
+            values.append(a)
+            bit += bit
+        if not plain and (split := foreign(values, self.epsilon)) is not None and "split" not in params:
+            values, parents = self.lifted(split, args, values)
+        if isinstance(op, Constant):
+            return op.impl(*values, **params) if plain else bind(op, *values, **params)
+        if isinstance(op, Structured) and self.joint:
+            return self.structured(op, values, parents, mask, params, args)
+        if plain:
+            y = op.impl(*values, **params)
+        else:
+            y = bind(op, *values, **params)
+            self.complicate()
+        key = (len(values), mask)
+        step = op.derived.get(key) or plan(op, *key)
+        if mask + 1 != bit:  # some argument is a constant
+            for i, what in enumerate(step.keep[1:]):
+                if what == VALUE and not mask >> i & 1 and type(values[i]) is ndarray:
+                    values[i] = self.secure(values[i])
+        saved = save(step.keep, y, values)
+        if op.many:
+            self.complicate()
+            several = Outputs(op, parents, step, saved, params, (), None, plain)  # type: ignore[arg-type]
+            rate = rates(op, y, params)
+            return self.outputs(y if rate is None else self.spread(several, y, values, rate), several, args)
+        node = Node(op, parents, step, saved, params, shape_of(y), dtype_of(y), plain)
+        if not plain:
+            node.line = line_of(y)
+        self.room -= math.prod(node.shape)
+        result = Traced(self, y, node)
+        if is_silent(op, y, values):
+            tell()
+        if self.lost is not None:
+            mark(self, node, args, (result,), params)
+        return result
+
+    def lifted(self, split: Split, args: Sequence[Any], values: list[Any]) -> tuple[list[Any], list[Node]]:
+        """Values and parents, with what belongs to this tape as numbers a + bε, where others are."""
+        parents = []
+        for i, a in enumerate(args):
+            if isinstance(a, Traced) and a.by is self:
+                a = a if foreign([a.value], self.epsilon) is split else split.apply("among", a)
+                values[i] = a.value
+                parents.append(a.aux)
+        return values, parents
+
+    def drop(self, x: Value | None) -> Value | None:
+        """A cotangent that goes out, without the ε of this tape."""
+        return x if self.epsilon is None else self.epsilon.part(x)
+
+    def spread(self, node: Outputs, y: Sequence[Value], values: list[Any], rate: Sequence[Value | None]) -> tuple[Any, ...]:
+        """The results of a decomposition with repeated eigenvalues, which ε tells apart."""
+        if self.epsilon is None:
+            self.epsilon = Split("a repeated eigenvalue", self.level - 0.125)
+        op = node.op
+        assert isinstance(op, Opaque)
+        assert node.plan is not None
+        pull = limit(op, self.epsilon, user_line())
+        node.plan, node.plain = node.plan._replace(pull=pull, quick=pull), False
+        node.saved = (tuple(map(without, y)), *map(without, values))
+        return tuple([self.epsilon.join(p, d) for p, d in zip(y, rate, strict=True)])
+
+    def structured(
+        self,
+        op: Structured,
+        values: list[Any],
+        parents: list[Node],
+        mask: int,
+        params: dict[str, Any],
+        args: Sequence[Any] = (),
+    ) -> tuple[Any, ...]:
+        """A loop or a branch: the same op runs with its residuals among the results."""
+        flags = tuple([bool(mask >> i & 1) for i in range(len(values))])
+        values = [self.secure(v) if type(v) is ndarray and not flag else v for v, flag in zip(values, flags, strict=True)]
+        ys, residuals, back = op.vjp(values, flags, params)
+        step = Plan(tuple(i for i, flag in enumerate(flags) if flag), (), _pull_structured, _pull_structured)
+        self.complicate()
+        return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None, False), args)  # type: ignore[arg-type]
+
+    def secure(self, x: Any) -> Any:
+        """An array of the user's, to be saved: in such a way that a later write to it gives no wrong derivative."""
+        return x.copy(order="K") if x.size <= SMALL else self.watch.constant(x, self.lasting)
+
+    def outputs(self, ys: Sequence[Value], node: Outputs, args: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """Wrap the several results of one node of these arguments."""
+        node.types = tuple(map(Type.of, ys))
+        node.line = line_of(ys[0]) if ys and not node.plain else ""
+        results = []
+        for index, (y, t) in enumerate(zip(ys, node.types, strict=True)):
+            pick = Pick(node.op, (node,), None, None, {}, t.shape, t.dtype)
+            pick.index = index
+            results.append(Traced(self, y, pick) if t.dtype.kind in "fc" else y)
+        if is_silent_loop(node.op, ys):  # type: ignore[arg-type]
+            tell()
+        if self.lost is not None:
+            mark(self, node, args, results, node.params)
+        return tuple(results)
+
+    def shape(self, x: Traced) -> Shape:
+        return shape_of(x.value)
+
+    def node(self, x: Value) -> Node | None:
+        return x.aux if isinstance(x, Traced) and x.by is self else None
+
+    def leave(self, x: Any) -> Any:
+        """A result without what the tape added to it."""
+        return without(x.value) if isinstance(x, Traced) and x.by is self else x
+
+
+class Marking(Tape):
+    """A tape that has heard of an overflow: `record.py`, which takes the quick way for others, leaves its ops to `process`."""
+
+    __slots__ = ()
+
+
+def _pull_structured(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+    back, residuals = saved
+    return back(gs, residuals)
+
+
+def line_of(y: Any) -> str:
+    return y.by.line(y) if isinstance(y, Traced) else ""
+
+
+def save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
+    """What the plan says to keep of (y, *values)."""
+    return tuple(
+        [v if what == VALUE else Type.of(v) if what == TYPE else None for what, v in zip(keep, (y, *values), strict=True)]
+    )
+
+
+def backward(
+    seeds: list[tuple[Node, Value]], wanted: Sequence[Node], *, simple: bool = False, traced: bool = False
+) -> list[Value | None]:
+    """Cotangents of the `wanted` leaves, given those of the `seeds`; None where nothing arrives. Empties `seeds`.
+
+    With `simple` (see `Tape`) the pass is first made with ordinary products. If the result is finite it is right;
+    if not, an exact zero may have met an infinite partial, and the pass is made again with the product that
+    knows. Otherwise the pass is made once, looks at each step, and gives up its nodes as it goes.
+    With `traced`, the origins of seeds without numbers are followed as well.
+    """
+    with quiet():
+        if simple and not any(isinstance(g, Traced) for _, g in seeds):
+            results = Pass(wanted).hurry(list(seeds))
+            if all(map(is_finite, results)):
+                return results
+        return Pass(wanted, traced=traced).run(seeds)
+
+
+class Pass:
+    """One backward pass. A heap keyed by creation order visits every node after all of its consumers.
+
+    `live` holds what has arrived but is not handed on yet: node, cotangent, and whether that array is the pass's own, so
+    that more may be added in place. Nodes that nobody else holds are freed as the pass moves on.
+    """
+
+    def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False) -> None:
+        self.live: dict[int, list[Any]] = {}
+        self.heap: list[int] = []
+        self.wanted = [node.serial for node in wanted]
+        self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
+        self.free = free
+        self.traced = traced
+        self.origins: dict[int, Origin] = {}  # of what is live, if they are followed
+        self.origin: Origin | None = None  # of what is handed on now
+        self.follows = False
+
+    def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
+        """Run the pass, emptying `seeds`."""
+        line = written_on.get()
+        try:
+            while seeds:
+                self.begin(*seeds.pop())
+            while self.heap:
+                self.visit(*self.live.pop(-heapq.heappop(self.heap)))
+        finally:
+            written_on.set(line)
+        return self.results()
+
+    def begin(self, node: Node, g: Value) -> None:
+        """A seed arrives."""
+        has_numbers = numbers(g) is not None
+        self.follows = has_numbers or self.traced
+        if self.follows:
+            known = self.origins.get(node.serial)
+            given = Given(g) if has_numbers else Seed(g)
+            self.origins[node.serial] = given if known is None else Sum(known, given)
+        self.arrive(node, g)
+
+    def visit(self, node: Node, g: Value, owned: bool) -> None:
+        """Hand a cotangent on to the parents of a node."""
+        step = node.plan
+        if step is None:
+            self.reach(node, g)
+            return
+        saved, above = self.saved_of(node), self.origins.pop(node.serial, None)
+        self.origin = above
+        if saved is FREED:
+            raise FreedError(
+                "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
+            )
+        if node.line:
+            written_on.set(node.line)
+        parts: Sequence[Any] = (g,)
+        if step.into is None or not self.accumulate(node, g):
+            parts, fresh = self.pull(node, g, saved)
+            # g itself goes on to one parent: then it is that parent's own, if it was this node's.
+            owned = owned and sum([part is g for part in parts]) == 1
+            for parent, part in zip(node.parents, parts, strict=True):
+                if part is not None:
+                    mine = (owned if part is g else fresh) and type(part) is ndarray and part.base is None
+                    self.arrive(parent, part, mine)
+        if self.follows:
+            self.trace_back(node, above, saved, parts)
+        if self.free:
+            node.saved = FREED
+
+    def hurry(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
+        """As `run`, with ordinary products, for small plain arrays: the caller looks at the end whether all is finite."""
+        live, heap, pop, push = self.live, self.heap, heapq.heappop, heapq.heappush
+        while seeds:
+            self.arrive(*seeds.pop())
+        while heap:
+            node, g, _ = live.pop(-pop(heap))
+            step = node.plan
+            if step is None:
+                self.reach(node, g)
+            elif step.into is None or not self.accumulate(node, g):
+                parents = node.parents
+                for parent, part in zip(parents, step.quick(g, node.saved, parents, node.params)):  # noqa: B905
+                    if part is not None:
+                        key = parent.serial
+                        entry = live.get(key)
+                        if entry is None:
+                            live[key] = [parent, part, False]
+                            push(heap, -key)
+                        else:
+                            entry[1] = entry[1] + part
+        return self.results()
+
+    def results(self) -> list[Value | None]:
+        return [self.leaves[serial][1] if serial in self.leaves else None for serial in self.wanted]
+
+    def pull(self, node: Node, g: Value, saved: Any) -> tuple[Sequence[Any], bool]:
+        """The cotangents of a node's parents, and whether they are products made just now, that nobody else holds.
+
+        Quickly if everything is plain and turns out finite, else with care.
+        """
+        step: Plan = node.plan  # type: ignore[assignment]
+        if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
+            parts = step.quick(g, saved, node.parents, node.params)
+            if all(part is g or is_finite(part) for part in parts):
+                return parts, True
+        if self.origin is not None and step.careful is not None:
+            return step.careful(g, self.origin, saved, node.parents, node.params), False
+        return step.pull(g, saved, node.parents, node.params), False
+
+    def trace_back(self, node: Node, above: Origin | None, saved: Any, parts: Sequence[Any]) -> None:
+        """Note where the cotangents come from that a node has handed on."""
+        for i, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
+            if part is not None:
+                origin = through(above, node, i, saved, part)
+                known = self.origins.get(parent.serial)
+                self.origins[parent.serial] = origin if known is None else Sum(known, origin)
+
+    def saved_of(self, node: Node) -> Any:
+        """What a node saved, as its pull shall see it."""
+        return node.saved
+
+    def arrive(self, node: Node, g: Value, owned: bool = False) -> None:
+        """Add a cotangent to what has come to a node: in place if what is there is ours."""
+        entry = self.live.get(node.serial)
+        if entry is None:
+            self.live[node.serial] = [node, g, owned]
+            heapq.heappush(self.heap, -node.serial)
+        elif entry[2] and type(g) is ndarray:
+            total = entry[1]
+            total += g
+        elif isinstance(g, Traced):
+            entry[1:] = bind(add, entry[1], g), False
+        else:
+            total = entry[1] + g
+            entry[1:] = total, type(total) is ndarray
+
+    def reach(self, node: Node, g: Value) -> None:
+        """What ends at a leaf, or goes on from one of several results to their node."""
+        if type(node) is not Pick:
+            self.leaves[node.serial] = (node, without(g))
+            return
+        (parent,) = node.parents
+        assert isinstance(parent, Outputs)
+        if parent.serial not in self.live:
+            self.arrive(parent, [None] * len(parent.types))
+        self.live[parent.serial][1][node.index] = g
+
+    def accumulate(self, node: Node, g: Any) -> bool:
+        """Add to the parent's cotangent in place, touching only the elements that the op read. False if it cannot."""
+        (parent,) = node.parents
+        entry = self.live.get(parent.serial)
+        if isinstance(g, Traced) or any(isinstance(index, Traced) for index in node.saved[2:]):
+            return False
+        if entry is None:
+            self.arrive(parent, np.zeros(parent.shape, parent.dtype))
+            entry = self.live[parent.serial]
+        elif isinstance(entry[1], Traced):
+            return False
+        elif not entry[2] or type(entry[1]) is not ndarray:  # a sum of arrays without axes is a number, which cannot be added to
+            entry[1] = np.array(entry[1])
+        entry[2] = True
+        node.plan.into(entry[1], g, *node.saved[2:], **node.params)  # type: ignore[union-attr,misc]
+        return True

@@ -1,0 +1,133 @@
+"""The language of the rules: expressions with holes.
+
+    rule("log1p", log(add(1, X)), log1p(X), needs="finite")
+    rule("transpose-twice", transpose(transpose(X, axes=A), axes=B), transpose(X, axes=composed(A, B)))
+
+X, Y, Z stand for any operand, the same one wherever the name stands; C, D for a constant; other capitals for a parameter of an
+op. A number stands for a constant all of whose elements equal it: `0` for a zero of either sign, `0.0` and `-0.0` for one
+of that sign. ZERO is a zero without a sign: what an exact zero has left of a product of the chain rule.
+
+The right side is built with the operands found on the left. A parameter there may be computed from types and other
+parameters by a function marked `computed`; so may the condition `when`. The result has the type of what it replaces: where
+only the shape falls short, a broadcast is put around it; a rule that would change the dtype does not apply.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from ...core.op import OPS, Op
+from ...ir.columns import COMMUTATIVE
+
+#: What must hold for a rule to leave the values as they are; `rules.py` tells them apart.
+Needs = Literal["nothing", "rounding", "unsigned zeros", "finite"]
+
+
+class Hole(NamedTuple):
+    """Stands for any operand."""
+
+    name: str
+
+
+class ConstantHole(NamedTuple):
+    """Stands for any constant."""
+
+    name: str
+
+
+class Parameter(NamedTuple):
+    """Stands for a parameter of an op."""
+
+    name: str
+
+
+class Result(NamedTuple):
+    """The value that is replaced: only its type is known."""
+
+    name: str = "RESULT"
+
+
+class UnsignedZero(NamedTuple):
+    """Stands for a zero that has no sign."""
+
+    name: str = "ZERO"
+
+
+RESULT, ZERO = Result(), UnsignedZero()
+
+
+@dataclass(frozen=True)
+class Call:
+    """An op applied to patterns."""
+
+    op: Op
+    args: tuple[Any, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [*map(show, self.args), *(f"{key}={show(value)}" for key, value in self.params.items())]
+        return f"{self.op.name}({', '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A parameter or a condition worked out when the rule applies; operands reach the function as their types."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.function.__name__}({', '.join(map(show, self.args))})"
+
+
+def show(pattern: Any) -> str:
+    """A pattern as it stands in the table."""
+    return pattern.name if isinstance(pattern, tuple) and hasattr(pattern, "name") else str(pattern)
+
+
+def calls(*names: str) -> Iterator[Callable[..., Call]]:
+    """For each name of an op, the function that writes a call of it in a pattern."""
+    return (_caller(OPS[name]) for name in names)
+
+
+def _caller(op: Op) -> Callable[..., Call]:
+    return lambda *args, **params: Call(op, args, params)
+
+
+def computed(function: Callable[..., Any]) -> Callable[..., Computed]:
+    """Mark a function of types and parameters for use in rules."""
+    return lambda *args: Computed(function, args)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`left` may be replaced by `right` where `when` holds; `cases` give types and parameters for the generated test."""
+
+    name: str
+    left: Call
+    right: Any
+    when: Computed | None = None
+    needs: Needs = "nothing"
+    real: bool = False
+    cases: tuple[dict[str, Any], ...] = ({},)
+
+    def __str__(self) -> str:
+        text = f"{self.name}: {show(self.left)} → {show(self.right)}"
+        return text + (f", if {self.when}" if self.when else "") + (f"; needs {self.needs}" if self.needs != "nothing" else "")
+
+
+# -- the two orders of a sum, a product -------------------------------------------------------------------------
+
+
+def orders(pattern: Any) -> Iterator[Any]:
+    """A pattern with the arguments of its commutative ops in every order."""
+    if not isinstance(pattern, Call):
+        yield pattern
+        return
+    for args in itertools.product(*[list(orders(a)) for a in pattern.args]):
+        yield Call(pattern.op, args, pattern.params)
+        if pattern.op.name in COMMUTATIVE and args[0] != args[1]:
+            yield Call(pattern.op, args[::-1], pattern.params)

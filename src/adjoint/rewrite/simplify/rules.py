@@ -1,0 +1,471 @@
+"""The rules of simplification, to be proofread: what stands on the left may be replaced by what stands on the right.
+
+What a rule needs in order to leave the values as they are:
+
+nothing          the same bits for every input: infinities, nan (of any sign and payload) and signed zeros
+rounding         the same, up to the last bits of the significand
+unsigned zeros   the same, up to the sign of a zero, where that sign is not defined: in `chain` and `absorb`, the products of
+                 the chain rule, which an exact zero ends whatever the other factor; and in sums of a single term
+finite           that all values the program computes are finite and the sign of a zero is not looked at; the result may
+                 differ by rounding. Used with assume="finite" only, and for integers, for which it is exact
+
+A rule marked `real` is exact for real numbers only: the complex product (a + bi)(1 + 0i) contains b·0, which is nan for an
+infinite b. For complex numbers it is used with assume="finite".
+
+Derivatives are kept too, as far as they are defined: a value that is constant for derivatives (`stop_gradient`) stays so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.types import Shape, Type
+from ...ir.columns import COMMUTATIVE
+from ...ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
+from .indices import joined
+from .pattern import RESULT, ZERO, Call, Computed, ConstantHole, Hole, Needs, Parameter, Rule, calls, computed
+
+X, Y, Z = Hole("X"), Hole("Y"), Hole("Z")
+C, D = ConstantHole("C"), ConstantHole("D")
+A, B, K, S, T = Parameter("A"), Parameter("B"), Parameter("K"), Parameter("S"), Parameter("T")
+
+RULES: list[Rule] = []
+
+
+def rule(
+    name: str,
+    left: Call,
+    right: Any,
+    when: Computed | None = None,
+    *,
+    needs: Needs = "nothing",
+    real: bool = False,
+    cases: tuple[dict[str, Any], ...] = ({},),
+) -> None:
+    RULES.append(Rule(name, left, right, when, needs, real, cases))
+
+
+add, sub, mul, div, neg, pos, square, power = calls("add", "sub", "mul", "div", "neg", "pos", "square", "power")
+chain, absorb, where = calls("chain", "absorb", "where")
+exp, log, expm1, log1p, sqrt, abs_ = calls("exp", "log", "expm1", "log1p", "sqrt", "abs")
+logical_and, logical_or, logical_not = calls("logical_and", "logical_or", "logical_not")
+conj, real_, cast = calls("conj", "real", "cast")
+reshape, transpose, broadcast_to, sum_, matmul = calls("reshape", "transpose", "broadcast_to", "sum", "matmul")
+getitem, place = calls("getitem", "place")
+
+# -- the products of the chain rule -----------------------------------------------------------------------------
+
+rule("chain-zero", chain(0, X), ZERO, needs="unsigned zeros")
+rule("chain-one", chain(1, X), X, real=True)
+rule("chain-by-one", chain(X, 1), X, needs="unsigned zeros", real=True)
+rule("chain-by-minus-one", chain(X, -1), neg(X), needs="unsigned zeros", real=True)
+rule("chain-product", chain(X, Y), mul(X, Y), needs="finite")
+rule("absorb-zero", absorb(X, 0), ZERO, needs="unsigned zeros")
+rule("absorb-one", absorb(X, 1), X, needs="unsigned zeros", real=True)
+rule("absorb-minus-one", absorb(X, -1), neg(X), needs="unsigned zeros", real=True)
+rule("absorb-product", absorb(X, Y), mul(X, Y), needs="finite")
+rule("add-no-sign", add(X, ZERO), X, needs="unsigned zeros")
+rule("sub-no-sign", sub(X, ZERO), X, needs="unsigned zeros")
+
+# -- arithmetic -------------------------------------------------------------------------------------------------
+
+rule("mul-one", mul(X, 1), X, real=True)
+rule("mul-minus-one", mul(X, -1), neg(X), real=True)
+rule("mul-zero", mul(X, 0), ZERO, needs="finite")
+rule("div-one", div(X, 1), X, real=True)
+rule("div-minus-one", div(X, -1), neg(X), real=True)
+rule("div-zero", div(0, X), ZERO, needs="finite")
+rule("div-self", div(X, X), 1, needs="finite")
+rule("add-minus-zero", add(X, -0.0), X, real=True)  # x + 0.0 is not x for x = -0.0
+rule("add-zero", add(X, 0), X, needs="finite")
+rule("sub-plus-zero", sub(X, 0.0), X)
+rule("sub-minus-zero", sub(X, -0.0), X, needs="finite")
+rule("zero-sub", sub(0, X), neg(X), needs="finite")
+rule("minus-zero-sub", sub(-0.0, X), neg(X), real=True)
+rule("sub-self", sub(X, X), ZERO, needs="finite")
+rule("neg-neg", neg(neg(X)), X)
+rule("neg-sub", neg(sub(X, Y)), sub(Y, X), needs="finite")
+rule("pos", pos(X), X)
+rule("add-neg", add(X, neg(Y)), sub(X, Y))
+rule("sub-neg", sub(X, neg(Y)), add(X, Y))
+rule("mul-neg-neg", mul(neg(X), neg(Y)), mul(X, Y))
+rule("div-neg-neg", div(neg(X), neg(Y)), div(X, Y), real=True)
+rule("mul-constants", mul(mul(X, C), D), mul(X, mul(C, D)), needs="finite", cases=({"C": 3.0, "D": 0.7},))
+rule("add-constants", add(add(X, C), D), add(X, add(C, D)), needs="finite", cases=({"C": 3.0, "D": 0.7},))
+rule("add-sub", sub(add(X, Y), Y), X, needs="finite")
+rule("sub-add", add(sub(X, Y), Y), X, needs="finite")
+rule("mul-reciprocal", mul(X, div(1, Y)), div(X, Y), needs="finite")
+
+# -- powers, exponentials, logarithms ---------------------------------------------------------------------------
+
+rule("power-zero", power(X, 0), 1, real=True)
+rule("power-one", power(X, 1), X, real=True)
+rule("power-two", power(X, 2), square(X), needs="rounding", real=True)
+rule("power-minus-one", power(X, -1), div(1, X), needs="rounding", real=True)
+rule("power-half", power(X, 0.5), sqrt(X), needs="finite")  # sqrt(-0.0) is -0.0, power(-inf, 0.5) is inf
+rule("square-neg", square(neg(X)), square(X))
+rule("square-sqrt", square(sqrt(X)), X, needs="finite")
+rule("sqrt-square", sqrt(square(X)), abs_(X), computed(lambda x: x.dtype.kind == "f")(X), needs="finite")
+rule("abs-abs", abs_(abs_(X)), abs_(X))
+rule("abs-neg", abs_(neg(X)), abs_(X))
+rule("exp-log", exp(log(X)), X, needs="finite")
+rule("log-exp", log(exp(X)), X, computed(lambda x: x.dtype.kind == "f")(X), needs="finite")
+rule("log1p", log(add(1, X)), log1p(X), needs="finite")  # log(1 + -0.0) is 0.0; for small x, log1p is more accurate
+rule("expm1", sub(exp(X), 1), expm1(X), needs="finite")
+rule("expm1-log1p", expm1(log1p(X)), X, needs="finite")
+rule("log1p-expm1", log1p(expm1(X)), X, computed(lambda x: x.dtype.kind == "f")(X), needs="finite")
+
+# -- choices and logic ------------------------------------------------------------------------------------------
+
+_BOOL = Type((2, 1), np.dtype(bool))
+
+
+@computed
+def is_bool(x: Type) -> bool:
+    return x.dtype.kind == "b"
+
+
+rule("where-true", where(True, X, Y), X)
+rule("where-false", where(False, X, Y), Y)
+rule("where-same", where(Z, X, X), X, cases=({"Z": _BOOL},))
+rule("where-not", where(logical_not(Z), X, Y), where(Z, Y, X), cases=({"Z": _BOOL},))
+rule("and-false", logical_and(X, False), False, cases=({"X": _BOOL},))
+rule("and-true", logical_and(X, True), X, is_bool(X), cases=({"X": _BOOL},))
+rule("or-false", logical_or(X, False), X, is_bool(X), cases=({"X": _BOOL},))
+rule("or-true", logical_or(X, True), True, cases=({"X": _BOOL},))
+rule("not-not", logical_not(logical_not(X)), X, is_bool(X), cases=({"X": _BOOL},))
+
+# -- dtypes -----------------------------------------------------------------------------------------------------
+
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+@computed
+def is_dtype(x: Type, dtype: np.dtype[Any]) -> bool:
+    return x.dtype == dtype
+
+
+@computed
+def is_wider(dtype: np.dtype[Any], x: Type) -> bool:
+    return np.can_cast(x.dtype, dtype, "safe")
+
+
+@computed
+def is_real(x: Type) -> bool:
+    return x.dtype.kind == "f"
+
+
+rule("cast-own", cast(X, dtype=A), X, is_dtype(X, A), cases=({"A": _DOUBLE},))
+rule(
+    "cast-wider",
+    cast(cast(X, dtype=A), dtype=B),
+    cast(X, dtype=B),
+    is_wider(A, X),
+    cases=({"X": Type((3,), _SINGLE), "A": _DOUBLE, "B": _SINGLE}, {"A": np.dtype(complex), "B": _SINGLE}),
+)
+rule("conj-real", conj(X), X, is_real(X))
+rule("conj-conj", conj(conj(X)), X, cases=({"X": Type((3,), np.dtype(complex))},))
+rule("real-real", real_(X), X, is_real(X))
+
+# -- shapes -----------------------------------------------------------------------------------------------------
+
+
+@computed
+def has_shape(x: Type, shape: Shape) -> bool:
+    return x.shape == shape
+
+
+@computed
+def in_order(axes: Shape) -> bool:
+    return axes == tuple(range(len(axes)))
+
+
+@computed
+def composed(inner: Shape, outer: Shape) -> Shape:
+    return tuple(inner[i] for i in outer)
+
+
+@computed
+def pads(x: Type, shape: Shape) -> bool:
+    """Whether a reshape only puts axes of length one in front."""
+    extra = len(shape) - x.ndim
+    return extra >= 0 and shape == (1,) * extra + x.shape
+
+
+@computed
+def whole(x: Type, spec: tuple[Any, ...]) -> bool:
+    """Whether an index reads everything, in order."""
+    return all(isinstance(s, slice) and s.indices(n) == (0, n, 1) for s, n in zip(spec, x.shape, strict=False))
+
+
+@computed
+def joined_spec(x: Type, first: tuple[Any, ...], second: tuple[Any, ...]) -> Any:
+    return joined(x.shape, first, second)
+
+
+@computed
+def is_joined(x: Type, first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    return joined(x.shape, first, second) is not None
+
+
+joined_place = computed(joined)
+
+
+@computed
+def is_joined_place(shape: Shape, first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    return joined(shape, first, second) is not None
+
+
+@computed
+def moves_ones(x: Type, axes: Shape) -> bool:
+    """Whether a transpose moves nothing but axes of length one."""
+    moved = [a for a in axes if x.shape[a] != 1]
+    return moved == sorted(moved)
+
+
+rule("reshape-own", reshape(X, shape=S), X, has_shape(X, S), cases=({"X": (2, 3), "S": (2, 3)},))
+rule("reshape-twice", reshape(reshape(X, shape=S), shape=T), reshape(X, shape=T), cases=({"X": (2, 3), "S": (6,), "T": (3, 2)},))
+rule("transpose-in-order", transpose(X, axes=A), X, in_order(A), cases=({"X": (2, 3), "A": (0, 1)},))
+rule(
+    "reshape-of-transpose",
+    reshape(transpose(X, axes=A), shape=S),
+    reshape(X, shape=S),
+    moves_ones(X, A),
+    cases=({"X": (2, 1, 3), "A": (1, 0, 2), "S": (6,)},),
+)
+rule(
+    "transpose-twice",
+    transpose(transpose(X, axes=A), axes=B),
+    transpose(X, axes=composed(A, B)),
+    cases=({"X": (2, 3, 4), "A": (2, 0, 1), "B": (0, 2, 1)}, {"X": (2, 3), "A": (1, 0), "B": (1, 0)}),
+)
+rule("broadcast-own", broadcast_to(X, shape=S), X, has_shape(X, S), cases=({"X": (2, 3), "S": (2, 3)},))
+rule(
+    "broadcast-twice",
+    broadcast_to(broadcast_to(X, shape=S), shape=T),
+    broadcast_to(X, shape=T),
+    cases=({"X": (3, 1), "S": (3, 2), "T": (4, 3, 2)},),
+)
+rule(
+    "broadcast-padded",
+    broadcast_to(reshape(X, shape=S), shape=T),
+    broadcast_to(X, shape=T),
+    pads(X, S),
+    cases=({"X": (3,), "S": (1, 3), "T": (2, 3)},),
+)
+rule("getitem-whole", getitem(X, spec=S), X, whole(X, S), cases=({"X": (2, 3), "S": (slice(None), slice(0, 3))},))
+rule(
+    "getitem-place",
+    getitem(place(X, spec=S, shape=T), spec=S),
+    X,
+    cases=({"X": (2,), "S": (slice(1, 3),), "T": (4,)},),
+)
+
+rule(
+    "getitem-twice",
+    getitem(getitem(X, spec=S), spec=T),
+    getitem(X, spec=joined_spec(X, S, T)),
+    is_joined(X, S, T),
+    cases=(
+        {"X": (5, 4), "S": (slice(1, None),), "T": (slice(None, None, -2), 0)},
+        {"X": (4, 3), "S": (slice(None, None, -1), None, 1), "T": (-1, slice(0, 1))},
+        {"X": (6,), "S": (slice(None, None, -1),), "T": (slice(None, None, -1),)},
+        {"X": (4,), "S": (slice(1, 3),), "T": (slice(2, 2),)},
+    ),
+)
+rule(
+    "add-places",
+    add(place(X, spec=S, shape=T), place(Y, spec=S, shape=T)),
+    place(add(X, Y), spec=S, shape=T),
+    computed(lambda x, y: (x.shape, x.dtype) == (y.shape, y.dtype))(X, Y),
+    cases=({"S": (slice(1, 3),), "T": (4, 3), "X": (2, 3), "Y": (2, 3)},),
+)
+rule(
+    "place-twice",
+    place(place(X, spec=S, shape=A), spec=T, shape=B),
+    place(X, spec=joined_place(B, T, S), shape=B),
+    is_joined_place(B, T, S),
+    cases=({"X": (2,), "S": (slice(1, 3),), "A": (4,), "T": (0,), "B": (3, 4)},),
+)
+
+# What is computed on a broadcast value is computed before it is broadcast.
+_SPREAD: tuple[dict[str, Any], ...] = ({"X": (3,), "S": (2, 3), "Y": (2, 3)}, {"X": (1,), "S": (4, 3), "Y": (3,)})
+for _name in ("add", "sub", "mul", "div", "power", "chain", "absorb", "less", "greater", "equal", "maximum", "minimum"):
+    (_op,) = calls(_name)
+    rule(f"{_name}-of-broadcast", _op(broadcast_to(X, shape=S), Y), _op(X, Y), cases=_SPREAD)
+    if _name not in COMMUTATIVE:
+        rule(f"{_name}-by-broadcast", _op(Y, broadcast_to(X, shape=S)), _op(Y, X), cases=_SPREAD)
+for _name in ("neg", "square", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "isnan", "logical_not"):
+    (_op,) = calls(_name)
+    rule(f"{_name}-of-broadcast", _op(broadcast_to(X, shape=S)), _op(X), needs="rounding", cases=_SPREAD)
+rule(
+    "cast-of-broadcast",
+    cast(broadcast_to(X, shape=S), dtype=A),
+    cast(X, dtype=A),
+    cases=({"X": (3,), "S": (2, 3), "A": _SINGLE},),
+)
+
+# -- sums and products ------------------------------------------------------------------------------------------
+
+
+@computed
+def single(x: Type, axis: Shape) -> bool:
+    """Whether the axes have length one."""
+    return all(x.shape[a] == 1 for a in axis)
+
+
+@computed
+def shape_of(x: Type) -> Shape:
+    return x.shape
+
+
+@computed
+def both_axes(x: Type, inner: Shape, outer: Shape, inner_keeps: bool) -> Shape:
+    """The axes of x that a sum of a sum runs over."""
+    left = tuple(range(x.ndim)) if inner_keeps else tuple(a for a in range(x.ndim) if a not in inner)
+    return tuple(sorted({*inner, *(left[a] for a in outer)}))
+
+
+def _own_axes(x: Type, shape: Shape, axis: Shape) -> Shape:
+    """Those of the axes along which x, broadcast to a shape, has elements of its own."""
+    extra = len(shape) - x.ndim
+    return tuple(a for a in axis if a >= extra and x.shape[a - extra] == shape[a])
+
+
+@computed
+def own_axes(x: Type, shape: Shape, axis: Shape) -> Shape:
+    extra = len(shape) - x.ndim
+    return tuple(a - extra for a in _own_axes(x, shape, axis))
+
+
+@computed
+def repeats(x: Type, shape: Shape, axis: Shape) -> int:
+    """How many equal terms each sum has."""
+    return math.prod(shape[a] for a in axis if a not in _own_axes(x, shape, axis))
+
+
+@computed
+def summed_shape(x: Type, shape: Shape, axis: Shape, keepdims: bool) -> Shape:
+    """The shape of the sum before it is broadcast along the axes that are not summed over."""
+    extra = len(shape) - x.ndim
+    padded = (1,) * extra + x.shape
+    return tuple(1 if a in axis else n for a, n in enumerate(padded) if keepdims or a not in axis)
+
+
+def _swaps(axes: Shape) -> bool:
+    n = len(axes)
+    return n >= 2 and axes == (*range(n - 2), n - 1, n - 2)
+
+
+@computed
+def swaps_matrices(*axes: Shape) -> bool:
+    """Whether transposes swap the last two axes and no others, of arrays of one rank."""
+    return all(map(_swaps, axes)) and len(set(map(len, axes))) == 1
+
+
+@computed
+def swaps_like(axes: Shape, outer: Shape, other: Type) -> bool:
+    return axes == outer and _swaps(axes) and other.ndim == len(axes)
+
+
+@computed
+def mapped(axes: Shape, chosen: Shape) -> Shape:
+    """The axes of an array that are chosen after its transpose."""
+    return tuple(sorted(axes[a] for a in chosen))
+
+
+@computed
+def leaves_order(axes: Shape, chosen: Shape) -> bool:
+    """Whether the axes that are left have the order they had before the transpose."""
+    left = [a for i, a in enumerate(axes) if i not in chosen]
+    return left == sorted(left)
+
+
+@computed
+def is_all_of(shape: Shape, axis: Shape) -> bool:
+    return len(axis) == len(shape)
+
+
+@computed
+def all_axes(x: Type) -> Shape:
+    return tuple(range(x.ndim))
+
+
+# A sum may start at 0.0 or at its first term: NumPy decides by the layout what becomes of -0.0.
+rule("sum-no-axes", sum_(X, axis=(), keepdims=K), X, needs="unsigned zeros", cases=({"X": (2, 3), "K": False},))
+rule(
+    "sum-single",
+    sum_(X, axis=A, keepdims=K),
+    reshape(X, shape=shape_of(RESULT)),
+    single(X, A),
+    needs="unsigned zeros",
+    cases=({"X": (3, 1), "A": (1,), "K": False}, {"X": (3, 1), "A": (1,), "K": True}),
+)
+rule(
+    "sum-twice",
+    sum_(sum_(X, axis=A, keepdims=K), axis=B, keepdims=False),
+    reshape(sum_(X, axis=both_axes(X, A, B, K), keepdims=False), shape=shape_of(RESULT)),
+    needs="finite",
+    cases=({"X": (2, 3, 4), "A": (1,), "K": False, "B": (1,)}, {"X": (2, 3, 4), "A": (1,), "K": True, "B": (0, 1)}),
+)
+rule(
+    "sum-of-broadcast",
+    sum_(broadcast_to(X, shape=S), axis=A, keepdims=K),
+    mul(
+        reshape(sum_(X, axis=own_axes(X, S, A), keepdims=True), shape=summed_shape(X, S, A, K)),
+        repeats(X, S, A),
+    ),
+    needs="finite",
+    cases=(
+        {"X": (3,), "S": (2, 3), "A": (0,), "K": False},
+        {"X": (3,), "S": (2, 3), "A": (0, 1), "K": False},
+        {"X": (3, 1), "S": (4, 3, 2), "A": (0, 1), "K": True},
+        {"X": (), "S": (5,), "A": (0,), "K": False},
+    ),
+)
+rule(
+    "sum-of-transpose",
+    sum_(transpose(X, axes=A), axis=B, keepdims=False),
+    sum_(X, axis=mapped(A, B), keepdims=False),
+    leaves_order(A, B),
+    needs="finite",
+    cases=({"X": (2, 3, 4), "A": (2, 0, 1), "B": (0,)}, {"X": (2, 3), "A": (1, 0), "B": (0, 1)}),
+)
+rule(
+    "sum-of-reshape",
+    sum_(reshape(X, shape=S), axis=A, keepdims=False),
+    sum_(X, axis=all_axes(X), keepdims=False),
+    is_all_of(S, A),
+    needs="finite",
+    cases=({"X": (2, 3), "S": (6,), "A": (0,)},),
+)
+rule(
+    "matmul-transposes",
+    matmul(transpose(X, axes=A), transpose(Y, axes=B)),
+    transpose(matmul(Y, X), axes=A),
+    swaps_matrices(A, B),
+    needs="finite",
+    cases=(
+        {"X": (3, 2), "Y": (4, 3), "A": (1, 0), "B": (1, 0)},
+        {"X": (2, 3, 2), "Y": (1, 4, 3), "A": (0, 2, 1), "B": (0, 2, 1)},
+    ),
+)
+rule(
+    "transpose-matmul-left",
+    transpose(matmul(transpose(X, axes=A), Y), axes=B),
+    matmul(transpose(Y, axes=A), X),
+    swaps_like(A, B, Y),
+    needs="finite",
+    cases=({"X": (3, 2), "Y": (3, 4), "A": (1, 0), "B": (1, 0)},),
+)
+rule(
+    "transpose-matmul-right",
+    transpose(matmul(X, transpose(Y, axes=A)), axes=B),
+    matmul(Y, transpose(X, axes=A)),
+    swaps_like(A, B, X),
+    needs="finite",
+    cases=({"X": (2, 3), "Y": (4, 3), "A": (1, 0), "B": (1, 0)},),
+)

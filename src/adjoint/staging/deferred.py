@@ -1,0 +1,233 @@
+"""A tape over a program that is being written down, which makes its nodes when the function has ended.
+
+    jit(grad(f))        f is written down first; then its loops are found; what is differentiated is the short program
+
+What runs is what a `Tape` would run. But as the program keeps every equation, nothing is recorded on the way: the nodes can be
+made of the equations later (`settle`). If the loops of what was written (`segment`) have become scans meanwhile, the nodes are
+made of the short program instead (`run`). Whoever needs a node earlier, a rule of the user's say, settles the tape; from then on
+it is one like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import FRESH, Traced
+from ..core.errors import in_a_try
+from ..core.op import Constant, Op, Structured
+from ..core.types import Value, dtype_of
+from ..derive import TYPE, VALUE, plan
+from ..eager.repeated import rates
+from ..eager.tape import Node, Outputs, Tape, save
+from ..ir.columns import Columns
+from ..ir.graph import Graph
+from .guard import Guarded
+
+
+class Mark(NamedTuple):
+    """Where the columns of a program end."""
+
+    equations: int
+    operands: int
+    integers: int
+    values: int
+
+
+class Deferred(Tape):
+    """One recording. `value` is staged; `aux` is None while the node is not made."""
+
+    __slots__ = ("begin", "has_bodies", "leaves", "moved", "nodes", "settled", "stage")
+    light: tuple[()] = ()  # none of its values is a Python number as a program has them
+
+    def __init__(self, name: str, stage: Guarded, lasting: bool = False) -> None:
+        super().__init__(name, lasting=lasting)
+        self.complicate()
+        self.stage = stage
+        self.leaves: dict[int, Traced] = {}  # these and all others by the number of the value in the program
+        self.nodes: dict[int, Node] = {}
+        self.moved: dict[int, Value] = {}  # values as the short program gives them
+        self.has_bodies = False  # an op was run that holds a graph
+        self.settled = False
+        self.begin = self._end()
+
+    def _end(self) -> Mark:
+        program = self.stage.program
+        return Mark(len(program.kind), len(program.operands), len(program.integers), len(program.type_of))
+
+    def leaf(self, value: Value) -> Traced:
+        """A variable. It is told from the value that it starts from, which the function may see as well."""
+        leaf = super().leaf(self.stage.alias(value))
+        number = leaf.value.aux[0]
+        self.leaves[number] = Traced(self, leaf.value, leaf.aux)  # the function may write to its own
+        self.nodes[number] = leaf.aux
+        self.begin = self._end()
+        return leaf
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if self.settled:
+            return self.record(op, args, params)
+        stage = self.stage
+        values: list[Any] = []
+        mask, bit = 0, 1
+        is_direct = True
+        for a in args:
+            if isinstance(a, Traced):
+                if a.by is self:
+                    mask |= bit
+                    a = a.value
+                elif a.by is FRESH:
+                    a = a.value
+                if isinstance(a, Traced) and a.by is not stage:
+                    is_direct = False
+            values.append(a)
+            bit += bit
+        may_be_caught = isinstance(op, Structured) and in_a_try(stage.depth)  # that a body has no derivative, which a node says
+        if not is_direct or may_be_caught:  # or it depends on traces of which the program knows nothing
+            self.settle()
+            return self.record(op, args, params)
+        y = stage.process(op, values, params)
+        if isinstance(op, Constant):
+            return y
+        if isinstance(op, Structured):
+            self.has_bodies = True
+        else:
+            key = (len(values), mask)
+            op.derived.get(key) or plan(op, *key)  # which says so, if there is no derivative
+        if op.many:
+            rates(op, y, params)  # a guard that there is no repeated eigenvalue
+            return tuple([Traced(self, part, None) if dtype_of(part).kind in "fc" else part for part in y])
+        return Traced(self, y, None)
+
+    # -- nodes --------------------------------------------------------------------------------------------------
+
+    def record(self, op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
+        """As a tape does."""
+        return super().process(op, tuple([self.recorded(a) for a in args]), params)
+
+    def recorded(self, x: Any) -> Any:
+        """A value with its node, if it is one of ours."""
+        if not isinstance(x, Traced) or x.by is not self or x.aux is not None:
+            return x
+        return Traced(self, x.value, self.node(x))
+
+    def node(self, x: Value) -> Node | None:
+        if not isinstance(x, Traced) or x.by is not self:
+            return None
+        if not self.settled:  # of a variable too: what is made of its node, a rule of the user's say, is in no equation
+            self.settle()
+        return self.nodes[x.value.aux[0]] if x.aux is None else x.aux
+
+    def settle(self) -> None:
+        """Make the nodes of all that was done so far."""
+        self.settled = True
+        program, nodes = self.stage.program, self.nodes
+        known: dict[int, Any] = {}
+
+        def value(operand: int) -> Any:
+            if operand not in known:
+                known[operand] = self.value(operand) if operand >= 0 else program.literals[-1 - operand].value
+            return known[operand]
+
+        for number, operands, integers, first in self._equations():
+            mask, bit = 0, 1
+            for o in operands:
+                if o in nodes:
+                    mask |= bit
+                bit += bit
+            kind = program.kinds[number]
+            op = kind.op
+            if not mask or isinstance(op, Constant):
+                continue
+            params: Any = kind.params_with(integers)
+            parents = [nodes[o] for o in operands if o in nodes]
+            if op.many:
+                self._settle_many(op, [value(o) for o in operands], parents, mask, params, first, len(kind.types))
+                continue
+            step = op.derived.get((len(operands), mask)) or plan(op, len(operands), mask)
+            saved = tuple(
+                [
+                    value(o) if what == VALUE else program.type_of_operand(o) if what == TYPE else None
+                    for what, o in zip(step.keep, (first, *operands), strict=True)
+                ]
+            )
+            (type_,) = kind.types
+            node = nodes[first] = Node(op, parents, step, saved, params, type_.shape, type_.dtype, False)
+            node.line = program.line_of[first]
+
+    def _settle_many(
+        self, op: Op, values: list[Any], parents: list[Node], mask: int, params: Any, first: int, count: int
+    ) -> None:
+        """Make the nodes of an op with several results."""
+        if isinstance(op, Structured):
+            parts = self.structured(op, values, parents, mask, params)
+        else:
+            ys = tuple([self.value(n) for n in range(first, first + count)])
+            step = plan(op, len(values), mask)
+            parts = self.outputs(ys, Outputs(op, parents, step, save(step.keep, ys, values), params, (), None, False))  # type: ignore[arg-type]
+        for number, part in enumerate(parts, first):
+            if isinstance(part, Traced) and part.by is self:
+                self.nodes[number] = part.aux
+
+    def leave(self, x: Any) -> Any:
+        """A result without what the tape added to it, as the short program gives it."""
+        below = super().leave(x)
+        return self.moved.get(below.aux[0], below) if isinstance(below, Traced) and below.by is self.stage else below
+
+    def number(self, x: Any) -> int:
+        """The number in the program of a value of this tape or of the program; -1 of any other."""
+        below = super().leave(x)
+        return below.aux[0] if isinstance(below, Traced) and below.by is self.stage else -1
+
+    # -- what was written ---------------------------------------------------------------------------------------
+
+    def segment(self, outputs: Sequence[int]) -> tuple[Graph, list[int]]:
+        """What was written since the tape began, as a graph of the values from before that it reads, and their numbers."""
+        program, begin = self.stage.program, self.begin
+        operands = np.array(program.operands[begin.operands :], np.int64)
+        before = np.unique(operands[(operands >= 0) & (operands < begin.values)])
+        inside = operands >= begin.values
+        moved = np.where(inside, operands - begin.values + len(before), operands)
+        outer = (operands >= 0) & ~inside
+        moved[outer] = np.searchsorted(before, operands[outer])
+        types = [program.types[program.type_of[n]] for n in before.tolist()]
+        columns = Columns(
+            types,
+            program.kinds,
+            program.literals,
+            program.kind[begin.equations :],
+            moved,
+            program.integers[begin.integers :],
+            program.lines[begin.equations :],
+        )
+        names = tuple([f"x{i}" for i in range(len(before))])
+        results = tuple([n - begin.values + len(before) for n in outputs])
+        return Graph(self.name, names, tuple(types), columns, results), before.tolist()
+
+    def run(self, graph: Graph, before: Sequence[int], outputs: Sequence[int]) -> None:
+        """Record a graph in the place of what was written: of values from before, with these values as its results."""
+        self.settled = True
+        found = graph.run_flat([self.leaves[n] if n in self.leaves else self.value(n) for n in before])
+        for number, y in zip(outputs, found, strict=True):
+            node = self.node(y)
+            if node is not None:
+                self.nodes[number] = node
+            self.moved[number] = y.value if node is not None else y
+
+    def value(self, number: int) -> Traced:
+        """A value of the program."""
+        program = self.stage.program
+        type_ = program.types[program.type_of[number]]
+        return Traced(self.stage, None, (number, type_, type_.shape != ()))
+
+    def _equations(self) -> Iterator[tuple[int, list[int], list[int], int]]:
+        """What was written since the tape began: kinds, operands, integers of an index, numbers of the first results."""
+        program = self.stage.program
+        end, at, integer, number = self.begin
+        for k in program.kind[end:]:
+            kind = program.kinds[k]
+            stop, stop_integer = at + len(kind.operands), integer + len(kind.places)
+            yield k, program.operands[at:stop], program.integers[integer:stop_integer], number
+            at, integer, number = stop, stop_integer, number + len(kind.types)

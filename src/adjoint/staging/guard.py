@@ -1,0 +1,483 @@
+"""Staging for a compiler: the path that a call takes is written down, with what it depends on.
+
+Python code that asks for a number (an `if`, an index, a number of turns) gets that of this call, and the question is kept as a
+guard: the program is right for all calls that give the same answers.
+
+    if x > 0: …        a guard on the value of x > 0, which was True
+
+Nothing is computed before somebody asks (see `lazy.py`). An op on the same operands as an earlier one is that one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import strict
+from ..core.bind import Traced, class_of
+from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_written_by_user, on_line, user_line, written_on
+from ..core.op import Op
+from ..core.types import Type, Value, dtype_of
+from ..derive import type_rule
+from ..eager.on_card import ON_CARD
+from ..ir.columns import COMMUTATIVE, Columns, ColumnWriter, parameters
+from ..ir.graph import Graph, Literal
+from ..ops.broadcast import cast, reshape
+from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
+from ..ops.reduce import all_
+from .lazy import Elsewhere, Numbers
+from .python import OPERATORS, conditions
+from .stage import Stage
+
+
+class Asked(Enum):
+    """How much of a value an answer depends on."""
+
+    TRUTH = "whether it is zero"
+    WHOLE = "its whole part"
+    ALL = "every bit"
+    TYPE = "nothing but its type"
+
+
+IN_MEMORY = "the order in memory of"
+_PARTS = {
+    "the truth of": Asked.TRUTH,
+    "int() of": Asked.WHOLE,
+    IN_MEMORY: Asked.TYPE,  # that of arrays held row by row, as programs take them
+    "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
+}
+_WEAK = frozenset({bool, int, float, complex})
+MOST_CAPTURED = 256  # inputs that stand outside of the function
+_UNUSED = Type((), np.dtype(float))  # of an input that is reserved
+
+
+class Guard(NamedTuple):
+    """A question that was asked of a value, and its answer."""
+
+    number: int  # of the value
+    of: Asked
+    answer: Any
+    what: str
+    line: str
+
+
+#: Ops that raise for some numbers: matrices that are singular or not definite, indices out of bounds.
+_MAY_FAIL = frozenset(
+    {"cholesky", "eig", "eigh", "expm", "inv", "logm", "lstsq", "lu", "pinv", "qr", "solve", "sqrtm", "svd", "triangular_solve"}
+    | {"gather", "take_along"}
+)
+
+
+#: Ops whose results are complex for some numbers, and real for others.
+_TYPED_BY_VALUE = frozenset({"logm", "sqrtm"})
+
+
+#: The modules between an operator in the user's code and `Guarded.operate`.
+_OPERATORS = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.views", "adjoint.eager.record"})
+
+
+class PythonNumberError(UnsupportedError):
+    """A Python number of this call that a program does not hold: a whole number beyond 64 bits, say."""
+
+    def __init__(self, name: str, line: str | None = None) -> None:
+        super().__init__(f"the result of {name} between Python numbers is not that of a program", line)
+
+
+class _Known(NamedTuple):
+    """What equations have in common whose operands are alike."""
+
+    kind_number: int
+    types: tuple[Type, ...]
+    array: bool | None  # whether NumPy would give an array; None if that depends on the operands
+    commutes: bool
+    may_fail: bool
+    sizes: tuple[int, ...]  # of the axes that the integers of an index read
+
+
+class Guarded(Stage):
+    """One recording. `value` is not used, `aux` as in `Stage`."""
+
+    __slots__ = (
+        "arithmetic",
+        "asks_for_order",
+        "attempts",
+        "captured",
+        "checked",
+        "conditions",
+        "depth",
+        "failed",
+        "filters",
+        "first_captured",
+        "guards",
+        "light",
+        "numbers",
+        "program",
+        "reserved",
+        "seen",
+        "shared",
+        "weak",
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.guards: dict[tuple[int, Asked], Guard] = {}
+        self.checked: set[tuple[int, Asked]] = set()  # guards that are part of a condition
+        self.conditions: list[int] = []  # truth values on which the program depends
+        self.filters = warnings.filters
+        self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
+        self.asks_for_order = False  # what is a view and what is a copy has been asked of NumPy
+        self.failed = False  # an op could not be computed: what the function did about it is right for this call only
+        self.depth = len(calls_under_way())  # those that the function is called from
+        self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
+        self.program = ColumnWriter()
+        self.numbers = Numbers(self.program)
+        self.seen: dict[Any, _Known] = {}  # by what the types of an equation follow from
+        self.shared: dict[Any, int] = {}  # the first result of an equation, by kind and operands
+        self.weak: dict[Any, tuple[int, Any]] = {}  # Python numbers as operands
+        self.light: dict[int, Any] = {}  # values that are Python numbers: what promotion looks at
+        self.first_captured = 0  # the number of the first input that stands outside
+        self.reserved = 0  # how many numbers are kept for such inputs
+        self.captured: list[Traced] = []
+
+    def input(self, name: str, type_: Type) -> Traced:
+        self.program.input(type_)
+        return super().input(name, type_)
+
+    def input_like(self, name: str, value: Value) -> Traced:
+        number, type_, _ = self.input(name, Type.of(value)).aux
+        x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
+        self.numbers.give(x.aux[0], value)
+        if type(value) in _WEAK:
+            self.light[x.aux[0]] = _weight(value)
+        return x
+
+    def reserve(self) -> None:
+        """Keep numbers free for values that the function will find outside: all inputs come before the first equation."""
+        self.first_captured, self.reserved = len(self.inputs), MOST_CAPTURED
+        self.program.reserve(MOST_CAPTURED, _UNUSED)
+        self.inputs += [_UNUSED] * MOST_CAPTURED
+        self.names += [""] * MOST_CAPTURED
+
+    def capture(self, name: str, value: Value) -> Traced:
+        """A value that the function has found outside, as one more input."""
+        number = self.first_captured + len(self.captured)
+        if len(self.captured) == self.reserved:
+            raise UnsupportedError(f"the function reads more than {self.reserved} arrays outside of it; pass them as an argument")
+        type_ = Type.of(value)
+        self.inputs[number], self.names[number] = type_, name
+        self.program.type_of[number] = self.program.type_number(type_)
+        is_in_rows = not isinstance(value, np.ndarray) or value.flags.c_contiguous
+        self.numbers.give(number, value if is_in_rows else value.copy("C"))  # as programs take it
+        if type(value) in _WEAK:
+            self.light[number] = _weight(value)
+        x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
+        self.captured.append(x)
+        return x
+
+    def final(self, number: int) -> int:
+        """The number of a value when the reserved ones that were not used are gone."""
+        return number - self.spare if number >= self.first_captured + self.reserved else number
+
+    @property
+    def spare(self) -> int:
+        return self.reserved - len(self.captured)
+
+    def adopt(self, x: Traced, new: Any) -> None:
+        if any(x is found for found in self.captured):
+            name = self.names[x.aux[0]]
+            raise UnsupportedError(
+                f"the function writes to {name}, an array outside of it: the program would not; write to a copy, or return the "
+                "new value"
+            )
+        super().adopt(x, new)
+
+    def alias(self, x: Traced) -> Traced:
+        """The same value under a number of its own."""
+        number, type_, array = x.aux
+        program = self.program
+        known = self.seen.get(type_)
+        if known is None:
+            known = self.seen[type_] = self.look_at(reshape, [number], {"shape": type_.shape})
+        own = program.write(known.kind_number, [number], (), written_on.get() or user_line())
+        if number in self.light:
+            self.keep_weak(own, (self.numbers[number],))
+        same = Traced(self, None, (own, type_, array))
+        same.layout = x.noted_strides
+        return same
+
+    def inner(self, name: str) -> Stage:
+        return Stage(name)  # the body of a loop is right for every turn: it may not ask
+
+    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator or ufunc as the user wrote it. Between Python numbers an operator does what Python does; a ufunc gives
+        NumPy's scalars."""
+        if name == "ufunc":
+            return run(*map(_strong, args)) if all(map(self.is_number, args)) else run(*args)
+        if not all(map(self.is_number, args)) or not is_written_by_user(_OPERATORS, "adjoint.compiler.jit"):
+            return run(*args)
+        try:
+            expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
+        except Exception:  # Python's own, for this call
+            self.failed = True
+            raise
+        if type(expected) is int and not -(2**63) <= expected < 2**63:
+            raise PythonNumberError(name)
+        y = run(*args)
+        if class_of(y) is not type(expected) or (type(expected) is complex and complex not in map(class_of, args)):
+            raise PythonNumberError(name)
+        for condition in conditions(name, y, args):
+            self.check(condition, name)
+        return y
+
+    def is_number(self, x: Any) -> bool:
+        """Whether a value is a Python number, in this program or outside it."""
+        return (x.by is self and x.aux[0] in self.light) if isinstance(x, Traced) else type(x) in _WEAK
+
+    def check(self, condition: Any, name: str) -> None:
+        """Let the program be right only where a condition holds on what Python does; this call is none of its if it does not."""
+        if not isinstance(condition, Traced):
+            if not condition:
+                raise PythonNumberError(name)
+            return
+        if not self.numbers[condition.aux[0]]:
+            raise PythonNumberError(name)
+        if self.conditions:  # one after the other, so that those of a loop are found with it
+            earlier = Traced(self, None, (self.conditions.pop(), condition.aux[1], False))
+            condition = logical_and(earlier, condition)
+        self.conditions.append(condition.aux[0])
+        self.arithmetic = user_line()
+
+    def need(self, y: Traced) -> None:
+        """Let the program compute a value even if nothing reads it: it fails where the type is another one."""
+        condition = logical_or(equal(y, y), isnan(y))  # True, of any number
+        self.check(all_(condition, axis=tuple(range(len(y.aux[1].shape))), keepdims=False), "a value")
+
+    def conclude(self) -> None:
+        """Count the conditions on what Python does among the guards."""
+        if self.arithmetic:
+            key = self.conditions[-1], Asked.TRUTH
+            self.guards[key] = Guard(*key, True, "the soundness of", self.arithmetic)
+            self.checked.add(key)
+
+    def refuse_errors(self) -> None:
+        """A program gives inf and nan where the function asks for errors."""
+        if strict.raises():
+            what = "np.errstate or np.seterr"
+        elif warnings.filters is not self.filters and strict.warnings_are_errors():
+            what = "a filter of warnings"
+        else:
+            return
+        raise UnsupportedError(
+            f"{what} makes division by zero, overflow or invalid operations raise, which a program does not do; set it where the "
+            "function is called, or test the numbers"
+        )
+
+    def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        program, light = self.program, self.light
+        if strict.state() is not strict.QUIET[0] or warnings.filters is not self.filters:
+            self.refuse_errors()
+        type_of = program.type_of
+        operands = []
+        facts: list[Any] = [op]  # what the types of the results follow from
+        for a in args:
+            if isinstance(a, Traced) and a.by is self:
+                number = a.aux[0]
+                facts.append(light[number] if light and number in light else type_of[number])
+            else:
+                number, fact = self.weak_number(a) if type(a) in _WEAK else self.outside(a)
+                facts.append(fact)
+            operands.append(number)
+        if params:
+            facts.append(parameters(op, params))
+        if op.name in _TYPED_BY_VALUE:
+            facts.append(tuple(map(Type.of, self.run(op, operands, params))))
+        key = tuple(facts)
+        known = self.seen.get(key)
+        if known is None:
+            known = self.seen[key] = self.look_at(op, operands, params)
+        kind_number, types, array, commutes, may_fail, sizes = known
+        if commutes and operands[0] > operands[1]:
+            same: tuple[Any, ...] = (kind_number, operands[1], operands[0])
+        else:
+            same = (kind_number, *operands)
+        integers: tuple[int, ...] = ()
+        if sizes:
+            integers = tuple([part for part in params["spec"] if isinstance(part, int)])
+            same = (*same, integers)
+            if any(not -size <= i < size for i, size in zip(integers, sizes, strict=True)):
+                self.run(op, operands, params)  # which says so
+        first = self.shared.get(same)
+        if first is None:
+            first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
+            if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
+                self.keep_weak(first, self.run(op, operands, params))
+            if op.name in _TYPED_BY_VALUE:
+                self.need(Traced(self, None, (first, types[0], True)))
+        if may_fail and in_a_try(self.depth):
+            self.attempts.append(range(first, first + len(types)))
+        if op.many:
+            given = op.gives_array(args)
+            return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
+        return Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
+
+    def look_at(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> _Known:
+        """What is known of all equations with operands and parameters like these."""
+        program = self.program
+        types = self.types_of(op, operands, params)
+        number = program.kind_number(op, [program.operand_type(o) for o in operands], params, types)
+        array = True if any(t.shape for t in types) else False if op.no_axes == "scalar" else None
+        commutes = op.name in COMMUTATIVE and len(operands) == 2
+        return _Known(number, types, array, commutes, op.name in _MAY_FAIL, program.kinds[number].sizes)
+
+    def weak_number(self, x: Any) -> tuple[int, Any]:
+        """A Python number as an operand, and what promotion looks at."""
+        key = (type(x), x if x and type(x) is not complex else repr(x))  # which tells -0.0 from 0.0
+        found = self.weak.get(key)
+        if found is None:
+            found = self.weak[key] = self.program.literal(Literal(x)), (Literal, *_weight(x))
+        return found
+
+    def is_weak(self, operand: int) -> bool:
+        """Whether an operand is a Python number."""
+        return operand in self.light if operand >= 0 else self.program.literals[-1 - operand].is_weak
+
+    def keep_weak(self, first: int, values: tuple[Any, ...]) -> None:
+        """The results of an op on Python numbers, which may be such numbers again."""
+        self.numbers.keep(first, values, {})
+        self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in _WEAK)
+
+    def outside(self, x: Value) -> tuple[int, Any]:
+        """An array or scalar that is not traced, as an operand, and its type. One on a card is a constant, copied here."""
+        if isinstance(x, Traced) and x.by is ON_CARD:
+            x = x.by.concrete(x, "the value of")
+        literal = self.operand(x)
+        assert isinstance(literal, Literal)
+        return self.program.literal(literal), -1 - self.program.type_number(literal.type)
+
+    def types_of(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> tuple[Type, ...]:
+        """The types of an op's results."""
+        program = self.program
+        types = [program.types[program.type_of[o]] if o >= 0 else program.literals[-1 - o].type for o in operands]
+        weak = [self.numbers[o] if self.is_weak(o) else None for o in operands]
+        is_told = (op.many or None in weak) and op.name not in _TYPED_BY_VALUE
+        found = _told(op, types, params, weak) if is_told else None
+        return found or tuple(map(Type.of, self.run(op, operands, params)))
+
+    def run(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> tuple[Any, ...]:
+        """The results of an op on the numbers of this call."""
+        with np.errstate(all="ignore"):
+            result = op.impl(*[self.numbers[o] for o in operands], **params)
+        return tuple(result) if op.many else (result,)
+
+    def class_of(self, x: Traced) -> type:
+        weight = self.light.get(x.aux[0])
+        return super().class_of(x) if weight is None else weight[0]
+
+    def line(self, x: Traced) -> str:
+        return self.program.line_of[x.aux[0]]
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        number, of = x.aux[0], _PARTS.get(what, Asked.ALL)
+        try:
+            value = self.numbers[number]
+        except Exception:
+            self.failed = True
+            raise
+        self.asks_for_order = self.asks_for_order or what == IN_MEMORY
+        if of is not Asked.TYPE and (number, of) not in self.guards:
+            answer = value.copy() if isinstance(value, np.ndarray) else value
+            if of is Asked.TRUTH:
+                answer = bool(answer)
+            elif of is Asked.WHOLE and x.aux[1].dtype.kind == "f":
+                answer = np.trunc(answer)
+            self.guards[number, of] = Guard(number, of, answer, what, user_line())
+        return value
+
+    def abandon(self) -> None:
+        self.failed = True
+
+    def holds(self, since: int = 0) -> Traced | None:
+        """Whether all that was asked of values from a number on has the answers of this call; None if nothing was asked."""
+        result = None
+        for same in self._answers(since):
+            result = same if result is None else logical_and(result, same)
+        return result
+
+    def require(self, condition: Traced, since: int) -> None:
+        """Let the program be right only where a condition holds, which says what `holds(since)` does."""
+        self.checked.update([key for key, guard in self.guards.items() if guard.number >= since])
+        self.conditions = [*(n for n in self.conditions if n < since), condition.aux[0]]
+
+    def _answers(self, since: int) -> Iterator[Any]:
+        program = self.program
+        for number in [n for n in self.conditions if n >= since]:
+            yield Traced(self, None, (number, program.types[program.type_of[number]], False))
+        for key, guard in self.guards.items():
+            if guard.number >= since and key not in self.checked:
+                type_ = program.types[program.type_of[guard.number]]
+                with on_line(guard.line):  # what is made of the answer belongs there as well
+                    yield _same(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)
+
+    def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
+        results = tuple([self.operand(y) for y in outputs])
+        attempts = [] if self.failed else self.attempts  # where one did fail, the graph is not used
+        needed = self._needed(results) if attempts else set()
+        for attempt in attempts:
+            if needed.isdisjoint(attempt):  # a program would not compute it, and never fail
+                raise UnsupportedError(
+                    "an operation is tried for its failure alone, and its result is not used", self.program.line_of[attempt[0]]
+                )
+        found, count = self.program.columns(), len(self.inputs) - self.spare
+        operands = np.where(found.operands >= self.first_captured + self.reserved, found.operands - self.spare, found.operands)
+        columns = Columns(self.inputs[:count], found.kinds, found.literals, found.kind, operands, found.integers, found.lines)
+        results = tuple([self.final(o) if isinstance(o, int) else o for o in results])
+        return Graph(name, tuple(self.names[:count]), tuple(self.inputs[:count]), columns, results)
+
+    def _needed(self, results: Sequence[int | Literal]) -> set[int]:
+        """The values that results are computed from, themselves included."""
+        program = self.program
+        needed = {o for o in results if isinstance(o, int)}
+        at, number = len(program.operands), len(program.type_of)
+        for k in reversed(program.kind):
+            kind = program.kinds[k]
+            begin, number = at - len(kind.operands), number - len(kind.types)
+            if not needed.isdisjoint(range(number, number + len(kind.types))):
+                needed.update(program.operands[begin:at])
+            at = begin
+        return needed
+
+
+def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[Any]) -> tuple[Type, ...] | None:
+    """The types of an op's results, as far as they are known without running it."""
+    try:
+        found = type_rule(op, types, params, weak)
+    except Exception:  # an op without a rule, or a mistake of the user's: running the op gives the types, or NumPy's error
+        return None
+    return found if op.many else (found,)
+
+
+def _strong(x: Any) -> Any:
+    """A Python number as the scalar that NumPy makes of it."""
+    return cast(x, dtype=dtype_of(x)) if isinstance(x, Traced) else np.asarray(x)[()]
+
+
+def _weight(number: Any) -> tuple[Any, ...]:
+    """What promotion looks at in a Python number: its class, and of an integer whether it fits."""
+    return (int, number < 0, max(number, ~number).bit_length()) if type(number) is int else (type(number),)
+
+
+def _same(x: Value, type_: Type, guard: Guard) -> Value:
+    """Whether a value has the answer of a guard."""
+    kind, answer = type_.dtype.kind, np.asarray(guard.answer)
+    if guard.of is Asked.TRUTH:
+        same = (not_equal if guard.answer else equal)(x, np.zeros((), type_.dtype))
+    else:
+        x = trunc(x) if guard.of is Asked.WHOLE and kind == "f" else x
+        same = equal(x, answer)
+        if kind in "fc" and np.any(np.isnan(answer)):
+            same = logical_or(same, logical_and(isnan(x), np.isnan(answer)))
+    return all_(same, axis=tuple(range(type_.ndim)), keepdims=False) if type_.shape else same

@@ -1,0 +1,596 @@
+"""What a staged function reads from outside, noted place by place while it runs.
+
+    data, lam = np.ones(3), 0.5
+    f = jit(lambda w: lam * np.sum(w * data))
+
+Staging runs a copy of the function in which every read of a closure cell, a global or a default is seen: the copy has dicts of
+globals of its own (`Names`) and cells of its own. Attributes of objects from outside are seen because their class asks us first
+while the function is staged. What a read gives depends on what stands there:
+
+- an array becomes an input of the program, read again at each call (`Check.INPUT`);
+- a number is a constant, and the call checks that it has not changed; one that did change is an input of the next program;
+- functions of the user's are copied in the same way, containers are copied item by item, objects are watched;
+- what cannot be checked is refused: iterators, the clock, the environment, random generators (see `outside.py`).
+
+A function that writes to what it found outside (a counter, a cache) is refused as well: the write would happen once.
+Code that no copy can reach, such as `__init__` of a class that the function uses, is looked at by name (`Reads.by_name`):
+whatever its names stand for must stay the same.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import io
+import itertools
+import re
+import sysconfig
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.errors import UnsupportedError
+from ..core.places import Check, Contents, Equal, Load, Place, items_of
+from ..device import card
+from ..device.arrays import card_of
+from .guard import Guarded
+from .lazy import Elsewhere
+from .purity import LIBRARY_NAMES, is_static, names_in, refused, stand_in
+from .watch import HOOKS, Module, Names, reading, same_items
+
+MOST_PLACES = 1000  # that one program reads from
+MOST_ITEMS = 16  # of a container of numbers that are checked one by one; a longer one is compared as a whole
+MOST_BYTES = 1 << 20  # of an array that is compared at each call
+
+_NUMBERS = (float, int, complex)
+_PLAIN = (*_NUMBERS, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+_EQUAL = (*_PLAIN, range, slice, fractions.Fraction, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, frozenset)
+_FIXED = (  # classes whose objects never change, or do not matter to what is computed
+    *(np.dtype, np.ufunc, enum.Enum, re.Pattern, property, io.TextIOBase, io.BufferedIOBase, io.RawIOBase, np.vectorize),
+    *(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
+    *(
+        type(np.sum),
+        types.ClassMethodDescriptorType,
+        types.GetSetDescriptorType,
+        types.GenericAlias,
+        types.UnionType,
+        types.CodeType,
+    ),
+)
+_FIXED_MODULES = frozenset(
+    {"logging", "pathlib", "threading", "_thread", "typing", "abc", "operator", "string", "tqdm", "warnings"}
+)
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+_CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.SimpleNamespace)
+_PASSED = frozenset(
+    {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
+)
+_OWN = __name__.partition(".")[0]
+
+
+class _At(NamedTuple):
+    """Where a value was found."""
+
+    load: Load
+    owner: Any  # an object, or the number of a place where chained
+    key: Any
+    name: str
+    chained: bool = False
+
+
+class Reads:
+    """The places that one staging has read from, and what it found there."""
+
+    stage: Guarded
+
+    def __init__(self, varying: Collection[Any] = (), by_value: bool = False) -> None:
+        self.varying = varying  # keys of numbers that have changed between calls
+        self.by_value = by_value  # arrays are constants that are compared at each call,
+        self.places: list[Place] = []
+        self.keys: list[Any] = []  # tell a place in one staging from the same one in another
+        self.inputs: list[int] = []  # the places of the inputs that the stage has captured, in order
+        self.values: list[Any] = []  # of those inputs
+        self.cards: dict[str, int] = {}  # of those that are on a card: its number
+        self._found: dict[int, tuple[int, Any]] = {}  # by the id of an object: its first place, and what stands for it
+        self._alive: list[Any] = []  # whose ids are keys here
+        self._functions: dict[int, Any] = {}
+        self._names: dict[int, Names] = {}
+        self._objects: dict[int, tuple[int, str]] = {}  # watched: their place and name
+        self._attributes: dict[tuple[int, str], Any] = {}
+        self._by_name: set[int] = set()
+        self._fixed: set[Any] = set()  # places whose object must stay, by key
+        self._unwritten: list[tuple[str, Callable[[], bool]]] = []  # what is named there was not written to
+
+    # -- the function itself --
+
+    def again(self) -> Reads:
+        """For a second staging of the same function."""
+        return Reads(self.varying, self.by_value)
+
+    @contextmanager
+    def noting(self, stage: Guarded) -> Iterator[None]:
+        """While this is open, what the function reads outside goes to a stage, and attributes of objects are read through us."""
+        self.stage = stage
+        stage.reserve()
+        token = reading.set(self)
+        try:
+            with HOOKS:
+                yield
+        finally:
+            reading.reset(token)
+
+    def fixed(self, x: Any) -> Any:
+        """What the function sees of an object that is always the same: the function itself, a static argument."""
+        return self.met(x, _At(Load.FIXED, x, None, getattr(x, "__name__", type(x).__name__)))
+
+    def check(self) -> None:
+        """Raise if the function has written to what it found outside."""
+        for name, unwritten in self._unwritten:
+            if not unwritten():
+                raise self._refuse(
+                    f"writes to {name}, which is outside of it: the program would not; return the new value instead"
+                )
+
+    def _refuse(self, what: str) -> UnsupportedError:
+        return refused(f"the function {what}")
+
+    # -- a value that was met --
+
+    def _note(self, at: _At, check: Check, expected: Any = None) -> int:
+        if len(self.places) == MOST_PLACES:
+            raise self._refuse(
+                f"reads from more than {MOST_PLACES} places outside, {at.name} among them; pass them as an argument"
+            )
+        self.places.append(Place(at.load, at.owner, at.key, check, expected, at.name, at.chained))
+        self.keys.append(self._key(at))
+        return len(self.places) - 1
+
+    def _key(self, at: _At) -> Any:
+        return at.load, self.keys[at.owner] if at.chained else id(at.owner), at.key
+
+    def _fix(self, at: _At, value: Any, seen: Any = None) -> Any:
+        """The object itself must stand there."""
+        if at.load is not Load.FIXED and (self._key(at), id(value)) not in self._fixed:
+            self._fixed.add((self._key(at), id(value)))
+            self._note(at, Check.IS, value)
+        return value if seen is None else seen
+
+    def _input(self, at: _At, value: Any) -> Traced:
+        self.inputs.append(self._note(at, Check.INPUT))
+        self.values.append(value)
+        return self.stage.capture(at.name, value)
+
+    def met(self, value: Any, at: _At) -> Any:
+        """What the function sees of a value that it reads at a place outside."""
+        if type(value) in _PLAIN:
+            return self._number(value, at)
+        if is_static(value) or isinstance(value, Traced):
+            return self._fix(at, value)
+        known = self._found.get(id(value))
+        if known is not None:
+            self._note(at, Check.SAME, known[0])
+            return known[1]
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self._array(value, at)
+        card = card_of(value)
+        if card is not None:
+            return self._array_on_card(value, at, card)
+        if isinstance(value, types.FunctionType):
+            return self._fix(at, value, self.hook(value))
+        if isinstance(value, types.ModuleType):
+            return self._fix(at, value, self._module(value))
+        if isinstance(value, type):
+            return self._fix(at, value, self._class(value))
+        if isinstance(value, _EQUAL):
+            self._note(at, Check.EQUAL, value)
+            return value
+        if isinstance(value, (tuple, list, dict, set, deque, types.SimpleNamespace)):
+            return self._container(value, at)
+        return self._object(value, at)
+
+    def _number(self, value: Any, at: _At) -> Any:
+        if type(value) in _NUMBERS and not self.by_value and _fits(value) and self._key(at) in self.varying:
+            return self._input(at, value)
+        self._note(at, Check.EQUAL, value)
+        return value
+
+    def _array(self, value: Any, at: _At) -> Any:
+        if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
+            raise self._refuse(
+                f"reads {at.name}, a {type(value).__name__} outside of it; pass np.asarray({at.name}) as an argument"
+            )
+        if value.dtype.hasobject:
+            raise self._refuse(f"reads {at.name}, an array of objects outside of it; {_advice(at.name)}")
+        if isinstance(value, np.ndarray) and _is_read_only(value):
+            return self._fix(at, value)
+        if value.dtype.kind in "biufc" and value.dtype.isnative and not self.by_value:
+            seen: Any = self._input(at, value)
+        else:
+            if value.nbytes > MOST_BYTES:
+                raise self._refuse(
+                    f"reads {at.name}, an array outside of it that is too large to be compared at each call; {_advice(at.name)}"
+                )
+            same = Contents(value)
+            self._note(at, Check.TEST, same)
+            seen = value.copy()
+            self._unwritten.append((at.name, lambda: same(seen)))
+        self._find(value, len(self.places) - 1, seen)
+        return seen
+
+    def _array_on_card(self, value: Any, at: _At, number: int) -> Any:
+        if self.by_value:
+            raise self._refuse(
+                f"hands {at.name}, an array on a card outside of it, to code that takes plain arrays only; pass it as an argument"
+            )
+        memory = card.numbered(number)
+        self.cards[at.name] = number
+        seen = self._input(at, Elsewhere(array := memory.imported(value), lambda: memory.host(array)))
+        self._find(value, len(self.places) - 1, seen)
+        return seen
+
+    def _find(self, value: Any, place: int, seen: Any) -> None:
+        self._alive.append(value)
+        self._found[id(value)] = place, seen
+
+    def _container(self, value: Any, at: _At) -> Any:
+        """A copy, whose items are seen in turn. A long container of plain numbers is compared as a whole."""
+        cls = type(value)
+        if cls not in _CONTAINERS and not (isinstance(value, tuple) and hasattr(cls, "_fields")):
+            raise self._refuse(f"reads {at.name}, a {cls.__name__} outside of it, whose items cannot be seen; {_advice(at.name)}")
+        is_plain = all(type(x) in _PLAIN for x in items_of(value).values())
+        if cls in (set, deque) and not is_plain:
+            raise self._refuse(f"reads {at.name}, a {cls.__name__} of objects outside of it; {_advice(at.name)}")
+        if cls in (set, deque) or (is_plain and len(items_of(value)) > MOST_ITEMS):
+            same, seen = Equal(value), copy.copy(value)
+            self._find(value, self._note(at, Check.TEST, same), seen)
+            self._unwritten.append((at.name, lambda: same(seen)))
+            return seen
+        is_space = cls is types.SimpleNamespace
+        owner = self._note(at, Check.TYPE, cls) if is_space else self._note(at, Check.LENGTH, (cls, len(value)))
+
+        def item(key: Any) -> _At:
+            name = f"{at.name}.{key}" if is_space else f"{at.name}[{key!r}]"
+            return _At(Load.ATTRIBUTE if is_space else _load(value), owner, key, name, True)
+
+        seen = None if isinstance(value, tuple) else _empty(cls, value)
+        if seen is not None:  # known before its items, since it may hold itself
+            self._find(value, owner, seen)
+        found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
+        if isinstance(value, tuple):
+            seen = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
+            self._find(value, owner, seen)
+            return seen
+        _fill(seen, found)
+        self._unwritten.append((at.name, lambda: same_items(items_of(seen), found)))
+        return seen
+
+    def _object(self, value: Any, at: _At) -> Any:
+        """Anything else: watched, if its class is Python's; let through, if it cannot change; or refused."""
+        replaced = stand_in(value, at.name)
+        if replaced is not value:
+            return self._fix(at, value, replaced)
+        if isinstance(value, types.MethodType):
+            self._fix(at, value)
+            bound = self.met(value.__self__, _At(Load.FIXED, value.__self__, None, "self"))
+            return types.MethodType(self.hook(value.__func__), bound) if isinstance(value.__func__, types.FunctionType) else value
+        if isinstance(value, functools.partial):
+            self._fix(at, value)
+            args, keywords = (self.met(x, _At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
+            return functools.partial(self.fixed(value.func), *args, **keywords)
+        cls = type(value)
+        module = str(cls.__module__).partition(".")[0]
+        if module == _OWN:
+            return self._fix(at, value, self._rewrapped(value))
+        if isinstance(value, _FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
+            return self._fix(at, value)
+        if module in _FIXED_MODULES or cls is object:
+            return self._fix(at, value)
+        if hasattr(value, "__wrapped__") and cls.__module__ == "functools":  # a memo, whose function runs as it is
+            self.by_name(value.__wrapped__)
+            return self._fix(at, value)
+        if hasattr(cls, "__next__"):
+            raise self._refuse(
+                f"reads {at.name}, an iterator outside of it, whose next item is another at each call; {_advice(at.name)}"
+            )
+        if self.watch(value, at):
+            return value
+        raise self._refuse(f"reads {at.name}, a {cls.__name__} outside of it, whose changes cannot be seen; {_advice(at.name)}")
+
+    def _rewrapped(self, value: Any) -> Any:
+        """An object of ours around functions of the user's, such as grad(f): the same around functions whose reads are noted."""
+        inner = getattr(type(value), "staged_as", None)
+        if inner is not None:
+            return self.fixed(getattr(value, inner))
+        if not _is_function(value):
+            return value
+        if hasattr(value, "functions_inside"):  # it is known by its identity
+            for f in value.functions_inside():
+                self.by_name(f)
+            return value
+        new = object.__new__(type(value))
+        new.__dict__.update({key: self.fixed(x) if _is_function(x) else x for key, x in vars(value).items()})
+        return new
+
+    # -- functions, modules, classes --
+
+    def hook(self, f: types.FunctionType) -> Any:
+        """A copy of a function that reads what it finds outside through us. Of a library's, only given functions are seen."""
+        known = self._functions.get(id(f))
+        if known is not None:
+            return known
+        is_users = _is_users(f)
+        if not is_users and not any(_is_function(_contents(cell)) for cell in f.__closure__ or ()):
+            return f
+        cells = tuple(types.CellType() for _ in f.__closure__ or ())
+        names = self._names_of(f.__globals__) if is_users else f.__globals__
+        new = types.FunctionType(f.__code__, names, f.__name__, None, cells)
+        for attribute in ("__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"):
+            if hasattr(f, attribute):
+                setattr(new, attribute, getattr(f, attribute))
+        self._functions[id(f)] = self._functions[id(new)] = new
+        self._alive.append(f)
+        for name, old, cell in zip(f.__code__.co_freevars, f.__closure__ or (), cells, strict=True):
+            contents = _contents(old)
+            if contents is _EMPTY:
+                continue
+            seen = self.met(contents, _At(Load.CELL, old, None, name)) if is_users or callable(contents) else contents
+            if not is_users and isinstance(contents, dict):  # a table of functions, which run as they are
+                self.by_name(contents)
+            cell.cell_contents = seen
+            self._unwritten.append((name, lambda cell=cell, seen=seen: _contents(cell) is seen))  # type: ignore[misc]
+        where = f"the defaults of {f.__name__}"
+        for attribute in ("__defaults__", "__kwdefaults__"):
+            given = getattr(f, attribute)
+            if given is not None:
+                seen = self.met(given, _At(Load.ATTRIBUTE, f, attribute, where)) if is_users else given
+                setattr(new, attribute, seen)
+        found = {key: self._attribute_of(f, key, x) if is_users else x for key, x in vars(f).items()}
+        new.__dict__.update(found)
+        self._unwritten.append((f"an attribute of {f.__name__}", lambda: same_items(vars(new), found)))
+        return new
+
+    def _attribute_of(self, f: Any, key: str, value: Any) -> Any:
+        return value if key == "__wrapped__" else self.met(value, _At(Load.ATTRIBUTE, f, key, f"{f.__name__}.{key}"))
+
+    def _names_of(self, real: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(real, Names):
+            return real
+        if id(real) not in self._names:
+            names = self._names[id(real)] = Names(self, real)
+            self._alive.append(real)
+            self._unwritten.append(("a global", names.is_unwritten))
+        return self._names[id(real)]
+
+    def entry(self, names: dict[str, Any], name: str) -> Any:
+        """A global."""
+        return self.met(names[name], _At(Load.ENTRY, names, name, name))
+
+    def of_module(self, module: types.ModuleType, name: str) -> Any:
+        """An attribute of a module of the user's."""
+        return self.met(getattr(module, name), _At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
+
+    def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        """`import` inside a function that is staged."""
+        module = builtins.__import__(name, globals, locals, fromlist, level)
+        return self.fixed(module)
+
+    def _module(self, module: types.ModuleType) -> Any:
+        replaced = stand_in(module, module.__name__)
+        if replaced is not module or module.__name__.partition(".")[0] in LIBRARY_NAMES or _is_installed(module):
+            return replaced
+        known = self._functions.get(id(module))
+        if known is None:
+            known = self._functions[id(module)] = Module(self, module)
+            self._alive.append(module)
+            self._unwritten.append((f"the module {module.__name__}", known._is_unwritten))
+        return known
+
+    def _class(self, cls: type) -> Any:
+        replaced = stand_in(cls, cls.__name__)
+        if replaced is cls:
+            self.by_name(cls)
+        return replaced
+
+    # -- objects --
+
+    def watch(self, value: Any, at: _At) -> bool:
+        """Let the attributes of an object be read through us; False if its class does not allow that."""
+        if not HOOKS.add(type(value)):
+            return False
+        place = self._note(at, Check.TYPE, type(value))
+        self._find(value, place, value)
+        self._objects[id(value)] = place, at.name
+        for cls in type(value).__mro__:
+            for name, method in vars(cls).items():
+                if name.startswith("__") and name not in _PASSED and isinstance(method, types.FunctionType):
+                    self.by_name(method)  # an operator, which Python calls as it is
+        return True
+
+    def is_watched(self, value: Any) -> bool:
+        return id(value) in self._objects
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """An attribute of a watched object."""
+        place, called = self._objects[id(value)]
+        if name == "__dict__":
+            held = object.__getattribute__(value, name)
+            return {key: self.attribute(value, key) for key in held}
+        if name == "__reduce_ex__":  # to be copied
+            return functools.partial(self._reduced, value)
+        if name.startswith("__") and name.endswith("__"):
+            return object.__getattribute__(value, name)
+        found = self._attributes.get((id(value), name), _EMPTY)
+        if found is _EMPTY:
+            found = self._attributes[id(value), name] = self._read_attribute(
+                value, name, _At(Load.ATTRIBUTE, place, name, f"{called}.{name}", True)
+            )
+        return found
+
+    def _reduced(self, value: Any, protocol: int) -> Any:
+        """What copy and pickle make a watched object of, with its attributes as the function sees them."""
+        made = object.__reduce_ex__(value, protocol)
+        if isinstance(made, str) or len(made) < 3 or made[2] is None:
+            return made
+        states = made[2] if isinstance(made[2], tuple) else (made[2],)
+        seen = tuple([state and {key: self.attribute(value, key) for key in state} for state in states])
+        return (*made[:2], seen if isinstance(made[2], tuple) else seen[0], *made[3:])
+
+    def _read_attribute(self, value: Any, name: str, at: _At) -> Any:
+        declared = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
+        if isinstance(declared, property) and isinstance(declared.fget, types.FunctionType):
+            return self.hook(declared.fget)(value)
+        token = reading.set(None)  # a cached property is computed as the function would: once, and kept in the object
+        try:
+            found = object.__getattribute__(value, name)
+        finally:
+            reading.reset(token)
+        if isinstance(found, types.MethodType) and isinstance(found.__func__, types.FunctionType):
+            self._note(
+                _At(Load.ATTRIBUTE, type(value), name, at.name), Check.IS if found.__self__ is value else Check.INPUT, declared
+            )
+            if found.__self__ is value:
+                return types.MethodType(self.hook(found.__func__), value)
+            return types.MethodType(self.hook(found.__func__), found.__self__)
+        return self.met(found, at)
+
+    def refuse_write(self, value: Any, name: str) -> UnsupportedError:
+        called = self._objects[id(value)][1]
+        return self._refuse(
+            f"writes to {called}.{name}, which is outside of it: the program would not; return the new value instead"
+        )
+
+    # -- code that runs as it is --
+
+    def by_name(self, x: Any) -> None:
+        """Let what the names in a function, or in the methods of a class, stand for be the same at each call."""
+        if id(x) in self._by_name:
+            return
+        self._by_name.add(id(x))
+        self._alive.append(x)
+        if isinstance(x, type):
+            for cls in x.__mro__:
+                if str(cls.__module__).partition(".")[0] not in LIBRARY_NAMES:
+                    for member in vars(cls).values():
+                        function = getattr(member, "__func__", getattr(member, "fget", member))
+                        if isinstance(function, types.FunctionType):
+                            self.by_name(function)
+        elif isinstance(x, (dict, list, tuple)):
+            for item in items_of(x).values():
+                self.by_name(item)
+        elif isinstance(x, types.FunctionType) and not _is_users(x):
+            for cell in x.__closure__ or ():
+                self.by_name(_contents(cell))
+        elif isinstance(x, types.FunctionType) and _is_users(x) and x.__code__.co_filename != "<string>":  # of a dataclass
+            names = set(names_in(x.__code__))
+            for name in sorted(names & x.__globals__.keys()):
+                self._constant(x.__globals__[name], _At(Load.ENTRY, x.__globals__, name, name), names)
+            for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
+                if _contents(cell) is not _EMPTY:
+                    self._constant(_contents(cell), _At(Load.CELL, cell, None, name), names)
+
+    def _constant(self, value: Any, at: _At, names: set[str]) -> None:
+        """A value that code which runs as it is may read."""
+        if type(value) in _PLAIN or isinstance(value, _EQUAL):
+            self._note(at, Check.EQUAL, value)
+        elif isinstance(value, (types.FunctionType, type)):
+            self._fix(at, value)
+            self.by_name(value)
+        elif isinstance(value, types.ModuleType):
+            self._fix(at, value)
+            if value.__name__.partition(".")[0] not in LIBRARY_NAMES and not _is_installed(value):
+                for name in sorted(names & vars(value).keys()):
+                    self._constant(vars(value)[name], _At(Load.ATTRIBUTE, value, name, f"{value.__name__}.{name}"), names)
+        elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject and value.nbytes <= MOST_BYTES:
+            self._note(at, Check.TEST, Contents(value))
+        elif hasattr(type(value), "__next__") or isinstance(value, np.ndarray):
+            raise self._refuse(
+                f"uses code that reads {at.name}, a {type(value).__name__} whose changes cannot be seen; {_advice(at.name)}"
+            )
+        elif type(value) in (tuple, list, dict):
+            owner = self._note(at, Check.LENGTH, (type(value), len(value)))
+            load = _load(value)
+            for key, item in items_of(value).items():
+                self._constant(item, _At(load, owner, key, f"{at.name}[{key!r}]", True), names)
+        elif id(value) not in self._objects and not self.watch(value, at):
+            self._fix(at, value)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+_EMPTY = object()
+
+
+def _load(container: Any) -> Load:
+    return Load.ENTRY if isinstance(container, dict) else Load.PART if isinstance(container, tuple) else Load.ITEM
+
+
+def _empty(cls: type, value: Any) -> Any:
+    if cls is defaultdict:
+        return defaultdict(value.default_factory)
+    return cls()
+
+
+def _fill(seen: Any, found: dict[Any, Any]) -> None:
+    if isinstance(seen, list):
+        seen.extend(found.values())
+    else:
+        (vars(seen) if isinstance(seen, types.SimpleNamespace) else seen).update(found)
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _EMPTY
+
+
+def _is_users(f: types.FunctionType) -> bool:
+    return str(f.__globals__.get("__name__")).partition(".")[0] not in LIBRARY_NAMES
+
+
+def _is_installed(module: types.ModuleType) -> bool:
+    """Whether a module is part of an installed package, whose globals are taken as fixed."""
+    return str(getattr(module, "__file__", "") or "").startswith(_INSTALLED)
+
+
+def _is_function(x: Any) -> bool:
+    """Whether x runs code of the user's: a function, a method, one of ours around such a function, or a table of them."""
+    if isinstance(x, functools.partial):
+        return _is_function(x.func)
+    if isinstance(x, types.FunctionType):
+        return _is_users(x) or any(_is_function(_contents(cell)) for cell in x.__closure__ or ())
+    if isinstance(x, dict):
+        return any(map(_is_function, itertools.islice(x.values(), 64)))
+    if isinstance(x, types.MethodType):
+        return True
+    if type(x).__module__.partition(".")[0] == _OWN:
+        return _is_function(getattr(x, "__wrapped__", None))
+    return callable(x) and not isinstance(x, (type, *_FIXED)) and type(x).__module__.partition(".")[0] not in LIBRARY_NAMES
+
+
+def _is_read_only(x: np.ndarray[Any, Any]) -> bool:
+    """Whether nobody can write to an array: neither to it nor to the memory it is a view of."""
+    at: Any = x
+    while isinstance(at, np.ndarray):
+        if at.flags.writeable:
+            return False
+        at = at.base
+    return at is None or isinstance(at, bytes)
+
+
+def _fits(value: Any) -> bool:
+    return type(value) is not int or -(2**63) <= value < 2**63
+
+
+def _advice(name: str) -> str:
+    return f"pass it as an argument, or write ad.static({name}) where it is made if it never changes"

@@ -1,0 +1,101 @@
+"""Questions that nothing can answer for a stand-in: `type(x)`, which looks past `__class__`, and `x is y`.
+
+Whether a function asks them is read off its code, and that of the functions it can reach. The copy that is staged has a `type` of
+its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call
+as well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch shows at once.
+A function that compares values by identity is compiled for which of its arguments are the same object.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.tree import flatten
+from .purity import LIBRARY_NAMES, reached
+
+_TOLERANCE = 1e-6  # of a result that is computed in another order; a wrong branch is further away
+
+
+def line_of_type(f: Any) -> str | None:
+    """The line on which a function, or one that it can reach, calls `type`."""
+    for code in _codes(f):
+        line = _calls_type(code)
+        if line is not None:
+            return f"{os.path.basename(code.co_filename)}:{line}"
+    return None
+
+
+def compares_identity(f: Any) -> bool:
+    """Whether a function, or one that it can reach, may ask whether two of its values are one object."""
+    return any(map(_compares, _codes(f)))
+
+
+def _codes(f: Any) -> Iterator[types.CodeType]:
+    """The code of a function, of those inside it and of those that it can reach, except for Python's, NumPy's and our own."""
+    for x in reached(f):
+        members = vars(x).values() if isinstance(x, type) else (x,)
+        waiting = [m.__code__ for m in members if isinstance(m, types.FunctionType) and _home(m) not in LIBRARY_NAMES]
+        while waiting:
+            code = waiting.pop()
+            yield code
+            waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def _home(f: types.FunctionType) -> str:
+    return str(f.__globals__.get("__name__")).partition(".")[0]
+
+
+@functools.lru_cache(1 << 10)
+def _calls_type(code: types.CodeType) -> int | None:
+    if "type" not in code.co_names:
+        return None
+    for instruction in dis.get_instructions(code):
+        if instruction.argval == "type" and instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and instruction.positions:
+            return instruction.positions.lineno
+    return None
+
+
+@functools.lru_cache(1 << 10)
+def _compares(code: types.CodeType) -> bool:
+    """Whether code compares anything by identity, except with a constant or a global: `x is None` asks nothing of the kind."""
+    if not _SAME.isdisjoint(code.co_names):
+        return True
+    names = [i.opname for i in dis.get_instructions(code) if i.opname != "CACHE"]
+    return any(name == "IS_OP" and names[k - 1] not in ("LOAD_CONST", "LOAD_GLOBAL") for k, name in enumerate(names))
+
+
+#: Functions that tell whether two arguments are one array.
+_SAME = frozenset({"id", "is_", "is_not", "shares_memory", "may_share_memory"})
+
+
+def same_objects(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """For each leaf, the first that is the same object."""
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(x), i) for i, x in enumerate(leaves)])
+
+
+def agree(found: Any, expected: Any) -> bool:
+    """Whether a program and the function give the same results, up to rounding: of the largest, since others may be zeros."""
+    (some, structure), (others, other) = flatten(found), flatten(expected)
+    arrays = [np.asarray(b) for b in others]
+    with np.errstate(all="ignore"):
+        sizes = [float(np.max(np.abs(b), initial=0, where=np.isfinite(b))) for b in arrays if b.dtype.kind in "fc"]
+    size = max(sizes, default=0.0)
+    return structure == other and all(_close(np.asarray(a), b, size) for a, b in zip(some, arrays, strict=True))
+
+
+def _close(a: Any, b: Any, size: float) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    tolerance = max(_TOLERANCE, 64 * float(np.finfo(a.dtype).eps))
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * size, equal_nan=True))

@@ -1,0 +1,143 @@
+"""How a staged function is watched while it reads outside: its globals, modules, and the attributes of objects.
+
+f(x): return x * lam * model.w         the copy of f that is staged has `Names` for globals, which asks `Reads` for lam;
+                                       the class of model asks `Reads` for w (`HOOKS`)
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from ..core.bind import TypeOf
+from ..core.locks import lock
+
+
+class Reads(Protocol):
+    """What is asked for each read: see `reads.py`."""
+
+    def entry(self, names: dict[str, Any], name: str) -> Any: ...
+    def of_module(self, module: types.ModuleType, name: str) -> Any: ...
+    def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any: ...
+    def is_watched(self, value: Any) -> bool: ...
+    def attribute(self, value: Any, name: str) -> Any: ...
+    def refuse_write(self, value: Any, name: str) -> Exception: ...
+
+
+def same_items(some: Mapping[Any, Any], others: Mapping[Any, Any]) -> bool:
+    """Whether two mappings hold the same objects under the same keys."""
+    return len(some) == len(others) and all(key in others and value is others[key] for key, value in some.items())
+
+
+class Names(dict[str, Any]):
+    """The globals of a function that is staged: a name is looked up in the real ones when it is first read."""
+
+    def __init__(self, reads: Reads, real: dict[str, Any]) -> None:
+        super().__init__({name: value for name, value in real.items() if name.startswith("__")})
+        self["__builtins__"] = {**vars(builtins), "__import__": reads.import_, "type": TypeOf}
+        self.reads, self.real = reads, real
+        self.noted = dict(self)
+
+    def __missing__(self, name: str) -> Any:
+        seen = self[name] = self.noted[name] = self.reads.entry(self.real, name)
+        return seen
+
+    def is_unwritten(self) -> bool:
+        self.pop("__warningregistry__", None)
+        self.noted.pop("__warningregistry__", None)
+        return same_items(self, self.noted)
+
+
+class Module(types.ModuleType):
+    """A module of the user's, as a function that is staged sees it."""
+
+    def __init__(self, reads: Reads, real: types.ModuleType) -> None:
+        super().__init__(real.__name__, real.__doc__)
+        self.__dict__.update({name: value for name, value in vars(real).items() if name.startswith("__")})
+        self._reads, self._real = reads, real
+        self._noted = dict(vars(self))
+
+    def __getattr__(self, name: str) -> Any:
+        seen = self.__dict__[name] = self._noted[name] = self._reads.of_module(self._real, name)
+        return seen
+
+    def _is_unwritten(self) -> bool:
+        return same_items({k: v for k, v in vars(self).items() if k != "_noted"}, self._noted)
+
+
+# -- attributes of objects ---------------------------------------------------------------------------------------------
+
+reading: ContextVar[Reads | None] = ContextVar("adjointreading", default=None)
+
+
+class Hooks:
+    """Classes whose objects tell us when an attribute is read or written, for as long as some function is staged.
+
+    Only the thread that stages, and only objects that its function found outside, take the long way.
+    """
+
+    def __init__(self) -> None:
+        self.lock = lock()
+        self.stagings = 0
+        self.hooked: dict[type, dict[str, Any]] = {}  # with what they had of their own
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.stagings += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.stagings -= 1
+            if not self.stagings:
+                for cls, own in self.hooked.items():
+                    for name in ("__getattribute__", "__setattr__", "__delattr__"):
+                        if name in own:
+                            type.__setattr__(cls, name, own[name])
+                        else:
+                            type.__delattr__(cls, name)
+                self.hooked.clear()
+
+    def add(self, cls: type) -> bool:
+        """Hook a class; False if that cannot be done."""
+        with self.lock:
+            if cls in self.hooked:
+                return True
+            plain: tuple[Any, ...] = (object.__getattribute__, _getattribute)
+            if cls.__getattribute__ not in plain or issubclass(cls, types.ModuleType):
+                return False
+            own = {name: vars(cls)[name] for name in ("__getattribute__", "__setattr__", "__delattr__") if name in vars(cls)}
+            write, delete = cls.__setattr__, cls.__delattr__
+
+            def set_(self: Any, name: str, value: Any) -> None:
+                reads = reading.get()
+                if reads is not None and reads.is_watched(self):
+                    raise reads.refuse_write(self, name)
+                write(self, name, value)
+
+            def delete_(self: Any, name: str) -> None:
+                reads = reading.get()
+                if reads is not None and reads.is_watched(self):
+                    raise reads.refuse_write(self, name)
+                delete(self, name)
+
+            try:
+                type.__setattr__(cls, "__getattribute__", _getattribute)
+            except TypeError:  # a class of C's
+                return False
+            type.__setattr__(cls, "__setattr__", set_)
+            type.__setattr__(cls, "__delattr__", delete_)
+            self.hooked[cls] = own
+            return True
+
+
+def _getattribute(self: Any, name: str) -> Any:
+    reads = reading.get()
+    if reads is None or not reads.is_watched(self):
+        return object.__getattribute__(self, name)
+    return reads.attribute(self, name)
+
+
+HOOKS = Hooks()

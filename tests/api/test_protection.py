@@ -1,0 +1,157 @@
+"""The arrays that a function is called with stay as they are, wherever they stand in its arguments."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.api.protection import COPIED
+from adjoint.core.errors import ReadOnlyError
+
+
+@dataclasses.dataclass
+class Model:
+    w: object
+    note: object = 0.0
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+#: How an array is passed, and how the function finds it.
+CONTAINERS = {
+    "alone": (lambda a: a, lambda c: c),
+    "list": (lambda a: [a, 2.0], lambda c: c[0]),
+    "tuple": (lambda a: (1, a), lambda c: c[1]),
+    "dict": (lambda a: {"a": a}, lambda c: c["a"]),
+    "defaultdict": (lambda a: collections.defaultdict(list, a=a), lambda c: c["a"]),
+    "named tuple": (lambda a: Pair(a, None), lambda c: c.first),
+    "dataclass": (lambda a: Model(a), lambda c: c.w),
+    "nested": (lambda a: {"k": [0.0, (Model([a]),)]}, lambda c: c["k"][1][0].w[0]),
+}
+TRANSFORMS = {
+    "grad": ad.grad,
+    "value_and_grad": ad.value_and_grad,
+    "jacobian": ad.jacobian,
+    "jacfwd": ad.jacfwd,
+    "jacrev": ad.jacrev,
+    "hessian": ad.hessian,
+    "derivative": ad.derivative,
+    "elementwise_grad": ad.elementwise_grad,
+    "jit": ad.jit,
+    "jit of grad": lambda f: ad.jit(ad.grad(f)),
+    "grad by keyword": lambda f: lambda x, c: ad.grad(f)(x, c=c),
+    "vmap": lambda f: ad.vmap(f, in_axes=(0, None)),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_small_arrays(container, transform):
+    build, get = CONTAINERS[container]
+
+    def f(x, c):
+        a = get(c)
+        a *= 2.0
+        a[0] = 7.0
+        return x**2 * np.sum(a)
+
+    x = np.ones(2) if transform == "vmap" else 3.0
+    a = np.arange(1.0, 5.0)
+    given = build(a)
+    found = TRANSFORMS[transform](f)(x, given)
+    np.testing.assert_array_equal(a, np.arange(1.0, 5.0))
+    assert get(given) is a
+    again = TRANSFORMS[transform](f)(x, given)
+    for some, other in zip(np.ravel(found), np.ravel(again), strict=True):
+        assert some == other
+
+
+@pytest.mark.parametrize("transform", ["grad", "jacfwd", "derivative"])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_large_arrays_and_views_are_read_only(container, transform):
+    build, get = CONTAINERS[container]
+
+    def f(x, c):
+        get(c)[0] = 7.0
+        return x**2
+
+    for a in (np.ones(COPIED + 1), np.ones(8)[::2]):
+        with pytest.raises(ReadOnlyError, match=r"test_protection.py:\d+ writes to a read-only array"):
+            TRANSFORMS[transform](f)(3.0, build(a))
+        np.testing.assert_array_equal(a, 1.0)
+
+
+@pytest.mark.parametrize("transform", ["grad", "jacfwd", "derivative"])
+def test_changes_of_the_container_itself(transform):
+    def f(x, state, log, model):
+        state["a"] *= 3.0
+        state["b"] = state["a"] + 1.0
+        del state["gone"]
+        log.append(np.zeros(1))
+        log[0] = "first"
+        model.note = "seen"
+        model.w += 1.0
+        return x * np.sum(state["b"])
+
+    a, b, w = np.ones(2), np.ones(3), np.zeros(2)
+    state, log, model = {"a": a, "gone": 1}, [b, b], Model(w)
+    assert TRANSFORMS[transform](f)(2.0, state, log, model) == 8.0
+    assert list(state) == ["a", "b"]
+    assert state["a"] is a
+    np.testing.assert_array_equal(state["b"], [4.0, 4.0])
+    assert log[0] == "first"
+    assert log[1] is b
+    assert len(log) == 3
+    assert model.note == "seen"
+    assert model.w is w
+    for x in (a, b, w):
+        assert len(set(x)) == 1
+    np.testing.assert_array_equal(w, 0.0)
+    np.testing.assert_array_equal(a, 1.0)
+
+
+def test_containers_without_arrays_are_the_users():
+    def f(x, log, cache):
+        log.append(1)
+        seen.append((log, cache))
+        return x
+
+    seen = []
+    log, cache = [0.5], {"k": (1, "text")}
+    ad.grad(f)(1.0, log, cache)
+    assert seen[0][0] is log
+    assert seen[0][1] is cache
+
+
+def test_changes_are_kept_when_the_function_raises():
+    def f(x, state):
+        state["step"] = 1
+        raise KeyError("stop")
+
+    state = {"a": np.ones(2)}
+    with pytest.raises(KeyError):
+        ad.grad(f)(1.0, state)
+    assert state["step"] == 1
+
+
+def test_one_array_in_several_places_is_one():
+    def f(x, a, both):
+        a += 1.0
+        return x * np.sum(both["a"] + both["list"][0])
+
+    a = np.zeros(2)
+    assert ad.grad(f)(1.0, a, {"a": a, "list": [a]}) == 4.0
+    np.testing.assert_array_equal(a, 0.0)
+
+
+def test_a_container_that_holds_itself():
+    def f(x, state):
+        state["a"] += 1.0
+        return x * np.sum(state["a"])
+
+    state = {"a": np.ones(2)}
+    state["self"] = state
+    assert ad.grad(f)(1.0, state) == 4.0
+    np.testing.assert_array_equal(state["a"], 1.0)

@@ -1,0 +1,159 @@
+"""vmap: axes, containers, nesting, chunks, and what mistakes get; map."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+Pair = namedtuple("Pair", "a b")
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((4, 3))
+W = RNG.standard_normal((3, 2))
+
+
+def loop(f, *stacks):
+    return np.stack([f(*row) for row in zip(*stacks, strict=True)])
+
+
+def test_axes():
+    f = lambda x, w: np.tanh(x @ w)
+    expected = np.tanh(X @ W)
+    np.testing.assert_allclose(ad.vmap(f, in_axes=(0, None))(X, W), expected)
+    np.testing.assert_allclose(ad.vmap(f, in_axes=(1, None))(X.T, W), expected)
+    np.testing.assert_allclose(ad.vmap(f, in_axes=(-1, None), out_axes=1)(X.T, W), expected.T)
+    np.testing.assert_allclose(ad.vmap(f, in_axes=(0, None), out_axes=-1)(X, W), expected.T)
+    np.testing.assert_allclose(ad.vmap(f, in_axes=[0, None])(X, W), expected)
+    ws = RNG.standard_normal((4, 3, 2))
+    np.testing.assert_allclose(ad.vmap(f)(X, ws), loop(f, X, ws))
+
+
+def test_containers_in_and_out():
+    f = lambda p, x: {"sum": p["a"] + p["b"].a * x, "pair": (p["b"].b, x)}
+    params = {"a": np.arange(4.0), "b": Pair(np.ones((3, 4)), 2.0)}
+    out = ad.vmap(f, in_axes=({"a": 0, "b": Pair(1, None)}, 0), out_axes={"sum": 1, "pair": (None, 0)})(params, X)
+    np.testing.assert_allclose(out["sum"], (np.arange(4.0)[:, None] + X).T)
+    assert out["pair"][0] == 2.0
+    np.testing.assert_array_equal(out["pair"][1], X)
+
+
+def test_keyword_arguments_are_mapped_along_axis_0():
+    np.testing.assert_allclose(ad.vmap(lambda x, *, y: x * y)(X, y=X), X * X)
+
+
+def test_results_that_do_not_depend_on_the_example_are_repeated():
+    out = ad.vmap(lambda x: np.array([1.0, 2.0]))(X)
+    assert out.shape == (4, 2)
+    out[0] = 5.0
+    assert out[1, 0] == 1.0
+
+
+def test_nested():
+    f = lambda a, b: np.dot(a, b)
+    outer = ad.vmap(ad.vmap(f, (None, 0)), (0, None))(X, X)
+    np.testing.assert_allclose(outer, X @ X.T)
+    three = ad.vmap(ad.vmap(ad.vmap(lambda a, b, c: a * b + c, (None, None, 0)), (None, 0, None)), (0, None, None))
+    v = np.arange(3.0)
+    np.testing.assert_allclose(three(v, v, v), v[:, None, None] * v[:, None] + v)
+
+
+def test_per_example_gradients():
+    loss = lambda w, x: np.sum(np.tanh(x @ w) ** 2)
+    each = ad.vmap(ad.grad(loss), in_axes=(None, 0))(W, X)
+    np.testing.assert_allclose(each, np.stack([ad.grad(loss)(W, x) for x in X]))
+
+
+def test_over_and_under_the_other_transforms():
+    f = lambda x: np.sum(np.sin(x) * x**2)
+    batched = lambda x: np.sum(ad.vmap(f)(x) ** 2)
+    plain = lambda x: np.sum(np.sum(np.sin(x) * x**2, axis=1) ** 2)
+    np.testing.assert_allclose(ad.grad(batched)(X), ad.grad(plain)(X))
+    np.testing.assert_allclose(ad.hessian(batched)(X), ad.hessian(plain)(X), atol=1e-12)
+    np.testing.assert_allclose(ad.vmap(ad.hessian(f))(X), loop(ad.hessian(f), X))
+    v = RNG.standard_normal(X.shape)
+    np.testing.assert_allclose(ad.jvp(batched, (X,), (v,))[1], ad.jvp(plain, (X,), (v,))[1])
+    slope = lambda x, v: ad.jvp(f, (x,), (v,))[1]
+    np.testing.assert_allclose(ad.vmap(slope)(X, v), loop(slope, X, v))
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 4, 100])
+def test_chunks(chunk):
+    f = lambda x, w: {"y": x @ w, "z": x[0]}
+    whole = ad.vmap(f, in_axes=(0, None), out_axes={"y": 1, "z": 0})(X, W)
+    parts = ad.vmap(f, in_axes=(0, None), out_axes={"y": 1, "z": 0}, chunk_size=chunk)(X, W)
+    for key in whole:
+        np.testing.assert_allclose(parts[key], whole[key], rtol=1e-14)
+
+
+def test_chunks_bound_what_is_in_flight():
+    sizes = []
+
+    def f(x):
+        sizes.append(x.value.shape[0])
+        return x * 2
+
+    ad.vmap(f, chunk_size=3)(np.ones(8))
+    assert sizes == [3, 3, 2]
+
+
+def test_chunks_differentiate():
+    f = lambda x: np.sum(ad.vmap(np.sin, chunk_size=2)(x))
+    np.testing.assert_allclose(ad.grad(f)(X), np.cos(X))
+
+
+def test_an_empty_batch():
+    assert ad.vmap(lambda x: np.sum(x))(np.ones((0, 3))).shape == (0,)
+
+
+def test_indices_that_differ_by_example():
+    x = RNG.standard_normal((4, 5))
+    best = ad.vmap(lambda row: row[np.argmax(row)])
+    np.testing.assert_array_equal(best(x), x.max(axis=1))
+    np.testing.assert_array_equal(ad.grad(lambda x: np.sum(best(x)))(x), x == x.max(axis=1, keepdims=True))
+    pick = ad.vmap(lambda row, i: row[i])
+    np.testing.assert_array_equal(pick(x, np.array([0, 4, 2, 2])), x[np.arange(4), [0, 4, 2, 2]])
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: ad.vmap(np.add)(np.ones(3), np.ones(4)), "argument 0 has 3, argument 1 has 4"),
+        (lambda: ad.vmap(np.sin, in_axes=None)(np.ones(3)), "nothing to map"),
+        (lambda: ad.vmap(np.sin, in_axes=1)(np.ones(3)), r"shape \(3,\), so it has no axis 1"),
+        (lambda: ad.vmap(np.sin)(1.0), "no axis 0"),
+        (lambda: ad.vmap(np.add, in_axes=(0,))(np.ones(3), np.ones(3)), "1 entries, but the function was called with 2"),
+        (lambda: ad.vmap(np.sin, out_axes=2)(np.ones(3)), "out_axes=2 is out of range"),
+        (lambda: ad.vmap(np.sin, out_axes=None)(np.ones(3)), "out_axes is None"),
+        (lambda: ad.vmap(np.sin, chunk_size=0), "positive integer"),
+        (lambda: ad.vmap(np.sin, in_axes="x"), "in_axes"),
+        (lambda: ad.vmap(3), "expects a function"),
+        (lambda: ad.vmap(lambda x: "text")(np.ones(3)), "returned str inside vmap"),
+        (lambda: ad.vmap(lambda x: x if x > 0 else -x)(np.ones(3)), "the truth of a value inside vmap"),
+        (lambda: ad.vmap(lambda x: x[x > 0])(np.ones((3, 2))), "np.where"),
+        (lambda: ad.vmap(lambda s, x: x)("a", np.ones(3)), "give it in_axes=None"),
+    ],
+)
+def test_mistakes(call, message):
+    with pytest.raises(ad.AdjointError, match=message) as error:
+        call()
+    assert "test_vmap.py:" in str(error.value)
+
+
+class TestMap:
+    def test_branches(self):
+        f = lambda x: x * x if x > 0 else -x
+        np.testing.assert_array_equal(ad.map(f, np.array([2.0, -3.0])), [4, 3])
+        np.testing.assert_array_equal(ad.grad(lambda x: np.sum(ad.map(f, x)))(np.array([2.0, -3.0])), [4, -1])
+
+    def test_containers(self):
+        out = ad.map(lambda p: {"s": p[0] + p[1]}, (X, X))
+        np.testing.assert_array_equal(out["s"], 2 * X)
+
+    def test_mistakes(self):
+        with pytest.raises(ad.AdjointError, match="common leading length"):
+            ad.map(np.sin, 1.0)
+
+    def test_no_examples(self):
+        total, doubled = ad.map(lambda x: (np.sum(x), 2 * x), np.ones((0, 3), np.float32))
+        assert (total.shape, doubled.shape, doubled.dtype) == ((0,), (0, 3), np.float32)

@@ -1,0 +1,11 @@
+"""The tests of a card (reductions of all shapes, linear algebra, loops, branches, errors), with the simulator in its place."""
+
+import pytest
+from gpu.test_workloads import *  # noqa: F403
+
+from adjoint.compiler.cuda.simulator import Simulator
+
+
+@pytest.fixture
+def card():
+    return Simulator()

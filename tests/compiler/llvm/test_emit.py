@@ -1,0 +1,106 @@
+"""Machine code in parts, compiled at the same time."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.compiler import native as llvm
+from adjoint.compiler.llvm import emit
+
+X = np.linspace(0.1, 3, 500)
+
+
+def several(x):
+    """A program with several large functions, some of which call others."""
+    rows = np.outer(np.sin(x), np.cos(x * 1e9))
+    return np.sum(np.exp(-rows) @ np.tanh(x)), np.max(rows, axis=0), ad.scan(lambda c, r: (c + np.log(r) * x, c[0]), x, x)
+
+
+@pytest.fixture(scope="module")
+def text():
+    return ad.jit(several).lower(X).native.text
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_every_function_is_in_one_part_that_others_know(text, count):
+    parts = emit.parts(text, count)
+    assert 1 <= len(parts) <= count
+    assert len(parts) > 1 or count == 1
+    public = [re.findall(r"^define (?!internal)\S+ @(\w+)", part, re.MULTILINE) for part in parts]
+    names = [name for found in public for name in found]
+    assert len(set(names)) == len(names)
+    assert "program" in public[0]
+    large = set(re.findall(r"^define internal void @(\w+)\(.*noinline", text, re.MULTILINE))
+    assert set(names) == ({"program", *large} if len(parts) > 1 else {"program"})
+    for part, own in zip(parts, public, strict=True):
+        declared = re.findall(r"^declare void @(\w+)", part, re.MULTILINE)
+        assert not set(declared) & set(own)
+        emit.llvm.parse_assembly(part).verify()
+
+
+def test_parts_are_balanced():
+    weights = {f"f{i}": i for i in range(1, 20)}
+    groups = emit._balanced(weights, weights, 3, 30)
+    totals = [30 + sum(weights[n] for n in groups[0]), *(sum(weights[n] for n in g) for g in groups[1:])]
+    assert max(totals) - min(totals) <= 3
+    assert sorted(n for g in groups for n in g) == sorted(weights)
+    assert emit._balanced([], {}, 4, 10) == [[]]
+
+
+def test_a_program_in_parts_gives_the_same(monkeypatch):
+    monkeypatch.setenv("ADJOINT_CACHE_DIR", "")
+    results = []
+    for count in (1, 2, 5):
+        monkeypatch.setattr(emit, "default_threads", lambda count=count: count)
+        f = ad.jit(several)
+        results.append([np.asarray(y) for y in ad.core.tree.flatten(f(X))[0]])
+        assert len(f.lower(X).native.code) == min(count, len(emit.parts(f.lower(X).native.text, count)))
+        assert (count == 1) == (len(f.lower(X).native.code) == 1)
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(results[0], ad.core.tree.flatten(several(X))[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_many_threads_compile_at_once(text):
+    texts = [text] * 6
+    codes = [None] * len(texts)
+
+    def run(i):
+        codes[i] = emit.object_code(texts[i])
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(code == codes[0] for code in codes)
+
+
+def test_a_program_is_compiled_when_the_process_ends():
+    code = (
+        "import atexit, numpy as np, adjoint as ad\n"
+        "f = ad.jit(lambda x: (np.sin(x[:, None] * x), np.sum(np.exp(x)), np.max(np.cos(x))))\n"
+        "atexit.register(lambda: print(f(np.ones(100))[1]))"
+    )
+    environment = {**os.environ, "ADJOINT_CACHE_DIR": "", "OMP_NUM_THREADS": "3"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout.strip()[:7], done.stderr) == ("271.828", "")
+
+
+def test_text_that_is_wrong_is_an_error():
+    with pytest.raises(RuntimeError, match="parsing error"):
+        emit.object_code("define i32 @program() { ret i64 0 }")
+
+
+def test_what_is_made_of_a_text_can_be_read(text):
+    assert "@program" in emit.optimised(text)
+    assert "program:" in emit.assembly(text)
+    assert isinstance(llvm.object_code(text)[1], list)

@@ -1,0 +1,135 @@
+"""The threads of BLAS: limits are seen, and a deterministic function gives the same bits for any number of threads."""
+
+import ctypes
+import threading
+import types
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.compiler import native as llvm
+from adjoint.compiler.runtime import blas
+from adjoint.core.errors import UnsupportedError
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def libraries():
+    found = [blas.of_numpy(), blas.of_scipy()]
+    before = [library.threads() for library in found]
+    yield found
+    for library, count in zip(found, before, strict=True):
+        library.set_threads(count)
+
+
+@pytest.fixture
+def pool():
+    found = llvm.pool()
+    before = found.threads, found.usual
+    yield found
+    found.threads, found.usual = before
+
+
+def test_numbers_are_read_and_set(libraries):
+    for library in libraries:
+        library.set_threads(1)
+        assert library.threads() == 1
+        library.set_threads(2)
+        assert library.threads() == 2
+
+
+def test_our_loops_follow_a_limit_of_blas(libraries, pool):
+    """As `threadpoolctl.threadpool_limits(1)` sets it."""
+    workers = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    parallel = ctypes.CFUNCTYPE(None, workers, ctypes.c_void_p, ctypes.c_int64)(pool.address)  # sets Python's lock free
+    pool.threads = 3
+    pool.usual = 2
+    libraries[0].set_threads(2)
+    meeting = threading.Barrier(2)
+
+    def meet(table, i):
+        meeting.wait(10)
+
+    parallel(workers(meet), None, 2)  # two pieces wait for each other: they run at the same time
+    assert not meeting.broken
+    libraries[0].set_threads(1)
+    seen = set()
+    parallel(workers(lambda table, i: seen.add(threading.get_native_id())), None, 64)
+    assert seen == {threading.get_native_id()}
+
+
+def test_one_thread_while_asked_for(libraries, pool):
+    for library in libraries:
+        library.set_threads(2)
+    one = blas.OneThread(libraries, pool)
+    usual = pool.usual
+    inside = threading.Barrier(3)
+    counts = []
+
+    def call():
+        with one:
+            inside.wait(10)
+            counts.append([library.threads() for library in libraries])
+            inside.wait(10)
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for t in threads:
+        t.start()
+    inside.wait(10)
+    assert pool.usual == 1
+    inside.wait(10)
+    for t in threads:
+        t.join()
+    assert counts == [[1, 1], [1, 1]]
+    assert [library.threads() for library in libraries] == [2, 2]
+    assert pool.usual == usual
+
+
+def test_it_is_given_back_after_an_error(libraries):
+    for library in libraries:
+        library.set_threads(2)
+    f = ad.jit(np.linalg.cholesky, deterministic=True)
+    with pytest.raises(np.linalg.LinAlgError):
+        f(-np.eye(3))
+    assert [library.threads() for library in libraries] == [2, 2]
+
+
+def test_deterministic_functions_give_the_same_bits(libraries, pool):
+    def f(a, b, x):
+        return np.sum(np.tanh(a @ b)) + np.linalg.slogdet(a @ a.T + 10 * np.eye(len(a)))[1] + np.sum(np.sin(x)) + a[0] @ b[:, 0]
+
+    a, b, x = RNG.normal(size=(150, 170)), RNG.normal(size=(170, 130)), RNG.normal(size=300_000)
+    g = ad.jit(ad.value_and_grad(f, argnums=(0, 1, 2)), deterministic=True)
+    results = []
+    for count in (1, 2, 3):
+        pool.threads = count
+        for library in libraries:
+            library.set_threads(count)
+        value, gradients = g(a, b, x)
+        results.append([value, *gradients])
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    expected, slopes = ad.value_and_grad(f, argnums=(0, 1, 2))(a, b, x)
+    np.testing.assert_allclose(results[0][0], expected, rtol=1e-12)
+    np.testing.assert_allclose(results[0][1], slopes[0], rtol=1e-9, atol=1e-12)
+
+
+def test_as_a_decorator():
+    @ad.jit(deterministic=True, static_argnames="n")
+    def f(x, n):
+        return x**n
+
+    assert f(2.0, n=3) == 8.0
+    assert "jit of f" in f.report()
+
+
+def test_a_blas_whose_threads_cannot_be_set(monkeypatch):
+    assert blas.library(types.SimpleNamespace(__file__=None)) is None  # the process itself has none
+    monkeypatch.setattr(blas, "of_scipy", lambda: None)
+    llvm.one_thread_of_blas.cache_clear()
+    with pytest.raises(UnsupportedError, match=r"deterministic=True needs an OpenBLAS or MKL"):
+        ad.jit(lambda x: x * 2.0, deterministic=True)(1.0)
+    llvm.one_thread_of_blas.cache_clear()

@@ -1,0 +1,99 @@
+"""Functions whose results depend on how an argument is held in memory: by rows, by columns, with gaps."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.numpy.layout import own_copy
+
+pytestmark = pytest.mark.filterwarnings("ignore::adjoint.compiler.jit.CompileWarning")
+
+
+def _written(view):
+    """A function that writes to what may be a view of a new array."""
+
+    def f(x):
+        y = x.copy(order="K")
+        part = view(y)
+        part[...] = part * 2.0
+        return y
+
+    return f
+
+
+FUNCTIONS = {
+    "ravel K": lambda x: x.ravel(order="K"),
+    "ravel A": lambda x: x.ravel(order="A"),
+    "flatten K": lambda x: x.flatten("K"),
+    "reshape A": lambda x: x.reshape(-1, order="A"),
+    "copy A": lambda x: x.T.copy("A").ravel("K"),
+    "product": lambda x: (x * 2.0).ravel("K"),
+    "sorted": lambda x: np.sort(x, axis=0).ravel("K"),
+    "stacked": lambda x: np.stack([x, x]).ravel("K"),
+    "taken": lambda x: x[[1, 0]].ravel("K"),
+    "ravel, written": _written(lambda y: y.ravel()),
+    "reshape, written": _written(lambda y: y.reshape(-1)),
+    "transposed reshape, written": _written(lambda y: y.T.reshape(-1)),
+    "flags": lambda x: x * 2.0 if x.flags.c_contiguous else x * 3.0,
+    "strides": lambda x: x * x.strides[0],
+    "base": lambda x: x * 2.0 if x.base is None else x * 3.0,
+    "is Fortran": lambda x: x * 2.0 if np.isfortran(x) else x * 3.0,
+}
+_A = np.arange(1.0, 13.0).reshape(3, 4)
+LAYOUTS = {
+    "rows": _A.copy(),
+    "columns": np.asfortranarray(_A),
+    "gaps": np.repeat(_A, 2, axis=1)[:, ::2],
+    "transposed": np.ascontiguousarray(_A.T).T,
+    "backwards": np.ascontiguousarray(_A[::-1])[::-1],
+    "columns backwards": np.asfortranarray(_A[::-1])[::-1],
+    "part": np.vstack([_A, _A])[:3],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_layout(name):
+    f = FUNCTIONS[name]
+    compiled, forwards = ad.jit(f), ad.jit(lambda x: ad.jvp(f, (x,), (x,))[0])
+    for x in (*LAYOUTS.values(), *reversed(LAYOUTS.values())):
+        np.testing.assert_array_equal(compiled(x), f(x))
+        if name not in ("flags", "strides", "base", "is Fortran"):  # which only arrays with memory have
+            for found in (ad.vjp(f, x)[0], ad.jvp(f, (x,), (x,))[0], forwards(x)):
+                np.testing.assert_array_equal(found, f(x))
+        np.testing.assert_array_equal(x, _A)
+
+
+def test_one_axis_with_gaps():
+    f = _written(lambda y: y.ravel())
+
+    def g(x):
+        part = x.ravel()
+        part[0] = 7.0
+        return x * 1.0
+
+    for function in (f, g):
+        compiled = ad.jit(function)
+        for x in (np.arange(4.0), np.arange(8.0)[::2], np.arange(4.0)[::-1], np.arange(4.0)):
+            np.testing.assert_array_equal(compiled(x), function(own_copy(x)))
+
+
+def test_an_array_outside():
+    held = np.asfortranarray(_A)
+
+    @ad.jit
+    def f(x):
+        return x * (held * 1.0).ravel("K")
+
+    for held in (np.asfortranarray(_A), _A.copy(), np.asfortranarray(_A), LAYOUTS["gaps"], _A.copy()):
+        for _ in range(2):
+            np.testing.assert_array_equal(f(2.0), 2.0 * held.ravel("K"))
+
+
+def test_other_functions_are_compiled_for_any_layout():
+    f = ad.jit(lambda x: np.sum(np.sin(x) * 2.0, axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in LAYOUTS.values():
+            np.testing.assert_allclose(f(x), np.sum(np.sin(_A) * 2.0, axis=0), rtol=1e-13)

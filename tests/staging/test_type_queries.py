@@ -1,0 +1,170 @@
+"""type(x) and x is y, which no stand-in can answer; and arguments, which stay as they are."""
+
+import operator
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.compiler.jit import CompileWarning
+from adjoint.staging.type_queries import compares_identity
+
+
+def is_array(x):
+    return type(x) is np.ndarray
+
+
+class Kind:
+    """What is made inside a function is not copied when that is staged."""
+
+    def __init__(self, x):
+        self.is_array = type(x) is np.ndarray
+
+
+class Model:
+    scale = 2.0
+
+    def __call__(self, x):
+        return x * len(type(self).__name__) * self.scale
+
+
+FUNCTIONS = {
+    "equal": lambda x: x * 2 if type(x) == float else x * 3,  # noqa: E721
+    "is": lambda x: x * 2 if type(x) is np.ndarray else x * 3,
+    "in": lambda x: x * 2 if type(x) in (float, np.float64, np.ndarray) else x * 3,
+    "helper": lambda x: x * 2 if is_array(x) else x * 3,
+    "table": lambda x: {float: x * 2, np.ndarray: x * 4}.get(type(x), x * 3),
+    "object": lambda x: x * 2 if Kind(x).is_array else x * 3,
+    "name": lambda x: x * len(type(x).__name__),
+    "inside": lambda x: (lambda y: x * 2 if type(y) is float else x * 3)(x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("x", [1.5, np.float64(1.5), np.ones(2)], ids=str)
+def test_type(name, x):
+    f = FUNCTIONS[name]
+    compiled = ad.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        for _ in range(3):
+            np.testing.assert_array_equal(compiled(x), f(x))
+
+
+def test_the_warning_names_the_line():
+    with pytest.warns(CompileWarning, match=r"type\(\) .*test_type_queries.py:\d+"):
+        ad.jit(FUNCTIONS["object"])(np.ones(2))
+
+
+def test_types_of_other_things_do_not_matter():
+    f = ad.jit(Model())
+    np.testing.assert_array_equal(f(np.ones(2)), [10.0, 10.0])
+    assert not f.eager
+
+
+def test_identity():
+    def f(x, y):
+        return x * 2 if x is y else x * 3
+
+    a, b = np.ones(2), np.ones(2)
+    compiled = ad.jit(f)
+    for _ in range(2):
+        for pair in ((a, b), (a, a), (b, b), (b, a)):
+            np.testing.assert_array_equal(compiled(*pair), f(*pair))
+    assert ad.jit(lambda x, y=None: x if y is None else y)(a)[0] == 1.0
+
+
+class Holder:
+    pass
+
+
+def _attribute(x, y):
+    held = Holder()
+    held.x = x
+    return x * 2 if held.x is y else x * 3
+
+
+def _counted(x, y):
+    n = 0
+    for a in (x, y):
+        for b in (x, y):
+            n += a is b
+    return x * n
+
+
+IDENTITY = {
+    "is": lambda x, y: x * 2 if x is y else x * 3,
+    "is not": lambda x, y: x * 2 if x is not y else x * 3,
+    "closure": lambda x, y: (lambda: x * 2 if x is y else x * 3)(),
+    "comprehension": lambda x, y: sum([x * 2 if x is v else x * 3 for v in (y,)]),
+    "generator": lambda x, y: x * 2 if any(x is v for v in (y, 1)) else x * 3,
+    "items": lambda x, y: (lambda p: x * 2 if p[0] is p[1] else x * 3)((x, y)),
+    "entries": lambda x, y: (lambda p: x * 2 if p["a"] is p["b"] else x * 3)({"a": x, "b": y}),
+    "star": lambda *a: a[0] * 2 if a[0] is a[1] else a[0] * 3,
+    "walrus": lambda x, y: x * 2 if (z := x) is y else x * 3,  # noqa: F841
+    "choice": lambda x, y: x * 2 if (x if x is not None else y) is y else x * 3,
+    "attribute": _attribute,
+    "loop": _counted,
+    "id": lambda x, y: x * 2 if id(x) == id(y) else x * 3,
+    "operator": lambda x, y: x * 2 if operator.is_(x, y) else x * 3,
+}
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+def test_identity_however_it_is_written(name):
+    """The instructions differ from one version of Python to the next: newer ones load two variables at a time."""
+    f = IDENTITY[name]
+    a, b = np.ones(2), np.ones(2)
+    for calls in (((a, b), (a, a), (b, a)), ((a, a), (a, b), (b, b))):
+        compiled = ad.jit(f)
+        for pair in calls:
+            np.testing.assert_array_equal(compiled(*pair), f(*pair))
+
+
+@pytest.mark.parametrize("f", [lambda x, y=None: x if y is None else y, lambda x, y=1.0: x * (y is not None)])
+def test_comparisons_with_constants_are_no_comparisons(f):
+    assert not compares_identity(f)
+
+
+def _in_place(x):
+    x += 1.0
+    return x * 2
+
+
+def _then_fails(x):
+    x[0] = 7.0
+    return np.linalg.inv(x * 0 + np.eye(2) * x[1, 1])
+
+
+def _then_not_compiled(x):
+    x[0] = 7.0
+    with np.errstate(all="raise"):
+        return x * 2
+
+
+def _many_paths(x):
+    x -= 1.0
+    return x * int(np.sum(x))
+
+
+@pytest.mark.parametrize("f", [_in_place, _then_fails, _then_not_compiled, _many_paths])
+def test_arguments_stay_as_they_are(f):
+    """Compiled, and where the function runs eagerly."""
+    compiled = ad.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        for k in range(20):
+            x = np.full((2, 2), float(k % 19 + 2))
+            before = x.copy()
+            for values in (x, list(x)) if f is _in_place else (x,):
+                if isinstance(values, list):
+                    ad.jit(lambda xs: _in_place(xs[0]))(values)
+                else:
+                    np.testing.assert_allclose(compiled(values), f(values.copy()))
+                np.testing.assert_array_equal(x, before)
+    singular = np.zeros((2, 2))
+    if f is _then_fails:
+        with pytest.raises(np.linalg.LinAlgError):
+            compiled(singular)
+        np.testing.assert_array_equal(singular, 0)
