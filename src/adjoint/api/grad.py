@@ -1,6 +1,6 @@
 """The transforms: functions in, functions out.
 
-Each is a thin composition of one interpreter (`trace/`), the argument handling of `arguments.py` and a tree. The
+Each is a thin composition of one interpreter (`trace/`), the argument handling of `core/arguments.py` and a tree. The
 `_run_*` functions do the work; the public ones check their options and return a `Transformed`.
 """
 

@@ -20,23 +20,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..core import floating
-from ..core.bind import Traced, bind, renew_modes
+from ..core.bind import Trace, Traced, bind, renew_modes
 from ..core.op import Elementwise
 from ..core.types import dtype_of, shape_of
 from ..derive import define, plan, split
-from ..staging.deferred import Deferred
-from ..staging.guard import Guarded
 from .tape import Node, Tape, line_of
 
+T = TypeVar("T", bound=Trace)
 PLAIN = frozenset({np.ndarray, np.float64, np.float32, float})
 CONSTANT = PLAIN | {int}
 NONE: dict[str, Any] = {}
-WRITTEN = frozenset({Guarded, Deferred})
+STAGED: set[type[Trace]] = set()
+
+
+def at_once(trace: type[T]) -> type[T]:
+    """Mark a trace of staging: an op on its values goes to its `process`, without a search for the innermost trace."""
+    STAGED.add(trace)
+    return trace
 
 
 def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name: str = "") -> Callable[..., Any]:
@@ -46,7 +51,7 @@ def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name:
     """
     scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
-        "WRITTEN": WRITTEN, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
+        "STAGED": STAGED, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
         "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
         "tell": floating.tell, "modes": floating.state, "seen": floating.SEEN, "renew": renew_modes,
     }  # fmt: skip
@@ -111,7 +116,7 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> l
     ]
 
 
-def _written(scope: dict[str, Any], args: str) -> str:
+def _staged(scope: dict[str, Any], args: str) -> str:
     process = f"tape.process(op, ({args}), NONE)"
     return f"tape.operate(name, run, ({args})) if tape.light else {process}" if scope["name"] else process
 
@@ -129,8 +134,8 @@ def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...,
         "        v0 = x0.value",
         f"        if type(v0) {held}:",
         *_indent(_finish(op, 1, scope, plain), 3),
-        "    elif tape.__class__ in WRITTEN and not tape.closed:",
-        f"        return {_written(scope, 'x0,')}",
+        "    elif tape.__class__ in STAGED and not tape.closed:",
+        f"        return {_staged(scope, 'x0,')}",
         "return otherwise(x0)",
     ]
     return define("record", ["x0"], lines, scope)
@@ -152,9 +157,9 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         "            elif type(x1) in CONSTANT:",
         "                v1 = x1",
         *_indent(_finish(op, 1, scope, plain), 4),
-        "    elif tape.__class__ in WRITTEN and not tape.closed:",
+        "    elif tape.__class__ in STAGED and not tape.closed:",
         "        if x1.by is tape if type(x1) is Traced else type(x1) in CONSTANT:",
-        f"            return {_written(scope, 'x0, x1')}",
+        f"            return {_staged(scope, 'x0, x1')}",
         "elif type(x0) in CONSTANT and type(x1) is Traced:",
         "    tape = x1.by",
         "    if tape.__class__ is Tape and not tape.closed:",
@@ -162,8 +167,8 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         f"        if type(v1) {held}:",
         "            v0 = x0",
         *_indent(_finish(op, 2, scope, plain), 3),
-        "    elif tape.__class__ in WRITTEN and not tape.closed:",
-        f"        return {_written(scope, 'x0, x1')}",
+        "    elif tape.__class__ in STAGED and not tape.closed:",
+        f"        return {_staged(scope, 'x0, x1')}",
         "return otherwise(x0, x1)",
     ]
     return define("record", ["x0", "x1"], lines, scope)

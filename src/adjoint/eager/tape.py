@@ -91,7 +91,7 @@ class Tape(Trace):
     """One recording. `value` is the primal and `aux` the node.
 
     A tape is simple while all that it holds is plain, and little. Then the backward pass may take the quick way.
-    Arrays of the user's that it saves are copied or watched (watch.py): a write to one would be a wrong derivative later.
+    Arrays of the user's that it saves are copied or watched (mutation.py): a write to one would be a wrong derivative later.
     Of a `lasting` tape, which is pulled when the user likes, they are always copies.
     After an overflow, `lost` holds for each node which elements of its value are wrong (overflow.py).
     """

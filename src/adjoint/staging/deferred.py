@@ -20,6 +20,7 @@ from ..core.errors import in_a_try
 from ..core.op import Constant, Op, Structured
 from ..core.types import Value, dtype_of
 from ..derive import TYPE, VALUE, plan
+from ..eager.record import at_once
 from ..eager.repeated import rates
 from ..eager.tape import Node, Outputs, Tape, save
 from ..ir.columns import Columns
@@ -36,6 +37,7 @@ class Mark(NamedTuple):
     values: int
 
 
+@at_once
 class Deferred(Tape):
     """One recording. `value` is staged; `aux` is None while the node is not made."""
 

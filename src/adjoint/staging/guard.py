@@ -24,6 +24,7 @@ from ..core.op import Op
 from ..core.types import Type, Value, dtype_of
 from ..derive import type_rule
 from ..eager.on_card import ON_CARD
+from ..eager.record import at_once
 from ..ir.columns import COMMUTATIVE, Columns, ColumnWriter, parameters
 from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape
@@ -98,6 +99,7 @@ class _Known(NamedTuple):
     sizes: tuple[int, ...]  # of the axes that the integers of an index read
 
 
+@at_once
 class Guarded(Stage):
     """One recording. `value` is not used, `aux` as in `Stage`."""
 

@@ -10,7 +10,7 @@ while the function is staged. What a read gives depends on what stands there:
 - an array becomes an input of the program, read again at each call (`Check.INPUT`);
 - a number is a constant, and the call checks that it has not changed; one that did change is an input of the next program;
 - functions of the user's are copied in the same way, containers are copied item by item, objects are watched;
-- what cannot be checked is refused: iterators, the clock, the environment, random generators (see `outside.py`).
+- what cannot be checked is refused: iterators, the clock, the environment, random generators (see `purity.py`).
 
 A function that writes to what it found outside (a counter, a cache) is refused as well: the write would happen once.
 Code that no copy can reach, such as `__init__` of a class that the function uses, is looked at by name (`Reads.by_name`):

@@ -69,7 +69,7 @@ class Product:
 
 @dataclass(slots=True, eq=False)
 class Lapack:
-    """A routine of LAPACK (or of BLAS), once for each matrix of a stack: see `lower.matrix` and `backend.lapack`.
+    """A routine of LAPACK (or of BLAS), once for each matrix of a stack: see `lower.matrix` and `llvm.lapack`.
 
     All views have the axes of the stack in front. Matrices are stored by columns, as Fortran does. What is in `inout` was
     written before and is changed in place; `work` is memory for the time of the step, one for all matrices.

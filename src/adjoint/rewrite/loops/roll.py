@@ -2,7 +2,7 @@
 
     v1 = sin x;  v2 = mul v1, w;  v3 = sin v2;  v4 = mul v3, w;  …        becomes a scan of   sin, mul   with a carry
 
-`repeats.py` finds what repeats, `turns.py` what the operands of a turn are, `scans.py` writes the scans. The backward half of a
+`repeats.py` finds what repeats, `find.py` what the operands of a turn are, `write.py` writes the scans. The backward half of a
 differentiated loop reads the values of the forward half from the last turn to the first: these are stacked, and it becomes a
 scan in reverse. Inner loops are rolled first, then the loops around them. The values stay the same bit by bit.
 """

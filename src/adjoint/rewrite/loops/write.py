@@ -1,4 +1,4 @@
-"""Writing the scans of loops that `turns.py` has found.
+"""Writing the scans of loops that `find.py` has found.
 
 Values of the turn before are carries, those that stay are consts, constants and rows that change are the rows of the scan. A
 value that is read outside is a carry, if only that of the last turn is, or a stacked result. An array that the turns only
