@@ -6,6 +6,8 @@
 # make nightly      10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
 #                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements
 # make lint         style, types, import direction
+# make coverage     the tests, with the share of each package's lines that they run
+# make release      wheel and source archive in dist/, checked and tried in an environment of their own
 # make bench        the benchmarks, with their peers in an environment of their own
 
 PYTHON ?= python3
@@ -25,7 +27,7 @@ OLDEST := .venv-oldest
 QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
 	--ignore=tests/test_compiled_programs.py --ignore=tests/cli
 
-.PHONY: demo test test-gpu test-quick test-oldest nightly lint bench clean
+.PHONY: demo test test-gpu test-quick test-oldest nightly lint coverage release bench clean
 
 $(VENV)/.ready: pyproject.toml
 	$(FOUND) -m venv $(VENV)
@@ -68,6 +70,19 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+coverage: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet -e '.[coverage]'
+	$(BIN)/python -m pytest -n 2 --cov=adjoint --cov-report=term --cov-report=html:build/coverage
+
+release: $(VENV)/.ready
+	rm -rf dist .venv-release
+	$(BIN)/python -m pip install --quiet -e '.[release]'
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m twine check --strict dist/*
+	$(FOUND) -m venv .venv-release
+	.venv-release/bin/python -m pip install --quiet dist/*.whl
+	.venv-release/bin/python -P -c 'import adjoint as ad; print(ad.__version__, ad.__file__, ad.jit(ad.grad(lambda x: x**3))(2.0))'
 
 .venv-bench/.ready: pyproject.toml
 	$(FOUND) -m venv .venv-bench
