@@ -91,3 +91,11 @@ def test_modules_of_scipy_that_are_listed_can_be_imported():
     for name in {*listed} - {"importlib"}:
         assert importlib.import_module(f"adjoint.scipy.{name}") is getattr(adjoint.scipy, name)
     assert adjoint.scipy.integrate is importlib.import_module("scipy.integrate")
+
+
+def test_a_graph_that_is_not_drawn_loads_nothing_that_draws():
+    code = (
+        "import sys, numpy as np, adjoint as ad; ad.graph(ad.grad(np.sin))(1.0); "
+        "print(sorted(m for m in sys.modules if m.startswith(('adjoint.view', 'adjoint.export'))))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .api.control import cond, fori_loop, map, scan, while_loop
     from .api.custom import checkpoint, custom_jvp, custom_vjp
     from .api.evaluation import trace
-    from .api.graph import graph
+    from .api.graph import graph, parse
     from .api.imperative import array, dual, no_grad
     from .api.symbols import Graph, function, gradients, symbols
     from .check.compare import compare
@@ -53,6 +53,7 @@ _LATE = {
     "jit": "compiler.jit",
     "map": "api.control",
     "no_grad": "api.imperative",
+    "parse": "api.graph",
     "scan": "api.control",
     "scipy": "",
     "set_num_threads": "compiler.jit",
@@ -109,6 +110,7 @@ __all__ = [
     "map",
     "no_grad",
     "numpy",
+    "parse",
     "scan",
     "scipy",
     "set_num_threads",

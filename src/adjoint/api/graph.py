@@ -29,7 +29,6 @@ from ..core.errors import ArgumentError, ShapeError, boundary
 from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, is_inexact
 from ..derive import type_rule
-from ..export import python
 from ..ir import check as checking
 from ..ir import dataflow, text
 from ..ir.graph import Equation, Graph, Literal
@@ -37,11 +36,7 @@ from ..rewrite.simplify import simplify
 from ..staging.purity import pure
 from ..staging.stage import Stage
 from ..transform.textbook import derivative
-from ..view import explorer
-from ..view.latex import latex
-from ..view.svg import picture
 from .arguments import check_callable, input_names, name_of, output_leaf
-from .evaluation import evaluate_graph
 from .transformed import Transformed
 
 Function = Callable[..., Any]
@@ -166,15 +161,21 @@ class Program(Graph):
 
     def latex(self) -> str:
         """The equations as aligned lines of LaTeX, for mathematics mode."""
+        from ..view.latex import latex  # what draws and writes is loaded when it is asked for
+
         return latex(self)
 
     @boundary
     def python(self) -> str:
         """The source of a function of the flat inputs that needs NumPy only. What cannot be written is refused by name."""
+        from ..export import python
+
         return python.source(self)
 
     def svg(self) -> str:
         """A picture of the graph, as the text of an SVG file: boxes coloured by the kind of op, edges with types."""
+        from ..view.svg import picture
+
         return picture(self)
 
     @boundary
@@ -183,6 +184,9 @@ class Program(Graph):
 
         With arguments as for a call, the page shows the values and the adjoints of that call too.
         """
+        from ..view import explorer
+        from .evaluation import evaluate_graph
+
         simpler = self.simplify()
         if args or kwargs or not self.input_types:
             inputs = self._leaves(args, kwargs)
@@ -195,7 +199,7 @@ class Program(Graph):
 
     def _repr_html_(self) -> str | None:
         """The picture, for notebooks; a graph too large to be read as one is shown as text."""
-        return f'<div style="overflow:auto;max-height:80vh">{picture(self)}</div>' if len(self) <= LARGEST_PICTURE else None
+        return f'<div style="overflow:auto;max-height:80vh">{self.svg()}</div>' if len(self) <= LARGEST_PICTURE else None
 
     def __str__(self) -> str:
         return text.show(self)
