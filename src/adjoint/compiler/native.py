@@ -126,7 +126,13 @@ def load(code: Sequence[bytes]) -> Any:
 @functools.cache
 def _entry() -> tuple[int, Any]:
     """The address of the entry point that all compiled functions share, and where their large results get memory from."""
-    engine = load(object_code(entry.entry_text() + blocks.TEXT, quickly=True)[1])
+    name = kept.name_of_entry(emit.described())
+    code = None if name is None else _kept_code(name)
+    if code is None:
+        code = object_code(entry.entry_text() + blocks.TEXT, quickly=True)[1]
+        if name is not None:
+            cache.write(name, pickle.dumps(code))
+    engine = load(code)
     return engine.get_function_address("entry"), blocks.handler(engine)
 
 

@@ -153,6 +153,31 @@ def test_every_circumstance_changes_the_name(place, monkeypatch):
     assert kept.name_of(graph, (), False, machine) is None
 
 
+def test_every_source_file_counts_as_the_compiler():
+    """The rules of ops are written into programs as much as code generation is."""
+    files = {path for path, _, _ in kept._sources(str(kept._PACKAGE))}
+    root = os.path.dirname(ad.__file__)
+    expected = {os.path.join(root, *part.split("/")) for part in ("ops/elementwise.py", "rewrite/loops/roll.py", "compiler/jit.py")}
+    assert expected <= files
+
+
+def test_the_text_of_the_entry_point_is_written_once(tmp_path):
+    """A second process finds its machine code by the compiler's own stamp."""
+    code = """
+    import adjoint as ad
+    from adjoint.compiler.runtime import entry
+    written = []
+    text = entry.entry_text
+    entry.entry_text = lambda: written.append(1) or text()
+    assert ad.jit(lambda x: x * 2)(3.0) == 6
+    print(len(written))
+    """
+    environment = {**os.environ, "ADJOINT_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    runs = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert runs == ["1\n", "0\n"]
+
+
 def test_a_change_of_the_compiler_is_seen(tmp_path, monkeypatch):
     (tmp_path / "inner").mkdir()
     source, inner = tmp_path / "a.py", tmp_path / "inner" / "b.py"

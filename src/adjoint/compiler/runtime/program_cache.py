@@ -31,6 +31,7 @@ from ..lower.step import Foreign
 from . import cache
 
 LARGEST = 1 << 22  # bytes of constants in an entry
+_PACKAGE = Path(sys.modules[__name__.partition(".")[0]].__path__[0])
 _LOADED = time.time_ns()  # when this process took the compiler from its source files
 
 
@@ -59,13 +60,17 @@ def name_of(graph: Graph, weak: Collection[int], guarded: bool, machine: Sequenc
 
     The inputs `weak` are Python numbers; `machine` is what else the code depends on.
     """
-    if cache.folder() is None:
-        return None
     compiler = _compiler()
-    found = None if compiler is None else fingerprint(graph)
+    found = None if compiler is None or cache.folder() is None else fingerprint(graph)
     if compiler is None or found is None:
         return None
     return Name(cache.key("program", found.name, str(sorted(weak)), str(guarded), *compiler, *machine), found.arrays)
+
+
+def name_of_entry(machine: Sequence[str]) -> str | None:
+    """What the entry point is kept under: its text depends on the compiler alone, and need not be written to be found."""
+    compiler = _compiler()
+    return None if compiler is None else cache.key("entry", *compiler, *machine)
 
 
 def read(name: Name) -> Program | None:
@@ -108,7 +113,7 @@ def _bare(step: Foreign) -> Foreign:
 def _compiler() -> tuple[str, ...] | None:
     """The compiler itself, by its source files, and the libraries it asks; None if that cannot be told."""
     scipy = importlib.util.find_spec("scipy")  # which is not loaded for this
-    own = _stamps(Path(__file__).parents[1])
+    own = _stamps(_PACKAGE)
     if scipy is None or scipy.origin is None or own is None:
         return None
     library = Path(scipy.origin).with_name("version.py")
