@@ -25,9 +25,10 @@ COLOURS = {
     "elementwise": ("eager", "derive"),
     "structured": ("staging", "transform", "rewrite", "compiler"),
     "linear": ("ir", "view", "export"),
-    "constant": ("core", "ops"),
+    "constant": ("core", "device", "ops"),
 }
 DETAILS = {
+    "device": "arrays on a card, by CuPy",
     "algebra": "symbolic expressions",
     "api": "grad, jacobian, vmap, graph, …",
     "check": "check_grads, finite differences",

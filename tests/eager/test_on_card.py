@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import stand_in
 from gpu.test_eager import *  # noqa: F403
-from test_card_path import StandIn
+from compiler.test_card import StandIn
 
 import adjoint as ad
 import adjoint.scipy.special  # its ops are declared when it is loaded

@@ -157,7 +157,9 @@ def test_every_source_file_counts_as_the_compiler():
     """The rules of ops are written into programs as much as code generation is."""
     files = {path for path, _, _ in kept._sources(str(kept._PACKAGE))}
     root = os.path.dirname(ad.__file__)
-    expected = {os.path.join(root, *part.split("/")) for part in ("ops/elementwise.py", "rewrite/loops/roll.py", "compiler/jit.py")}
+    expected = {
+        os.path.join(root, *part.split("/")) for part in ("ops/elementwise.py", "rewrite/loops/roll.py", "compiler/jit.py")
+    }
     assert expected <= files
 
 
