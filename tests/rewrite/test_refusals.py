@@ -5,7 +5,7 @@ import pytest
 
 import adjoint as ad
 
-TURNS = 60
+ITERATIONS = 60
 
 
 def reported(f, *args):
@@ -20,21 +20,21 @@ def at(f, offset):
     return f"(test_refusals.py:{f.__code__.co_firstlineno + offset})"
 
 
-def test_a_value_of_many_turns_ago():
+def test_a_value_of_many_iterations_ago():
     def f(x):
         seen = [x * k for k in range(1, 9)]
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             seen.append(np.sin(seen[-1]) + seen[-7] * 0.1)
         return seen[-1]
 
     text = reported(f, np.ones(3))
-    assert "turn " in text
+    assert "iteration " in text
     assert f"differs in what 'mul' reads {at(f, 3)}" in text
     assert "are a loop" not in text
 
 
 def test_operands_that_follow_no_rule():
-    order = np.random.default_rng(0).integers(0, 8, TURNS)
+    order = np.random.default_rng(0).integers(0, 8, ITERATIONS)
 
     def f(x):
         values = [x * k for k in range(1, 9)]
@@ -46,29 +46,29 @@ def test_operands_that_follow_no_rule():
 
 
 def test_exponents_that_change():
-    powers = np.random.default_rng(0).integers(3, 6, TURNS).tolist()
+    powers = np.random.default_rng(0).integers(3, 6, ITERATIONS).tolist()
 
     def f(x):
         for k in powers:
             x = np.sin(x**k * 0.1 + x)
         return x
 
-    assert f"a number that 'power' takes changes from turn to turn {at(f, 2)}" in reported(f, np.ones(3))
+    assert f"a number that 'power' takes changes from iteration to iteration {at(f, 2)}" in reported(f, np.ones(3))
 
 
 def test_numbers_out_of_range():
     def f(x):
-        for i in range(TURNS):
+        for i in range(ITERATIONS):
             x = np.where(np.less(x, 10 * i), x + 1, x)
         return x
 
     text = reported(f, np.ones(3, np.uint8))
-    assert f"a number that changes from turn to turn is out of the range of uint8 {at(f, 2)}" in text
+    assert f"a number that changes from iteration to iteration is out of the range of uint8 {at(f, 2)}" in text
 
 
 def test_arguments_that_must_stay_weak():
     def f(x, h):
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             x = np.sin(np.where(x > 0, h, x)) + np.cos(x)
         return x
 
@@ -85,12 +85,12 @@ def test_writes_along_a_diagonal():
 
     compiled = ad.jit(f)
     compiled(np.ones((12, 12)))
-    assert f"several integers of an index change from turn to turn {at(f, 2)}" in compiled.report()
+    assert f"several integers of an index change from iteration to iteration {at(f, 2)}" in compiled.report()
 
 
 def test_shapes_that_change():
     def f(x):
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             x = np.concatenate([np.sin(x), np.cos(x[:1])])
         return np.sum(x)
 
@@ -101,11 +101,11 @@ def test_shapes_that_change():
 def test_slices_that_move():
     def f(x):
         total = 0.0 * x[:3]
-        for i in range(TURNS):
+        for i in range(ITERATIONS):
             total = np.sin(total + x[i : i + 3]) * 0.5
         return total
 
-    text = reported(f, np.linspace(0.0, 1.0, TURNS + 3))
+    text = reported(f, np.linspace(0.0, 1.0, ITERATIONS + 3))
     assert f"not a loop {at(f, 3)}: shapes or parameters change, those of 'getitem' for one" in text
 
 
@@ -118,43 +118,43 @@ def test_equations_in_no_order():
         return x
 
     text = reported(f, np.ones(3))
-    assert f"400 equations are not a loop {at(f, 2)}: the equations do not repeat in turns" in text
+    assert f"400 equations are not a loop {at(f, 2)}: the equations do not repeat in iterations" in text
 
 
 # -- what looks like one of these, and is a loop ----------------------------------------------------------------
 
 
-def test_a_first_turn_that_gives_a_value_to_all_others():
+def test_a_first_iteration_that_gives_a_value_to_all_others():
     def f(x):
         first = None
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y = np.sin(x) * x
             first = y if first is None else first
             x = 0.5 * x + y * first + np.cos(y)
         return x
 
-    assert f"{TURNS - 1} turns of" in reported(f, np.full(3, 0.1))
+    assert f"{ITERATIONS - 1} iterations of" in reported(f, np.full(3, 0.1))
 
 
 @pytest.mark.parametrize("starts", [2, 3])
-def test_a_first_turn_that_starts_from_several_values(starts):
+def test_a_first_iteration_that_starts_from_several_values(starts):
     def f(x):
         values = [(k + 1) * x for k in range(starts)]
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y = sum(np.sin(v) / (k + 1) for k, v in enumerate(values))
             values = [y] * starts
         return y
 
-    assert f"{TURNS - 1} turns of" in reported(f, np.ones(3))
+    assert f"{ITERATIONS - 1} iterations of" in reported(f, np.ones(3))
 
 
-def test_first_turns_that_start_from_several_values():
+def test_first_iterations_that_start_from_several_values():
     def f(x):
         a, b = [x, 2 * x], [3 * x, 4 * x]
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y = np.sin(a[-2]) + np.cos(b[-2]) * a[-1]
             a.append(y)
             b.append(y)
         return y
 
-    assert f"{TURNS - 2} turns of" in reported(f, np.ones(3))
+    assert f"{ITERATIONS - 2} iterations of" in reported(f, np.ones(3))

@@ -124,7 +124,7 @@ def test_conditions_of_a_loop_are_part_of_the_loop():
 
     f = ad.jit(root)
     assert f(2.0) == pytest.approx(math.sqrt(2))
-    assert "turns of" in f.report()
+    assert "iterations of" in f.report()
     with pytest.raises(ZeroDivisionError):
         f(0.0)
 

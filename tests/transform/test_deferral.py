@@ -10,7 +10,7 @@ from adjoint.core.errors import AdjointError
 from adjoint.ops.control import scan
 from adjoint.scipy import special
 
-TURNS = 40
+ITERATIONS = 40
 W = np.linspace(0.5, 1.5, 3)
 X = np.array([0.3, -0.2, 0.9])
 
@@ -18,7 +18,7 @@ X = np.array([0.3, -0.2, 0.9])
 def looped(x, w=W):
     """A loop that is long enough to be rolled."""
     y = x
-    for _ in range(TURNS):
+    for _ in range(ITERATIONS):
         y = np.sin(y) * w + 0.1 * x * y - y / (1.0 + y * y)
     return np.sum(y * y)
 
@@ -43,10 +43,10 @@ def scans(graph):
 
 def test_the_loop_is_found_before_it_is_differentiated():
     path = agrees(ad.value_and_grad(looped), X)
-    assert len(scans(path.staged)) == 2  # forward and back; the turns themselves are read by nobody
+    assert len(scans(path.staged)) == 2  # forward and back; the iterations themselves are read by nobody
     assert len(path.graph) < 40
-    assert len(path.rolled.loops) == 2
-    assert all("test_deferral.py" in loop.line for loop in path.rolled.loops)
+    assert len(path.optimized.loops) == 2
+    assert all("test_deferral.py" in loop.line for loop in path.optimized.loops)
 
 
 def test_the_function_runs_once():
@@ -73,7 +73,7 @@ def test_a_function_that_was_written_before_is_computed_once():
 def test_gradients_of_gradients():
     def f(t):
         y = t
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y = np.sin(y) * 0.9 + t * y * 0.1 - 0.01 * y * y
         return y
 
@@ -109,7 +109,7 @@ def test_auxiliary_results_and_values_that_are_kept():
 
     def f(x):
         y = x
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y = np.sin(y) * W + 0.1 * x
             kept.append(ad.stop_gradient(y))
         return np.sum(y), {"last": y, "fixed": ad.stop_gradient(y), "sign": y > 0}
@@ -153,7 +153,7 @@ def test_guards_of_the_turns():
 def test_a_question_inside_a_gradient_inside_a_gradient():
     def inner(t):
         y = t
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y = np.sin(y) + 0.5 * t
             y = y * 0.9 if y < 10 else y * 0.5
         return y * y
@@ -179,7 +179,7 @@ def test_rules_of_the_users_own():
 
     def f(x):
         y = x
-        for i in range(TURNS):
+        for i in range(ITERATIONS):
             y = halved(y) * W + doubled(x) * 0.1 if i % 10 == 5 else np.tanh(y) * W + 0.1 * x
         return np.sum(y)
 
@@ -193,7 +193,7 @@ def test_rules_of_the_users_own():
 def test_loops_and_branches_of_the_users_own():
     def f(x):
         y = x
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y, _ = ad.scan(lambda c, _: (np.sin(c) * 0.9 + 0.1 * x, None), y, length=3)
             y = ad.cond(True, lambda v: v * 0.9, lambda v: v, y)
         return np.sum(ad.checkpoint(lambda v: np.exp(-v * v))(y))
@@ -213,9 +213,9 @@ def test_a_gradient_in_a_branch_of_a_gradient():
 
 def test_writes_in_place():
     def f(x):
-        out = anp.zeros((TURNS, 3))
+        out = anp.zeros((ITERATIONS, 3))
         y = x
-        for i in range(TURNS):
+        for i in range(ITERATIONS):
             y = np.sin(y) * W + 0.2 * x
             out[i] = y * y
             out[i, 0] += x[0]
@@ -227,7 +227,7 @@ def test_writes_in_place():
 def test_writes_to_the_variable_itself():
     def f(x):
         head = x[:2]
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             x *= np.cos(x) * 0.3 + 0.8
             head[:] = np.sin(head) + 0.1 * x[2]
         return np.sum(x * x) + looped(x)
@@ -241,7 +241,7 @@ def test_python_numbers_stay_weak():
 
     def f(s, a):
         y = a
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             y = np.sin(y) * s + 0.1 * y - y * y * 0.01 + s
         return np.sum(y)
 

@@ -60,7 +60,7 @@ def test_vjp_in_two_halves():
 
 def test_only_what_the_backward_half_needs_is_kept():
     halves = vjp(F, (False, True), (False, True))
-    assert [t.shape for t in halves.residuals()] == [(2,)]
+    assert [t.shape for t in halves.residual_types()] == [(2,)]
     assert halves.needed == (0,)
     assert lines(halves.forward) == [
         "graph forward_f(x: float64[2], w: float64[]) {",
@@ -79,7 +79,7 @@ def test_vmap():
     np.testing.assert_allclose(s, np.sin(stack * W).sum(axis=1))
 
 
-def test_what_all_turns_share_is_not_stacked():
+def test_what_all_iterations_share_is_not_stacked():
     """Residuals that depend only on what a loop closes over are computed again, rows and consts handed on."""
 
     def loss(w, xs):
@@ -140,7 +140,7 @@ def test_equal_loops_are_one():
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_derivatives_of_loops_do_not_swell(depth):
-    """Each order multiplies the body by a constant, whatever the number of turns."""
+    """Each order multiplies the body by a constant, whatever the number of iterations."""
 
     def f(x):
         return ad.fori_loop(0, 50, lambda i, c: np.sin(c * x), x)

@@ -56,11 +56,11 @@ def let(state, target, step, i, j):
 def scan(state, block, reverse, checkpoint, i, j):
     outside = state[j]  # closed over
 
-    def turn(c, row):
+    def step(c, row):
         c = execute(block, put(c, i, c[i] + row[0] * outside), True)
         return c, c[i] * row[1]
 
-    state, ys = ad.scan(turn, state, ROWS, reverse=reverse, checkpoint=checkpoint)
+    state, ys = ad.scan(step, state, ROWS, reverse=reverse, checkpoint=checkpoint)
     return put(state, j, 0.5 * state[j] + np.sum(ys * ROWS[:, 0]))
 
 

@@ -171,7 +171,7 @@ class CardPath(Path):
             if mirror.held is not None
         ]
         lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
-        lines += map(str, (*self.rolled.loops, *self.rolled.unrolled))
+        lines += map(str, (*self.optimized.loops, *self.optimized.unrolled))
         return lines + list(dict.fromkeys(self.calls_on_host(steps)))
 
     def calls_on_host(self, steps: Collection[Any]) -> list[str]:

@@ -15,8 +15,7 @@ from ..core.tree import Structure
 from ..core.types import Type
 from ..ir.graph import Graph
 from ..ir.text import show
-from ..rewrite.loops import Rolled, roll, shared_turns, sums_after_loops
-from ..rewrite.simplify import dead_code, simplify
+from ..rewrite.pipeline import Optimized, optimize
 from ..staging.guard import Guard
 from .lower.donate import reusable
 from .lower.fuse import lower
@@ -108,14 +107,14 @@ class Path:
         return weak
 
     @cached
-    def rolled(self) -> Rolled:
-        """The graph as it was written down, with its loops found. Before it is simplified, one turn is most like another."""
-        return roll(dead_code(self.staged), self.weak)
+    def optimized(self) -> Optimized:
+        """The staged graph after all passes."""
+        return optimize(self.staged, self.weak)
 
-    @cached
+    @property
     def graph(self) -> Graph:
         """What is computed."""
-        return sums_after_loops(shared_turns(simplify(self.rolled.graph)[0]))
+        return self.optimized.graph  # type: ignore[no-any-return]
 
     @cached
     def lowered(self) -> Lowered:
@@ -167,7 +166,8 @@ class Path:
         ]
         lines += described(self.places)
         lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
-        lines += map(str, (*self.rolled.loops, *self.rolled.unrolled))
+        if loops := [*self.optimized.loops, *self.optimized.unrolled]:
+            lines += map(str, (self.optimized, *loops))
         calls = [f"calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in steps if isinstance(s, Foreign)]
         return lines + list(dict.fromkeys(calls))
 

@@ -2,7 +2,7 @@
 
     scan         carry, y = body(consts, carry, x)          for each x; all ys are stacked
     while        carry = body(consts, carry)                as long as cond(consts, carry)
-    unwind       the backward pass of a loop that made `count` turns
+    while_vjp    the backward pass of a `while` that made `count` iterations
     cond         true(operands) or false(operands)
     checkpoint   body(operands), computed again in the backward pass instead of kept
 
@@ -24,15 +24,15 @@ from ..core.types import Type
 from .declare import structured
 
 Graph = Any  # ir.graph.Graph, which ops cannot see
-Checkpoint = int | str | None  # how many segments a loop is cut into: a number, "sqrt" of the turns, None for no cut
+Checkpoint = int | str | None  # how many segments a loop is cut into: a number, "sqrt" of the iterations, None for no cut
 
 
-def segment_length(turns: int, checkpoint: Checkpoint) -> int:
-    """How many turns a segment has: the state is kept at the start of each, and one segment at a time is computed again."""
+def segment_length(iterations: int, checkpoint: Checkpoint) -> int:
+    """How many iterations a segment has: the state is kept at the start of each, and one segment at a time is computed again."""
     if checkpoint is None:
-        return max(turns, 1)
-    segments = math.isqrt(turns) if checkpoint == "sqrt" else int(checkpoint)
-    return max(-(-turns // max(segments, 1)), 1)
+        return max(iterations, 1)
+    segments = math.isqrt(iterations) if checkpoint == "sqrt" else int(checkpoint)
+    return max(-(-iterations // max(segments, 1)), 1)
 
 
 def _own(y: Any, given: Sequence[Any]) -> Any:
@@ -81,7 +81,7 @@ scan = structured(
     types=_scan_types,
     returning=["body"],
     lasting=lambda params: params["carries"],
-    doc="A loop of `length` turns over the rows of xs, with a carry.",
+    doc="A loop of `length` iterations over the rows of xs, with a carry.",
 )
 
 # -- while ------------------------------------------------------------------------------------------------------
@@ -109,23 +109,23 @@ def _while_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, .
 while_ = structured("while", _while, types=_while_types, doc="A loop that goes on as long as its condition holds.")
 
 
-def _unwind(
+def _while_vjp(
     count: Any, *args: Any, step: Graph, pull: Graph, consts: int, wanted: tuple[bool, ...], checkpoint: Checkpoint
 ) -> tuple[Any, ...]:
     fixed, state, gs = args[:consts], args[consts : len(wanted)], args[len(wanted) :]
     run, back = step.straight, pull.straight
-    turns = int(count)
-    length = segment_length(turns, checkpoint)
+    iterations = int(count)
+    length = segment_length(iterations, checkpoint)
     shared = len(pull.output_types) - len(gs)
     totals = [np.zeros(t.shape, t.dtype)[()] for t in pull.output_types[:shared]]
-    marks = [state] if turns else []
-    for i in range(1, (len(range(0, turns, length)) - 1) * length + 1):
+    marks = [state] if iterations else []
+    for i in range(1, (len(range(0, iterations, length)) - 1) * length + 1):
         state = run(*fixed, *state)
         if i % length == 0:
             marks.append(state)
     for k in range(len(marks) - 1, -1, -1):
         states = [marks.pop()]
-        for _ in range(min(length, turns - k * length) - 1):
+        for _ in range(min(length, iterations - k * length) - 1):
             states.append(run(*fixed, *states[-1]))
         while states:
             results = back(*fixed, *states.pop(), *gs)
@@ -134,27 +134,27 @@ def _unwind(
     return (*totals, *[_own(g, args) for g in gs])
 
 
-def _unwind_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
+def _while_vjp_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
     step, pull, consts, wanted = (params[key] for key in ("step", "pull", "consts", "wanted"))
     inputs = step.input_types
     if not types or types[0].shape or types[0].dtype.kind not in "iu":
-        raise ShapeError("the first argument of unwind is the number of turns")
-    _expect("unwind", "arguments", types[1:], pull.input_types)
-    _expect("the step of unwind", "carries back", step.output_types, inputs[consts:])
+        raise ShapeError("the first argument of while_vjp is the number of iterations")
+    _expect("while_vjp", "arguments", types[1:], pull.input_types)
+    _expect("the step of while_vjp", "carries back", step.output_types, inputs[consts:])
     cotangents = [t for t, flag in zip(inputs, wanted, strict=True) if flag]
-    _expect("the pull of unwind", "inputs", pull.input_types, [*inputs, *cotangents[sum(wanted[:consts]) :]])
-    _expect("the pull of unwind", "results", pull.output_types, cotangents)
+    _expect("the pull of while_vjp", "inputs", pull.input_types, [*inputs, *cotangents[sum(wanted[:consts]) :]])
+    _expect("the pull of while_vjp", "results", pull.output_types, cotangents)
     return tuple(cotangents)
 
 
-unwind = structured(
-    "unwind",
-    _unwind,
-    types=_unwind_types,
-    doc="""The backward pass of a loop of `count` turns, which is known only when it runs.
+while_vjp = structured(
+    "while_vjp",
+    _while_vjp,
+    types=_while_vjp_types,
+    doc="""The backward pass of a `while` of `count` iterations, which is known only when it runs.
 
     The states are computed again by `step`, and `pull` is applied to them from the last to the first: it takes cotangents of
-    the carries to those of the turn before, and to those of the consts, which are added up. `wanted` tells which of the
+    the carries to those of the iteration before, and to those of the consts, which are added up. `wanted` tells which of the
     consts and carries have one.""",
 )
 
@@ -190,4 +190,4 @@ checkpoint = structured(
     doc="A part of a program that keeps only its operands for the backward pass, and runs again when it comes.",
 )
 
-__all__ = ["Checkpoint", "checkpoint", "cond", "scan", "segment_length", "unwind", "while_"]
+__all__ = ["Checkpoint", "checkpoint", "cond", "scan", "segment_length", "while_", "while_vjp"]

@@ -1,11 +1,11 @@
-"""A tape over a program that is being written down, which makes its nodes when the function has ended.
+"""A tape over a graph that is being staged, which makes its nodes when the function has returned.
 
-    jit(grad(f))        f is written down first; then its loops are found; what is differentiated is the short program
+    jit(grad(f))        f is staged; then its loops are rolled; then the short graph is differentiated
 
-What runs is what a `Tape` would run. But as the program keeps every equation, nothing is recorded on the way: the nodes can be
-made of the equations later (`settle`). If the loops of what was written (`segment`) have become scans meanwhile, the nodes are
-made of the short program instead (`run`). Whoever needs a node earlier, a rule of the user's say, settles the tape; from then on
-it is one like any other.
+The function runs as under a `Tape`. Since the stage keeps every equation, nothing is recorded meanwhile: the nodes can be made
+from the equations later (`materialise`). If the loops of what was staged (`segment`) have been rolled, the nodes are made from
+the short graph instead (`run`). Asking for a node early (a custom rule does) materialises the tape, which is an ordinary `Tape`
+from then on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 class Deferred(Tape):
     """One recording. `value` is staged; `aux` is None while the node is not made."""
 
-    __slots__ = ("begin", "has_bodies", "leaves", "moved", "nodes", "settled", "stage")
+    __slots__ = ("begin", "has_bodies", "leaves", "materialised", "moved", "nodes", "stage")
     light: tuple[()] = ()  # none of its values is a Python number as a program has them
 
     def __init__(self, name: str, stage: Guarded, lasting: bool = False) -> None:
@@ -52,7 +52,7 @@ class Deferred(Tape):
         self.nodes: dict[int, Node] = {}
         self.moved: dict[int, Value] = {}  # values as the short program gives them
         self.has_bodies = False  # an op was run that holds a graph
-        self.settled = False
+        self.materialised = False
         self.begin = self._end()
 
     def _end(self) -> Mark:
@@ -69,7 +69,7 @@ class Deferred(Tape):
         return leaf
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if self.settled:
+        if self.materialised:
             return self.record(op, args, params)
         stage = self.stage
         values: list[Any] = []
@@ -88,7 +88,7 @@ class Deferred(Tape):
             bit += bit
         may_be_caught = isinstance(op, Structured) and in_a_try(stage.depth)  # that a body has no derivative, which a node says
         if not is_direct or may_be_caught:  # or it depends on traces of which the program knows nothing
-            self.settle()
+            self.materialise()
             return self.record(op, args, params)
         y = stage.process(op, values, params)
         if isinstance(op, Constant):
@@ -118,13 +118,13 @@ class Deferred(Tape):
     def node(self, x: Value) -> Node | None:
         if not isinstance(x, Traced) or x.by is not self:
             return None
-        if not self.settled:  # of a variable too: what is made of its node, a rule of the user's say, is in no equation
-            self.settle()
+        if not self.materialised:  # of a variable too: what is made of its node, a rule of the user's say, is in no equation
+            self.materialise()
         return self.nodes[x.value.aux[0]] if x.aux is None else x.aux
 
-    def settle(self) -> None:
+    def materialise(self) -> None:
         """Make the nodes of all that was done so far."""
-        self.settled = True
+        self.materialised = True
         program, nodes = self.stage.program, self.nodes
         known: dict[int, Any] = {}
 
@@ -146,7 +146,7 @@ class Deferred(Tape):
             params: Any = kind.params_with(integers)
             parents = [nodes[o] for o in operands if o in nodes]
             if op.many:
-                self._settle_many(op, [value(o) for o in operands], parents, mask, params, first, len(kind.types))
+                self._materialise_many(op, [value(o) for o in operands], parents, mask, params, first, len(kind.types))
                 continue
             step = op.derived.get((len(operands), mask)) or plan(op, len(operands), mask)
             saved = tuple(
@@ -159,7 +159,7 @@ class Deferred(Tape):
             node = nodes[first] = Node(op, parents, step, saved, params, type_.shape, type_.dtype, False)
             node.line = program.line_of[first]
 
-    def _settle_many(
+    def _materialise_many(
         self, op: Op, values: list[Any], parents: list[Node], mask: int, params: Any, first: int, count: int
     ) -> None:
         """Make the nodes of an op with several results."""
@@ -210,7 +210,7 @@ class Deferred(Tape):
 
     def run(self, graph: Graph, before: Sequence[int], outputs: Sequence[int]) -> None:
         """Record a graph in the place of what was written: of values from before, with these values as its results."""
-        self.settled = True
+        self.materialised = True
         found = graph.run_flat([self.leaves[n] if n in self.leaves else self.value(n) for n in before])
         for number, y in zip(outputs, found, strict=True):
             node = self.node(y)

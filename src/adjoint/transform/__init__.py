@@ -1,7 +1,8 @@
-"""From graphs to graphs: derivatives and batches of a program that is written down, and from them those of loops and branches.
+"""Transforms of graphs: jvp, vjp and vmap, and with them the rules of loops and branches.
 
-`build.py` writes a function on values down; `jvp.py`, `vjp.py` and `vmap.py` run a graph under an interpreter of `trace/` while
-doing so. `scan.py`, `while_loop.py`, `cond.py` and `checkpoint.py` supply the rules of the ops in `ops/control.py`.
+`build.py` stages a function on values; `jvp.py`, `vjp.py` and `vmap.py` run a graph under an interpreter of `eager/` while it is
+staged. `scan.py`, `while_loop.py`, `cond.py` and `checkpoint.py` supply the rules of the ops in `ops/control.py`; `deferral.py`
+rolls the loops of a staged function before it is differentiated.
 """
 
 from . import checkpoint, cond, scan, while_loop

@@ -1,4 +1,4 @@
-"""Writing graphs: a function on flat lists of values becomes the graph that does the same."""
+"""Building graphs: a function on flat lists of values is staged and simplified; helpers for flags and lists of values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Named = list[tuple[str, Type]]
 
 
 def build(name: str, inputs: Iterable[tuple[str, Type]], f: Callable[[list[Value]], Sequence[Value]]) -> Graph:
-    """The simplified graph of f; inputs of one name are told apart."""
+    """The simplified graph of f; inputs of the same name are renamed."""
     with Stage(name) as stage:
         inside: list[Value] = []
         for wanted, type_ in inputs:
@@ -29,14 +29,14 @@ def build(name: str, inputs: Iterable[tuple[str, Type]], f: Callable[[list[Value
 
 
 def distinct(name: str, taken: Container[str]) -> str:
-    """A name that is not taken yet, nor one that graphs give to their values."""
+    """A name that is not taken, nor of the form that values of graphs have."""
     while name in taken or re.fullmatch(r"[vc][0-9]+|nan|inf", name):
         name += "_"
     return name
 
 
 def once(graph: Graph, key: Any, make: Callable[[], T]) -> T:
-    """What is derived from a graph, made when it is first asked for."""
+    """What is derived from a graph, computed on first use."""
     if key not in graph.derived:
         graph.derived[key] = make()
     return graph.derived[key]  # type: ignore[no-any-return]
@@ -63,13 +63,13 @@ def spread(values: Iterable[T], flags: Sequence[bool]) -> list[T | None]:
 
 
 def parts(values: Sequence[T], *sizes: int) -> list[list[T]]:
-    """A list cut into pieces of given sizes, and what is left."""
+    """A list cut into pieces of given sizes, and the rest."""
     ends = list(itertools.accumulate(sizes))
     return [list(values[a:b]) for a, b in zip([0, *ends], [*ends, len(values)], strict=True)]
 
 
 def reach(graph: Graph, flags: Sequence[bool]) -> Flags:
-    """Which outputs may have a derivative by the inputs that are flagged."""
+    """Which outputs may have a derivative by the flagged inputs."""
     active = set(places(flags))
     for equation in graph.equations:
         if not isinstance(equation.op, Constant) and any(o in active for o in equation.inputs if isinstance(o, int)):
@@ -78,7 +78,7 @@ def reach(graph: Graph, flags: Sequence[bool]) -> Flags:
 
 
 def depends(graph: Graph, flags: Sequence[bool]) -> Flags:
-    """Which outputs are computed from the inputs that are flagged."""
+    """Which outputs are computed from the flagged inputs."""
     known = set(places(flags))
     for equation in graph.equations:
         if any(o in known for o in equation.inputs if isinstance(o, int)):
@@ -89,7 +89,7 @@ def depends(graph: Graph, flags: Sequence[bool]) -> Flags:
 def closed(flags: Sequence[bool], first: int, count: int, outputs: Callable[[Flags], Flags]) -> tuple[Flags, Flags]:
     """Flags of a body's inputs and outputs where `count` carries, from input `first` on, come back as the first outputs.
 
-    A carry that a turn flags is flagged in the next: repeated until nothing is added.
+    A carry that is flagged after an iteration is flagged before the next one: repeated up to the fixed point.
     """
     current = tuple(flags)
     while True:

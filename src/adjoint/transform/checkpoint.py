@@ -1,6 +1,6 @@
-"""The rules of `checkpoint`: reverse, it keeps its operands, and the backward pass runs the body again.
+"""The rules of `checkpoint`: in reverse mode only its operands are kept, and the backward pass runs the body again.
 
-The pullback is a `checkpoint` too, which keeps it apart: no simplification can see that it computes what was computed before.
+The pullback is a `checkpoint` as well, so that common-subexpression elimination does not undo the recomputation.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
 def scan_in_segments(
     consts: Sequence[Value], carries: Sequence[Value], rows: Sequence[Value], policy: Checkpoint, params: Params
 ) -> Sequence[Value]:
-    """A scan cut into segments, each of which keeps only the carries it starts with: a scan of checkpointed scans.
+    """A scan cut into segments, of which only the initial carries are kept: a scan of checkpointed scans.
 
-    The segments are of one length; what is left over is one more, of its own length, at the end of the way.
+    The segments have one length; the iterations that are left over are one more segment, which runs last.
     """
     body, length, backwards = params["body"], params["length"], params["reverse"]
     size = segment_length(length, policy)
     count, rest = divmod(length, size)
     first = slice(rest, None) if backwards else slice(0, length - rest)
     cut = [reshape(x[first], shape=(count, size, *shape_of(x)[1:])) for x in rows]
-    turn = once(body, ("segment", size, backwards), lambda: _segment(params, size))
-    results = scan(*consts, *carries, *cut, **dict(params, body=turn, length=count))
+    segment = once(body, ("segment", size, backwards), lambda: _segment(params, size))
+    results = scan(*consts, *carries, *cut, **dict(params, body=segment, length=count))
     carries, stacks = parts(results, len(carries))
     ys = [reshape(y, shape=(count * size, *shape_of(y)[2:])) for y in stacks]
     if not rest:
         return [*carries, *ys]
     last = slice(0, rest) if backwards else slice(length - rest, None)
-    turn = once(body, ("segment", rest, backwards), lambda: _segment(params, rest))
-    results = checkpoint(*consts, *carries, *(x[last] for x in rows), body=turn.equations[0].params["body"])
+    segment = once(body, ("segment", rest, backwards), lambda: _segment(params, rest))
+    results = checkpoint(*consts, *carries, *(x[last] for x in rows), body=segment.equations[0].params["body"])
     carries, late = parts(results, len(carries))
     return [*carries, *(concatenate(*((b, a) if backwards else (a, b)), axis=0) for a, b in zip(ys, late, strict=True))]
 

@@ -1,7 +1,7 @@
 """The rules of `cond`: a cond of the derivatives of its branches.
 
-Reverse, both branches return the same residuals, as types go: each fills its own and leaves zeros in the other's; residuals
-of one type share a place. A predicate that differs from example to example makes a choice between the results of both.
+In reverse mode both branches return residuals of the same types: each fills its own and returns zeros for those of the other;
+residuals of one type share a slot. Under vmap, a predicate that differs between examples selects from the results of both.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tup
 
 
 class _Branch(NamedTuple):
-    """One branch in reverse: its halves, and the place of each of its residuals among those of both."""
+    """One branch in reverse mode: its halves, and the slot of each of its residuals."""
 
     graph: Graph
     halves: Halves
-    places: tuple[int, ...]
+    slots: tuple[int, ...]
 
 
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     flags = wanted[1:]
     outputs = _either(params, flags)
     halves = [vjp(branch, flags, outputs) for branch in _branches(params)]
-    slots, owners = _slots([half.residuals() for half in halves])
+    slots, owners = _slots([half.residual_types() for half in halves])
     branches = [_Branch(*both) for both in zip(_branches(params), halves, owners, strict=True)]
     needed = sorted({i for half in halves for i in half.needed})
     true, false = (_forward(branch, slots) for branch in branches)
@@ -70,7 +70,7 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
 
 
 def _slots(residuals: Sequence[Sequence[Type]]) -> tuple[tuple[Type, ...], list[tuple[int, ...]]]:
-    """Places for the residuals of both branches, and the place of each residual of each."""
+    """Types of the slots for the residuals of both branches, and the slot of each residual of each."""
     slots: list[Type] = []
     owners = []
     for types in residuals:
@@ -88,7 +88,7 @@ def _slots(residuals: Sequence[Sequence[Type]]) -> tuple[tuple[Type, ...], list[
 
 
 def _forward(branch: _Branch, slots: tuple[Type, ...]) -> Graph:
-    """The forward half, which fills its places among the residuals and leaves zeros in the others."""
+    """The forward half, which fills its own slots, and the others with zeros."""
     graph, half, mine = branch
     count = len(graph.outputs)
 
@@ -102,7 +102,7 @@ def _forward(branch: _Branch, slots: tuple[Type, ...]) -> Graph:
 
 
 def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int], slots: tuple[Type, ...]) -> Graph:
-    """The backward half as a function of the operands and residuals of both branches, and of the cotangents that came."""
+    """The backward half as a function of the operands and residuals of both branches, and of the cotangents at hand."""
     graph, half, mine = branch
     types = graph.output_types
     fewer = narrowed(graph, half, wanted, have)
@@ -110,10 +110,10 @@ def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int]
     def run(values: list[Value]) -> list[Value]:
         operands, kept, late = parts(values, len(needed), len(slots))
         reads = dict(zip(needed, operands, strict=True))
-        own = {n: kept[i] for n, i in zip(half.crossing, mine, strict=True)}
+        own = {n: kept[i] for n, i in zip(half.residuals, mine, strict=True)}
         found = spread(late, have)
         cotangents = [zeros_of(types[i]) if found[i] is None else found[i] for i in places(fewer.given)]
-        return fewer.backward.run_flat([*(reads[i] for i in fewer.needed), *(own[n] for n in fewer.crossing), *cotangents])
+        return fewer.backward.run_flat([*(reads[i] for i in fewer.needed), *(own[n] for n in fewer.residuals), *cotangents])
 
     residuals = [(f"r{i}", t) for i, t in enumerate(slots)]
     inputs = [*named(graph, needed), *residuals, *((f"g{i}", types[i]) for i in places(have))]

@@ -1,9 +1,9 @@
-"""Reverse mode of a function that is being written down: its loops are found first, then it is differentiated.
+"""Reverse mode of a function that is being staged: its loops are rolled first, then it is differentiated.
 
-    for _ in range(500): x = step(x)        500 turns are written, and become one scan; the tape sees the scan
+    for _ in range(500): x = step(x)        500 iterations are staged, and become one scan; the tape sees the scan
 
-The backward pass of a Python loop would be written turn by turn as well, three times as much in all, and found to be a loop only
-afterwards. A scan has a derivative, which is a scan again.
+Otherwise the backward pass of a Python loop would be staged iteration by iteration as well, three times as many equations in all,
+and be rolled only afterwards. The derivative of a scan is a scan.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ..staging.guard import Guarded
 
 
 def tape_for(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:
-    """A tape for a function of these inputs. It is deferred if they are all values of a program that is being written.
+    """A tape for a function of these inputs. It is deferred if they are all values of a graph that is being staged.
 
-    A gradient inside of a gradient is recorded as it goes, and so is the rest of the outer one: the loops of second derivatives
-    share what they compute, which is seen best in equations.
+    A gradient inside a gradient is recorded at once, and so is the rest of the outer one: the loops of second derivatives
+    have common subexpressions, which are found while they are equations.
     """
     stage = inputs[0].by if inputs and isinstance(inputs[0], Traced) else None
     if stage is None:
         return Tape(transform, lasting=lasting)
     outer = [trace for trace in around.get() if isinstance(trace, Deferred)]
     for tape in outer:
-        if not tape.settled and not tape.closed:  # else a branch is being written, where nothing is done to it
-            tape.settle()
+        if not tape.materialised and not tape.closed:  # closed while the body of a loop or branch is staged
+            tape.materialise()
     one = all(isinstance(x, Traced) and x.by is stage for x in inputs)
     if outer or not one or not isinstance(stage, Guarded) or stage.closed:
         return Tape(transform, lasting=lasting)
@@ -42,14 +42,14 @@ def tape_for(inputs: Sequence[Value], transform: str, lasting: bool = False) -> 
 
 
 def finish(tape: Tape, result: Any) -> None:
-    """Let the tape see a short program for what gives a result, if the function was written down and there is one."""
-    if not isinstance(tape, Deferred) or tape.settled:
+    """Let a deferred tape record the rolled graph of a result, if loops are found."""
+    if not isinstance(tape, Deferred) or tape.materialised:
         return
     stage, first = tape.stage, tape.begin.values
     if any(attempt[0] >= first for attempt in stage.attempts):
-        return  # what may fail, and be caught, stays where it was written
+        return  # an op that may raise, inside a try statement, stays in its place
     count = len(stage.program.kind) - tape.begin.equations
-    is_weak = any(number >= first for number in stage.light)  # what depends on Python numbers being weak stays as it is
+    is_weak = any(number >= first for number in stage.light)  # results whose types depend on weak Python numbers
     is_long = count >= LEAST_SAVING and not is_weak
     if not (is_long or tape.has_bodies):
         return

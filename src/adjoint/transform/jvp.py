@@ -1,4 +1,4 @@
-"""Forward mode on graphs: the graph of a derivative in a direction.
+"""Forward mode on graphs.
 
 graph f(x)           { v1 = sin x;  return v1 }
 graph jvp_f(x, d_x)  { v2 = sin x;  v3 = cos x;  v4 = absorb d_x, v3;  return v2, v4 }
@@ -17,7 +17,7 @@ from .build import Flags, build, named, once, parts, places, reach, spread
 
 
 def push(graph: Graph, primals: Sequence[Value], tangents: Sequence[Value | None]) -> tuple[list[Value], list[Value | None]]:
-    """Run a graph on dual numbers: results, and their tangents, None where there is none."""
+    """Run a graph on dual numbers: results and their tangents, None for those that have none."""
     with Dual(graph.name) as dual:
         inside = [x if t is None else Traced(dual, x, t) for x, t in zip(primals, tangents, strict=True)]
         pairs = [dual.split(y) for y in graph.run_flat(inside)]
@@ -25,7 +25,7 @@ def push(graph: Graph, primals: Sequence[Value], tangents: Sequence[Value | None
 
 
 def filled(graph: Graph, tangents: Sequence[Value | None], flags: Sequence[bool]) -> list[Value]:
-    """The tangents of the flagged outputs, zeros where there is none."""
+    """The tangents of the flagged outputs, zeros for those that have none."""
     return [
         zeros_of(type_) if t is None else t for t, type_, flag in zip(tangents, graph.output_types, flags, strict=True) if flag
     ]
@@ -51,4 +51,25 @@ def jvp(graph: Graph, flags: Flags, outputs: Flags | None = None) -> Graph:
     return once(graph, ("jvp", flags, wanted), make)
 
 
-__all__ = ["filled", "jvp", "push"]
+def dual_body(body: Graph, flags: Flags, outputs: Flags, consts: int, carries: int) -> Graph:
+    """The body of a loop on dual numbers, with tangents behind the values of their kind: consts, carries, rows."""
+    groups = parts(range(len(flags)), consts, carries)
+
+    def iteration(values: list[Value]) -> list[Value]:
+        rest = iter(values)
+        primals: list[Value] = []
+        tangents: list[Value | None] = []
+        for group in groups:
+            primals += [next(rest) for _ in group]
+            tangents += [next(rest) if flags[i] else None for i in group]
+        ys, ts = push(body, primals, tangents)
+        carried, stacked = parts(filled(body, ts, outputs), sum(outputs[:carries]))
+        return [*ys[:carries], *carried, *ys[carries:], *stacked]
+
+    def make() -> Graph:
+        inputs = []
+        for group in groups:
+            inputs += [*named(body, group), *named(body, [i for i in group if flags[i]], "d_")]
+        return build(f"jvp_{body.name}", inputs, iteration)
+
+    return once(body, ("dual", flags, outputs, consts, carries), make)

@@ -1,9 +1,9 @@
 """The rules of `scan`, from those of its body.
 
 forward   a scan of the jvp of the body: carries and tangents side by side
-reverse   a scan that also stacks the residuals of each turn, then a scan of the backward half the other way round, whose
-          carries are the cotangents of the carries, and the sums of those of the consts
-batched   a scan of the batched body; a carry that differs between examples in one turn does so in all
+reverse   a scan that also stacks the residuals of each iteration, then a scan of the backward half in the other direction,
+          which carries the cotangents of the carries, and the sums of those of the consts
+batched   a scan of the batched body; a carry that differs between examples in one iteration does so in all
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ir.text import parse
 from ..ops.broadcast import moveaxis, zeros_of
 from ..ops.control import scan
 from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
-from .jvp import filled, push
+from .jvp import dual_body
 from .vjp import Halves, narrowed, vjp
 from .vmap import batch_size, repeated, vmap
 
@@ -29,7 +29,7 @@ Params = dict[str, Any]
 def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], Sequence[Value | None]]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, tuple(t is not None for t in ts), consts, carries)
-    dual = once(body, ("scan jvp", flags, outputs), lambda: _dual(body, flags, outputs, consts, carries))
+    dual = dual_body(body, flags, outputs, consts, carries)
     types = list(map(Type.of, xs))
     tangents = [None if not flag else zeros_of(t) if d is None else d for d, t, flag in zip(ts, types, flags, strict=True)]
     operands = []
@@ -45,28 +45,6 @@ def _reached(body: Graph, flags: Flags, consts: int, carries: int) -> tuple[Flag
     return once(body, ("reached", flags, consts, carries), lambda: closed(flags, consts, carries, lambda f: reach(body, f)))
 
 
-def _dual(body: Graph, flags: Flags, outputs: Flags, consts: int, carries: int) -> Graph:
-    """The body on dual numbers, with every tangent behind the values of its kind: consts, carries, rows."""
-    groups = parts(range(len(flags)), consts, carries)
-    inputs = []
-    for group in groups:
-        inputs += [*named(body, group), *named(body, [i for i in group if flags[i]], "d_")]
-
-    def turn(values: list[Value]) -> list[Value]:
-        rest = iter(values)
-        primals: list[Value] = []
-        tangents: list[Value | None] = []
-        for group in groups:
-            primals += [next(rest) for _ in group]
-            tangents += [next(rest) if flags[i] else None for i in group]
-        ys, ts = push(body, primals, tangents)
-        first, second = outputs[:carries], outputs[carries:]
-        pushed = filled(body, ts, outputs)
-        return [*ys[:carries], *pushed[: sum(first)], *ys[carries:], *pushed[len(pushed) - sum(second) :]]
-
-    return build(f"jvp_{body.name}", inputs, turn)
-
-
 # -- reverse ----------------------------------------------------------------------------------------------------
 
 
@@ -76,24 +54,20 @@ class _Reverse(NamedTuple):
     body: Graph
     consts: int
     carries: int
-    flags: Flags  # of the inputs of the body: with a cotangent
+    flags: Flags  # the inputs of the body with a cotangent
     outputs: Flags
     halves: Halves
 
     def needed(self) -> list[list[int]]:
         """The inputs that the backward half reads: consts, carries, rows."""
-        edges = self.consts, self.consts + self.carries
-        return [
-            [i for i in self.halves.needed if i < edges[0]],
-            [i for i in self.halves.needed if edges[0] <= i < edges[1]],
-            [i for i in self.halves.needed if i >= edges[1]],
-        ]
+        kinds = parts(range(len(self.body.input_types)), self.consts, self.carries)
+        return [[i for i in kind if i in self.halves.needed] for kind in kinds]
 
 
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, wanted, consts, carries)
-    halves = vjp(body, flags, outputs, again=consts)
+    halves = vjp(body, flags, outputs, recompute=consts)
     work = _Reverse(body, consts, carries, flags, outputs, halves)
     fixed, states, rows = work.needed()
     stacking = once(halves.forward, ("stacking", *states), lambda: _stacking(halves.forward, states))
@@ -103,7 +77,7 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
 
     def pull(gs: Sequence[Value | None], kept: tuple[list[Value], list[Value]]) -> list[Value]:
         have = tuple(g is not None for g in gs[carries:])
-        turn = once(halves.backward, ("turn", have), lambda: _turn(work, have))
+        back = once(halves.backward, ("scan vjp", have), lambda: _backward_body(work, have))
         active = places(outputs[:carries])
         types = body.output_types
         start = [zeros_of(types[i]) if gs[i] is None else gs[i] for i in active]
@@ -111,7 +85,7 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
         given = [g for g, flag in zip(gs[carries:], outputs[carries:], strict=True) if flag and g is not None]
         constants, stacks = kept
         options = {"consts": len(constants), "carries": len(start) + len(totals), "reverse": not params["reverse"]}
-        found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=turn, **options))
+        found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=back, **options))
         states_back, totals_back, rows_back = parts(found, len(start), len(totals))
         everything = spread([*totals_back, *states_back, *rows_back], flags)
         return chosen(everything, wanted)
@@ -120,18 +94,18 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
 
 
 def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
-    """The forward half, with the carries that the backward half reads among the rows that it hands out."""
+    """The forward half, which also stacks the carries that the backward half reads."""
     return replace(forward, outputs=(*forward.outputs, *states))
 
 
-def _turn(work: _Reverse, have: Flags) -> Graph:
-    """One turn back: cotangents of carries and totals of consts in, the same and the cotangents of the rows out.
+def _backward_body(work: _Reverse, have: Flags) -> Graph:
+    """The body of the backward scan: it carries cotangents of carries and totals of those of consts, and stacks those of rows.
 
-    `have` tells which stacked results a cotangent has come to; it is zero for the others.
+    `have` tells which stacked results have a cotangent; that of the others is zero.
     """
     body, halves = work.body, work.halves
     fixed, states, rows = work.needed()
-    crossing = [(f"r{i}", t) for i, t in enumerate(halves.residuals())]
+    residuals = [(f"r{i}", t) for i, t in enumerate(halves.residual_types())]
     asked = (*work.outputs[: work.carries], *(a and b for a, b in zip(work.outputs[work.carries :], have, strict=True)))
     back_half = narrowed(body, halves, work.flags, asked, work.consts)
     carried, stacked = places(work.outputs[: work.carries]), places(work.outputs[work.carries :], work.carries)
@@ -146,20 +120,20 @@ def _turn(work: _Reverse, have: Flags) -> Graph:
         *seeds(carried),
         *named(body, shared, "total_"),
         *named(body, rows),
-        *crossing,
+        *residuals,
         *named(body, states),
         *seeds(given),
     ]
 
     def back(values: list[Value]) -> list[Value]:
-        sizes = [len(part) for part in (fixed, carried, shared, rows, crossing, states)]
+        sizes = [len(part) for part in (fixed, carried, shared, rows, residuals, states)]
         constants, gs, totals, slices, own, kept, late = parts(values, *sizes)
         reads = dict(zip([*fixed, *states, *rows], [*constants, *kept, *slices], strict=True))
-        residuals = dict(zip(halves.crossing, own, strict=True))
+        saved = dict(zip(halves.residuals, own, strict=True))
         found = dict(zip([*carried, *given], [*gs, *late], strict=True))
         cotangents = [found[i] if i in found else zeros_of(body.output_types[i]) for i in places(back_half.given)]
         pulled = back_half.backward.run_flat(
-            [*(reads[i] for i in back_half.needed), *(residuals[i] for i in back_half.crossing), *cotangents]
+            [*(reads[i] for i in back_half.needed), *(saved[i] for i in back_half.residuals), *cotangents]
         )
         by_const, by_state, by_row = parts(pulled, len(shared), sum(work.flags[work.consts : work.consts + work.carries]))
         return [*by_state, *(a + b for a, b in zip(totals, by_const, strict=True)), *by_row]

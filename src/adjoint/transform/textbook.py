@@ -1,4 +1,4 @@
-"""The derivative as it is built by hand: every operand has a tangent, constants too, and nothing is left out.
+"""The derivative as it is taken by hand: every operand has a tangent, constants too, and no zero is left out.
 
     graph g(x, y)          { v2 = mul x, y;  v3 = add 5, v2;  return v3 }
     graph derivative_g(x, y) {
@@ -9,7 +9,7 @@
       return v5
     }
 
-The other transforms never write down what is zero; here it is seen. The rules are the same ones.
+The other transforms leave zeros out; this one shows them, for teaching. The rules are the same.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .vjp import cut
 
 
 def derivative(graph: Graph, place: int) -> Graph:
-    """The graph of ∂output/∂input, for the scalar input at a place, from the inputs of the graph."""
+    """The graph of ∂output/∂input, for one scalar input."""
     count = len(graph.input_types)
     lifted, constants = _lifted(graph)
     flags = [is_inexact(t.dtype) for t in lifted.input_types]
-    written: dict[int, Literal] = {}  # what stands in the end for an input of the recording
+    written: dict[int, Literal] = {}  # constants that replace inputs of the recording
 
     with Stage(graph.name) as stage:
         primals = [stage.input(name, t) for name, t in zip(lifted.input_names, lifted.input_types, strict=True)]
@@ -62,7 +62,7 @@ def _lifted(graph: Graph) -> tuple[Graph, list[Literal]]:
     """The graph with its constants as further inputs, where an op can be differentiated by them; and the constants."""
     constants: list[Literal] = []
     first = len(graph.input_types)
-    shift = _count_lifted(graph)
+    shift = sum(1 for e in graph.equations for _ in _differentiable(e))
 
     def operand(o: Operand, type_: Type | None = None) -> Operand:
         if isinstance(o, int):
@@ -82,10 +82,6 @@ def _lifted(graph: Graph) -> tuple[Graph, list[Literal]]:
     return Graph(graph.name, names, kinds, tuple(equations), tuple(map(operand, graph.outputs))), constants
 
 
-def _count_lifted(graph: Graph) -> int:
-    return sum(1 for e in graph.equations for _ in _differentiable(e))
-
-
 def _differentiable(equation: Equation) -> Iterator[tuple[int, Type]]:
     """The constants among the operands that an op can be differentiated by: their places, and types that promotion keeps."""
     (result, *_) = equation.types
@@ -99,6 +95,3 @@ def _differentiable(equation: Equation) -> Iterator[tuple[int, Type]]:
             if partial.missing or partial.number == 0:
                 continue
         yield i, Type((), result.dtype) if o.is_weak else o.type
-
-
-__all__ = ["derivative"]

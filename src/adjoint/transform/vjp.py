@@ -4,13 +4,12 @@
     graph forward_f(x, w)    { v2 = mul x, w;  v3 = sin v2;  return v3, v2 }
     graph backward_f(x, w, v2, g) { v4 = cos v2; v5 = chain g, v4; v6 = chain v5, w; v7 = chain v5, x; return v6, v7 }
 
-Both come from one recording: the tape runs the graph, then the pass back; what was written before the pass is the forward
-half. Residuals are the values that cross over. An input that the backward half needs is not a residual: whoever calls has it.
+Both are cut from one recording (`_Joint`). An input that the backward half reads is not a residual: the caller still has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,41 +18,49 @@ from ..eager.tape import Tape, backward
 from ..ir.graph import Equation, Graph
 from ..ops.broadcast import zeros_of
 from ..rewrite.simplify import dead_code, simplify
+from ..rewrite.simplify.passes import numbered
 from ..staging.stage import Stage
-from .build import Flags, build, chosen, distinct, named, once, places
+from .build import Flags, build, chosen, distinct, named, once, places, spread
 
 
 class Halves(NamedTuple):
     """The two halves of a reverse pass.
 
-    forward   inputs ↦ outputs, residuals
-    backward  the inputs in `needed`, residuals, cotangents of the given outputs ↦ cotangents of the wanted inputs
-    crossing  what the residuals are: numbers of values in the recording, the same for any choice of given outputs
+    forward    inputs ↦ outputs, residuals
+    backward   the inputs in `needed`, residuals, cotangents of the given outputs ↦ cotangents of the wanted inputs
+    residuals  numbers of values in the recording, the same for any choice of given outputs
     """
 
     forward: Graph
     backward: Graph
     needed: tuple[int, ...]
-    crossing: tuple[int, ...]
+    residuals: tuple[int, ...]
     given: Flags
 
-    def residuals(self) -> list[Type]:
-        return list(self.forward.output_types[len(self.forward.output_types) - len(self.crossing) :])
+    def residual_types(self) -> list[Type]:
+        return list(self.forward.output_types[len(self.forward.output_types) - len(self.residuals) :])
 
-    def serves(self, other: Halves) -> bool:
+    def covers(self, other: Halves) -> bool:
         """Whether the forward half of this returns all that the backward half of the other reads."""
-        return set(self.needed) >= set(other.needed) and set(self.crossing) >= set(other.crossing)
+        return set(self.needed) >= set(other.needed) and set(self.residuals) >= set(other.residuals)
 
 
-def pull(graph: Graph, values: Sequence[Value], wanted: Sequence[bool], gs: Sequence[Value | None]) -> list[Value]:
-    """Run a graph on a tape and back: the cotangents of the wanted inputs."""
+def _on_tape(
+    graph: Graph, values: Sequence[Value], wanted: Sequence[bool]
+) -> tuple[list[Value], Callable[[Sequence[Value | None]], list[Value]]]:
+    """Run a graph on a tape: the outputs, and the pass back from their cotangents to those of the wanted inputs."""
     with Tape(graph.name) as tape:
         inside = [tape.leaf(x) if flag else x for x, flag in zip(values, wanted, strict=True)]
         ys = graph.run_flat(inside)
-    seeds = [(node, g) for y, g in zip(ys, gs, strict=True) if (node := tape.node(y)) is not None and g is not None]
+    nodes = [tape.node(y) for y in ys]
     leaves = chosen(inside, wanted)
-    pulled = backward(seeds, [leaf.aux for leaf in leaves])
-    return [zeros_of(Type.of(x)) if g is None else g for g, x in zip(pulled, leaves, strict=True)]
+
+    def back(gs: Sequence[Value | None]) -> list[Value]:
+        seeds = [(node, g) for node, g in zip(nodes, gs, strict=True) if node is not None and g is not None]
+        pulled = backward(seeds, [leaf.aux for leaf in leaves])
+        return [zeros_of(Type.of(x)) if g is None else g for g, x in zip(pulled, leaves, strict=True)]
+
+    return [y if node is None else y.value for y, node in zip(ys, nodes, strict=True)], back
 
 
 def pullback(graph: Graph, wanted: Flags, given: Flags) -> Graph:
@@ -62,59 +69,88 @@ def pullback(graph: Graph, wanted: Flags, given: Flags) -> Graph:
 
     def make() -> Graph:
         def both(values: list[Value]) -> list[Value]:
-            rest = iter(values[count:])
-            return pull(graph, values[:count], wanted, [next(rest) if flag else None for flag in given])
+            _, back = _on_tape(graph, values[:count], wanted)
+            return back(spread(values[count:], given))
 
         return build(f"pullback_{graph.name}", [*named(graph, range(count)), *_cotangents(graph, given)], both)
 
     return once(graph, ("pullback", wanted, given), make)
 
 
-def vjp(graph: Graph, wanted: Flags, given: Flags, again: int = 0) -> Halves:
-    """The halves for cotangents of the given outputs. What depends only on the first `again` inputs is computed in both."""
-    return once(graph, ("vjp", wanted, given, again), lambda: _halves(graph, wanted, given, again))
+def vjp(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0) -> Halves:
+    """The halves for cotangents of the given outputs. Equations of the first `recompute` inputs only are in both halves."""
+    return once(graph, ("vjp", wanted, given, recompute), lambda: _halves(graph, wanted, given, recompute))
 
 
-def narrowed(graph: Graph, halves: Halves, wanted: Flags, given: Flags, again: int = 0) -> Halves:
-    """The halves for fewer cotangents, if what has been kept is enough for them; else the same, to be given zeros."""
-    fewer = vjp(graph, wanted, given, again)
-    return fewer if halves.serves(fewer) else halves
+def narrowed(graph: Graph, halves: Halves, wanted: Flags, given: Flags, recompute: int = 0) -> Halves:
+    """The halves for fewer cotangents, if the same residuals are enough for them; else the same halves, to be given zeros."""
+    fewer = vjp(graph, wanted, given, recompute)
+    return fewer if halves.covers(fewer) else halves
 
 
 def _cotangents(graph: Graph, given: Sequence[bool]) -> list[tuple[str, Type]]:
     return [(f"g{i}", graph.output_types[i]) for i in places(given)]
 
 
-def _halves(graph: Graph, wanted: Flags, given: Flags, again: int) -> Halves:
+class _Joint(NamedTuple):
+    """The recording of a graph and of its pass back, from which both halves are cut.
+
+        graph f(x, w, g) { v3 = mul x, w;  v4 = sin v3;                                             the first `split` equations
+                           v5 = cos v3;  v6 = chain g, v5;  v7 = chain v6, w;  v8 = chain v6, x;
+                           return v4, v7, v8 }                                                      `outputs` is 1
+
+    The backward half is what v7 and v8 depend on, behind the split. It reads x, w and g, which are inputs, and v3, which thus is
+    a residual: a further output of the forward half.
+    """
+
+    graph: Graph
+    inputs: int  # of f; those behind are the cotangents of its outputs
+    outputs: int  # of f; those behind are the cotangents of its inputs
+    split: int
+
+    @property
+    def cotangents(self) -> range:
+        return range(self.inputs, len(self.graph.input_types))
+
+
+def _record(graph: Graph, wanted: Flags, given: Flags) -> _Joint:
     count = len(graph.input_types)
     with Stage(graph.name) as stage:
         xs = [stage.input(name, t) for name, t in named(graph, range(count))]
         gs = [stage.input(distinct(name, stage.names), t) for name, t in _cotangents(graph, given)]
-        with Tape(graph.name) as tape:
-            inside = [tape.leaf(x) if flag else x for x, flag in zip(xs, wanted, strict=True)]
-            ys = graph.run_flat(inside)
-        nodes = [tape.node(y) for y in ys]
-        outputs = [y if node is None else y.value for y, node in zip(ys, nodes, strict=True)]
-        middle = len(stage.equations)
-        seeds = [(node, g) for node, g in zip(chosen(nodes, given), gs, strict=True) if node is not None]
-        leaves = chosen(inside, wanted)
-        pulled = backward(seeds, [leaf.aux for leaf in leaves])
-        cotangents = [zeros_of(Type.of(x)) if g is None else g for g, x in zip(pulled, leaves, strict=True)]
-        joint = stage.graph(graph.name, [*outputs, *cotangents])
-    repeated = _depending_on(range(again), joint.equations[:middle])
-    half = dead_code(replace(joint, equations=(*repeated, *joint.equations[middle:]), outputs=joint.outputs[len(outputs) :]))
-    made = {n for equation in half.equations for n in equation.outputs}
-    reads = sorted(_read(half) - made - set(range(count, count + len(gs))))
-    last = [*range(count, count + len(gs))]
-    back = simplify(cut(f"backward_{graph.name}", half, [*reads, *last], joint.types))[0]
-    used = _read(back)  # simplification may have found that some are not needed
-    reads = [n for i, n in enumerate(reads) if i in used]
-    back = cut(back.name, back, [i for i in range(len(back.input_types)) if i in used or i >= len(back.input_types) - len(gs)])
-    crossing = [n for n in reads if n >= count]
-    head = replace(joint, equations=joint.equations[:middle], outputs=(*joint.outputs[: len(outputs)], *crossing))
-    forward = simplify(cut(f"forward_{graph.name}", head, range(count)))[0]
-    first = count + len(gs)
-    return Halves(forward, back, tuple(n for n in reads if n < count), tuple(n - first for n in crossing), given)
+        outputs, back = _on_tape(graph, xs, wanted)
+        split = len(stage.equations)
+        joint = stage.graph(graph.name, [*outputs, *back(spread(gs, given))])
+    return _Joint(joint, count, len(outputs), split)
+
+
+def _halves(graph: Graph, wanted: Flags, given: Flags, recompute: int) -> Halves:
+    joint = _record(graph, wanted, given)
+    back, reads = _backward_half(joint, recompute)
+    residuals = [n for n in reads if n >= joint.inputs]
+    forward = _forward_half(joint, residuals)
+    first = joint.cotangents.stop  # depends on which outputs are given
+    return Halves(forward, back, tuple(n for n in reads if n < joint.inputs), tuple(n - first for n in residuals), given)
+
+
+def _forward_half(joint: _Joint, residuals: Sequence[int]) -> Graph:
+    graph = joint.graph
+    half = replace(graph, equations=graph.equations[: joint.split], outputs=(*graph.outputs[: joint.outputs], *residuals))
+    return simplify(cut(f"forward_{graph.name}", half, range(joint.inputs)))[0]
+
+
+def _backward_half(joint: _Joint, recompute: int) -> tuple[Graph, list[int]]:
+    """The graph of the pass back, and the values of the recording, inputs or residuals, that it takes before the cotangents."""
+    graph = joint.graph
+    repeated = _depending_on(range(recompute), graph.equations[: joint.split])
+    equations = (*repeated, *graph.equations[joint.split :])
+    half = dead_code(replace(graph, equations=equations, outputs=graph.outputs[joint.outputs :]))
+    computed = {n for equation in half.equations for n in equation.outputs}
+    reads = sorted(_read(half) - computed - set(joint.cotangents))
+    back = simplify(cut(f"backward_{graph.name}", half, [*reads, *joint.cotangents], graph.types))[0]
+    used = _read(back)  # simplification may have removed the last use of a value
+    kept = [i for i in range(len(reads)) if i in used]
+    return cut(back.name, back, [*kept, *range(len(reads), len(back.input_types))]), [reads[i] for i in kept]
 
 
 def _depending_on(inputs: Iterable[int], equations: Iterable[Equation]) -> list[Equation]:
@@ -133,20 +169,10 @@ def _read(graph: Graph) -> set[int]:
     return {o for o in operands if isinstance(o, int)}
 
 
-def cut(name: str, graph: Graph, inputs: Iterable[int], types: dict[int, Type] | None = None) -> Graph:
-    """The same equations with these values as the inputs, numbered anew."""
+def cut(name: str, graph: Graph, inputs: Sequence[int], types: dict[int, Type] | None = None) -> Graph:
+    """The same equations as a function of these values, numbered anew."""
     types = graph.types if types is None else types
-    numbers: dict[int, int] = {}
     names: list[str] = []
     for n in inputs:
-        numbers[n] = len(names)
         names.append(distinct(graph.input_names[n] if n < len(graph.input_names) else f"r{n}", names))
-    kinds = tuple([types[n] for n in numbers])
-    equations = []
-    for e in graph.equations:
-        operands = tuple([numbers[o] if isinstance(o, int) else o for o in e.inputs])
-        for n in e.outputs:
-            numbers[n] = len(numbers)
-        equations.append(Equation(e.op, operands, e.params, tuple([numbers[n] for n in e.outputs]), e.types, e.line))
-    outputs = tuple([numbers[o] if isinstance(o, int) else o for o in graph.outputs])
-    return Graph(name, tuple(names), kinds, tuple(equations), outputs)
+    return Graph(name, tuple(names), tuple([types[n] for n in inputs]), *numbered(graph.equations, graph.outputs, inputs))

@@ -1,4 +1,4 @@
-"""Batches of graphs: the graph that does for a whole batch what the given one does for an example."""
+"""vmap on graphs: the graph for a batch of examples, from the graph for one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .build import Flags, build, named, once
 
 
 def run(graph: Graph, size: int, values: Sequence[Value], flags: Sequence[bool]) -> tuple[list[Value], Flags]:
-    """Run a graph on a batch: results, and which of them differ from example to example."""
+    """Run a graph on a batch: results, and which of them have a batch axis."""
     with Batch(size) as batch:
         inside = [Traced(batch, x, None) if flag else x for x, flag in zip(values, flags, strict=True)]
         ys = graph.run_flat(inside)
@@ -22,9 +22,9 @@ def run(graph: Graph, size: int, values: Sequence[Value], flags: Sequence[bool])
 
 
 def vmap(graph: Graph, size: int, flags: Flags, outputs: Flags | None = None) -> Graph:
-    """The graph for batches of `size`, whose flagged inputs have a batch axis in front; so do the outputs that need them.
+    """The graph for batches of `size`, whose flagged inputs have a batch axis in front, and so the outputs that depend on them.
 
-    `outputs` names those that shall have one even if they are the same for all examples.
+    The outputs flagged in `outputs` have one even if they are the same for all examples.
     """
 
     def whole(values: list[Value]) -> list[Value]:
@@ -48,7 +48,7 @@ def with_axis(t: Type, size: int) -> Type:
 
 
 def repeated(x: Value, size: int) -> Value:
-    """The same for every example."""
+    """A value that is the same for all examples, with a batch axis."""
     return broadcast_to(x, shape=(size, *shape_of(x)))
 
 

@@ -1,12 +1,13 @@
-"""The rules of `while`, and of `unwind`, its backward pass.
+"""The rules of `while`, and of `while_vjp`, its backward pass.
 
-Forward, a while carries tangents beside the carries. Reverse, the number of turns is counted, and `unwind` goes back as many:
-J(x)ᵀ g of the loop x ↦ f(x), where J is the Jacobian of all turns together. Its own derivatives need nothing new. With
+Forward mode carries tangents beside the carries. Reverse mode counts the iterations, and `while_vjp` goes back as many: it
+computes J(x)ᵀ g of the loop x ↦ f(x), where J is the Jacobian of all iterations together. Its own derivatives are a `while` and a
+`while_vjp` on dual numbers. With
 
     F(x, t) = (f(x), J(x) t)     the loop on dual numbers, whose pullback of (a, b) by x is   J(x)ᵀ a + ∂ₓ⟨b, J(x) t⟩
 
-    forward   d(J(x)ᵀ g) in the direction (t, h)       is the pullback of (h, g) through F at (x, t): an unwind
-    reverse   ⟨u, J(x)ᵀ g⟩ by g is J(x) u: a loop on dual numbers; by x, the pullback of (0, g) through F at (x, u): an unwind
+    forward   d(J(x)ᵀ g) in the direction (t, h)       is the pullback of (h, g) through F at (x, t): a while_vjp
+    reverse   ⟨u, J(x)ᵀ g⟩ by g is J(x) u: a loop on dual numbers; by x, the pullback of (0, g) through F at (x, u): a while_vjp
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from ..core.types import Type, Value, shape_of
 from ..ir.graph import Graph
 from ..ir.text import parse
 from ..ops.broadcast import reshape, where, zeros_of
-from ..ops.control import Checkpoint, unwind, while_
+from ..ops.control import Checkpoint, while_, while_vjp
 from ..ops.elementwise import less
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
-from .jvp import jvp
+from .jvp import dual_body
 from .vjp import pullback
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
@@ -41,30 +42,12 @@ class _Dual:
 
     def __init__(self, body: Graph, consts: int, flags: Sequence[bool]) -> None:
         self.consts, self.count = consts, len(body.input_types) - consts
-        self.flags, outputs = closed(tuple(flags), consts, self.count, lambda f: reach(body, f))
-        self.active = outputs
-        self.body = once(body, ("while jvp", consts, self.flags), lambda: self.make(body))
-
-    def make(self, body: Graph) -> Graph:
-        pushed = jvp(body, self.flags, self.active)
-        groups = parts(range(len(self.flags)), self.consts)
-
-        def turn(values: list[Value]) -> list[Value]:
-            c, dc, x, dx = self.parts(values)
-            return pushed.run_flat([*c, *x, *dc, *dx])
-
-        inputs = []
-        for group in groups:
-            inputs += [*named(body, group), *named(body, [i for i in group if self.flags[i]], "d_")]
-        return build(f"jvp_{body.name}", inputs, turn)
+        self.flags, self.active = closed(tuple(flags), consts, self.count, lambda f: reach(body, f))
+        self.body = dual_body(body, self.flags, self.active, consts, self.count)
 
     @property
     def all_consts(self) -> int:
         return self.consts + sum(self.flags[: self.consts])
-
-    def parts(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Consts, their tangents, carries, their tangents."""
-        return parts(values, self.consts, sum(self.flags[: self.consts]), self.count)
 
     def joined(self, xs: Sequence[Value], ts: Sequence[Value | None]) -> tuple[list[Value], list[Value]]:
         """Consts and carries of this loop from those of the plain one and their tangents."""
@@ -77,8 +60,8 @@ class _Dual:
 # -- while ------------------------------------------------------------------------------------------------------
 
 
-def _with_extra(cond: Graph, cond_consts: int, extra: Sequence[tuple[str, Type]]) -> Graph:
-    """A condition that is handed more carries than it looks at."""
+def _with_extra(cond: Graph, extra: Sequence[tuple[str, Type]]) -> Graph:
+    """A condition that takes further carries, which it does not read."""
     count = len(cond.input_types)
     inputs = [*named(cond, range(count)), *extra]
     return build(cond.name, inputs, lambda values: cond.run_flat(values[:count]))
@@ -88,7 +71,7 @@ def _while_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) 
     cond, body, asked = params["cond"], params["body"], params["cond_consts"]
     dual = _Dual(body, params["body_consts"], [t is not None for t in ts[asked:]])
     extra = named(body, places(dual.active, dual.consts), "d_")
-    test = once(cond, ("extra", tuple(extra)), lambda: _with_extra(cond, asked, extra))
+    test = once(cond, ("extra", tuple(extra)), lambda: _with_extra(cond, extra))
     consts, carries = dual.joined(xs[asked:], ts[asked:])
     more = dict(params, cond=test, body=dual.body, body_consts=dual.all_consts)
     results = while_(*xs[:asked], *consts, *carries, **more)
@@ -96,29 +79,29 @@ def _while_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) 
 
 
 def _counted(body: Graph) -> Graph:
-    """A body that also counts its turns."""
+    """A body that also counts its iterations."""
 
-    def turn(values: list[Value]) -> list[Value]:
+    def iteration(values: list[Value]) -> list[Value]:
         return [*body.run_flat(values[:-1]), values[-1] + np.int64(1)]
 
-    return build(body.name, [*named(body, range(len(body.input_types))), ("turns", COUNT)], turn)
+    return build(body.name, [*named(body, range(len(body.input_types))), ("iterations", COUNT)], iteration)
 
 
-def _while_vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
+def _while_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     cond, body, asked, fixed = (params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
-    test = once(cond, "counted", lambda: _with_extra(cond, asked, [("turns", COUNT)]))
+    test = once(cond, "counted", lambda: _with_extra(cond, [("iterations", COUNT)]))
     counted = once(body, "counted", lambda: _counted(body))
     *results, count = while_(*xs, np.int64(0), **dict(params, cond=test, body=counted))
 
     def pull(gs: Sequence[Value | None], residuals: tuple[Value, Sequence[Value]]) -> list[Value]:
-        turns, values = residuals
-        pulled = _unwound(body, fixed, turns, values, wanted[asked:], gs, params["checkpoint"])
+        iterations, values = residuals
+        pulled = _pulled_back(body, fixed, iterations, values, wanted[asked:], gs, params["checkpoint"])
         return [*map(zeros_of, chosen(cond.input_types[:asked], wanted[:asked])), *pulled]  # a condition has no derivative
 
     return results, (count, list(xs[asked:])), pull
 
 
-def _unwound(
+def _pulled_back(
     body: Graph,
     consts: int,
     count: Value,
@@ -127,12 +110,12 @@ def _unwound(
     gs: Sequence[Value | None],
     checkpoint: Checkpoint,
 ) -> list[Value]:
-    """The cotangents of the wanted consts and carries of a loop that made `count` turns."""
+    """The cotangents of the wanted consts and carries of a loop of `count` iterations."""
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
     back = pullback(body, flags, active)
     start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in places(active)]
-    results = unwind(count, *xs, *start, step=body, pull=back, consts=consts, wanted=flags, checkpoint=checkpoint)
+    results = while_vjp(count, *xs, *start, step=body, pull=back, consts=consts, wanted=flags, checkpoint=checkpoint)
     return chosen(spread(results, flags), wanted)
 
 
@@ -141,7 +124,7 @@ def _while_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]
     size = batch_size(flags, args)
     inside, carries = closed(flags[asked:], fixed, len(args) - asked - fixed, lambda f: depends(body, f))
     by_cond = (*flags[:asked], *carries)
-    if any(depends(cond, by_cond)):  # goes on until all are done; who is done keeps what it has
+    if any(depends(cond, by_cond)):  # runs until all examples are done; those that are keep their carries
         return _masked(flags, args, size, params)
     test, batched = vmap(cond, size, by_cond), vmap(body, size, inside, carries)
     operands = [*args[:asked], *_repeated(args[asked:], flags[asked:], inside, size)]
@@ -154,14 +137,14 @@ def _repeated(args: Sequence[Value], had: Sequence[bool], has: Sequence[bool], s
 
 
 def _masked(flags: Flags, args: Sequence[Value], size: int, params: Params) -> tuple[Value, ...]:
-    """A loop whose examples end at different turns. The carry begins with the condition, one for each example."""
+    """A loop whose examples end after different numbers of iterations. Its first carry is the mask of those that still run."""
     cond, body, asked, fixed = (params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
     consts, count = asked + fixed, len(args) - asked - fixed
     full = (*flags[:consts], *(True,) * count)
     state = _repeated(args[consts:], flags[consts:], full[consts:], size)
     mask = with_axis(Type((), np.dtype(bool)), size)
 
-    def first(values: Sequence[Value]) -> Value:
+    def holds(values: Sequence[Value]) -> Value:
         ys, (batched,) = run(cond, size, values, (*flags[:asked], *(True,) * count))
         return ys[0] if batched else repeated(ys[0], size)
 
@@ -171,20 +154,20 @@ def _masked(flags: Flags, args: Sequence[Value], size: int, params: Params) -> t
             for (name, t), flag in zip([*named(cond, range(asked)), *named(body, range(fixed + count))], full, strict=True)
         ]
 
-        def turn(values: list[Value]) -> list[Value]:
-            by_cond, by_body, (going,), now = parts(values, asked, fixed, 1)
+        def iteration(values: list[Value]) -> list[Value]:
+            by_cond, by_body, (running,), now = parts(values, asked, fixed, 1)
             ys, batched = run(body, size, [*by_body, *now], full[asked:])
             after = [y if flag else repeated(y, size) for y, flag in zip(ys, batched, strict=True)]
-            kept = [select(going, a, b) for a, b in zip(after, now, strict=True)]
-            return [first([*by_cond, *kept]), *kept]
+            kept = [select(running, a, b) for a, b in zip(after, now, strict=True)]
+            return [holds([*by_cond, *kept]), *kept]
 
-        inputs = [*kinds[:consts], ("going", mask), *kinds[consts:]]
-        goes_on = build("any", [("going", mask), *kinds[consts:]], lambda values: [any_(values[0], axis=(0,), keepdims=False)])
-        return goes_on, build(f"masked_{body.name}", inputs, turn)
+        inputs = [*kinds[:consts], ("running", mask), *kinds[consts:]]
+        some = build("any", [("running", mask), *kinds[consts:]], lambda values: [any_(values[0], axis=(0,), keepdims=False)])
+        return some, build(f"masked_{body.name}", inputs, iteration)
 
-    goes_on, turn = once(body, ("masked", cond, size, flags), make)
-    start = first([*args[:asked], *state])
-    more = dict(params, cond=goes_on, body=turn, cond_consts=0, body_consts=consts)
+    some, masked = once(body, ("masked", cond, size, flags), make)
+    start = holds([*args[:asked], *state])
+    more = dict(params, cond=some, body=masked, cond_consts=0, body_consts=consts)
     return tuple(while_(*args[:consts], start, *state, **more)[1:])
 
 
@@ -194,28 +177,28 @@ def select(mask: Value, a: Value, b: Value) -> Value:
     return where(reshape(mask, shape=(*shape_of(mask), *(1,) * (ndim - 1))) if ndim > 1 else mask, a, b)
 
 
-# -- unwind -----------------------------------------------------------------------------------------------------
+# -- while_vjp --------------------------------------------------------------------------------------------------
 
 
-def _opened(xs: Sequence[Any], params: Params) -> tuple[Any, list[Any], list[Any]]:
+def _split(xs: Sequence[Any], params: Params) -> tuple[Any, list[Any], list[Any]]:
     """Count, consts and carries, cotangents of those carries that have one."""
     (count,), values, gs = parts(xs, 1, len(params["wanted"]))
     return count, values, gs
 
 
-def _unwind_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], list[Value]]:
+def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], list[Value]]:
     step, wanted, consts = params["step"], params["wanted"], params["consts"]
-    count, values, gs = _opened(xs, params)
-    _, tangents, hs = _opened(ts, params)
-    results = unwind(*xs, **params)
+    count, values, gs = _split(xs, params)
+    _, tangents, hs = _split(ts, params)
+    results = while_vjp(*xs, **params)
     if all(t is None for t in tangents):  # linear in the cotangents
         moved = [zeros_of(Type.of(g)) if h is None else h for g, h in zip(gs, hs, strict=True)]
-        return results, unwind(count, *values, *moved, **params)
+        return results, while_vjp(count, *values, *moved, **params)
     dual = _Dual(step, consts, [t is not None for t in tangents])
-    return results, _unwound_dual(dual, count, values, tangents, wanted, spread(hs, wanted[consts:]), gs, params)
+    return results, _dual_pulled_back(dual, count, values, tangents, wanted, spread(hs, wanted[consts:]), gs, params)
 
 
-def _unwound_dual(
+def _dual_pulled_back(
     dual: _Dual,
     count: Value,
     values: Sequence[Value],
@@ -236,22 +219,22 @@ def _unwound_dual(
         *chosen(none[dual.consts :], dual.active),
     ]
     cotangents = [*by_values, *by_tangents]
-    return _unwound(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"])
+    return _pulled_back(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"])
 
 
-def _unwind_vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
+def _while_vjp_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     step, consts, active = params["step"], params["consts"], params["wanted"][params["consts"] :]
-    _, by_value, by_cotangent = _opened(wanted, params)
-    results = unwind(*xs, **params)
+    _, by_value, by_cotangent = _split(wanted, params)
+    results = while_vjp(*xs, **params)
 
     def pull(us: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
-        count, values, gs = _opened(residuals, params)
+        count, values, gs = _split(residuals, params)
         tangents = spread(us, params["wanted"])
         dual = _Dual(step, consts, [t is not None for t in tangents])
         found: list[Value] = []
         if any(by_value):
             nothing: list[Value | None] = [None] * dual.count
-            found += _unwound_dual(dual, count, values, tangents, by_value, nothing, gs, params)
+            found += _dual_pulled_back(dual, count, values, tangents, by_value, nothing, gs, params)
         if any(by_cotangent):
             ends = _repeat(dual.body, dual.all_consts, count, *dual.joined(values, tangents))
             pushed = spread(ends[dual.count :], dual.active)
@@ -263,28 +246,29 @@ def _unwind_vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Seq
 
 
 def _repeat(body: Graph, consts: int, count: Value, fixed: Sequence[Value], carries: Sequence[Value]) -> Sequence[Value]:
-    """The carries after `count` turns."""
+    """The carries after `count` iterations."""
     counted = once(body, "counted", lambda: _counted(body))
     state = named(body, range(consts, len(body.input_types)))
 
     def make() -> Graph:
-        return build("turns_left", [("all", COUNT), *state, ("turns", COUNT)], lambda values: [less(values[-1], values[0])])
+        inputs = [("limit", COUNT), *state, ("iterations", COUNT)]
+        return build("below_limit", inputs, lambda values: [less(values[-1], values[0])])
 
-    left = once(body, ("turns left", consts), make)
+    below = once(body, ("below limit", consts), make)
     options = {"cond_consts": 1, "body_consts": consts, "checkpoint": None}
-    return while_(count, *fixed, *carries, np.int64(0), cond=left, body=counted, **options)[:-1]
+    return while_(count, *fixed, *carries, np.int64(0), cond=below, body=counted, **options)[:-1]
 
 
-def _unwind_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
+def _while_vjp_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
     """Each example has cotangents of its own, also where the examples share a const."""
     step, wanted, consts = params["step"], params["wanted"], params["consts"]
     size = batch_size(flags, args)
-    count, values, gs = _opened(args, params)
-    differs, had, had_gs = _opened(flags, params)
+    count, values, gs = _split(args, params)
+    differs, had, had_gs = _split(flags, params)
     has = [*(a or b for a, b in zip(had[:consts], wanted[:consts], strict=True)), *(True,) * (len(wanted) - consts)]
     values, outputs = _repeated(values, had, has, size), [True] * (len(wanted) - consts)
     gs = spread(_repeated(gs, had_gs, [True] * len(gs), size), wanted[consts:])
-    if differs:  # as many turns as the longest takes; who has made its own keeps its carries
+    if differs:  # as many iterations as the longest example takes; the others keep their carries from their last one on
         step = once(step, ("limited", consts), lambda: _limited(step, consts))
         values = [count, *values[:consts], np.int64(0), *values[consts:]]
         wanted = (False, *wanted[:consts], False, *wanted[consts:])
@@ -292,41 +276,42 @@ def _unwind_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...
         count = max_(count, axis=(0,), keepdims=False) if size else np.int64(0)
         consts, gs, outputs = consts + 1, [None, *gs], [False, *outputs]
     batched = vmap(step, size, tuple(has), tuple(outputs))
-    return tuple(_unwound(batched, consts, count, values, wanted, gs, params["checkpoint"]))
+    return tuple(_pulled_back(batched, consts, count, values, wanted, gs, params["checkpoint"]))
 
 
 def _limited(step: Graph, consts: int) -> Graph:
-    """A step that keeps its carries once it has made `all` turns."""
+    """A step that keeps its carries after `limit` iterations."""
     inputs = named(step, range(len(step.input_types)))
 
-    def turn(values: list[Value]) -> list[Value]:
-        (limit,), fixed, (turns,), state = parts(values, 1, consts, 1)
+    def iteration(values: list[Value]) -> list[Value]:
+        (limit,), fixed, (count,), state = parts(values, 1, consts, 1)
         after = step.run_flat([*fixed, *state])
-        going = less(turns, limit)
-        return [turns + np.int64(1), *(where(going, a, b) for a, b in zip(after, state, strict=True))]
+        running = less(count, limit)
+        return [count + np.int64(1), *(where(running, a, b) for a, b in zip(after, state, strict=True))]
 
-    return build(f"limited_{step.name}", [("all", COUNT), *inputs[:consts], ("turns", COUNT), *inputs[consts:]], turn)
+    counted = [("limit", COUNT), *inputs[:consts], ("iterations", COUNT), *inputs[consts:]]
+    return build(f"limited_{step.name}", counted, iteration)
 
 
-_GOING = parse("""graph going(limit: float64[], a: float64[], k: float64[2]) {
+_COND = parse("""graph below(limit: float64[], a: float64[], k: float64[2]) {
   v3: bool[] = less a, limit
   return v3
 }""")
-_TURN = parse("""graph turn(w: float64[], a: float64[], k: float64[2]) {
+_BODY = parse("""graph step(w: float64[], a: float64[], k: float64[2]) {
   v3: float64[2] = sin k
   v4: float64[2] = mul v3, w
   v5: float64[] = add a, 1.0
   return v5, v4
 }""")
-_BACK = pullback(_TURN, (True, True, True), (True, True))
+_PULLBACK = pullback(_BODY, (True, True, True), (True, True))
 
-while_.jvp, while_.vjp, while_.batch = _while_jvp, _while_vjp, _while_batch
+while_.jvp, while_.vjp, while_.batch = _while_jvp, _while_reverse, _while_batch
 while_.cases = tuple(
-    case(np.array(limit), (), (), (2,), cond=_GOING, body=_TURN, cond_consts=1, body_consts=1, checkpoint=checkpoint)
+    case(np.array(limit), (), (), (2,), cond=_COND, body=_BODY, cond_consts=1, body_consts=1, checkpoint=checkpoint)
     for limit, checkpoint in ((4.5, None), (4.5, "sqrt"), (-9.0, None))
 )
-unwind.jvp, unwind.vjp, unwind.batch = _unwind_jvp, _unwind_vjp, _unwind_batch
-unwind.cases = tuple(
-    case(np.int64(turns), (), (), (2,), (), (2,), step=_TURN, pull=_BACK, consts=1, wanted=(True,) * 3, checkpoint=checkpoint)
-    for turns, checkpoint in ((5, None), (5, 2), (0, None))
+while_vjp.jvp, while_vjp.vjp, while_vjp.batch = _while_vjp_jvp, _while_vjp_reverse, _while_vjp_batch
+while_vjp.cases = tuple(
+    case(np.int64(count), (), (), (2,), (), (2,), step=_BODY, pull=_PULLBACK, consts=1, wanted=(True,) * 3, checkpoint=checkpoint)
+    for count, checkpoint in ((5, None), (5, 2), (0, None))
 )

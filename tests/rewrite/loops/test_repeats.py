@@ -19,8 +19,8 @@ def find(entries, least=6, worth=0):
 
 @pytest.mark.parametrize("period", [1, 2, 3, 7, 8, 9, 31, 100])
 def test_a_stretch_between_others(period):
-    turn = np.arange(period) + 10
-    entries = [0, 1, 2, *np.tile(turn, 9), 3, 4]
+    iteration = np.arange(period) + 10
+    entries = [0, 1, 2, *np.tile(iteration, 9), 3, 4]
     assert find(entries) == [Stretch(3, 3 + 9 * period, period)]
     assert period in periods(np.array(entries, np.int64), 6)
 
@@ -31,7 +31,7 @@ def test_inner_stretches_come_first():
     assert find([*[5, 6] * 3, 1, 2] * 9) == [Stretch(0, 72, 8)]
 
 
-def test_weights_and_turns_are_asked_for():
+def test_weights_and_iterations_are_asked_for():
     entries = np.array([1, 2] * 10, np.int64)
     weights = np.ones_like(entries)
     assert disjoint(entries, weights, 6, 18, lambda s: [s])
@@ -74,8 +74,8 @@ def test_long_sequences_are_looked_at_in_places(seed, monkeypatch):
     def noise(count):
         return draw.integers(100, 200, count)
 
-    def loop(period, turns):
-        return np.tile(draw.integers(0, 20, period), turns)
+    def loop(period, iterations):
+        return np.tile(draw.integers(0, 20, period), iterations)
 
     inner = np.tile(np.concatenate([loop(3, 10), noise(4)]), 12)  # a loop in a loop
     parts = [loop(7, 300), loop(11, 200), loop(40, 8), inner, loop(5, 20), noise(50)]

@@ -21,8 +21,8 @@ def staged(f, *args):
     return dead_code(common_subexpressions(ad.graph(f)(*args)))
 
 
-def rolled(f, *args, loops=None, turns=None, saving=24, bits=True):
-    """Roll the graph of f, and compare with it; the number of loops and of their turns may be given.
+def rolled(f, *args, loops=None, iterations=None, saving=24, bits=True):
+    """Roll the graph of f, and compare with it; the number of loops and of their iterations may be given.
 
     NumPy adds up a transposed array in another order: then the bits may differ.
     """
@@ -47,8 +47,8 @@ def rolled(f, *args, loops=None, turns=None, saving=24, bits=True):
     shown = [str(loop) for loop in (*found.loops, *found.unrolled)]
     if loops is not None:
         assert len([p for p in found.loops if not p.depth]) == loops, shown
-    if turns is not None:
-        assert [p.turns for p in found.loops if not p.depth] == turns, shown
+    if iterations is not None:
+        assert [p.iterations for p in found.loops if not p.depth] == iterations, shown
     return found
 
 
@@ -75,8 +75,8 @@ def in_all_modes(f, *args, least=1, saving=24):
 # -- the loops of scientific programs ---------------------------------------------------------------------------
 
 
-def euler(x, w, turns=30):
-    for _ in range(turns):
+def euler(x, w, iterations=30):
+    for _ in range(iterations):
         x = x + 0.1 * np.sin(x * w)
     return np.sum(x**2)
 
@@ -86,8 +86,8 @@ def lorenz(s, p):
     return np.stack([p[0] * (y - x), x * (p[1] - z) - y, x * y - p[2] * z])
 
 
-def runge_kutta(s, p, turns=12, h=0.01):
-    for _ in range(turns):
+def runge_kutta(s, p, iterations=12, h=0.01):
+    for _ in range(iterations):
         k1 = lorenz(s, p)
         k2 = lorenz(s + h / 2 * k1, p)
         k3 = lorenz(s + h / 2 * k2, p)
@@ -109,23 +109,23 @@ def lstm(w, xs):
     return total
 
 
-def heat(u, turns=20):
-    for _ in range(turns):
+def heat(u, iterations=20):
+    for _ in range(iterations):
         inner = u[1:-1] + 0.2 * (u[2:] - 2 * u[1:-1] + u[:-2])
         u = np.concatenate([u[:1], inner, u[-1:]])
     return np.sum(u**2)
 
 
-def newton(a, turns=20):
+def newton(a, iterations=20):
     x = a
-    for _ in range(turns):
+    for _ in range(iterations):
         x = x - (x * x - a) / (2 * x)
     return np.sum(x)
 
 
-def verlet(x, turns=20):
+def verlet(x, iterations=20):
     before = x - 0.01
-    for _ in range(turns):
+    for _ in range(iterations):
         x, before = 2 * x - before - 0.01 * np.sin(x), x
     return np.sum(x * before)
 
@@ -163,31 +163,31 @@ def two_loops(x):
     return np.sum(x)
 
 
-def step_sizes(x, turns=30):
-    for i in range(turns):
+def step_sizes(x, iterations=30):
+    for i in range(iterations):
         x = x + 0.1 / (i + 1) * np.sin(i * x)
     return np.sum(x**2)
 
 
-def trajectory(x, turns=20):
+def trajectory(x, iterations=20):
     path = [x]
-    for _ in range(turns):
+    for _ in range(iterations):
         x = x + 0.1 * np.sin(x)
         path.append(x)
     return np.sum(np.stack(path) ** 2)
 
 
-def listed(x, turns=30):
+def listed(x, iterations=30):
     losses = []
-    for _ in range(turns):
+    for _ in range(iterations):
         x = x + 0.1 * np.sin(x)
         losses.append(np.sum(x * x))
     return sum(losses)
 
 
-def written(x, turns=20):
-    path = anp.zeros((turns, x.shape[0]))
-    for i in range(turns):
+def written(x, iterations=20):
+    path = anp.zeros((iterations, x.shape[0]))
+    for i in range(iterations):
         x = x + 0.1 * np.sin(x)
         path[i] = x
     return np.sum(path**2)
@@ -200,8 +200,8 @@ def differences(data):
     return total
 
 
-def scalars(x, y, turns=30):
-    for _ in range(turns):
+def scalars(x, y, iterations=30):
+    for _ in range(iterations):
         x, y = x + 0.1 * y, y - 0.1 * np.sin(x)
     return x * y
 
@@ -245,14 +245,14 @@ def test_compiled_as_eager(name):
     assert not compiled.eager
 
 
-# -- turns ------------------------------------------------------------------------------------------------------
+# -- iterations ------------------------------------------------------------------------------------------------------
 
 
-def test_all_turns_of_a_plain_loop_are_in_it():
-    rolled(euler, *PROGRAMS["euler"][1], turns=[30])
-    found = rolled(runge_kutta, *PROGRAMS["runge_kutta"][1], turns=[12])
+def test_all_iterations_of_a_plain_loop_are_in_it():
+    rolled(euler, *PROGRAMS["euler"][1], iterations=[30])
+    found = rolled(runge_kutta, *PROGRAMS["runge_kutta"][1], iterations=[12])
     assert found.loops[0].line.startswith("test_roll.py:")
-    assert len(simplify(found.graph)[0]) < 8  # what the first turn reads for all is in front of the loop
+    assert len(simplify(found.graph)[0]) < 8  # what only the first iteration reads is in front of the loop
 
 
 def test_the_backward_half_is_a_loop_in_reverse():
@@ -262,7 +262,7 @@ def test_the_backward_half_is_a_loop_in_reverse():
     assert backward.params["reverse"]
 
 
-def test_values_of_two_turns_before():
+def test_values_of_two_iterations_before():
     def multistep(x):
         a, b, c = x, x * 1.1, x * 1.2
         for _ in range(20):
@@ -272,13 +272,13 @@ def test_values_of_two_turns_before():
     in_all_modes(multistep, np.array([0.3, 0.4]))
 
 
-def test_a_stretch_of_other_turns_in_the_middle_gives_two_loops():
+def test_a_stretch_of_other_iterations_in_the_middle_gives_two_loops():
     def branching(x):
         for i in range(40):
             x = np.tanh(x) * 2 if i == 20 else x + 0.1 * np.sin(x)
         return np.sum(x)
 
-    rolled(branching, np.array([0.3, 0.4]), turns=[20, 19])
+    rolled(branching, np.array([0.3, 0.4]), iterations=[20, 19])
     in_all_modes(branching, np.array([0.3, 0.4]), least=2)
 
 
@@ -291,11 +291,11 @@ def test_every_second_turn_differs():
     rolled(alternating, np.array([0.3, 0.4]), loops=1)
 
 
-def test_too_few_turns_and_too_few_equations_are_left():
+def test_too_few_iterations_and_too_few_equations_are_left():
     x = np.array([0.3, 0.4])
-    rolled(lambda x: euler(x, x, turns=7), x, loops=0, saving=1)
-    rolled(lambda x: euler(x, x, turns=8), x, loops=1, saving=1)
-    rolled(lambda x: euler(x, x, turns=30), x, loops=0, saving=117)
+    rolled(lambda x: euler(x, x, iterations=7), x, loops=0, saving=1)
+    rolled(lambda x: euler(x, x, iterations=8), x, loops=1, saving=1)
+    rolled(lambda x: euler(x, x, iterations=30), x, loops=0, saving=117)
 
 
 # -- constants and indices that change --------------------------------------------------------------------------
@@ -476,7 +476,7 @@ def test_loops_in_the_body_of_a_loop():
         return ad.scan(body, x, None, length=3)[0]
 
     found = rolled(f, np.array([0.3, 0.4]))
-    assert [p.turns for p in found.loops] == [20]
+    assert [p.iterations for p in found.loops] == [20]
 
 
 def test_guards_are_rolled_too():
@@ -494,7 +494,7 @@ def test_guards_are_rolled_too():
     np.testing.assert_allclose(f(np.float64(-2.0)), ad.value_and_grad(newton_while)(np.float64(-2.0)))  # another path
     path = f.lower(np.float64(2.0))
     assert len(path.graph) < 100
-    assert "turns of" in f.report()
+    assert "iterations of" in f.report()
     assert "are a loop" in f.report()
 
 
@@ -511,12 +511,12 @@ def test_python_numbers_as_arguments():
 
 
 def test_time_does_not_grow_with_the_turns():
-    def cost(turns):
-        graph = staged(ad.value_and_grad(lambda x: euler(x, x, turns=turns)), np.array([0.3, 0.4]))
+    def cost(iterations):
+        graph = staged(ad.value_and_grad(lambda x: euler(x, x, iterations=iterations)), np.array([0.3, 0.4]))
         began = time.process_time()
         found = roll(graph)
         spent = time.process_time() - began
-        return spent / turns, len(simplify(found.graph)[0])
+        return spent / iterations, len(simplify(found.graph)[0])
 
     (few, small), (many, large) = cost(300), cost(3000)
     assert small == large
@@ -547,10 +547,10 @@ STEPS = [
     st.sampled_from(["value", "grad", "grad of rows", "hvp", "vmap"]),
     st.booleans(),
 )
-def test_drawn_loops(steps, turns, mode, keep):
+def test_drawn_loops(steps, iterations, mode, keep):
     def f(x, a):
         y, path = x * 0.5, []
-        for i in range(turns):
+        for i in range(iterations):
             for step in steps:
                 x, y = STEPS[step](x, y, a, i)
             path.append(x)

@@ -6,7 +6,7 @@ import pytest
 import adjoint as ad
 from adjoint.api.graph import infer_types
 from adjoint.ir.check import check
-from adjoint.rewrite.loops import shared_turns
+from adjoint.rewrite.loops import share_iterations
 from adjoint.rewrite.simplify import dead_code, simplify
 
 X, W, XS = np.linspace(-1.0, 1.0, 4), np.linspace(0.5, 1.5, 4), np.random.default_rng(0).normal(size=(12, 4))
@@ -69,7 +69,7 @@ def count(graph, name):
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_the_values_stay_the_same(f):
     graph = simplify(ad.graph(f)(X, W, XS))[0]
-    shared = shared_turns(graph)
+    shared = share_iterations(graph)
     check(shared, infer_types)
     for a, b in zip(shared.run_flat([X, W, XS]), graph.run_flat([X, W, XS]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
@@ -88,7 +88,7 @@ def test_the_values_stay_the_same(f):
 def test_what_is_computed_once(f, name, before, after):
     graph = dead_code(simplify(ad.graph(f)(X, W, XS))[0])
     assert count(graph, name) == before
-    assert count(shared_turns(graph), name) == after
+    assert count(share_iterations(graph), name) == after
 
 
 def test_compiled_programs_share_their_loops():
@@ -100,4 +100,4 @@ def test_compiled_programs_share_their_loops():
 
 def test_a_graph_without_anything_in_common_stays_as_it_is():
     graph = simplify(ad.graph(ad.value_and_grad(total))(X, W, XS))[0]
-    assert shared_turns(graph) is graph
+    assert share_iterations(graph) is graph

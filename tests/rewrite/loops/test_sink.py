@@ -1,4 +1,4 @@
-"""Sums of products over the turns of a loop are one product after it."""
+"""Sums of products over the iterations of a loop are one product after it."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import adjoint as ad
 from adjoint.api.graph import infer_types
 from adjoint.ir.check import check
-from adjoint.rewrite.loops import sums_after_loops
+from adjoint.rewrite.loops import sink_sums
 from adjoint.rewrite.simplify import simplify
 
 RNG = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def backward(graph):
 @pytest.mark.parametrize(("f", "args"), [VECTORS, MATRICES])
 def test_one_product_in_the_place_of_many(f, args):
     before = simplify(ad.graph(ad.grad(f))(*args))[0]
-    after = sums_after_loops(before)
+    after = sink_sums(before)
     check(after, infer_types)
     weights = args[0].shape
     carried = [t.shape for t in backward(before).types[: backward(before).params["carries"]]]
@@ -76,7 +76,7 @@ def test_a_sum_that_the_loop_reads_stays():
         return ad.scan(step, 0 * np.outer(w, w), xs)[1]
 
     graph = simplify(ad.graph(f)(np.ones(4), np.ones((6, 4))))[0]
-    assert sums_after_loops(graph) == graph
+    assert sink_sums(graph) == graph
 
 
 def test_what_is_larger_in_factors_stays():
@@ -87,7 +87,7 @@ def test_what_is_larger_in_factors_stays():
 
     a, b = RNG.normal(size=(2, 6, 9, 2))
     graph = simplify(ad.graph(f)(a, b))[0]
-    assert sums_after_loops(graph) == graph
+    assert sink_sums(graph) == graph
 
 
 def test_the_beginning_counts_and_rows_are_used_as_they_are():
@@ -95,7 +95,7 @@ def test_the_beginning_counts_and_rows_are_used_as_they_are():
         return ad.scan(lambda total, rows: (total + np.outer(rows[0], rows[1]), None), start, (a, b))[0]
 
     start, a, b = RNG.normal(size=(5, 6)), RNG.normal(size=(7, 5)), RNG.normal(size=(7, 6))
-    after = sums_after_loops(simplify(ad.graph(f)(start, a, b))[0])
+    after = sink_sums(simplify(ad.graph(f)(start, a, b))[0])
     check(after, infer_types)
     (scan,) = [e for e in after.equations if e.op.name == "scan"]
     assert scan.outputs == ()

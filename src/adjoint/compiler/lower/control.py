@@ -137,4 +137,4 @@ def _scratch(low: Lowering, *bodies: Lowered) -> tuple[View, ...]:
     return (low.local(Type((size,), _BYTE)),) if size else ()
 
 
-RULES = {"scan": scan, "while": while_loop, "unwind": unwind, "cond": branch, "checkpoint": inlined}
+RULES = {"scan": scan, "while": while_loop, "while_vjp": unwind, "cond": branch, "checkpoint": inlined}

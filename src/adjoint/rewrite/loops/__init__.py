@@ -1,11 +1,11 @@
 """Loops: iterations that repeat in a flat graph become scans, which are then shared and shortened.
 
-`find.py` finds them, `write.py` writes their scans, `roll.py` is the way in; `share.py` hands on what two loops both compute,
-`sink.py` takes sums of products out of them.
+`roll.py` finds them (by `repeats.py`, `peel.py`, `operands.py` and `find.py`) and writes their scans (`write.py`); `share.py`
+lets a loop read what another one computes as well; `sink.py` moves sums of products behind a loop.
 """
 
-from .roll import Loop, Rolled, Unrolled, roll
-from .share import shared_turns
-from .sink import sums_after_loops
+from .roll import Rolled, RolledLoop, Unrolled, roll
+from .share import share_iterations
+from .sink import sink_sums
 
-__all__ = ["Loop", "Rolled", "Unrolled", "roll", "shared_turns", "sums_after_loops"]
+__all__ = ["Rolled", "RolledLoop", "Unrolled", "roll", "share_iterations", "sink_sums"]

@@ -1,4 +1,13 @@
-"""First turns made like the others, so that they are part of the loop."""
+"""First iterations made like the others, so that they can be part of the loop.
+
+    a = getitem p, 0;  v1 = mul a, 1.0;  v2 = sin v1;       v3 = mul a, v2;  v4 = sin v3;  …
+
+    a = getitem p, 0;  c = reshape 1.0;                     what only the first iteration has, in front of it
+    v1 = mul a, c;  v2 = sin v1;                            v3 = mul a, v2;  v4 = sin v3;  …
+
+Common subexpressions are shared while staging, so a loop invariant is computed in the first iteration only; and a carry may
+start from a constant.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +20,24 @@ import numpy as np
 from ...ir.columns import parameters
 from ...ir.graph import Equation, Graph, Literal
 from ...ops.broadcast import reshape
-from .find import Flat
+from .find import FlatGraph
 from .repeats import Stretch
 
-Constants = dict[Literal, list[tuple[int, int]]]  # by constant: equations and the places of operands
+Uses = dict[Literal, list[tuple[int, int]]]  # by constant: equations, and which of their operands it is
 
-_MOST_EXTRA = 32  # equations in a row that the first turn has and others have not
+_MOST_EXTRA = 32  # equations in a row that only the first iteration has
 
 
-def hoisted(flat: Flat, found: Sequence[Stretch]) -> Graph | None:
-    """The graph with the first turns of loops made like the others; None if there is nothing to do.
-
-    The first turn of a loop has equations that later ones need not repeat: p[0] is read once. They are put in front of it.
-    And it starts from constants: these become values.
-    """
+def peel(flat: FlatGraph, found: Sequence[Stretch]) -> Graph | None:
+    """The graph with the first iterations of loops made like the others; None if there is nothing to do."""
     columns = flat.columns
     order: list[Any] = []  # in pieces
     replaced: dict[int, Equation] = {}
     added: list[Equation] = []
-    end = written = 0  # of what belongs to an earlier loop, of what is in order
+    end = written = 0  # of the loop before, of what is in `order`
     changed = False
     for stretch in found:
-        low, extra, constants = _led_up(flat, stretch, end)
+        low, extra, constants = _first_iteration(flat, stretch, end)
         first = []
         for literal, uses in constants.items():
             number = columns.values + len(added)
@@ -53,18 +58,17 @@ def hoisted(flat: Flat, found: Sequence[Stretch]) -> Graph | None:
     return replace(flat.graph, equations=equations, outputs=outputs)
 
 
-def _led_up(flat: Flat, stretch: Stretch, end: int) -> tuple[int, list[int], Constants]:
-    """Where the turn before a stretch begins, as far as it is like the others, its equations that they have not, and the
-    constants in the place of values.
+def _first_iteration(flat: FlatGraph, stretch: Stretch, end: int) -> tuple[int, list[int], Uses]:
+    """The iteration before a stretch: where it begins, the equations that only it has, and the constants it has for values.
 
-    Walks back from the stretch, along the turn behind it, and leaves out what does not fit.
+    Walks back from the stretch, matching equations with those of the iteration behind; the ones that match nothing are extra.
     """
     start, _, period = stretch
     window = int(flat.first_number[start])
-    wanted: dict[int, int] = {}  # by equation of the turn behind: the one that must be in its place, since it is read
+    wanted: dict[int, int] = {}  # by equation of the iteration behind: the one that must match it, since what it gives is read
     extra: list[int] = []
     matched: set[int] = set()
-    constants: Constants = {}
+    constants: Uses = {}
     low, expected, i = start, start + period - 1, start - 1
     while i >= end and expected >= start and len(extra) <= period and i >= low - _MOST_EXTRA:
         starting = [] if flat.keys[i] == flat.keys[expected] else _starting(flat, i, expected)
@@ -80,15 +84,15 @@ def _led_up(flat: Flat, stretch: Stretch, end: int) -> tuple[int, list[int], Con
         extra.append(i)
         i -= 1
     extra = [k for k in reversed(extra) if k > low]
-    for k in extra:  # they must not need what stays behind them
+    for k in extra:  # they cannot move in front of what they read
         operands = flat.operands[flat.first_operand[k] : flat.first_operand[k + 1]]
         if any(n >= flat.inputs and int(flat.position[n - flat.inputs]) in matched for n in operands.tolist()):
             return start, [], {}
     return low, extra, constants
 
 
-def _starting(flat: Flat, i: int, like: int) -> list[tuple[int, Literal]] | None:
-    """The constants that an equation has where one like it has values, in the types of these; None if it is not like it."""
+def _starting(flat: FlatGraph, i: int, like: int) -> list[tuple[int, Literal]] | None:
+    """The constants of an equation where one like it has values, cast to their types; None if it is not like it."""
     a, b = flat.graph.equations[i], flat.graph.equations[like]
     if a.op is not b.op or a.types != b.types or len(a.inputs) != len(b.inputs):
         return None
@@ -110,12 +114,10 @@ def _starting(flat: Flat, i: int, like: int) -> list[tuple[int, Literal]] | None
     return found
 
 
-def _producers(flat: Flat, i: int, like: int, window: int) -> list[tuple[int, int]]:
-    """(equation of the turn behind, equation of this one) for what two equations read of their own turns."""
-    pairs = []
+def _producers(flat: FlatGraph, i: int, like: int, window: int) -> list[tuple[int, int]]:
+    """(equation of the iteration behind, equation of this one) for what two equations read of their own iterations."""
     here = flat.operands[flat.first_operand[i] : flat.first_operand[i + 1]].tolist()
     there = flat.operands[flat.first_operand[like] : flat.first_operand[like + 1]].tolist()
-    for n, m in zip(here, there, strict=True):
-        if m >= window and n >= flat.inputs:  # an input is what the loop starts from
-            pairs.append((int(flat.position[m - flat.inputs]), int(flat.position[n - flat.inputs])))
-    return pairs
+    # An input is no result of an iteration: a carry may start from it.
+    own = [(n, m) for n, m in zip(here, there, strict=True) if m >= window and n >= flat.inputs]
+    return [(int(flat.position[m - flat.inputs]), int(flat.position[n - flat.inputs])) for n, m in own]

@@ -1,8 +1,8 @@
 """Where a sequence repeats: stretches in which each entry equals the one a period before it.
 
-    a b c d b c d b c d e        entries 1 to 9 repeat with period 3, in 3 turns
+    a b c d b c d b c d e        entries 1 to 9 repeat with period 3, in 3 iterations
 
-The time is that of a few dozen sorts of the sequence, whatever it looks like.
+The cost is a few dozen sorts of the sequence.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 Entries = np.ndarray[Any, Any]  # whole numbers
 
 _MOST_PERIODS = 256  # that are tried
-_LONG = 1 << 15  # entries of a sequence that is looked at in places first,
-_PIECE = 1 << 13  # so many at each
-_LEFT = 16  # turns at either end of a long stretch
+_LONG = 1 << 15  # entries of a sequence that is sampled first,
+_PIECE = 1 << 13  # in pieces of so many
+_LEFT = 16  # iterations that are kept at either end of a long stretch
 
 
 class Stretch(NamedTuple):
@@ -29,7 +29,7 @@ class Stretch(NamedTuple):
     period: int
 
     @property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         return (self.stop - self.start) // self.period
 
     @property
@@ -42,10 +42,10 @@ Narrow = Callable[[Stretch], Iterable[Stretch]]
 
 
 def periods(entries: Entries, least: int) -> list[int]:
-    """The periods with which `least` turns (six or more) may repeat.
+    """The periods with which `least` iterations (six or more) may repeat.
 
-    Of a stretch that is a large part of the whole, the turns in the middle are left out of the search. Nothing is lost by that: a
-    loop around it has no room for its other turns.
+    Of a stretch that is a large part of the whole, the iterations in the middle are left out of the search. No loop around it is
+    missed: the sequence has no room for its other iterations.
     """
     kept = np.ones(len(entries), bool)
     found = set()
@@ -58,7 +58,7 @@ def periods(entries: Entries, least: int) -> list[int]:
 
 
 def _long_stretches(entries: Entries, least: int) -> list[Stretch]:
-    """Stretches that are more than a fifth of the whole, found by looking closely at ten places."""
+    """Stretches that are more than a fifth of the whole, found from samples at ten positions."""
     part = len(entries) // 10
     found: list[Stretch] = []
     for at in range(part // 2, len(entries), part):
@@ -72,9 +72,10 @@ def _long_stretches(entries: Entries, least: int) -> list[Stretch]:
 
 
 def _periods(entries: Entries, least: int) -> list[int]:
-    """The same, found as distances between equal windows of all sizes.
+    """Periods, found as distances between equal windows whose sizes are the powers of two.
 
-    A window as long as a turn occurs again after one period, and not before, unless a shorter period fits as well.
+    A window of the size of an iteration occurs again after one period, and not before, unless a shorter period fits as well.
+    Windows of twice the size are ranked from pairs of ranks, as in the construction of a suffix array by prefix doubling.
     """
     found: dict[int, int] = {}
     words, width = entries, 1
@@ -96,7 +97,7 @@ def _periods(entries: Entries, least: int) -> list[int]:
 
 
 def stretches(entries: Entries, period: int, least: int) -> list[Stretch]:
-    """The maximal stretches of a period with at least so many turns."""
+    """The maximal stretches of a period with at least so many iterations."""
     differs = np.flatnonzero(entries[period:] != entries[:-period])
     edges = np.concatenate([[-1], differs, [len(entries) - period]])
     long = np.flatnonzero(np.diff(edges) > (least - 1) * period)
@@ -104,19 +105,19 @@ def stretches(entries: Entries, period: int, least: int) -> list[Stretch]:
 
 
 def disjoint(entries: Entries, weights: Entries, least: int, worth: int, narrow: Narrow) -> list[Stretch]:
-    """Stretches of at least `least` turns that do not overlap, those of short periods first.
+    """Stretches of at least `least` iterations that do not overlap, those of short periods first.
 
-    Each has repetitions of a weight of at least `worth`.
-    `narrow` gives the parts of a stretch that may be used; parts of these may be used as well.
+    The repetitions in each weigh at least `worth`. `narrow` gives the parts of a stretch that may be used; parts of these may be
+    used as well.
     """
     if entries.max(initial=0) < 1 << 16:
-        entries = entries.astype(np.uint16)  # quicker to compare and to sort
+        entries = entries.astype(np.uint16)  # faster to compare and to sort
     taken = np.zeros(len(entries), bool)
     total = np.concatenate([[0], np.cumsum(weights)])
     heap: list[tuple[int, int, Stretch, bool]] = []
 
     def offer(stretch: Stretch, usable: bool) -> None:
-        if stretch.turns >= least:
+        if stretch.iterations >= least:
             saving = int(total[stretch.stop] - total[stretch.start + stretch.period])
             if saving >= worth:
                 heapq.heappush(heap, (stretch.period, -saving, stretch, usable))
@@ -128,7 +129,7 @@ def disjoint(entries: Entries, weights: Entries, least: int, worth: int, narrow:
     while heap:
         *_, stretch, usable = heapq.heappop(heap)
         if taken[stretch.start : stretch.stop].any():
-            for start, stop in _free(taken[stretch.start : stretch.stop]):
+            for start, stop in runs(~taken[stretch.start : stretch.stop]):
                 offer(Stretch(stretch.start + start, stretch.start + stop, stretch.period), usable)
         elif usable:
             taken[stretch.start : stretch.stop] = True
@@ -139,7 +140,7 @@ def disjoint(entries: Entries, weights: Entries, least: int, worth: int, narrow:
     return sorted(chosen)
 
 
-def _free(taken: Any) -> list[tuple[int, int]]:
-    """The gaps between what is taken."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[True], taken, [True]]).astype(np.int8)))
+def runs(flags: Any) -> list[tuple[int, int]]:
+    """Where runs of true flags begin and end."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

@@ -1,15 +1,15 @@
-"""What the operands of a turn are, and a loop as its turns.
+"""A loop that was found in a flat graph: which equations its iterations are, and the role of each operand of the body.
 
-inside     the result of an equation of the same turn
-carried    that of an equation of an earlier turn, the first turns read something from before
-fixed      the same value, from before the loop, in every turn
-varying    constants, one for each turn
-rows       values that are rows of an array, one for each turn
+v2 = sin x;  v3 = mul v2, w;  v4 = sin v3;  v5 = mul v4, w;  …        body: sin, mul; two values per iteration
+
+sin reads   Carried(offset=1, lag=1)      the value 1 (mul) of the iteration before; the first iteration reads x
+mul reads   Local(offset=0), Invariant(w)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,77 +23,102 @@ class RefusedError(Exception):
     """Why a stretch of equations is not a loop."""
 
 
-class Rows(NamedTuple):
-    """The rows that a varying index reads of an array: one per turn. `place` is that of the index in the spec."""
+class RowSource(NamedTuple):
+    """The rows of an array, one for each integer at one entry of an index."""
 
     array: int
     spec: tuple[Any, ...]
-    place: int
+    entry: int
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    offset: int  # of the value among those of a turn
+class Local:
+    """A result of the same iteration."""
+
+    offset: int  # of the value among those of an iteration
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
+    """A result of an earlier iteration."""
+
     offset: int
-    lag: int
+    lag: int  # iterations since
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class Invariant:
+    """The same value from before the loop, or the same constant, in every iteration."""
+
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Varying:
-    values: np.ndarray[Any, Any]  # stacked
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """A constant for each iteration."""
+
+    values: np.ndarray[Any, Any] = field(compare=False)  # stacked
+    key: Any  # equal for equal values
 
 
 @dataclass(frozen=True, slots=True)
-class RowOf:
+class Row:
+    """A row of an array for each iteration."""
+
     source: int
     indices: tuple[int, ...]
 
 
-Role = Inside | Carried | Fixed | Varying | RowOf
+Role = Local | Carried | Invariant | Constants | Row
+
+
+class Update(StrEnum):
+    """What an iteration does to an accumulator."""
+
+    ADD = "add"  # adds rows that are zero elsewhere
+    PUT = "put"  # overwrites rows
 
 
 @dataclass
-class Grown:
-    """An array to which each turn adds, or writes, rows of its own, and that no turn reads: `kind` is add or put."""
+class Accumulator:
+    """A carried array to which each iteration adds, or writes, rows of its own, and that no iteration reads."""
 
-    offset: int  # of the value that is carried
-    kind: str
-    parts: list[tuple[int, int]]  # (equation that adds or writes, operand with the value) in the order of the turn
-    equations: set[int]
+    offset: int  # of the carried value
+    update: Update | None = None
+    parts: list[tuple[int, int]] = field(default_factory=list)  # (equation, operand with the rows), in the order of the body
+    equations: set[int] = field(default_factory=set)  # of the body: they become one write of stacked rows after the loop
 
 
 @dataclass
-class Turns:
-    """A loop: `count` turns of `period` equations from `start` on, with the role of each operand of a turn."""
+class Loop:
+    """`iterations` times `period` equations from `start` on.
+
+    Value `offset` of iteration t has the number first_value + t * stride + offset.
+    """
 
     start: int
     period: int
-    count: int
-    first: int  # number of the first value
-    values: int  # in a turn
-    roles: list[list[Role]] = field(default_factory=list)  # by equation of the turn
-    initial: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, lag): number of the value before the first turn
-    indices: dict[int, Numbers] = field(default_factory=dict)  # by equation: the integers of its index, for those that vary
-    grown: list[Grown] = field(default_factory=list)
-    outside: dict[int, int] = field(default_factory=dict)  # by offset: the first turn whose value is read outside
-    source: int = -1  # of the rows that its values are
+    iterations: int
+    first_value: int
+    stride: int
+    roles: list[list[Role]] = field(default_factory=list)  # by equation of the body
+    initial: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, lag): number of the value before the loop
+    indices: dict[int, Numbers] = field(default_factory=dict)  # by equation: the integers of its index, if they vary
+    accumulators: list[Accumulator] = field(default_factory=list)
+    live_out: dict[int, int] = field(default_factory=dict)  # by offset: the first iteration whose value is read after the loop
+    source: int = -1  # of the rows that the values are for later loops; value `offset` is source + offset
 
     @property
     def stop(self) -> int:
-        return self.start + self.period * self.count
+        return self.start + self.period * self.iterations
 
     def lags(self) -> dict[int, int]:
-        """For each value that is carried, by how many turns at most."""
+        """For each value that is carried, over how many iterations at most."""
         found: dict[int, int] = {}
         for offset, lag in self.initial:
             found[offset] = max(found.get(offset, 0), lag)
         return found
+
+    def accumulated(self) -> set[int]:
+        """The equations of all accumulators, which the body of the scan does not have."""
+        return {i for accumulator in self.accumulators for i in accumulator.equations}

@@ -1,253 +1,290 @@
-"""What loops have in common: a value that an earlier loop computes in each turn is handed on as rows.
+"""Common subexpressions of loops: what an earlier scan computes in each iteration, a later one reads as rows.
 
-    scan: c = sin(c) + x   gives the rows c                scan: c = sin(c) + x   gives the rows c, s = cos(c)
-    scan: g = g * cos(c)   reads the rows c     becomes    scan: g = g * s        reads the rows s
-    scan: h = h * cos(c)   reads the rows c                scan: h = h * s        reads the rows s
+    scan: c = sin(c) + x   gives the rows c                scan: c = sin(c) + x          gives the rows c
+    scan: g = g * cos(c)   reads the rows c     becomes    scan: s = cos(c), g = g * s   reads the rows c, gives the rows s
+    scan: h = h * cos(c)   reads the rows c                scan: h = h * s               reads the rows s
 
-Loops that start from the same values and go on alike are one: those of `grad(f, 0)(x, y)` and `grad(f, 1)(x, y)`, say. Values get
-names, the same for equal ones; a turn of one loop and the turn of another that read the same rows meet in these. What takes no
-longer to compute than to read is computed again.
+Identical loops are merged, such as the forward loops of `grad(f, 0)(x, y)` and `grad(f, 1)(x, y)`. Equal values are found by
+value numbering over the bodies of all scans: two bodies that read the same rows meet in these. What takes no longer to compute
+than to read is computed again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...core.op import Elementwise
 from ...core.types import Type
 from ...ir.columns import COMMUTATIVE, hashable
 from ...ir.graph import Equation, Graph, Operand
-from ..simplify.passes import renumber
+from ..simplify.passes import numbered, renumber
 
 G = TypeVar("G", bound=Graph)
 
 _LARGEST = 1 << 22  # elements of a stack that is kept to be read,
-_CACHED = 1 << 18  # and of one whose elements are functions of others: beyond, they are computed as quickly as read
+_CACHED = 1 << 18  # and of one that is elementwise: beyond the cache, computing is as fast as reading
 _CHEAP = frozenset(
-    {"absorb", "add", "astype", "broadcast_to", "chain", "conj", "div", "equal", "getitem", "greater", "greater_equal", "less"}
+    {"absorb", "add", "broadcast_to", "chain", "conj", "div", "equal", "getitem", "greater", "greater_equal", "less"}
     | {"less_equal", "logical_and", "logical_not", "logical_or", "mul", "neg", "not_equal", "place", "reciprocal", "reshape"}
-    | {"sign", "sqrt", "square", "sub", "transpose", "where", "zero_like"}
+    | {"sign", "sqrt", "square", "sub", "transpose", "where"}
 )
 
 
-def shared_turns(graph: G) -> G:
-    """The same values, with what several loops compute computed by the first of them."""
-    scans = [e for e in graph.equations if e.op.name == "scan"]
-    if len(scans) < 2:
+def share_iterations(graph: G) -> G:
+    """The same results, with what several loops compute in their iterations computed by the first of them."""
+    equations = [e for e in graph.equations if e.op.name == "scan"]
+    if len(equations) < 2:
         return graph
-    naming = _Naming()
-    loops = {e.outputs: naming.loop(e) for e in scans}
-    if not any(loop.taken for loop in loops.values()):
+    numbering = _ValueNumbering()
+    scans = {e.outputs: numbering.scan(e) for e in equations}
+    if not any(scan.reused for scan in scans.values()):
         return graph
-    for loop in loops.values():
-        loop.ask()
-    emitter = _Emitter(1 + max([len(graph.input_types), *(n for e in graph.equations for n in e.outputs)]))
+    for scan in scans.values():
+        scan.request_stacks()
+    writer = _Writer(1 + max([len(graph.input_types), *(n for e in graph.equations for n in e.outputs)]))
     for e in graph.equations:
-        emitter.emit(e, loops.get(e.outputs) if e.op.name == "scan" else None)
-    outputs = tuple([emitter.read(o) for o in graph.outputs])
-    return renumber(replace(graph, equations=tuple(emitter.equations), outputs=outputs))
+        writer.write(e, scans.get(e.outputs) if e.op.name == "scan" else None)
+    outputs = tuple([writer.read(o) for o in graph.outputs])
+    return renumber(replace(graph, equations=tuple(writer.equations), outputs=outputs))
+
+
+class _Value(NamedTuple):
+    """A value of the body of a scan."""
+
+    scan: _Scan
+    number: int
 
 
 @dataclass(eq=False)
-class _Loop:
-    """A scan, and what of it others compute, or take from it: values of its body, by number."""
+class _Scan:
+    """A scan, and the values of its body that it shares with others, by their numbers in the body."""
 
-    scan: Equation
-    names: dict[int, int] = field(default_factory=dict)
-    ends: list[int] = field(default_factory=list)  # names of the carries after a turn
-    taken: dict[int, tuple[_Loop, int]] = field(default_factory=dict)  # the loop that computes a value, and its number there
-    asked: list[int] = field(default_factory=list)  # values that others read, besides those that it stacks
-    stacks: dict[int, int] = field(default_factory=dict)  # the numbers of their stacks outside
+    equation: Equation
+    value_numbers: dict[int, int] = field(default_factory=dict)
+    next_carries: list[int] = field(default_factory=list)  # value numbers of the carries after an iteration
+    reused: dict[int, _Value] = field(default_factory=dict)  # what an earlier scan computes, and where
+    requested: list[int] = field(default_factory=list)  # what later scans read, and the scan does not stack already
+    stacks: dict[int, int] = field(default_factory=dict)  # what is stacked: numbers of the stacks in the graph
 
     def __post_init__(self) -> None:
-        params = self.scan.params
+        params = self.equation.params
         self.body: Graph = params["body"]
         self.types = self.body.types
         self.consts, self.carries, self.length = params["consts"], params["carries"], params["length"]
         self.state = range(self.consts, self.consts + self.carries)
-        outputs = zip(self.body.outputs[self.carries :], self.scan.outputs[self.carries :], strict=True)
-        self.stacks = {value: number for value, number in outputs if isinstance(value, int)}
+        self.stacks = {value: number for value, number in self.stacked_outputs() if isinstance(value, int)}
+
+    def stacked_outputs(self) -> zip[tuple[Operand, int]]:
+        return zip(self.body.outputs[self.carries :], self.equation.outputs[self.carries :], strict=True)
+
+    def start(self, i: int) -> Any:
+        """What tells whether a carry may be the same as one of another scan: initial value, length, direction."""
+        return self.equation.inputs[self.consts + i], self.length, self.equation.params["reverse"]
+
+    def reused_output(self, i: int) -> _Value | None:
+        """The value of another scan that output i is: a carry, if its input is one, or a stacked value."""
+        return self.reused.get(self.consts + i if i < self.carries else self.body.outputs[i])  # type: ignore[arg-type]
+
+    def is_computed(self, e: Equation, needed: set[int]) -> bool:
+        """Whether the body still has to compute one of the results of an equation."""
+        return any(n in needed and n not in self.reused for n in e.outputs)
 
     def needed(self) -> set[int]:
-        """The values of the body that are still read in it, or stacked."""
-        needed = {o for i, o in enumerate(self.body.outputs) if isinstance(o, int) and not self.is_given(i)}
-        needed.update(self.asked)
+        """The values of the body that are read in it, or that are results of it, if nothing is computed that is reused."""
+        needed = {o for i, o in enumerate(self.body.outputs) if isinstance(o, int) and self.reused_output(i) is None}
+        needed.update(self.requested)
         for e in reversed(self.body.equations):
-            if any(n in needed and n not in self.taken for n in e.outputs):
+            if self.is_computed(e, needed):
                 needed.update([o for o in e.inputs if isinstance(o, int)])
         return needed
 
-    def is_given(self, i: int) -> bool:
-        """Whether an output is one of another loop's."""
-        return (self.consts + i if i < self.carries else self.body.outputs[i]) in self.taken
-
-    def ask(self) -> None:
-        """Have other loops stack what this one reads of them."""
-        given = [o for i, o in enumerate(self.body.outputs) if i >= self.carries and self.is_given(i)]
-        for n in [*self.needed(), *given]:
-            if n in self.taken:
-                maker, value = self.taken[n]  # type: ignore[index]
-                if value not in maker.stacks and value not in maker.asked:
-                    maker.asked.append(value)
+    def request_stacks(self) -> None:
+        """Have other scans stack what this one reads of them."""
+        replaced = [o for i, o in enumerate(self.body.outputs) if i >= self.carries and self.reused_output(i) is not None]
+        for n in [*self.needed(), *replaced]:
+            if n in self.reused:
+                scan, value = self.reused[n]  # type: ignore[index]
+                if value not in scan.stacks and value not in scan.requested:
+                    scan.requested.append(value)
 
 
-class _Naming:
-    """Names of values: whole numbers, the same for the same op of the same values."""
+class _ValueNumbering:
+    """Value numbers: equal for values of any body that are the same op of operands with equal numbers."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
-        self.stacks: dict[int, int] = {}  # the name of what is in the rows of a value of the graph
-        self.made: dict[int, tuple[_Loop, int]] = {}
-        self.changing: set[int] = set()  # those that are not the same in all turns
-        self.starts: dict[Any, tuple[_Loop, int]] = {}  # carries, by what they start from
+        self.rows: dict[int, int] = {}  # by stack in the graph: the number of the value in its rows
+        self.computed: dict[int, _Value] = {}  # by value number: the first scan that computes it
+        self.varying: set[int] = set()  # numbers of values that are not loop invariants
+        self.carries: dict[Any, tuple[_Scan, int]] = {}  # by `_Scan.start`
 
-    def name(self, key: Any) -> int:
+    def number(self, key: Any) -> int:
         return self.numbers.setdefault(key, len(self.numbers))
 
-    def loop(self, scan: Equation) -> _Loop:
-        """A loop with the names of its values, and which of them earlier loops compute."""
-        loop = _Loop(scan)
-        same = {}  # carries that may be those of an earlier loop
-        for i, n in enumerate(loop.state):
-            start = (scan.inputs[n], loop.length, scan.params["reverse"])
-            if start in self.starts:
-                same[i] = self.starts[start]
-        self._name(loop, same)
-        while wrong := [i for i, (other, j) in same.items() if loop.ends[i] != other.ends[j]]:
+    def scan(self, equation: Equation) -> _Scan:
+        """A scan with the numbers of its values, and which of them earlier scans compute.
+
+        Carries that start alike are assumed to be equal; an assumption that the numbers after one iteration disprove is
+        dropped, and the body numbered again.
+        """
+        scan = _Scan(equation)
+        same = {i: self.carries[scan.start(i)] for i in range(scan.carries) if scan.start(i) in self.carries}
+        self._number_body(scan, same)
+        while wrong := [i for i, (other, j) in same.items() if scan.next_carries[i] != other.next_carries[j]]:
             for i in wrong:
                 del same[i]
-            self._name(loop, same)
-        self._take(loop, bool(same) and len(same) == loop.carries)
-        for i, n in enumerate(loop.state):
-            self.starts.setdefault((scan.inputs[n], loop.length, scan.params["reverse"]), (loop, i))
-            self.made.setdefault(loop.names[n], (loop, n))
-        for e in loop.body.equations:
-            for n in e.outputs:
-                self.made.setdefault(loop.names[n], (loop, n))
-        for value, number in zip(loop.body.outputs[loop.carries :], scan.outputs[loop.carries :], strict=True):
-            if isinstance(value, int):
-                self.stacks[number] = loop.names[value]
-        return loop
+            self._number_body(scan, same)
+        self._find_reused(scan, is_merged=bool(same) and len(same) == scan.carries)
+        for i in range(scan.carries):
+            self.carries.setdefault(scan.start(i), (scan, i))
+        for n in [*scan.state, *(n for e in scan.body.equations for n in e.outputs)]:
+            self.computed.setdefault(scan.value_numbers[n], _Value(scan, n))
+        self.rows.update({stack: scan.value_numbers[n] for n, stack in scan.stacked_outputs() if isinstance(n, int)})
+        return scan
 
-    def _name(self, loop: _Loop, same: dict[int, tuple[_Loop, int]]) -> None:
-        """Name the values of a loop, given which of its carries are those of others."""
-        scan, names = loop.scan, loop.names
-        names.clear()
-        for n, o in enumerate(scan.inputs):
-            if n < loop.consts:
-                names[n] = self.name(("const", o))
-            elif n in loop.state:
-                i = n - loop.consts
-                names[n] = (
-                    same[i][0].names[same[i][0].consts + same[i][1]] if i in same else self.name(("carry", scan.outputs, i))
-                )
+    def _number_body(self, scan: _Scan, same: dict[int, tuple[_Scan, int]]) -> None:
+        """Number the values of a scan, given which of its carries are those of others."""
+        numbers = scan.value_numbers
+        numbers.clear()
+        for n, o in enumerate(scan.equation.inputs):
+            i = n - scan.consts
+            if n < scan.consts:
+                numbers[n] = self.number(("const", o))
+                continue
+            if n not in scan.state:
+                numbers[n] = self.rows[o] if isinstance(o, int) and o in self.rows else self.number(("rows", o))
+            elif i in same:
+                other, j = same[i]
+                numbers[n] = other.value_numbers[other.consts + j]
             else:
-                names[n] = self.stacks[o] if isinstance(o, int) and o in self.stacks else self.name(("rows", o))
-            if n >= loop.consts:
-                self.changing.add(names[n])
+                numbers[n] = self.number(("carry", scan.equation.outputs, i))
+            self.varying.add(numbers[n])
 
         def read(o: Operand) -> int:
-            return names[o] if isinstance(o, int) else self.name(("constant", o))
+            return numbers[o] if isinstance(o, int) else self.number(("constant", o))
 
-        for e in loop.body.equations:
+        for e in scan.body.equations:
             operands = tuple(map(read, e.inputs))
             if e.op.name in COMMUTATIVE:
                 operands = tuple(sorted(operands))
             params = tuple([(name, hashable(value)) for name, value in e.params.items()])
             for k, n in enumerate(e.outputs):
-                names[n] = self.name((e.op, params, operands, e.types, k))
-                if not self.changing.isdisjoint(operands):
-                    self.changing.add(names[n])
-        loop.ends = [read(o) for o in loop.body.outputs[: loop.carries]]
+                numbers[n] = self.number((e.op, params, operands, e.types, k))
+                if not self.varying.isdisjoint(operands):
+                    self.varying.add(numbers[n])
+        scan.next_carries = [read(o) for o in scan.body.outputs[: scan.carries]]
 
-    def _take(self, loop: _Loop, everything: bool) -> None:
-        """Note what is computed by earlier loops. With `everything`, the loop goes on like one of them."""
-        for n in loop.state:
-            self._take_one(loop, n, _LARGEST)
-        for e in loop.body.equations:
-            is_cheap = e.op.name in _CHEAP and not everything
+    def _find_reused(self, scan: _Scan, is_merged: bool) -> None:
+        """Find what earlier scans compute. A scan that is merged with another one computes nothing itself."""
+        for n in scan.state:
+            self._reuse(scan, n, _LARGEST)
+        for e in scan.body.equations:
+            is_cheap = e.op.name in _CHEAP and not is_merged
             for n in e.outputs:
-                if loop.names[n] in self.changing:
-                    self._take_one(loop, n, 0 if is_cheap else _CACHED if isinstance(e.op, Elementwise) else _LARGEST)
+                if scan.value_numbers[n] in self.varying:
+                    self._reuse(scan, n, 0 if is_cheap else _CACHED if isinstance(e.op, Elementwise) else _LARGEST)
 
-    def _take_one(self, loop: _Loop, n: int, largest: int) -> None:
-        maker, value = self.made.get(loop.names[n], (loop, n))
-        is_small = loop.types[n].size * loop.length <= largest
-        if maker is not loop and maker.length == loop.length and (is_small or value in maker.stacks):
-            loop.taken[n] = maker, value
+    def _reuse(self, scan: _Scan, n: int, largest: int) -> None:
+        """Reuse a value if an earlier scan has stacked it, or can stack it in so many elements."""
+        found = self.computed.get(scan.value_numbers[n])
+        if found is None or found.scan.length != scan.length:
+            return
+        if scan.types[n].size * scan.length <= largest or found.number in found.scan.stacks:
+            scan.reused[n] = found
 
 
-class _Emitter:
+class _Input(NamedTuple):
+    """An input of a scan that is written anew."""
+
+    value: int  # in the old body
+    operand: Operand
+    name: str
+
+
+class _Output(NamedTuple):
+    """A result of a scan that is written anew."""
+
+    value: Operand  # in the old body
+    number: int
+    type: Type
+
+
+class _Writer:
     """Writes the graph anew."""
 
     def __init__(self, free: int) -> None:
         self.equations: list[Equation] = []
-        self.numbers: dict[int, int] = {}  # of values that have become others
+        self.replaced: dict[int, int] = {}  # values that are now others
         self.free = free
 
     def read(self, o: Operand) -> Operand:
-        return self.numbers.get(o, o) if isinstance(o, int) else o
+        return self.replaced.get(o, o) if isinstance(o, int) else o
 
-    def emit(self, e: Equation, loop: _Loop | None) -> None:
+    def write(self, e: Equation, scan: _Scan | None) -> None:
         e = replace(e, inputs=tuple(map(self.read, e.inputs)))
-        if loop is None or not (loop.taken or loop.asked):
+        if scan is None or not (scan.reused or scan.requested):
             self.equations.append(e)
         else:
-            self.scan(e, loop)
+            self.write_scan(e, scan)
 
-    def scan(self, e: Equation, loop: _Loop) -> None:
-        body, needed = loop.body, loop.needed()
-        inputs, operands, names = [], [], []
-        for n, o in enumerate(e.inputs):
-            if (n in needed and n not in loop.taken) or (n in loop.state and n not in loop.taken):
-                inputs.append(n)
-                operands.append(o)
-                names.append(body.input_names[n])
-        for n, (maker, value) in loop.taken.items():
-            if n in needed:
-                inputs.append(n)
-                operands.append(self.read(maker.stacks[value]))
-                names.append(f"shared{n}")
-        for i, number in enumerate(e.outputs):
-            if loop.is_given(i):
-                maker, value = loop.taken[loop.consts + i if i < loop.carries else body.outputs[i]]  # type: ignore[index]
-                given = maker.scan.outputs[value - maker.consts] if i < loop.carries else maker.stacks[value]
-                self.numbers[number] = self.numbers.get(given, given)
-        kept = [i for i in range(len(e.outputs)) if not loop.is_given(i)]
-        if not kept and not loop.asked:
+    def write_scan(self, e: Equation, scan: _Scan) -> None:
+        """A scan without what other scans compute, and with stacks of what they read of it.
+
+        Of the three scans above, the second one is `requested` to stack cos(c): it gets one more output. In the third one cos(c)
+        is `reused`, so c is no longer `needed`:
+
+            inputs     carry h, rows c    become    carry h, rows shared2, the stack of cos(c)
+            body       cos, mul           becomes   mul
+        """
+        self.forward_outputs(e, scan)
+        outputs = self.outputs(e, scan)
+        if not outputs:
             return
-        numbers, types = [e.outputs[i] for i in kept], [e.types[i] for i in kept]
-        for value in loop.asked:
+        needed = scan.needed()
+        inputs = self.inputs(e, scan, needed)
+        equations = [b for b in scan.body.equations if scan.is_computed(b, needed)]
+        names, types = tuple([i.name for i in inputs]), tuple([scan.types[i.value] for i in inputs])
+        body = Graph(scan.body.name, names, types, *numbered(equations, [o.value for o in outputs], [i.value for i in inputs]))
+        consts = sum(i.value < scan.consts for i in inputs)
+        carries = sum(i.value in scan.state and i.value not in scan.reused for i in inputs)
+        self.equations.append(
+            replace(
+                e,
+                inputs=tuple([i.operand for i in inputs]),
+                params={**e.params, "body": body, "consts": consts, "carries": carries},
+                outputs=tuple([o.number for o in outputs]),
+                types=tuple([o.type for o in outputs]),
+            )
+        )
+
+    def forward_outputs(self, e: Equation, scan: _Scan) -> None:
+        """Redirect the readers of a result that another scan has as well to that one."""
+        for i, number in enumerate(e.outputs):
+            if (found := scan.reused_output(i)) is not None:
+                other, n = found
+                same = other.equation.outputs[n - other.consts] if i < scan.carries else other.stacks[n]
+                self.replaced[number] = self.replaced.get(same, same)
+
+    def outputs(self, e: Equation, scan: _Scan) -> list[_Output]:
+        """Results that no other scan has, and the stacks that are requested."""
+        found = [
+            _Output(*output)
+            for i, output in enumerate(zip(scan.body.outputs, e.outputs, e.types, strict=True))
+            if scan.reused_output(i) is None
+        ]
+        for n in scan.requested:
             self.free += 1
-            loop.stacks[value] = self.free
-            numbers.append(self.free)
-            types.append(Type((loop.length, *loop.types[value].shape), loop.types[value].dtype))
-        equations = tuple([b for b in body.equations if any(n in needed and n not in loop.taken for n in b.outputs)])
-        outputs = [*(body.outputs[i] for i in kept), *loop.asked]
-        smaller = _of_inputs(replace(body, equations=equations, outputs=tuple(outputs)), inputs, names, loop.types)
-        params = {
-            **e.params,
-            "body": smaller,
-            "consts": sum(n < loop.consts for n in inputs),
-            "carries": sum(n in loop.state and n not in loop.taken for n in inputs),
-        }
-        self.equations.append(replace(e, inputs=tuple(operands), params=params, outputs=tuple(numbers), types=tuple(types)))
+            scan.stacks[n] = self.free
+            found.append(_Output(n, self.free, Type((scan.length, *scan.types[n].shape), scan.types[n].dtype)))
+        return found
 
-
-def _of_inputs(body: Graph, inputs: list[int], names: list[str], types: dict[int, Type]) -> Graph:
-    """The same equations as a function of these values of it, numbered anew."""
-    numbers = {n: i for i, n in enumerate(inputs)}
-
-    def read(o: Operand) -> Operand:
-        return numbers[o] if isinstance(o, int) else o
-
-    equations, free = [], len(inputs)
-    for e in body.equations:
-        operands = tuple(map(read, e.inputs))
-        outputs = tuple(range(free, free + len(e.outputs)))
-        equations.append(replace(e, inputs=operands, outputs=outputs))
-        free += len(outputs)
-        for n, number in zip(e.outputs, outputs, strict=True):
-            numbers.setdefault(n, number)  # one that comes from elsewhere has a number already
-    return Graph(body.name, tuple(names), tuple([types[n] for n in inputs]), tuple(equations), tuple(map(read, body.outputs)))
+    def inputs(self, e: Equation, scan: _Scan, needed: set[int]) -> list[_Input]:
+        """Inputs that are still needed, own carries in any case, and rows of what other scans compute."""
+        own = [
+            _Input(n, o, scan.body.input_names[n])
+            for n, o in enumerate(e.inputs)
+            if n not in scan.reused and (n in needed or n in scan.state)
+        ]
+        shared = [(n, self.read(found.scan.stacks[found.number])) for n, found in scan.reused.items() if n in needed]
+        return own + [_Input(n, stack, f"shared{n}") for n, stack in shared]

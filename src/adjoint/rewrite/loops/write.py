@@ -1,8 +1,12 @@
-"""Writing the scans of loops that `find.py` has found.
+"""Writing the scans of the loops that `find.py` has found.
 
-Values of the turn before are carries, those that stay are consts, constants and rows that change are the rows of the scan. A
-value that is read outside is a carry, if only that of the last turn is, or a stacked result. An array that the turns only
-write to, each its own rows, is put together afterwards from a stacked result.
+    v2 = sin x;  v3 = add v2, a[0];  v4 = sin v3;  v5 = add v4, a[1];  …        return the last value
+
+    scan (carry = x, rows = a):  v2 = sin carry;  v3 = add v2, row;  return v3
+
+Carried values are the carries of the scan, invariants its consts, rows and constants that vary its rows. A result that is read
+after the loop is a carry if only that of the last iteration is read, else it is stacked. An accumulator is written after the
+loop, from its stacked rows.
 """
 
 from __future__ import annotations
@@ -10,39 +14,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.op import Op
 from ...core.types import Type
 from ...derive import type_rule
+from ...ir.columns import hashable
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import broadcast_to, reshape, transpose, where
 from ...ops.control import scan
 from ...ops.elementwise import add, equal
 from ...ops.index import gather, getitem, place, put
 from ...ops.shape import concatenate, stack
-from .find import Flat, axis_of, entry_of, linear, varying_index
-from .roles import Carried, Fixed, Grown, Inside, RowOf, Turns, Varying
+from .find import FlatGraph, axis_of, constant_step, entry_of, varying, varying_index
+from .roles import Accumulator, Carried, Constants, Invariant, Local, Loop, Role, Row, Update
 
-TURN = "turn_of_loop"  # the name of the bodies
-_MANY = 8  # operands of a stack, from which on it is looked at whether they are rows
+BODY = "iteration_of_loop"  # the name of the bodies
+_MANY = 8  # operands of a stack that are worth being joined from rows
 
 
-def with_scans(flat: Flat) -> Graph:
+def with_scans(flat: FlatGraph) -> Graph:
     """The graph with its loops as scans."""
     return _Rolling(flat).run()
 
 
-def line_of(equations: Sequence[Equation]) -> str:
-    """The line that most of the equations come from."""
-    lines = Counter(e.line for e in equations if e.line)
-    return lines.most_common(1)[0][0] if lines else ""
-
-
 class _Writer:
-    """A graph being written: equations with the types that the ops give."""
+    """Writes the equations of a graph, with the types that the ops give."""
 
     def __init__(self, types: Sequence[Type]) -> None:
         self.types: list[Type] = list(types)
@@ -64,47 +63,42 @@ class _Writer:
         type_ = type_rule(op, [self.type_of(o) for o in inputs], params, weak)
         return self.copy(op, inputs, params, (type_,), line)[0]
 
-    def to_front(self, o: Operand, axis: int, line: str) -> Operand:
-        if not axis:
-            return o
-        rest = [a for a in range(self.type_of(o).ndim) if a != axis]
-        return self.emit(transpose, o, line=line, axes=(axis, *rest))
-
-    def from_front(self, o: Operand, axis: int, line: str) -> Operand:
-        if not axis:
-            return o
-        return self.emit(transpose, o, line=line, axes=(*range(1, axis + 1), 0, *range(axis + 1, self.type_of(o).ndim)))
+    def moved(self, o: Operand, axis: int, to: int, line: str) -> Operand:
+        """With an axis moved to another place."""
+        axes = [a for a in range(self.type_of(o).ndim) if a != axis]
+        axes.insert(to, axis)
+        return o if axis == to else self.emit(transpose, o, line=line, axes=tuple(axes))
 
     def read(self, o: Operand, spec: tuple[Any, ...], line: str) -> Operand:
         whole = all(isinstance(part, slice) and part == slice(None) for part in spec)
         return o if whole else self.emit(getitem, o, line=line, spec=spec)
 
-    def rows(self, array: Operand, spec: tuple[Any, ...], at: int, indices: Sequence[int], line: str) -> Operand:
-        """What an index reads for each of the integers at one of its entries, stacked."""
-        axis = axis_of(spec, at)
-        size = self.type_of(array).shape[axis]
-        part = _slice(indices, size)
+    def rows(self, array: Operand, spec: tuple[Any, ...], entry: int, indices: Sequence[int], line: str) -> Operand:
+        """What an index reads with each of the integers at one of its entries, stacked."""
+        axis = axis_of(spec, entry)
+        part = _slice(indices, self.type_of(array).shape[axis])
         if part is None:
             array = self.emit(gather, array, Literal(np.array(indices, np.int64)), line=line, axis=axis)
             part = slice(None)
-        found = self.read(array, _trimmed((*spec[:at], part, *spec[at + 1 :])), line)
-        return self.to_front(found, _kept(spec, at), line)
+        found = self.read(array, _trimmed((*spec[:entry], part, *spec[entry + 1 :])), line)
+        return self.moved(found, _result_axis(spec, entry), 0, line)
 
 
-def _kept(spec: Sequence[Any], at: int) -> int:
+def _result_axis(spec: Sequence[Any], entry: int) -> int:
     """The axis of the result that an entry of an index gives, if it is a slice."""
-    return sum(not isinstance(part, int) for part in spec[:at])
+    return sum(not isinstance(part, int) for part in spec[:entry])
 
 
 def _trimmed(spec: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without the full slices at the end."""
     while spec and isinstance(spec[-1], slice) and spec[-1] == slice(None):
         spec = spec[:-1]
     return spec
 
 
 def _slice(indices: Sequence[int], size: int) -> slice | None:
-    """Indices as a slice; None if they do not go on by one step."""
-    step = linear(indices)
+    """Indices as a slice; None if they are not evenly spaced."""
+    step = constant_step(indices)
     if not step:
         return None
     first, stop = indices[0], indices[-1] + (1 if step > 0 else -1)
@@ -114,66 +108,71 @@ def _slice(indices: Sequence[int], size: int) -> slice | None:
 
 
 class _Rolling:
-    """One walk over a graph: equations are copied, those of a loop become a scan where the first of them stood."""
+    """One walk over a graph: equations are copied, those of a loop become a scan in the place of the first of them."""
 
-    def __init__(self, flat: Flat) -> None:
+    def __init__(self, flat: FlatGraph) -> None:
         self.flat = flat
         self.out = _Writer(flat.graph.input_types)
-        self.known: dict[int, Operand] = {i: i for i in range(flat.inputs)}
-        self.bodies: dict[int, _Body] = {}  # by the source of a loop's values
+        self.known: dict[int, Operand] = {i: i for i in range(flat.inputs)}  # the new operand for an old value
+        self.scans: dict[int, _RolledScan] = {}  # by the source of a loop's values
 
     def run(self) -> Graph:
         graph = self.flat.graph
-        starts = {p.start: p for p in self.flat.loops}
+        starts = {loop.start: loop for loop in self.flat.loops}
         i = 0
         while i < len(graph.equations):
             loop = starts.get(i)
             if loop is not None:
-                self.bodies[loop.source] = body = _Body(self, loop)
-                body.write()
+                self.scans[loop.source] = scan_ = _RolledScan(self, loop)
+                scan_.write()
                 i = loop.stop
                 continue
             e = graph.equations[i]
-            if (e.op is stack or e.op is concatenate) and len(e.inputs) >= _MANY:
-                found = self.joined(e)
-            else:
-                found = self.out.copy(e.op, tuple([self.operand(o) for o in e.inputs]), e.params, e.types, e.line)
+            is_long_join = (e.op is stack or e.op is concatenate) and len(e.inputs) >= _MANY
+            found = (self.joined(e) if is_long_join else None) or self.copied(e)
             self.known.update(zip(e.outputs, found, strict=True))
             i += 1
         outputs = tuple([self.operand(o) for o in graph.outputs])  # which may write equations
         return replace(graph, equations=tuple(self.out.equations), outputs=outputs)
 
+    def copied(self, e: Equation) -> tuple[Operand, ...]:
+        return self.out.copy(e.op, tuple([self.operand(o) for o in e.inputs]), e.params, e.types, e.line)
+
     def operand(self, o: Operand) -> Operand:
         if not isinstance(o, int):
             return o
         if o not in self.known:
-            loop = self.flat.loop_with(o)
-            turn, offset = divmod(o - loop.first, loop.values)
-            self.known[o] = self.bodies[loop.source].value(turn, offset)
+            loop = self.flat.loop_of_value(o)
+            t, offset = divmod(o - loop.first_value, loop.stride)
+            self.known[o] = self.scans[loop.source].value(t, offset)
         return self.known[o]
 
-    def source(self, source: int, indices: Sequence[int], line: str) -> Operand:
-        """Rows of an array that there is, or of the results of a loop, stacked."""
-        loop = self.flat.loop_of(source)
+    def rows(self, source: int, indices: Sequence[int], line: str) -> Operand:
+        """Rows of an array, or of the stacked results of a loop."""
+        loop = self.flat.loop_of_source(source)
         if loop is not None:
-            body = self.bodies[loop.source]
-            return self.out.rows(body.stacked[source - loop.source], (slice(None),), 0, [body.row(t) for t in indices], line)
-        rows = self.flat.arrays[source]
-        return self.out.rows(self.operand(rows.array), rows.spec, rows.place, indices, line)
+            made = self.scans[loop.source]
+            return self.out.rows(made.stacked[source - loop.source], (slice(None),), 0, [made.row(t) for t in indices], line)
+        array, spec, entry = self.flat.arrays[source]
+        return self.out.rows(self.operand(array), spec, entry, indices, line)
 
-    def joined(self, e: Equation) -> tuple[Operand, ...]:
-        """A stack of values that are mostly rows of loops: in pieces, each with many of them."""
+    def joined(self, e: Equation) -> tuple[Operand, ...] | None:
+        """A stack or concatenation in which runs of rows are slices of stacked results; None if there are few such runs.
+
+        stack v4 v6 v8 x v10 v12 …      where v4, v6, … are the rows 0, 1, … of a loop's results r
+        concatenate r[0:3], x[None], r[3:]
+        """
         flat, axis = self.flat, e.params["axis"]
         sources = [(int(flat.row_source[o]), int(flat.row_index[o])) if isinstance(o, int) else (-1, 0) for o in e.inputs]
         runs = _consecutive(sources)
         if len(runs) * 2 > len(e.inputs):
-            return self.out.copy(e.op, tuple([self.operand(o) for o in e.inputs]), e.params, e.types, e.line)
+            return None
         pieces: list[Operand] = []
         for low, high in runs:
             source = sources[low][0]
             if high - low > 1:
-                piece = self.source(source, [index for _, index in sources[low:high]], e.line)
-                moved = self.out.from_front(piece, axis, e.line)
+                piece = self.rows(source, [index for _, index in sources[low:high]], e.line)
+                moved = self.out.moved(piece, 0, axis, e.line)
                 if e.op is concatenate:
                     shape = self.out.type_of(moved).shape
                     merged = (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
@@ -187,13 +186,11 @@ class _Rolling:
                     single = self.out.emit(reshape, strong, line=e.line, shape=(*shape[:axis], 1, *shape[axis:]))
                 pieces.append(single)
         whole = pieces[0] if len(pieces) == 1 else self.out.emit(concatenate, *pieces, line=e.line, axis=axis)
-        if self.out.type_of(whole) != e.types[0]:
-            return self.out.copy(e.op, tuple([self.operand(o) for o in e.inputs]), e.params, e.types, e.line)
-        return (whole,)
+        return (whole,) if self.out.type_of(whole) == e.types[0] else None
 
 
 def _consecutive(sources: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where runs of rows of one source begin and end, each row a step of one from the last."""
+    """Where runs of rows of one source begin and end, whose indices rise or fall by one."""
     runs: list[tuple[int, int]] = []
     low = 0
     for i in range(1, len(sources) + 1):
@@ -207,228 +204,228 @@ def _consecutive(sources: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return runs
 
 
-class _Body:
+class _RowRead(NamedTuple):
+    """A read of a row of an invariant array, where one integer of the index varies.
+
+    If that is the first one, the whole row is handed to the body, which reads the rest of the index.
+    """
+
+    key: Any
+    array: Operand
+    spec: tuple[Any, ...]
+    entry: int  # of the varying integer in the spec
+    indices: list[int]
+
+
+class _RolledScan:
     """The scan of one loop."""
 
-    def __init__(self, rolling: _Rolling, loop: Turns) -> None:
+    def __init__(self, rolling: _Rolling, loop: Loop) -> None:
         self.rolling = rolling
         self.loop = loop
         self.flat = rolling.flat
-        self.turn = self.flat.graph.equations[loop.start : loop.start + loop.period]
-        self.line = line_of(self.turn)
-        self.grown = {g.offset: g for g in loop.grown}
-        self.lags = {offset: lag for offset, lag in loop.lags().items() if offset not in self.grown}
-        self.results: dict[tuple[int, int], Operand] = {}  # what is left of the carries, by offset and lag
-        self.stacked: dict[int, Operand] = {}  # by offset
-        self.last: dict[int, Operand] = {}  # arrays that have grown
+        self.body = self.flat.graph.equations[loop.start : loop.start + loop.period]
+        lines = Counter(e.line for e in self.body if e.line)
+        self.line = lines.most_common(1)[0][0] if lines else ""
+        accumulated = {a.offset for a in loop.accumulators}
+        self.lags = {offset: lag for offset, lag in loop.lags().items() if offset not in accumulated}
+        self.last_only, self.to_stack = self.results_asked(accumulated)
+        self.accumulated = loop.accumulated()  # equations that are not in the body of the scan
+        self.row_reads = {i: read for i in loop.indices if (read := self.row_read(i)) is not None}
         self.reverse = self.runs_backwards()
+        self.finals: dict[tuple[int, int], Operand] = {}  # the carries after the loop, by offset and lag
+        self.stacked: dict[int, Operand] = {}  # by offset
+        self.arrays: dict[int, Operand] = {}  # the accumulators after the loop, by offset
 
-    def row(self, turn: int) -> int:
-        """The row of the stacked results that a turn wrote."""
-        return self.loop.count - 1 - turn if self.reverse else turn
+    def row(self, t: int) -> int:
+        """The row of the stacked results that iteration t of the loop wrote."""
+        return self.loop.iterations - 1 - t if self.reverse else t
 
-    def ordered(self, values: Sequence[Any]) -> list[Any]:
-        """Something of each turn, in the order of the rows."""
+    def in_row_order(self, values: Sequence[Any]) -> list[Any]:
+        """Something of each iteration, in the order of the rows."""
         return list(values[::-1] if self.reverse else values)
 
-    def value(self, turn: int, offset: int) -> Operand:
-        """The value of one turn, outside."""
-        if offset in self.last:
-            return self.last[offset]
-        lag = self.loop.count - turn
-        if (offset, lag) in self.results:
-            return self.results[offset, lag]
-        return self.rolling.out.emit(getitem, self.stacked[offset], line=self.line, spec=(self.row(turn),))
+    def value(self, t: int, offset: int) -> Operand:
+        """A result of one iteration, after the loop."""
+        if offset in self.arrays:
+            return self.arrays[offset]
+        lag = self.loop.iterations - t
+        if (offset, lag) in self.finals:
+            return self.finals[offset, lag]
+        return self.rolling.out.emit(getitem, self.stacked[offset], line=self.line, spec=(self.row(t),))
+
+    def results_asked(self, accumulated: set[int]) -> tuple[list[int], list[int]]:
+        """The values that are read after the loop: those of the last iteration only, which are carried out, and the others."""
+        last_only: list[int] = []
+        stacked: list[int] = []
+        for offset, t in self.loop.live_out.items():
+            lag = self.lags.get(offset, 0)
+            if offset in accumulated or self.loop.iterations - t <= lag:
+                continue
+            (last_only if not lag and t == self.loop.iterations - 1 else stacked).append(offset)
+        return last_only, stacked
 
     def runs_backwards(self) -> bool:
         """Whether most rows are read from the last to the first."""
         steps = []
         for i, roles in enumerate(self.loop.roles):
             for role in roles:
-                if isinstance(role, RowOf):
-                    indices: Any = role.indices
-                    made = self.flat.loop_of(role.source)
-                    if made is not None and self.rolling.bodies[made.source].reverse:
-                        indices = indices[::-1]
-                    steps.append(linear(indices))
+                if isinstance(role, Row):
+                    step = constant_step(role.indices)
+                    made = self.flat.loop_of_source(role.source)
+                    steps.append(-step if step and made is not None and self.rolling.scans[made.source].reverse else step)
             if i in self.loop.indices:
-                varying = varying_index(self.loop.indices[i])
-                steps.append(None if varying is None else linear(varying[1]))
-        known = [s for s in steps if s]
-        return sum(s < 0 for s in known) > sum(s > 0 for s in known)
+                index = varying_index(self.loop.indices[i])
+                steps.append(None if index is None else constant_step(index[1]))
+        return sum(s < 0 for s in steps if s) > sum(s > 0 for s in steps if s)
 
     def write(self) -> None:
         loop, out = self.loop, self.rolling.out
-        kept, stacked = self.asked()
-        consts: dict[Any, Operand] = {}
-        rows: dict[Any, Operand] = {}
-        self.collect(consts, rows)
-        registers = [(o, k) for o, lag in self.lags.items() for k in range(1, lag + 1)] + [(o, 1) for o in kept]
-        states = [self.start(o, k) for o, k in registers]
-        operands = [*consts.values(), *states, *rows.values()]
-        types = [out.type_of(o) for o in operands]
-        types[len(consts) + len(states) :] = [Type(t.shape[1:], t.dtype) for t in types[len(consts) + len(states) :]]
-        self.places = {key: n for n, key in enumerate([*consts, *registers, *rows])}
+        consts, rows = self.inputs()
+        registers = [(o, k) for o, lag in self.lags.items() for k in range(1, lag + 1)] + [(o, 1) for o in self.last_only]
+        carries = [self.start(o, k) for o, k in registers]
+        operands = [*consts.values(), *carries, *rows.values()]
+        types = [out.type_of(o) for o in [*consts.values(), *carries]]
+        types += [Type(t.shape[1:], t.dtype) for t in map(out.type_of, rows.values())]
+        self.places = {key: n for n, key in enumerate([*consts, *registers, *rows])}  # the inputs of the body
         self.writer = _Writer(types)
-        self.inside: dict[int, Operand] = {}
-        self.write_turn()
-        carried = [self.inside[o] if k == 1 else self.places[o, k - 1] for o, k in registers]
-        grown = [self.grown_row(i, j) for g in loop.grown for i, j in g.parts]
-        names = [f"const{n}" for n in range(len(consts))] + [f"carry{n}" for n in range(len(states))]
-        names += [f"row{n}" for n in range(len(rows))]
-        outputs = (*carried, *(self.inside[o] for o in stacked), *grown)
-        body = Graph(TURN, tuple(names), tuple(types), tuple(self.writer.equations), outputs)
-        params = {"body": body, "length": loop.count, "reverse": self.reverse, "carries": len(states), "consts": len(consts)}
-        result = type_rule(scan, [out.type_of(o) for o in operands], params)
-        found = list(out.copy(scan, tuple(operands), params, result, self.line))
-        self.results = dict(zip(registers, found, strict=False))
-        self.stacked = dict(zip(stacked, found[len(registers) :], strict=False))
-        ends = iter(found[len(registers) + len(stacked) :])
-        for g in loop.grown:
-            self.last[g.offset] = self.whole(g, [next(ends) for _ in g.parts])
-
-    def asked(self) -> tuple[list[int], list[int]]:
-        """The values that are read outside: those of the last turn only, which are carried out, and those to be stacked."""
-        kept, stacked = [], []
-        for offset, turn in self.loop.outside.items():
-            if offset in self.grown:
-                continue
-            lag = self.lags.get(offset, 0)
-            if self.loop.count - turn <= lag:
-                continue
-            if not lag and turn == self.loop.count - 1:
-                kept.append(offset)
-            else:
-                stacked.append(offset)
-        return kept, stacked
+        self.computed: dict[int, Operand] = {}  # by offset: the values of the body
+        self.write_body()
+        carried = [self.computed[o] if k == 1 else self.places[o, k - 1] for o, k in registers]
+        updates = [self.update_rows(i, j) for a in loop.accumulators for i, j in a.parts]
+        groups = {"const": len(consts), "carry": len(carries), "row": len(rows)}
+        names = [f"{name}{n}" for name, count in groups.items() for n in range(count)]
+        outputs = (*carried, *(self.computed[o] for o in self.to_stack), *updates)
+        body = Graph(BODY, tuple(names), tuple(types), tuple(self.writer.equations), outputs)
+        counts = {"carries": len(carries), "consts": len(consts)}
+        params = {"body": body, "length": loop.iterations, "reverse": self.reverse, **counts}
+        result_types = type_rule(scan, [out.type_of(o) for o in operands], params)
+        results = iter(out.copy(scan, tuple(operands), params, result_types, self.line))
+        self.finals = dict(zip(registers, results, strict=False))
+        self.stacked = dict(zip(self.to_stack, results, strict=False))
+        for a in loop.accumulators:
+            self.arrays[a.offset] = self.accumulator_after(a, [next(results) for _ in a.parts])
 
     def start(self, offset: int, lag: int) -> Operand:
+        """What a carry is before the loop."""
         number = self.loop.initial.get((offset, lag))
-        if number is None:  # carried out of the loop only
-            type_ = self.flat.type_of(self.loop.first + offset)
+        if number is None:  # only carried out of the loop
+            type_ = self.flat.type_of(self.loop.first_value + offset)
             return Literal(np.zeros(type_.shape, type_.dtype))
         return self.rolling.operand(number)
 
-    # -- what a turn reads --------------------------------------------------------------------------------------
+    # -- what an iteration reads --------------------------------------------------------------------------------
 
-    def skipped(self) -> set[int]:
-        """Equations that make an array grow: not in the body."""
-        return set().union(*(g.equations for g in self.loop.grown)) if self.loop.grown else set()
+    def inputs(self) -> tuple[dict[Any, Operand], dict[Any, Operand]]:
+        """The consts and the rows of the scan, each once, by the key under which the body reads them.
 
-    def collect(self, consts: dict[Any, Operand], rows: dict[Any, Operand]) -> None:
-        """The operands of the scan that are no carries, by what the turn calls them."""
-        out, loop, skipped = self.rolling.out, self.loop, self.skipped()
-        values = {(i, j) for g in loop.grown for i, j in g.parts}
-        for i, roles in enumerate(loop.roles):
-            e = self.turn[i]
-            read_by_row = i in loop.indices and e.op is getitem and self.by_row(i) is not None
+        h = tanh(w @ h + a[i, 2]) * c[i] + (h * b)[i]        c is a list of numbers
+
+        consts   by Invariant           w, b
+        rows     by _RowRead.key        a; the body reads row[2]
+                 by Constants           c, stacked
+                 by index_key           0, 1, 2, …, since h * b is computed by the body: gather (h * b), i
+        """
+        consts: dict[Any, Operand] = {}
+        rows: dict[Any, Operand] = {}
+        read_by_updates = {part for a in self.loop.accumulators for part in a.parts}
+        for i, (e, roles) in enumerate(zip(self.body, self.loop.roles, strict=True)):
             for j, role in enumerate(roles):
-                if i in skipped and (i, j) not in values:
+                if i in self.row_reads or (i in self.accumulated and (i, j) not in read_by_updates):
                     continue
-                if isinstance(role, Fixed) and isinstance(role.operand, int) and not read_by_row:
-                    consts.setdefault(role, self.rolling.operand(role.operand))
-                elif isinstance(role, Varying) and self.role_key(role) not in rows:
-                    rows[self.role_key(role)] = Literal(role.values[::-1] if self.reverse else role.values)
-                elif isinstance(role, RowOf) and role not in rows:
-                    rows[role] = self.rolling.source(role.source, self.ordered(role.indices), e.line)
-            if i not in loop.indices or i in skipped:
-                continue
-            if read_by_row:
-                key, array_number, spec, at, indices = self.by_row(i)  # type: ignore[misc]
+                if isinstance(role, Invariant) and isinstance(role.operand, int) and role not in consts:
+                    consts[role] = self.rolling.operand(role.operand)
+                elif isinstance(role, Constants) and role not in rows:
+                    rows[role] = Literal(role.values[::-1] if self.reverse else role.values)
+                elif isinstance(role, Row) and role not in rows:
+                    rows[role] = self.rolling.rows(role.source, self.in_row_order(role.indices), e.line)
+            if i in self.row_reads:
+                key, array, spec, entry, indices = self.row_reads[i]
                 if key not in rows:
-                    rows[key] = out.rows(self.rolling.operand(array_number), spec, at, self.ordered(indices), e.line)
-            else:
-                for c in np.flatnonzero((loop.indices[i] != loop.indices[i][0]).any(axis=0)).tolist():
-                    key = self.index_key(i, c)
-                    if key not in rows:
-                        rows[key] = Literal(np.array(self.ordered(loop.indices[i][:, c].tolist()), np.int64))
-
-    @staticmethod
-    def role_key(role: Varying) -> Any:
-        return "varying", role.values.dtype, role.values.shape, role.values.tobytes()
+                    array = self.rolling.operand(array)
+                    rows[key] = self.rolling.out.rows(array, spec, entry, self.in_row_order(indices), e.line)
+            elif i in self.loop.indices and i not in self.accumulated:
+                for c in varying(self.loop.indices[i]):
+                    if (key := self.index_key(i, c)) not in rows:
+                        rows[key] = Literal(np.array(self.in_row_order(self.loop.indices[i][:, c].tolist()), np.int64))
+        return consts, rows
 
     def index_key(self, i: int, c: int) -> Any:
         return "index", self.loop.indices[i][:, c].tobytes()
 
-    def by_row(self, i: int) -> Any:
-        """How rows of an array from before the loop are read, if one integer of the index moves: whole, if it is the first."""
-        role, found = self.loop.roles[i][0], varying_index(self.loop.indices[i])
-        if not isinstance(role, Fixed) or found is None:
+    def row_read(self, i: int) -> _RowRead | None:
+        role, index = self.loop.roles[i][0], varying_index(self.loop.indices[i])
+        if self.body[i].op is not getitem or not isinstance(role, Invariant) or index is None:
             return None
-        spec = self.turn[i].params["spec"]
-        at, indices = entry_of(spec, found[0]), found[1].tolist()
-        number = role.operand
-        if at == 0:
+        spec = self.body[i].params["spec"]
+        entry, indices = entry_of(spec, index[0]), index[1].tolist()
+        if entry == 0:
             spec = spec[:1]
-        template = tuple(
-            "row" if k == at else (s if not isinstance(s, slice) else ("slice", s.start, s.stop, s.step))
-            for k, s in enumerate(spec)
-        )
-        return ("rows", role, template, tuple(indices)), number, spec, at, indices
+        template = hashable(tuple(["row" if k == entry else part for k, part in enumerate(spec)]))
+        return _RowRead(("rows", role, template, tuple(indices)), role.operand, spec, entry, indices)
 
-    def operand(self, role: Any) -> Operand:
-        if isinstance(role, Inside):
-            return self.inside[role.offset]
+    def operand(self, role: Role) -> Operand:
+        if isinstance(role, Local):
+            return self.computed[role.offset]
         if isinstance(role, Carried):
             return self.places[role.offset, role.lag]
-        if isinstance(role, Fixed) and not isinstance(role.operand, int):
+        if isinstance(role, Invariant) and not isinstance(role.operand, int):
             return role.operand
-        return self.places[self.role_key(role) if isinstance(role, Varying) else role]
+        return self.places[role]
 
-    # -- the equations of a turn --------------------------------------------------------------------------------
+    # -- the equations of the body ------------------------------------------------------------------------------
 
-    def write_turn(self) -> None:
-        skipped = self.skipped()
-        first = (self.flat.first_number[self.loop.start : self.loop.start + self.loop.period] - self.loop.first).tolist()
-        for i, e in enumerate(self.turn):
-            if i in skipped:
+    def write_body(self) -> None:
+        for i, (e, offset) in enumerate(zip(self.body, self.flat.offsets(self.loop), strict=True)):
+            if i in self.accumulated:
                 continue
-            if i in self.loop.indices:
-                found: tuple[Operand, ...] = (self.indexed(i, e),)
-            else:
+            if i not in self.loop.indices:
                 inputs = tuple([self.operand(role) for role in self.loop.roles[i]])
-                found = self.writer.copy(e.op, inputs, e.params, e.types, e.line)
-            self.inside.update(zip(range(first[i], first[i] + len(found)), found, strict=True))
+                found: tuple[Operand, ...] = self.writer.copy(e.op, inputs, e.params, e.types, e.line)
+            else:
+                found = (self.read_at(i, e) if e.op is getitem else self.write_at(i, e),)
+            self.computed.update(enumerate(found, offset))
 
-    def indexed(self, i: int, e: Equation) -> Operand:
-        """A read or a write at an index that moves: of a row, or at a place that is known when it runs."""
-        writer, spec, indices = self.writer, e.params["spec"], self.loop.indices[i]
-        if e.op is getitem:
-            found = self.by_row(i)
-            if found is not None:
-                key, _, used, at, _ = found
-                return writer.read(self.places[key], _trimmed(spec[1:]) if at == 0 and len(used) == 1 else (), e.line)
-            x = self.operand(self.loop.roles[i][0])
-            for c in reversed(np.flatnonzero((indices != indices[0]).any(axis=0)).tolist()):
-                at = [k for k, s in enumerate(spec) if isinstance(s, int)][c]
-                x = writer.emit(gather, x, self.places[self.index_key(i, c)], line=e.line, axis=axis_of(spec, at))
-                spec = (*spec[:at], *spec[at + 1 :])
-            return writer.read(x, _trimmed(spec), e.line)
-        varying = varying_index(indices)
-        assert varying is not None
-        at = entry_of(spec, varying[0])
-        axis, index, rest = axis_of(spec, at), self.places[self.index_key(i, varying[0])], (*spec[:at], *spec[at + 1 :])
+    def read_at(self, i: int, e: Equation) -> Operand:
+        """A read at an index that varies: of a row of the scan, or by `gather` at the integers that the scan hands in."""
+        spec = e.params["spec"]
+        if i in self.row_reads:
+            key, _, _, entry, _ = self.row_reads[i]
+            return self.writer.read(self.places[key], _trimmed(spec[1:]) if entry == 0 else (), e.line)
+        x = self.operand(self.loop.roles[i][0])
+        for c in reversed(varying(self.loop.indices[i])):
+            entry = entry_of(spec, c)
+            x = self.writer.emit(gather, x, self.places[self.index_key(i, c)], line=e.line, axis=axis_of(spec, entry))
+            spec = (*spec[:entry], *spec[entry + 1 :])
+        return self.writer.read(x, _trimmed(spec), e.line)
+
+    def write_at(self, i: int, e: Equation) -> Operand:
+        """A `place` or `put` at an index of which one integer varies: where(arange == index, row, other rows)."""
+        writer, spec = self.writer, e.params["spec"]
+        index = varying_index(self.loop.indices[i])
+        assert index is not None
+        entry = entry_of(spec, index[0])
+        axis, number, rest = axis_of(spec, entry), self.places[self.index_key(i, index[0])], (*spec[:entry], *spec[entry + 1 :])
         (result,) = e.types
         shape = result.shape
-        whole = Literal(np.arange(shape[axis]).reshape(shape[axis], *(1,) * (len(shape) - axis - 1)))
-        here = writer.emit(equal, whole, index, line=e.line)
-        row_shape = (*shape[:axis], *shape[axis + 1 :])
+        numbers = Literal(np.arange(shape[axis]).reshape(shape[axis], *(1,) * (len(shape) - axis - 1)))
+        here = writer.emit(equal, numbers, number, line=e.line)
         operands = [self.operand(role) for role in self.loop.roles[i]]
         other: Operand = Literal(np.zeros((), result.dtype))
         if e.op is place:
-            row = writer.emit(place, operands[0], line=e.line, spec=rest, shape=row_shape)
+            row = writer.emit(place, operands[0], line=e.line, spec=rest, shape=(*shape[:axis], *shape[axis + 1 :]))
         else:
             other = operands[0]
-            row = writer.emit(gather, other, index, line=e.line, axis=axis)
+            row = writer.emit(gather, other, number, line=e.line, axis=axis)
             row = writer.emit(put, row, operands[1], line=e.line, spec=rest)
         row = writer.emit(reshape, row, line=e.line, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
         return writer.emit(where, here, row, other, line=e.line)
 
-    # -- arrays that grow ---------------------------------------------------------------------------------------
+    # -- accumulators -------------------------------------------------------------------------------------------
 
-    def grown_row(self, i: int, j: int) -> Operand:
-        """What a turn adds to an array, or writes into it, in the shape of the place."""
-        e = self.turn[i]
+    def update_rows(self, i: int, j: int) -> Operand:
+        """What an iteration adds to an accumulator, or writes into it, in the shape of the rows there."""
+        e = self.body[i]
         value = self.operand(self.loop.roles[i][j])
         shape = np.broadcast_to(False, e.types[0].shape)[(*e.params["spec"], ...)].shape
         if isinstance(value, Literal):
@@ -436,28 +433,26 @@ class _Body:
         own = self.writer.type_of(value)
         return value if own.shape == shape else self.writer.emit(broadcast_to, value, line=e.line, shape=shape)
 
-    def whole(self, grown: Grown, stacks: Sequence[int]) -> Operand:
-        """The array after the last turn. Sums are taken in the order in which the turns would have."""
+    def accumulator_after(self, accumulator: Accumulator, stacks: Sequence[Operand]) -> Operand:
+        """The array after the last iteration. Sums are taken in the order in which the iterations would have."""
         out = self.rolling.out
-        total = self.start(grown.offset, 1)
+        total = self.start(accumulator.offset, 1)
         parts = []
-        for (i, _), rows in zip(grown.parts, stacks, strict=True):
-            e = self.turn[i]
-            found = varying_index(self.loop.indices[i])
-            assert found is not None
-            at, indices = entry_of(e.params["spec"], found[0]), found[1].tolist()
-            step = linear(indices)
+        for (i, _), rows in zip(accumulator.parts, stacks, strict=True):
+            e, index = self.body[i], varying_index(self.loop.indices[i])
+            assert index is not None
+            spec, indices = e.params["spec"], index[1].tolist()
+            entry, step = entry_of(spec, index[0]), constant_step(indices)
             assert step
-            spec = e.params["spec"]
-            part = _slice(self.ordered(indices), e.types[0].shape[axis_of(spec, at)])
-            value = out.from_front(rows, _kept(spec, at), e.line)
-            parts.append((-indices[0] * step, (*spec[:at], part, *spec[at + 1 :]), value, e))
-        if grown.kind == "put":
+            part = _slice(self.in_row_order(indices), e.types[0].shape[axis_of(spec, entry)])
+            value = out.moved(rows, 0, _result_axis(spec, entry), e.line)
+            parts.append((-indices[0] * step, (*spec[:entry], part, *spec[entry + 1 :]), value, e))
+        if accumulator.update is Update.PUT:
             for _, spec, value, e in parts:
                 total = out.emit(put, total, value, line=e.line, spec=spec)
             return total
         for _, spec, value, e in sorted(parts, key=lambda part: part[0]):
             placed = out.emit(place, value, line=e.line, spec=spec, shape=e.types[0].shape)
             total = out.emit(add, total, placed, line=e.line)
-        # Each element met the zeros of the other turns: a negative zero is a positive one afterwards.
-        return out.emit(add, total, Literal(np.zeros((), self.turn[grown.parts[0][0]].types[0].dtype)), line=self.line)
+        # Each iteration added zeros to the rows of the others, which makes a negative zero a positive one.
+        return out.emit(add, total, Literal(np.zeros((), self.body[accumulator.parts[0][0]].types[0].dtype)), line=self.line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -90,18 +90,27 @@ def _without_unread(equation: Equation, op: Structured, needed: set[int]) -> Equ
 
 def renumber(graph: G) -> G:
     """With the values numbered in order, without gaps; equal graphs become equal objects, and print alike."""
-    numbers = {i: i for i in range(len(graph.input_types))}
+    equations, outputs = numbered(graph.equations, graph.outputs, range(len(graph.input_types)))
+    return replace(graph, equations=equations, outputs=outputs)
 
-    def read(o: Operand) -> Operand:
-        return o if isinstance(o, Literal) else numbers[o]
 
-    equations = []
-    for e in graph.equations:
-        inputs = tuple([read(o) for o in e.inputs])
-        for number in e.outputs:
-            numbers[number] = len(numbers)
-        equations.append(Equation(e.op, inputs, e.params, tuple([numbers[n] for n in e.outputs]), e.types, e.line))
-    return replace(graph, equations=tuple(equations), outputs=tuple(map(read, graph.outputs)))
+def numbered(
+    equations: Iterable[Equation], outputs: Sequence[Operand], inputs: Iterable[int]
+) -> tuple[tuple[Equation, ...], tuple[Operand, ...]]:
+    """Equations and outputs as a function of these values, numbered in order. An input may be the result of an equation, too."""
+    numbers = {n: i for i, n in enumerate(inputs)}
+    free = len(numbers)
+
+    written = []
+    for e in equations:
+        operands = tuple([o if isinstance(o, Literal) else numbers[o] for o in e.inputs])
+        first = free
+        for n in e.outputs:
+            if n not in numbers:
+                numbers[n] = free
+            free += 1
+        written.append(Equation(e.op, operands, e.params, tuple(range(first, free)), e.types, e.line))
+    return tuple(written), tuple([o if isinstance(o, Literal) else numbers[o] for o in outputs])
 
 
 def common_subexpressions(graph: G) -> G:

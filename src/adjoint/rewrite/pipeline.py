@@ -1,0 +1,45 @@
+"""From a staged graph to the one that is compiled: a list of named passes.
+
+Loops are rolled before anything is simplified: as they were staged, one iteration is most like another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+from ..ir.graph import Graph
+from .loops import Rolled, RolledLoop, Unrolled, roll, share_iterations, sink_sums
+from .simplify import dead_code, simplify
+
+# Each takes a graph, and which of its inputs are Python numbers; rolling also tells what became of the loops.
+PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
+    "dead code": lambda graph, weak: dead_code(graph),
+    "roll": roll,  # equations that repeat become scans
+    "simplify": lambda graph, weak: simplify(graph)[0],
+    "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
+    "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
+}
+
+
+class Optimized(NamedTuple):
+    """The graph after all passes, and what they did."""
+
+    graph: Any
+    sizes: dict[str, int]  # equations after each pass
+    loops: tuple[RolledLoop, ...]
+    unrolled: tuple[Unrolled, ...]
+
+    def __str__(self) -> str:
+        return "passes: " + ", ".join(f"{name} {size}" for name, size in self.sizes.items()) + " equations"
+
+
+def optimize(graph: Graph, weak: Collection[int] = ()) -> Optimized:
+    """Run all passes. The inputs `weak` are Python numbers."""
+    sizes, rolled = {"staged": len(graph)}, Rolled(graph, (), ())
+    for name, run in PASSES.items():
+        result = run(graph, weak)
+        if isinstance(result, Rolled):
+            rolled, result = result, result.graph
+        graph, sizes[name] = result, len(result)
+    return Optimized(graph, sizes, rolled.loops, rolled.unrolled)

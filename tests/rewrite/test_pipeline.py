@@ -1,0 +1,37 @@
+"""The list of passes: in order, named, and what each leaves is reported."""
+
+import numpy as np
+
+import adjoint as ad
+from adjoint.rewrite.pipeline import PASSES, optimize
+
+
+def loss(x):
+    for _ in range(60):
+        x = np.sin(x) * 0.5 + x
+    return np.sum(x)
+
+
+def test_loops_are_rolled_before_anything_is_simplified():
+    assert list(PASSES) == ["dead code", "roll", "simplify", "share iterations", "sink sums"]
+
+
+def test_what_each_pass_leaves():
+    graph = ad.graph(ad.value_and_grad(loss))(np.ones(3))
+    found = optimize(graph)
+    assert list(found.sizes) == ["staged", *PASSES]
+    assert found.sizes["staged"] == len(graph)
+    assert found.sizes["sink sums"] == len(found.graph) < found.sizes["roll"] < found.sizes["dead code"]
+    assert {loop.iterations for loop in found.loops} == {58, 60}
+    for got, want in zip(found.graph.run_flat([np.ones(3)]), graph.run_flat([np.ones(3)]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+def test_the_report_names_the_passes():
+    compiled = ad.jit(ad.grad(loss))
+    compiled(np.ones(3))
+    (line,) = [line for line in compiled.report().splitlines() if "passes:" in line]
+    assert [part.rsplit(" ", 1)[0].strip() for part in line.split(":")[1].removesuffix(" equations").split(",")] == [
+        "staged",
+        *PASSES,
+    ]
