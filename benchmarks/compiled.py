@@ -51,9 +51,9 @@ def inputs_of(workload):
 
 
 def work(name, contender, folder):
-    """Answer requests, a line each: for how many seconds to time what. The first answer is about the first call."""
+    """Answer requests, one per line: what to time, and for how many seconds. The first answer is about the first call."""
     lines = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is not an answer
+    os.dup2(2, 1)  # keep library output out of the answers
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     workload = next(w for w in WORKLOADS if w.name == name)
@@ -84,7 +84,7 @@ def work(name, contender, folder):
 
 
 def best(run, seconds):
-    """The best time of one call; short calls are timed many at a time."""
+    """The best time of one call; short calls are timed in batches."""
     began = time.perf_counter()
     run()
     single = time.perf_counter() - began
@@ -141,7 +141,7 @@ class Worker:
 
 
 def begun(workload, contender, folder, cache, limit):
-    """A contender's process after its first call, and its answer; None and the reason if there is none."""
+    """A contender's process after its first call, and its answer; None and the reason if it failed."""
     worker = Worker(workload, contender, folder, cache)
     answer = worker.answer(limit)
     if answer is not None and "first" in answer:
@@ -158,7 +158,7 @@ def begun(workload, contender, folder, cache, limit):
 
 
 def differing(workload, ours, theirs):
-    """How far two contenders' results are apart, relative to the largest number of each array."""
+    """The difference of two contenders' results, relative to the largest number of each array."""
     a, b = np.load(ours), np.load(theirs)
     if len(a.files) != len(b.files):
         return math.inf
@@ -193,7 +193,7 @@ def measure(workload: Workload, names, rounds, seconds, limit):
             for worker in workers:
                 taken = times[worker.name]
                 if turn > 1 and taken and min(taken) > 20 * fastest and worker.name != "adjoint":
-                    continue  # far behind: no need to look closer
+                    continue  # far behind: no need for more rounds
                 found = worker.ask("run", seconds)
                 if found is not None:
                     taken.append(found)
@@ -241,7 +241,7 @@ def summarise(workload, row):
 
 
 def copying(traffic):
-    """Seconds for reading and writing so many bytes: half of them each, by all threads."""
+    """Seconds to read and write so many bytes, half each, with all threads."""
     source = np.ones(traffic // 16)
     target = np.empty_like(source)
     pieces = [slice(i * len(source) // THREADS, (i + 1) * len(source) // THREADS) for i in range(THREADS)]
@@ -293,7 +293,7 @@ def table(rows):
 
 
 def verdicts(rows):
-    """Where we stand, and plainly where behind."""
+    """A summary, with the workloads where we are behind."""
     ratios = {row["workload"]: row["ratio"] for row in rows if "ratio" in row}
     if ratios:
         mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))

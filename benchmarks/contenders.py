@@ -50,7 +50,7 @@ class Namespace:
 
 
 def python_loop(step: Any, carry: Any, xs: Any, length: int) -> tuple[Any, None]:
-    """What `loop` is for a library without a scan; no workload uses what the steps give besides the carry."""
+    """`loop` for a library without a scan; no workload uses the stacked results."""
     for i in range(length):
         carry, _ = step(carry, None if xs is None else tuple(x[i] for x in xs))
     return carry, None
@@ -132,7 +132,7 @@ def with_adjoint(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepare
 
 
 def count_steps(lowered: Any, foreign: dict[str, int]) -> int:
-    """How many steps a program has, those of its loops included; calls back into NumPy are counted by operation."""
+    """The number of steps of a program, including its loops; foreign calls are counted by operation."""
     total = 0
     for step in lowered.steps:
         total += 1
@@ -289,7 +289,7 @@ def with_autograd(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepar
         logsumexp=autograd.scipy.special.logsumexp,
         solve_triangular=lambda a, b: autograd.scipy.linalg.solve_triangular(a, b, lower=True),
         pad=lambda x, width: agnp.pad(x, width, "constant"),
-        diagonal=lambda a: agnp.diagonal(a, 0, -1, -2),  # the axes that its derivative is there for
+        diagonal=lambda a: agnp.diagonal(a, 0, -1, -2),  # the axes that its derivative supports
         loop=python_loop,
         repeat_while=python_while,
     )
@@ -360,7 +360,7 @@ def with_casadi(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepared
             for i, x in enumerate(results):
                 buffer.set_res(i, memoryview(x.reshape(-1)))
             ready.extend((trigger, buffer))
-        for there, x in zip(held, inputs, strict=True):  # by columns; like the others, it takes arguments and gives new arrays
+        for there, x in zip(held, inputs, strict=True):  # column-major; takes arguments and returns new arrays
             there[...] = x.ravel(order="F")
         ready[0]()
         return [x.copy() for x in results]

@@ -28,7 +28,7 @@ OPERATIONS = 200
 
 
 def best_of(contenders, rounds, calls):
-    """The best time of one call for each contender; they take turns, so that noise hits all alike."""
+    """The best time of one call for each contender; interleaved, so that noise affects all equally."""
     best = dict.fromkeys(contenders, float("inf"))
     for run in contenders.values():
         run()
@@ -45,7 +45,7 @@ def best_of(contenders, rounds, calls):
 
 
 def trigonometric(np, x):
-    """sin and mul in turn."""
+    """sin and mul, alternating."""
     y = x
     for _ in range(OPERATIONS // 2):
         y = np.sin(y) * x
@@ -184,7 +184,7 @@ def large(rounds):
 
 
 def outside(rounds):
-    """What `adjoint.numpy` adds to NumPy's own call outside any transform."""
+    """The overhead of `adjoint.numpy` over NumPy outside any transform."""
     x = np.linspace(0.1, 0.9, 10)
     pairs = {
         "sin": (lambda f: f(x), "sin"),

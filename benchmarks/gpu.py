@@ -46,10 +46,10 @@ HERE = Path(__file__).parent
 class Workload:
     name: str
     function: Callable[..., Any]
-    inputs: Callable[[numpy.random.Generator, bool], tuple[Any, ...]]  # small if so asked
+    inputs: Callable[[numpy.random.Generator, bool], tuple[Any, ...]]  # small if the flag is set
     differentiated: int = 1
     kind: str = "gradient"
-    bytes: int = 0  # that must be read or written, at full size
+    bytes: int = 0  # minimum memory traffic, at full size
     to_reach: float = math.nan  # milliseconds
     loops: bool = False
     tolerance: float = 1e-9
@@ -67,7 +67,7 @@ def chain_of_sines(np, x):
 
 
 def lorenz(np, start):
-    """200 steps of Runge and Kutta's method for many trajectories; the sum of squares of the last states."""
+    """200 Runge-Kutta steps for many trajectories; the sum of squares of the last states."""
     sigma, rho, beta, h = 10.0, 28.0, 8 / 3, 0.01
 
     def slope(s):
@@ -339,7 +339,7 @@ CONTENDERS = {
 
 
 def measure(contender, workload, seconds, precision):
-    """Milliseconds: the first call, the median and the least of the others; and sums that tell whether all compute the same."""
+    """Milliseconds: the first call, the median and the least of the others; and sums to compare the results."""
     run, wait, fetch = CONTENDERS[contender](workload, inputs_of(workload, False), precision)
     began = time.perf_counter()
     result = run()
@@ -359,7 +359,7 @@ def measure(contender, workload, seconds, precision):
 def work(contender, names, seconds, precision):
     """In the process of a contender: a line of JSON for each workload."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is not an answer
+    os.dup2(2, 1)  # keep library output out of the answers
     for workload in WORKLOADS:
         if workload.name in names:
             try:

@@ -22,7 +22,7 @@ import adjoint as ad
 from adjoint.api.graph import parse
 
 STEPS = ("trace", "differentiate", "simplify", "simplify gradient", "print", "parse")
-PER_ROUND = 5  # operations in one turn of the loop
+PER_ROUND = 5  # operations per iteration
 
 
 def program(count):
@@ -41,7 +41,7 @@ def timed(step, rounds):
     """The result of a step and its best time."""
     best = float("inf")
     for _ in range(rounds):
-        result = None  # frees the last one before the clock starts
+        result = None  # free the last result before timing
         gc.collect()
         gc.disable()
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What loops and guards of compiled functions cost besides running: the first call in parts, and a guard that misses.
+"""The cost of loops and guards in compiled functions: the parts of the first call, and a guard miss.
 
 At the end, two loops that do not need each other, on one thread and on two.
 
@@ -30,7 +30,7 @@ def lorenz(steps):
 
 
 class Clock:
-    """Adds up the time that is spent in a function, under a name."""
+    """Accumulates the time spent in a function, under a name."""
 
     def __init__(self):
         self.seconds = {}
@@ -106,7 +106,7 @@ def main():
         return np.sum(np.sin(x)) if x[0] > 0 else np.sum(np.cos(x))
 
     up, down = np.ones(3), -np.ones(3)
-    f(up), f(down)  # the path that was compiled last is tried first
+    f(up), f(down)  # the last compiled specialization is tried first
     hit, miss = best(lambda: f(down)), best(lambda: f(up))
     print(f"a guard that holds: {1e9 * hit:.0f} ns a call; one that misses before another holds: {1e9 * miss:.0f} ns")
 
@@ -119,7 +119,7 @@ def main():
             g(*arguments)
             times[count] = best(lambda g=g, arguments=arguments: g(*arguments), 1_000_000 // turns)
         one, two = (1e6 * times[count] for count in (1, 2))
-        print(f"two loops of {turns} turns, value and gradient: {one:.0f} µs on one thread, {two:.0f} µs on two")
+        print(f"two loops of {turns} iterations, value and gradient: {one:.0f} µs on one thread, {two:.0f} µs on two")
 
 
 if __name__ == "__main__":

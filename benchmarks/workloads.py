@@ -1,4 +1,4 @@
-"""The programs of `compiled.py`, each written once, over a namespace `np` that every contender gives its own library to.
+"""The programs of `compiled.py`, each written once, over a namespace `np` that each contender maps to its library.
 
 A workload is a function of `np` and arrays. `np` is NumPy, or has its names; besides, it has `erf`, `logsumexp`,
 `solve_triangular`, `constant(build, n)`, an array that is built once, and `loop(step, carry, xs, length)`, the scan of the
@@ -23,14 +23,14 @@ class Workload:
     name: str
     function: Callable[..., Any]
     inputs: Callable[[numpy.random.Generator], Arrays]
-    differentiated: int  # so many of the first inputs
+    differentiated: int  # the number of leading inputs
     kind: str = "gradient"  # with the value; or "hvp" (gradient and Hessian times the last input), "jacobians", "hessian"
     tolerance: float = 1e-10
     traffic: int = 0  # bytes that must be read or written once, where memory bounds the time
     products: Callable[..., Any] | None = None  # the matrix products alone, in NumPy, where they bound it
-    unrolled: bool = False  # the loop is one in Python for those who can trace it
-    loops: bool = False  # the program is a loop of many turns
-    forward: bool = False  # jax has no reverse mode for it: it goes forward, which for one number is no more work
+    unrolled: bool = False  # a Python loop, where the contender can trace it
+    loops: bool = False  # the program is a loop of many iterations
+    forward: bool = False  # jax has no reverse mode for it: forward mode, the same work for one number
     casadi: bool = False  # small and scalar enough for CasADi's expressions
 
 
@@ -109,7 +109,7 @@ def mixture(np, alphas, means, factors, x):
 
 
 def below_diagonal(d):
-    """For each element of a matrix where its entry is stored: below the diagonal by columns; elsewhere, after the last."""
+    """For each element of a matrix, the index of its entry: below the diagonal by columns; elsewhere, after the last."""
     where = numpy.full((d, d), d * (d - 1) // 2)
     rows, columns = numpy.triu_indices(d, 1)  # of the transpose: by columns of the matrix
     where[columns, rows] = numpy.arange(len(rows))
@@ -193,7 +193,7 @@ def sightings(rng):
 
 
 def lorenz(np, start, parameters):
-    """500 steps of Runge and Kutta's method; the size of the last state."""
+    """500 Runge-Kutta steps; the size of the last state."""
     sigma, rho, beta = parameters[0], parameters[1], parameters[2]
     h = 0.01
 
@@ -216,7 +216,7 @@ def lorenz(np, start, parameters):
 
 
 def newton(np, a):
-    """The square root, by as many steps as it takes."""
+    """The square root, iterated to a tolerance."""
     return np.repeat_while(lambda x: np.abs(x * x - a) > 1e-12 * a, lambda x: 0.5 * (x + a / x), a)
 
 

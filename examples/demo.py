@@ -1,4 +1,4 @@
-"""The main job, shown: derivatives of ordinary NumPy code, in every mode, checked and put to work.
+"""A demo: derivatives of ordinary NumPy code, in every mode, checked and applied.
 
 make demo
 """
@@ -81,18 +81,18 @@ def main():
 
     sensitivity = ad.grad(final_heat)(np.zeros(21))
     bars = " ▁▂▃▄▅▆▇█"
-    print("how much the heat in the middle owes to each starting point (the ends are held fixed):")
+    print("sensitivity of the heat in the middle to each starting point (the ends are fixed):")
     print("".join(bars[round(float(s / sensitivity.max()) * 8)] for s in sensitivity))
 
     section("A derivative is a program: ∂g/∂x of g = 5 + xy, as built and pruned")
     staged = ad.graph(lambda x, y: 5 + x * y)(2.0, 3.0)
     print(staged)
     built = staged.derivative("x")
-    print("∂g/∂x by hand is 0 + (y·1 + 0·x); absorb is the product of the chain rule, in which a zero wins:")
+    print("∂g/∂x by hand is 0 + (y·1 + 0·x); chain is the product of the chain rule, with a strong zero:")
     print(built)
     print("pruned:")
     print(built.simplify())
-    print("reverse mode never writes the zeros down:")
+    print("reverse mode leaves the zeros out:")
     print(ad.graph(ad.grad(lambda x, y: 5 + x * y))(2.0, 3.0))
     print("as a formula: ∂g/∂x =", ad.symbolic("5 + x*y", "x y").diff("x"))
 
@@ -102,7 +102,7 @@ def main():
     ad.graph(g)(2.0, 5.0).html(page, 2.0, 5.0)
     print(f"open it in a browser: {page}")
 
-    section("A derivative is checked, not believed")
+    section("Checking a derivative")
     ad.check_grads(lambda p: np.sum(np.tanh(p) * p**2), np.array([0.5, -1.0]), order=2)
     print("check_grads: forward and reverse agree with differences, to second order")
 

@@ -16,9 +16,8 @@ from rewrite import test_random_programs as rewritten
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.compiler.lower import row_tiles as bands
-from adjoint.compiler.lower import schedule
-from adjoint.compiler.lower.step import Bands
+from adjoint.compiler.lower import row_tiles, schedule
+from adjoint.compiler.lower.step import RowTiles
 from adjoint.core.tree import flatten
 
 ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
@@ -521,10 +520,10 @@ def test_programs_over_what_stands_outside(chunk):
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 6)))
-def test_programs_in_bands(chunk, monkeypatch):
+def test_programs_in_row_tiles(chunk, monkeypatch):
     """Kernels that take turns, as those of large arrays do: a few rows at a time, and in pieces."""
-    for name, least in (("WORTH", 0), ("_LARGE", 0), ("BAND", 100)):
-        monkeypatch.setattr(bands, name, least)
+    for name, least in (("WORTH", 0), ("_LARGE", 0), ("TILE", 100)):
+        monkeypatch.setattr(row_tiles, name, least)
     monkeypatch.setattr(schedule, "_PIECE", 20)
     grouped = 0
     for number, steps, types, c in drawn(3000 + chunk, CHUNK, SHAPES, longest=8):
@@ -532,7 +531,7 @@ def test_programs_in_bands(chunk, monkeypatch):
         if number % 2:
             check_derivatives(number, steps, types, c)
         lowered = compiled.lower(*values(types, np.random.default_rng(number)), c).lowered
-        grouped += any(isinstance(step, Bands) for step in lowered.steps)
+        grouped += any(isinstance(step, RowTiles) for step in lowered.steps)
     assert grouped > CHUNK // 4
 
 

@@ -100,14 +100,14 @@ def test_a_lock_is_held_in_a_child_only_by_the_thread_that_forked():
 def test_blas_has_its_threads_in_a_child_forked_during_a_deterministic_call():
     code = """
     from adjoint.compiler.runtime import blas
-    from adjoint.compiler import native as llvm
+    from adjoint.compiler import native
     inside, leave = threading.Event(), threading.Event()
     before = blas.of_numpy().threads()
     def holds():
-        with llvm.one_thread_of_blas():
+        with native.one_thread_of_blas():
             inside.set()
             leave.wait()
-    llvm.one_thread_of_blas()
+    native.one_thread_of_blas()
     thread = threading.Thread(target=holds)
     thread.start()
     inside.wait()

@@ -1,7 +1,7 @@
-"""How exact and how quick the elementary functions of the compiler are; writes docs/accuracy.md.
+"""Accuracy and speed of the compiler's elementary functions; writes docs/accuracy.md.
 
-    python tools/accuracy.py                 a table on the screen, from a few thousand samples each
-    python tools/accuracy.py --dense         twelve thousand samples each, and the page is written
+    python tools/accuracy.py                 print a table, from a few thousand samples each
+    python tools/accuracy.py --dense         twelve thousand samples each, and write the page
     python tools/accuracy.py sin tan         these only
 
 The reference is mpmath. An error is given in units in the last place of the reference value in the format.
@@ -37,7 +37,7 @@ Array = Any
 
 
 class Loop(NamedTuple):
-    """A compiled loop out[i] = f(a[i], …), with what is worth knowing about it."""
+    """A compiled loop out[i] = f(a[i], …), and measurements of it."""
 
     run: Callable[..., Array]
     native: Callable[..., None]  # on addresses, and the number of elements
@@ -54,7 +54,7 @@ def machine() -> Any:
 
 
 def loop_text(names: Sequence[str], count: int, kind: str) -> str:
-    """A program with the loop; of several functions, the sum."""
+    """The LLVM text of the loop; for several functions, of their sum."""
     suffix = FORMATS[kind].suffix
     pointers = [*(f"%a{k}" for k in range(count)), "%out"]
     places = [f"  %p{k} = getelementptr {kind}, ptr {pointer}, i64 %i" for k, pointer in enumerate(pointers)]
@@ -129,7 +129,7 @@ class Case(NamedTuple):
     reference: Callable[..., Any]
     numpy: Callable[..., Array]
     usual: tuple[tuple[float, float], ...]  # intervals sampled evenly; of two arguments, one for each
-    near: tuple[float, ...] = ()  # points to crowd around
+    near: tuple[float, ...] = ()  # points to sample densely around
     domain: tuple[float, float] = (-math.inf, math.inf)
     arity: int = 1
 
@@ -162,7 +162,7 @@ def _power(x: Any, y: Any) -> Any:
     return mp.power(x, y)
 
 
-_TURNS = tuple(k * math.pi / 2 for k in (1, 2, 3, 4, 5, 11, 344, 1e5, 314159, 2**25, 2**40, 1e15))
+_QUADRANTS = tuple(k * math.pi / 2 for k in (1, 2, 3, 4, 5, 11, 344, 1e5, 314159, 2**25, 2**40, 1e15))
 
 CASES: dict[str, Case] = {
     "exp": Case(
@@ -187,9 +187,9 @@ CASES: dict[str, Case] = {
     "arcsinh": Case(mp.asinh, np.arcsinh, ((-2, 2), (-100, 100)), (0, 0.5, 1)),
     "arccosh": Case(mp.acosh, np.arccosh, ((1, 2), (1, 100)), (1, 1.0000001, 2), (1, math.inf)),
     "arctanh": Case(mp.atanh, np.arctanh, ((-1, 1),), (0, 1, -1, 0.5, 0.17157), (-1, 1)),
-    "sin": Case(mp.sin, np.sin, ((-1, 1), (-10, 10), (-1e5, 1e5)), (0, *_TURNS, 1e22, 1e300)),
-    "cos": Case(mp.cos, np.cos, ((-1, 1), (-10, 10), (-1e5, 1e5)), (0, *_TURNS, 1e22, 1e300)),
-    "tan": Case(mp.tan, np.tan, ((-1, 1), (-10, 10), (-1e5, 1e5)), (0, math.pi / 4, *_TURNS, 1e22, 1e300)),
+    "sin": Case(mp.sin, np.sin, ((-1, 1), (-10, 10), (-1e5, 1e5)), (0, *_QUADRANTS, 1e22, 1e300)),
+    "cos": Case(mp.cos, np.cos, ((-1, 1), (-10, 10), (-1e5, 1e5)), (0, *_QUADRANTS, 1e22, 1e300)),
+    "tan": Case(mp.tan, np.tan, ((-1, 1), (-10, 10), (-1e5, 1e5)), (0, math.pi / 4, *_QUADRANTS, 1e22, 1e300)),
     "arcsin": Case(mp.asin, np.arcsin, ((-1, 1),), (0, 0.5, -0.5, 1, -1), (-1, 1)),
     "arccos": Case(mp.acos, np.arccos, ((-1, 1),), (0, 0.5, -0.5, 1, -1), (-1, 1)),
     "arctan": Case(mp.atan, np.arctan, ((-1, 1), (-10, 10)), (0, 0.41421356237, 2.414213562373, 1)),
@@ -204,7 +204,7 @@ CASES: dict[str, Case] = {
 
 
 def everywhere(rng: Any, count: int, dtype: Any) -> Array:
-    """Numbers of every size and sign: bits at random, without those that are not finite."""
+    """Finite numbers of every magnitude and sign, from random bits."""
     word = np.dtype("u8" if dtype == np.float64 else "u4")
     found = rng.integers(0, np.iinfo(word).max, count, word, endpoint=True).view(dtype)
     return found[np.isfinite(found)]
@@ -224,7 +224,7 @@ def edges(dtype: Any) -> Array:
 
 
 def samples(name: str, dtype: Any, count: int, seed: int = 0) -> tuple[Array, ...]:
-    """Arguments of a function: of every size, even in the usual intervals, crowded around hard points, and the edges."""
+    """Arguments of a function: of every magnitude, uniform in the usual intervals, dense around hard points, and the edges."""
     case, rng = CASES[name], np.random.default_rng([seed, len(name), np.dtype(dtype).itemsize])
     dtype = np.dtype(dtype).type
     if case.arity == 2:
@@ -240,7 +240,7 @@ def samples(name: str, dtype: Any, count: int, seed: int = 0) -> tuple[Array, ..
 
 
 def _around(point: float, rng: Any, count: int, dtype: Any) -> Array:
-    """Neighbours of a point, at distances of every size."""
+    """Neighbours of a point, at distances of every magnitude."""
     point = float(np.clip(point, -np.finfo(dtype).max / 4, np.finfo(dtype).max / 4))
     centre = dtype(point)
     steps = rng.integers(-40, 41, count // 2 + 1) * np.spacing(centre)
@@ -290,8 +290,8 @@ def _samples_of_two(name: str, dtype: Any, count: int, rng: Any) -> tuple[Array,
 
 
 def _cancelling(base: float, rng: Any, count: int, dtype: Any) -> Iterator[tuple[Array, Array]]:
-    """Arguments close to the curve base^a + base^b = 1, where the logarithm of the sum is 0: as close as can be, some numbers
-    beside it, and at distances of every size."""
+    """Arguments close to the curve base^a + base^b = 1, where the logarithm of the sum is 0: the nearest pairs, some ulps away,
+    and at distances of every magnitude."""
     scale, least = math.log(base), float(np.finfo(dtype).smallest_subnormal)
     for low in (0.1, 1e-6, least):  # how much of 1 the smaller term is
         most = -np.exp(rng.uniform(math.log(low), math.log(math.log(2)), count)) / scale
@@ -364,7 +364,7 @@ def nanoseconds(run: Callable[[], Any], count: int) -> float:
 
 
 def speed(name: str, dtype: Any, loop: Loop) -> tuple[float, float]:
-    """Nanoseconds an element of the loop and of NumPy (or SciPy), on arguments from a usual interval that fit in the cache."""
+    """Nanoseconds per element of the loop and of NumPy (or SciPy), on arguments from a usual interval that fit in the cache."""
     case, rng, count = CASES[name], np.random.default_rng(0), 8192
     intervals = case.usual if case.arity == 2 else (case.usual[min(1, len(case.usual) - 1)],)
     arguments = [rng.uniform(low, high, count).astype(dtype) for low, high in intervals]
@@ -380,14 +380,14 @@ def speed(name: str, dtype: Any, loop: Loop) -> tuple[float, float]:
 INTRODUCTION = """\
 # Accuracy of compiled elementary functions
 
-Made by `tools/accuracy.py --dense`; do not edit. Greatest error found, in units in the last place (ulp) against mpmath, over
-samples of every size from the least subnormal to the greatest number, even in the usual range, and crowded around zeros,
-poles, thresholds and the limits of overflow. A correctly rounded result has at most 0.5. The bound that is promised is 2.
+Generated by `tools/accuracy.py --dense`; do not edit. Greatest error found, in units in the last place (ulp) against mpmath, over
+samples of every magnitude from the smallest subnormal to the largest number, uniform in the usual range, and dense around zeros,
+poles, thresholds and the limits of overflow. A correctly rounded result has at most 0.5. The guaranteed bound is 2.
 
 `logaddexp` is zero where e^a + e^b = 1 (`logaddexp2` where 2^a + 2^b = 1). The bound holds up to that curve, where the terms
 cancel to the last digit: results below 2⁻⁷ of the larger argument (float32: 2⁻²⁶) are computed with 192 bits, 0.3 µs each.
 
-Time is nanoseconds an element in one thread, 8192 elements in the cache, on {machine} (LLVM target {cpu}; load
+Time is nanoseconds per element in one thread, 8192 elements in the cache, on {machine} (LLVM target {cpu}; load
 average {load:.1f} at the end), beside NumPy's (SciPy's for erf, erfc, expit). *Compile* is milliseconds of processor
 time to optimise and assemble a loop with the function.
 

@@ -1,7 +1,7 @@
 """Draw the map of the packages from their imports: python tools/map.py
 
-Each package stands above those that it imports. An edge that follows from others (a to b to c, so a to c) is not drawn. A test
-makes the picture again and compares it, so that it shows the imports as they are.
+Each package is above those that it imports. Edges implied by others (transitive reduction) are not drawn. A test regenerates the
+picture and compares it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "adjoint"
 PICTURE = ROOT / "docs" / "pictures" / "map.svg"
 KEY = "adjoint-map"
 
-#: The colour of a package: what users call, what computes, what writes down, what is shared by all.
+#: The colour of a package: called by users, computes, records, shared by all.
 COLOURS = {
     "input": ("cli", "compat", "check", "algebra", "extend", "scipy", "numpy", "api"),
     "elementwise": ("eager", "derive"),
@@ -36,16 +36,16 @@ DETAILS = {
     "compat": "other libraries' names",
     "compiler": "jit: lower, llvm, cuda, runtime",
     "core": "types, trees, errors, Op, bind",
-    "derive": "from a declaration to jvp, vjp, batch",
-    "eager": "dual, tape, batch: they compute",
+    "derive": "jvp, vjp, batch from a declaration",
+    "eager": "dual, tape, batch: compute",
     "export": "graphs in other languages",
-    "extend": "ops of your own",
+    "extend": "custom ops",
     "ir": "graph, text, check",
     "numpy": "NumPy on traced values",
-    "ops": "one declaration an op",
+    "ops": "one declaration per op",
     "rewrite": "simplify, loops",
     "scipy": "SciPy on traced values",
-    "staging": "stage, guard, purity: they write down",
+    "staging": "stage, guard, purity: record",
     "transform": "jvp, vjp, vmap of graphs",
     "view": "tables, pictures, the explorer",
 }
@@ -71,7 +71,7 @@ def _imported(file: pathlib.Path) -> Iterator[str]:
 
 
 def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The same order with as few edges as say it."""
+    """The transitive reduction: the same order with the fewest edges."""
 
     def below(name: str) -> set[str]:
         return edges[name].union(*map(below, edges[name])) if edges[name] else set()

@@ -26,7 +26,7 @@ mp.mp.dps = 60
 
 
 class Target(NamedTuple):
-    """What a polynomial in the variable approximates, where, and how its error counts in the final result."""
+    """The function that a polynomial approximates, the interval, and the weight of the error in the final result."""
 
     name: str
     says: str
@@ -85,7 +85,7 @@ def one(v: Any) -> Any:
     return mp.mpf(1)
 
 
-QUARTER = mp.mpf("0.63")  # (π/4)², and a little more, as the nearest multiple of π/2 is found in rounded arithmetic
+QUARTER = mp.mpf("0.63")  # (π/4)², plus a margin, as the nearest multiple of π/2 is found in rounded arithmetic
 HALF_LN2 = mp.mpf("0.34661")
 LOG_MIDDLE = mp.mpf(53) / 128  # near √2 − 1, and short
 
@@ -175,7 +175,7 @@ def remez(function: Function, weight: Function, low: Any, high: Any, powers: lis
         for i, v in enumerate(nodes):
             for j, power in enumerate(powers):
                 matrix[i, j] = v**power
-            # A weight that vanishes at an end would divide by zero: the error there counts for nothing.
+            # A weight that vanishes at an end would divide by zero: the error there does not matter.
             matrix[i, count - 1] = (-1) ** i / max(weight(v), mp.mpf("1e-30"))
             right[i] = function(v)
         answer = mp.lu_solve(matrix, right)
@@ -209,8 +209,8 @@ def fit(target: Target, bits: int) -> tuple[list[Any], float]:
     """The coefficients in the format, and the bits that they reach."""
     degree = target.degrees[bits]
     fixed: list[Any] = []
-    # The leading coefficients weigh most; the tail is rounded all at once. Where the error counts at zero, the powers from the
-    # first up cannot mend a constant that is fixed, and all are rounded at once.
+    # The leading coefficients matter most and are rounded one by one; the tail is rounded at once. Where the error matters at
+    # zero, higher powers cannot correct a rounded constant, and all are rounded at once.
     one_by_one = 0 if target.low <= 0 <= target.high and target.weight(mp.mpf(0)) != 0 else 3
     while len(fixed) <= degree:
         powers = list(range(len(fixed), degree + 1))

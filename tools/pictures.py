@@ -1,6 +1,6 @@
 """Make the pictures of README and docs, with the driver of the explorer's tests: python tools/pictures.py
 
-The still ones are what `Program.svg()` gives. The others are the explorer in a real Chromium, at work.
+The still ones come from `Program.svg()`. The others are screenshots of the explorer in Chromium.
 """
 
 import sys

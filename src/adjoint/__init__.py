@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-#: Names that are loaded when they are first asked for, so that importing the package stays quick.
+#: Names that are loaded on first access, so that importing the package stays fast.
 _LATE = {
     "Graph": "api.symbols",
     "array": "api.imperative",

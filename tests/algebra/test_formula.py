@@ -82,7 +82,7 @@ def test_a_choice_runs_one_branch_only_and_both_when_there_are_no_numbers():
         ("x + 'a'", "only real numbers", 4, 7),
         ("1j", "only real numbers", 0, 2),
         ("é + ñ*sni(é)", "did you mean 'sin'", 6, 9),
-        ("x.real", "has no place", 0, 6),
+        ("x.real", "is not allowed", 0, 6),
         ("x.sin()", "not a known function", 0, 5),
         ("x if y", "expected 'else'", 0, 6),
         ("[[1, 2], 3 4]", "does not fit", 9, 12),

@@ -197,8 +197,8 @@ def reads_what_is_gone(checkpoint, x):
     [
         (writes_to_its_argument, "writes to its argument"),
         (writes_through_a_view, "writes to its argument"),
-        (writes_to_an_array_from_outside, "writes to an array from outside"),
-        (writes_to_a_plain_array_from_outside, "writes to a NumPy array from outside"),
+        (writes_to_an_array_from_outside, "writes to an outside array"),
+        (writes_to_a_plain_array_from_outside, "writes to an outside NumPy array"),
         (counts, "gave other results"),
         (reads_what_is_gone, "gave other results"),
     ],

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler import native as llvm
+from adjoint.compiler import native
 from adjoint.compiler.jit import CompileWarning
 from adjoint.core.tree import flatten
 
@@ -395,11 +395,11 @@ generator = np.random.default_rng(0)
 @pytest.mark.parametrize(
     "f, why",
     [
-        (lambda x: x * float(x), r"float\(\) of a value traced by jit would be that of this call for ever"),
+        (lambda x: x * float(x), r"float\(\) of a value traced by jit would be baked into the program"),
         (lambda x: math.sin(x), r"math.sin.*use NumPy functions instead of math's: np.sin"),
         (lambda x: abs(complex(x)), r"complex\(\) of a value"),
         (lambda x: np.sum(np.array([x, 2.0])) * x, "adjoint.numpy"),
-        (lambda x: x * float(f"{x:.1f}"), "the text of a value traced by jit would be that of this call for ever"),
+        (lambda x: x * float(f"{x:.1f}"), "the text of a value traced by jit would be baked into the program"),
         (lambda x: x * len(str(x)), "the text of a value"),
         (lambda x: float(np.vectorize(lambda v: v * 2 if v > 0 else v)(x)), "adjoint.numpy"),
         (unpicklable, "TypeError: Object of type float is not JSON serializable"),
@@ -511,7 +511,7 @@ def test_a_mistake_of_the_compiler_is_not_hidden(monkeypatch):
     def broken(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(llvm, "_array", broken)
+    monkeypatch.setattr(native, "_array", broken)
     with pytest.raises(RuntimeError, match="broken"):
         ad.jit(np.cumsum)(np.ones(3))
 
@@ -536,7 +536,7 @@ def test_an_operation_that_is_tried_for_its_failure_alone():
     for f in (is_definite, ad.grad(is_definite), ad.grad(is_definite_for_the_value)):
         for calls in ((np.eye(2), -np.eye(2)), (-np.eye(2), np.eye(2))):
             compiled = ad.jit(f)
-            with pytest.warns(CompileWarning, match=r"tried for its failure alone.*test_jit_statements.py:\d+"):
+            with pytest.warns(CompileWarning, match=r"tried for its error only.*test_jit_statements.py:\d+"):
                 np.testing.assert_array_equal(compiled(calls[0]), f(calls[0]))
             np.testing.assert_array_equal(compiled(calls[1]), f(calls[1]))
 

@@ -135,7 +135,7 @@ class Unit(np.ndarray):
 REFUSED = {
     "masked": (np.ma.masked_array(X, [0, 1, 0, 0]), "mask"),
     "matrix": (np.eye(4).view(np.matrix), r"np\.matrix"),
-    "unit": (X.view(Unit), "Unit has arithmetic of its own"),
+    "unit": (X.view(Unit), "Unit redefines arithmetic"),
 }
 
 

@@ -450,9 +450,9 @@ def test_a_body_that_asks_for_numbers_is_run_turn_by_turn():
         ad.graph(loop)(0.4, XS)
     with pytest.raises(BatchError, match="the truth of a value inside vmap"):
         ad.vmap(loop)(np.ones(2), np.stack([XS, XS]))
-    with pytest.raises(ArgumentError, match="checkpoint='sqrt' of scan needs a body that can be written down, but the truth of"):
+    with pytest.raises(ArgumentError, match="checkpoint='sqrt' of scan needs a body that can be staged, but the truth of"):
         ad.scan(turn, 0.4, XS, checkpoint="sqrt")
-    with pytest.raises(ShapeError, match="no turns cannot tell what turn returns"):
+    with pytest.raises(ShapeError, match="no iterations cannot know what turn returns"):
         ad.scan(turn, 0.4, XS[:0])
 
 
@@ -564,11 +564,11 @@ def staged_cond(true_fun, false_fun, x):
             UnsupportedError,
             "draws random numbers, which would be",
         ),
-        (lambda: ad.fori_loop(0, 2, lambda i, c: c * np.random.rand(), 0.0), UnsupportedError, "every turn of fori_loop"),
+        (lambda: ad.fori_loop(0, 2, lambda i, c: c * np.random.rand(), 0.0), UnsupportedError, "every iteration of fori_loop"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0, XS, length=3), ShapeError, "xs of scan has 4 rows, but length=3"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0, {"a": XS, "b": XS[1:]}), ShapeError, r"xs\['a'\] has 4 rows, xs\['b'\] has 3"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0, 1.0), ShapeError, "xs of scan is a scalar"),
-        (lambda: ad.scan(lambda c, x: (c, x), 0.0, length=2.5), ArgumentError, "length of scan is a whole number"),
+        (lambda: ad.scan(lambda c, x: (c, x), 0.0, length=2.5), ArgumentError, "length of scan is an integer"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0, length=-1), ShapeError, "must not be negative"),
         (lambda: ad.scan(lambda c, x: (c, x), "text", XS), ArgumentError, "init is str"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0, XS, checkpoint=0), ArgumentError, "checkpoint of scan is None"),
@@ -588,14 +588,14 @@ def staged_cond(true_fun, false_fun, x):
         (lambda: ad.scan(lambda c, x: (None, x), 0.0, XS), ShapeError, "must keep its structure"),
         (lambda: ad.scan(lambda c, x: ("text", x), 0.0, XS), ArgumentError, "returned str for init in scan"),
         (lambda: ad.scan(lambda c, x: (c, "text"), 0.0, XS), ArgumentError, "str"),
-        (lambda: ad.fori_loop(0, 2.5, lambda i, c: c, 0.0), ArgumentError, "upper of fori_loop is a whole number, not 2.5"),
+        (lambda: ad.fori_loop(0, 2.5, lambda i, c: c, 0.0), ArgumentError, "upper of fori_loop is an integer, not 2.5"),
         (lambda: ad.fori_loop(0, 3, lambda i, c: c[:1], np.ones(2)), ShapeError, r"init_val is float64\[2\]"),
-        (lambda: ad.while_loop(lambda c: c, lambda c: c, 1.0), ArgumentError, r"must return one truth value .* returned float64"),
+        (lambda: ad.while_loop(lambda c: c, lambda c: c, 1.0), ArgumentError, r"must return one bool .* returned float64"),
         (lambda: ad.while_loop(lambda c: c > 1, lambda c: c, np.ones(2)), ArgumentError, r"bool\[\]; it returned bool\[2\]"),
         (lambda: ad.while_loop(lambda c: (c > 1, 2), lambda c: c, 1.0), ArgumentError, "it returned tuple"),
-        (lambda: ad.while_loop(lambda c: True, lambda c: c, None), ArgumentError, "holds no arrays"),
+        (lambda: ad.while_loop(lambda c: True, lambda c: c, None), ArgumentError, "has no arrays"),
         (lambda: ad.while_loop(lambda c: c < 1, lambda c: c + np.ones(2), 0.0), ShapeError, r"init_val is float64\[\]"),
-        (lambda: ad.cond(XS > 0, lambda: 1.0, lambda: 2.0), ArgumentError, r"one truth value, not bool\[4\]; use np.where"),
+        (lambda: ad.cond(XS > 0, lambda: 1.0, lambda: 2.0), ArgumentError, r"one bool, not bool\[4\]; use np.where"),
         (lambda: ad.cond("yes", lambda: 1.0, lambda: 2.0), ArgumentError, "not str"),
         (lambda: staged_cond(lambda x: x, lambda x: (x, x), 1.0), ShapeError, "must return the same structure"),
         (lambda: staged_cond(lambda x: x, lambda x: x[:2], XS), ShapeError, r"returned float64\[4\] and .* float64\[2\]"),

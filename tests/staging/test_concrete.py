@@ -7,14 +7,14 @@ import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.errors import LeakError, UnsupportedError
 from adjoint.ir.graph import Graph
-from adjoint.staging.concrete import Witness
+from adjoint.staging.concrete import Concrete
 
 
 def record(f, *args):
-    with Witness("trace") as witness:
-        inputs = [witness.input_like(f"x{i}", x) for i, x in enumerate(args)]
+    with Concrete("trace") as stage:
+        inputs = [stage.input_like(f"x{i}", x) for i, x in enumerate(args)]
         result = f(*inputs)
-        return witness.graph("f", [result]), witness
+        return stage.graph("f", [result]), stage
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def record(f, *args):
     ],
 )
 def test_the_graph_is_that_of_staging(f, args):
-    recorded, witness = record(f, *args)
+    recorded, stage = record(f, *args)
     staged = ad.graph(f)(*args)
     assert [e.op for e in recorded.equations] == [e.op for e in staged.equations]
     assert recorded.output_types == staged.output_types
     np.testing.assert_allclose(recorded.run_flat(args)[0], f(*args))
-    np.testing.assert_allclose(witness.values[recorded.outputs[0]], f(*args))
+    np.testing.assert_allclose(stage.values[recorded.outputs[0]], f(*args))
 
 
 def test_python_gets_its_answers():

@@ -293,7 +293,7 @@ def test_the_clock_and_counters():
         return np.sum(np.where(np.random.default_rng(next(seeds)).random((40, 1)) < 0.5, x, 0.0))
 
     for f in (clock, counted, ticks, shuffled, dropped):
-        refused(f, "other numbers each time")
+        refused(f, "other constants each time")
 
 
 def test_what_is_the_same_each_time_is_no_draw():

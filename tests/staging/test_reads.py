@@ -509,7 +509,7 @@ def function_attribute(x):
 )
 def test_effects_happen_at_each_call(f):
     compiled = ad.jit(f)
-    with pytest.warns(CompileWarning, match=rf"outside of it.*\({HERE}:\d+\)"):
+    with pytest.warns(CompileWarning, match=rf"outside.*\({HERE}:\d+\)"):
         first = compiled(1.0)
     assert [first + i for i in (1, 2)] == [compiled(1.0), compiled(1.0)]
 

@@ -38,7 +38,7 @@ import numpy as np
 import scipy
 
 import adjoint as ad
-from adjoint.core.bind import settled
+from adjoint.core.bind import unwrap_fresh
 from adjoint.core.tree import flatten, map_leaves
 from adjoint.numpy.table import FUNCTIONS, REFUSED, UFUNCS, load_all
 
@@ -431,7 +431,7 @@ def traced_value(f: Any, leaves: list[Any]) -> Any:
 
     def seen(*xs: Any) -> Any:
         y = f(*xs)
-        kept.append(map_leaves(settled, ad.stop_gradient(y)))
+        kept.append(map_leaves(unwrap_fresh, ad.stop_gradient(y)))
         return np.sum(xs[0]) * 1.0
 
     ad.vjp(seen, *leaves)

@@ -332,7 +332,7 @@ def test_an_array_that_is_written_to_after_its_use_counts_as_it_was(n, transform
         return np.sum(y)
 
     gradient = ad.jit(transform(f))
-    with pytest.warns(CompileWarning, match=r"writes to big, an array outside of it.*\(test_deferral.py:\d+\)"):
+    with pytest.warns(CompileWarning, match=r"writes to big, an outside array.*\(test_deferral.py:\d+\)"):
         found = [gradient(np.ones(n))]
     found += [gradient(np.ones(n)) for _ in range(2)]
     expected = np.ones((3, n))

@@ -1,1 +1,1 @@
-"""Scalar expressions as terms in canonical form: the algebra behind `adjoint.algebra.expression`."""
+"""Symbolic scalar expressions: terms in canonical form, behind `ad.symbolic`."""

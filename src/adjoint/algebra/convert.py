@@ -26,6 +26,7 @@ _RULES: dict[str, Callable[..., Term]] = {
     "mul": terms.multiply,
     "chain": terms.multiply,
     "absorb": terms.multiply,
+    "times": terms.multiply,
     "div": terms.divide,
     "power": terms.power,
     "neg": lambda x: terms.scale(Fraction(-1), x),
@@ -91,19 +92,19 @@ def evaluate(root: Term, values: Mapping[str, Any]) -> Any:
 
 
 def evaluate_staged(root: Term, values: Mapping[str, Any], numbers: Mapping[Number, Any]) -> Any:
-    """As `evaluate`, for the derivative's sake: numbers are taken from `numbers`, where they are staged and stay exact, and
-    functions whose rules switch formulas near a point are written out."""
+    """As `evaluate`, for differentiation: numbers are taken from `numbers`, where they are staged and stay exact, and functions
+    whose rules switch formulas near a point are expanded."""
     return _Evaluation(values, lambda n: numbers[n] if n in numbers else plain(n), True).run(root)
 
 
 def numbers_of(root: Term) -> list[Number]:
-    """The numbers in a term, but for 0, 1 and -1."""
+    """The numbers in a term, except 0, 1 and -1."""
     found: dict[Number, None] = {math.pi: None}
     for term in post_order(root):
         numbers = [term.head] if term.kind in ("number", "sum", "product") else []
         numbers += [c for c, _ in term.parts] if term.kind == "sum" else []
         numbers += [-e.head for _, e in term.parts if e.is_number] if term.kind == "product" else []
-        found.update(dict.fromkeys(n for n in numbers if n not in (0, 1, -1) and n == n))  # a nan would not be found again
+        found.update(dict.fromkeys(n for n in numbers if n not in (0, 1, -1) and n == n))  # nan does not equal itself
     return list(found)
 
 

@@ -1,4 +1,4 @@
-"""Symbolic differentiation that a person can read.
+"""Symbolic differentiation with readable results.
 
 >>> e = symbolic("x**2*y + y + 2", "x y")
 >>> print(e.diff("x"))
@@ -8,8 +8,8 @@ x**2 + 1
 >>> e.diff("x")(3.0, 4.0)
 np.float64(24.0)
 
-The derivative is that of the graph, by the rules that every transform uses, brought to a canonical form. It holds at
-generic points: those where no denominator vanishes and no two values are equal by chance.
+The derivative is that of the graph, by the rules of all transforms, in canonical form. It holds at generic points: those where no
+denominator vanishes and no two values are equal by chance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from ..api.building import graph_of
 from ..api.grad import grad
 from ..api.graph import Program, graph
-from ..core.bind import Traced, settled
+from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import ArgumentError, ShapeError, boundary
 from ..ir.graph import Graph
 from . import parse as parsing
@@ -65,7 +65,7 @@ def symbolic(f: Any, names: str | Iterable[str] | None = None) -> Expression:
 
 
 def _from_node(node: Traced, names: str | Iterable[Any] | None) -> Expression:
-    """What a node of an explicit graph computes from its symbols; `names` gives their order, and may hold more."""
+    """The expression of a node of an explicit graph in its symbols; `names` gives their order, and may have more."""
     owner = graph_of(node, "the argument of symbolic")
     program = owner.program(None, node, name="f")
     found = _from_graph(program, program.input_names)
@@ -115,7 +115,7 @@ def _from_graph(program: Graph, names: tuple[str, ...]) -> Expression:
 
 
 class Expression:
-    """A formula over named scalars. It prints, differentiates, and is called like a function (arrays are taken elementwise)."""
+    """A formula over named scalars. It prints, differentiates, and can be called (elementwise on arrays)."""
 
     __slots__ = ("name", "names", "term")
 
@@ -140,7 +140,7 @@ class Expression:
         try:
             count = operator.index(order)
         except TypeError:
-            raise ArgumentError(f"the order of a derivative is a whole number, not {order!r}") from None
+            raise ArgumentError(f"the order of a derivative is an integer, not {order!r}") from None
         if count < 0:
             raise ArgumentError(f"the order of a derivative is not negative: {order}")
         result = self
@@ -163,7 +163,7 @@ class Expression:
         return from_graph(graph(grad(run, used.index(name)))(*[1.0] * len(inputs)), inputs)
 
     def simplify(self) -> Expression:
-        """A shorter form where there is one: common factors and denominators taken out."""
+        """A shorter form if there is one: common factors and denominators taken out."""
         return Expression(tidy(self.term), self.names, self.name)
 
     # -- running ------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Expression:
         from scipy import special  # heavy, and needed only here
 
         scope: dict[str, Any] = {"np": np, "special": special}
-        exec(compile(text, f"<adjoint expression {self.name}>", "exec"), scope)  # our own text: names and numbers, no one else's
+        exec(compile(text, f"<adjoint expression {self.name}>", "exec"), scope)  # generated text: names and numbers only
         made: Callable[..., Any] = scope[self.name]
         made.__doc__ = source
         return made
@@ -260,7 +260,7 @@ class Expression:
 
 
 def _input(name: str, value: Any) -> Any:
-    value = settled(value)
+    value = unwrap_fresh(value)
     if isinstance(value, Traced):
         return value
     array = np.asarray(value)

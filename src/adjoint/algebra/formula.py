@@ -6,8 +6,8 @@
 >>> f(3.0, 4.0)
 42.0
 
-A formula is a function like any other: it can be differentiated and traced, and runs as it is written. A mistake raises
-`FormulaError`, which knows the columns it is in and prints them with a caret.
+A formula is a function: it can be differentiated and traced. A mistake raises `FormulaError`, which shows the columns with a
+caret.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ..core.op import OPS
 from .parse import ALIASES, LEADING, known_functions
 
 LONGEST = 10_000  # characters of a formula
-LARGEST = 10_000_000  # elements: a formula of a stranger may not fill the memory
+LARGEST = 10_000_000  # elements: an untrusted formula must not exhaust memory
 
 CONSTANTS = {"pi": math.pi, "π": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
 
 
 class FormulaError(AdjointError, ValueError):
-    """A mistake in a formula, with the text and the columns (from 0) that it is in."""
+    """A mistake in a formula, with the text and the columns (from 0)."""
 
     def __init__(self, reason: str, text: str, start: int, end: int) -> None:
         super().__init__(reason)
@@ -49,7 +49,8 @@ class FormulaError(AdjointError, ValueError):
         return FormulaError, (self.reason, self.text, self.start, self.end)
 
     def caret(self, window: int = 100, spelled: Callable[[str], str] = str) -> str:
-        """The formula, or the part of a long one, with carets under the mistake; `spelled` is how a terminal shows a text."""
+        """The formula, or the part of a long one, with carets under the mistake; `spelled` gives the text as the terminal shows
+        it."""
         first = max(0, self.start - window // 2) if len(self.text) > window else 0
         shown = "".join(c if c.isprintable() else "?" for c in self.text[first : first + window])
         length = max(1, min(self.end, first + len(shown)) - self.start)
@@ -66,7 +67,7 @@ class _Instruction(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """Terms added up from the left, once all of them are there: `runs` has the sign of each but the first."""
+    """Terms added from the left: `runs` has the sign of each but the first."""
 
     runs: tuple[Callable[..., Any], ...]
 
@@ -120,7 +121,7 @@ _OF_TWO = {name: getattr(face, name) for name in ("dot", "outer", "cross", "inne
 
 
 def _numeric(run: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation on Python numbers in NumPy's arithmetic: 9**9**9 is inf, 1/0 is inf, and neither takes long."""
+    """An operation on Python numbers in NumPy's arithmetic: 9**9**9 is inf, 1/0 is inf, and both are fast."""
 
     def apply(*args: Any) -> Any:
         if any(type(a) is not float for a in args):
@@ -134,7 +135,7 @@ def _numeric(run: Callable[..., Any]) -> Callable[..., Any]:
 class Formula:
     """A formula as a function of its names, in the order in which they occur unless given.
 
-    `known` are names that have values: they go before functions and constants of that name.
+    `known` are names that have values: they take precedence over functions and constants of the same name.
     """
 
     def __init__(self, text: str, names: Sequence[str] | None = None, known: Collection[str] = ()) -> None:
@@ -143,7 +144,7 @@ class Formula:
         self.code = reader.compiled()
         self.names = tuple(names) if names is not None else tuple(reader.found)
         self.__name__ = "f"
-        #: The columns in which each name occurs first.
+        #: The columns of the first occurrence of each name.
         self.places = {
             name: (reader.column(node.col_offset), reader.column(node.end_col_offset or 0)) for name, node in reader.found.items()
         }
@@ -154,11 +155,11 @@ class Formula:
     def __call__(self, *args: Any) -> Any:
         if len(args) != len(self.names):
             raise TypeError(f"the formula takes {len(self.names)} arguments ({', '.join(self.names)}), got {len(args)}")
-        with np.errstate(all="ignore"):  # what is not finite is seen in the result
+        with np.errstate(all="ignore"):  # non-finite numbers show in the result
             return _run(self.code, dict(zip(self.names, args, strict=True)))
 
     def as_function(self) -> Callable[..., Any]:
-        """The formula with a signature of its own, so that others see the names of its arguments."""
+        """The formula as a function with a signature, so that the names of its arguments are visible."""
 
         def f(*args: Any) -> Any:
             return self(*args)
@@ -177,7 +178,7 @@ def _run(code: list[Any], values: dict[str, Any]) -> Any:
             stack.append(values[step.name])
         elif isinstance(step, _Choice):
             test = stack.pop()
-            if isinstance(test, Traced) and not test.by.has_numbers:  # written down without numbers: both branches
+            if isinstance(test, Traced) and not test.by.has_numbers:  # staged without numbers: both branches
                 stack.append(face.where(test, _run(step.body, values), _run(step.orelse, values)))
             else:
                 pending.extend(reversed(step.body if test else step.orelse))
@@ -196,13 +197,13 @@ def _run(code: list[Any], values: dict[str, Any]) -> Any:
 
 
 def _applied(run: Callable[..., Any], args: list[Any]) -> Any:
-    if math.prod(max(math.prod(np.shape(a)), 1) for a in args) > LARGEST:  # a bound for what broadcasting makes of them
+    if math.prod(max(math.prod(np.shape(a)), 1) for a in args) > LARGEST:  # a bound on the broadcast size
         raise ShapeError("the arrays of the formula are too large; write a function in a file instead")
     return run(*args)
 
 
 def near(name: str, known: Collection[str]) -> str:
-    """A hint at the name that was meant."""
+    """A hint at the intended name."""
     close = difflib.get_close_matches(name, known, 1, 0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -221,7 +222,7 @@ class _Reader:
         raise FormulaError(reason, self.text, self.column(node.col_offset), self.column(node.end_col_offset))
 
     def column(self, offset: int) -> int:
-        """A place in the text from one in its bytes, which is what Python's parser counts."""
+        """A column in the text from an offset in its UTF-8 bytes, which Python's parser counts."""
         return len(self.text.encode()[:offset].decode(errors="ignore"))
 
     def compiled(self) -> list[Any]:
@@ -231,10 +232,10 @@ class _Reader:
             self.fail(LONGEST, f"the formula is longer than {LONGEST} characters")
         for i, c in enumerate(self.text):
             if not c.isprintable():
-                self.fail(i, f"the character {c!r} has no place in a formula, which is one line of text")
+                self.fail(i, f"the character {c!r} is not allowed in a formula, which is one line of text")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)  # of "2(x)", which is refused below by its own words
+                warnings.simplefilter("ignore", SyntaxWarning)  # for "2(x)", which is refused below
                 tree = ast.parse(self.text, mode="eval").body
             return self.code(tree)
         except SyntaxError as error:
@@ -243,7 +244,7 @@ class _Reader:
             self.fail(0, "the formula is nested too deeply")
 
     def explain(self, error: SyntaxError) -> NoReturn:
-        """What Python's parser found, in the words of formulas."""
+        """The error of Python's parser, in terms of formulas."""
         start = (error.offset or 0) - 1
         end = error.end_offset - 1 if error.end_offset and error.end_lineno in (1, None) else start + 1
         reason = (error.msg or "invalid syntax").partition(". Perhaps")[0]
@@ -293,13 +294,13 @@ class _Reader:
                 return [*self.code(value), _Instruction(lambda x: _item(x, key), 1)]
             case ast.Attribute(attr=attr, value=value) if ast.unparse(value) in LEADING and attr in CONSTANTS:
                 return [CONSTANTS[attr]]
-        self.fail(node, f"this has no place in a formula of names, numbers, operators and functions{_hint(node)}")
+        self.fail(node, f"this is not allowed in a formula of names, numbers, operators and functions{_hint(node)}")
 
     def literal(self, node: ast.Constant) -> Any:
         if isinstance(node.value, bool):
             return node.value
         if not isinstance(node.value, (int, float)):
-            self.fail(node, "only real numbers may stand in a formula")
+            self.fail(node, "only real numbers are allowed in a formula")
         try:
             return float(node.value)
         except OverflowError:
@@ -379,7 +380,7 @@ class _Reader:
         return [*steps, _Listed(stacked, len(elements))]
 
     def index(self, node: ast.expr) -> Any:
-        """An index: whole numbers, slices, and tuples of them."""
+        """An index: integers, slices, and tuples of them."""
         if isinstance(node, ast.Tuple):
             return tuple(map(self.index, node.elts))
         if isinstance(node, ast.Slice):
@@ -390,7 +391,7 @@ class _Reader:
             sign, inner = -1, inner.operand
         if isinstance(inner, ast.Constant) and type(inner.value) is int and inner.value < 2**31:
             return sign * inner.value
-        self.fail(node, "an index is a whole number or a slice of them")
+        self.fail(node, "an index is an integer or a slice")
 
 
 def _item(x: Any, key: Any) -> Any:
@@ -403,7 +404,7 @@ def _hint(node: ast.expr) -> str:
     return ""
 
 
-#: Ops that stand for parts of a derivative, and take options.
+#: Ops that occur only in derivatives, and take options.
 _PARTS = re.compile(r".*_by_.*|.*_slope|real_argument|root|chain|absorb")
 
 

@@ -57,7 +57,7 @@ LEADING = ("np", "numpy", "math", "special", "scipy.special", "ad.numpy")  # np.
 
 
 class ExpressionError(ArgumentError):
-    """A text that is no expression: why, and the column (from 1) of its line."""
+    """Invalid text: the reason, and the column (from 1) of its line."""
 
     def __init__(self, reason: str, source: str, line: int, column: int) -> None:
         super().__init__(f"the expression {_shown(source)} cannot be read: {reason} (line {line}, column {column})")
@@ -148,7 +148,7 @@ class _Reader:
         if isinstance(node, ast.Attribute) and node.attr in _CONSTANTS and ast.unparse(node.value) in LEADING:
             return _CONSTANTS[node.attr]
         what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
-        self.refuse(node, f"{what} has no place in an expression of names, numbers, operators and functions")
+        self.refuse(node, f"{what} is not allowed in an expression of names, numbers, operators and functions")
 
     def build(self, node: ast.expr, args: list[Term]) -> Term:
         match node:

@@ -1,4 +1,4 @@
-"""Terms as SymPy expressions, and back. SymPy is loaded when it is asked for."""
+"""Terms as SymPy expressions, and back. SymPy is imported on first use."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term
     if node in (s.true, s.false):
         return number(node == s.true)
     if name == "ExprCondPair":
-        return terms.ZERO  # read by the Piecewise that holds it
+        return terms.ZERO  # read by the enclosing Piecewise
     if name == "Piecewise":
         return _piecewise(s, node, names)
     if node.is_Rational:

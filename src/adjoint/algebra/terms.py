@@ -1,10 +1,10 @@
-"""Terms in canonical form: equal expressions are, as far as the rules here reach, equal terms.
+"""Terms in canonical form: equal expressions are equal terms, as far as the rules here go.
 
 A sum is a number and a map from terms to coefficients, a product a number and a map from bases to exponents, so that
 like terms are collected as they are built: x + x is 2·x, x·x is x², x − x is 0. The rules hold at generic points, those
 where nothing is infinite, no denominator is zero and no two values are equal by chance.
 
-Terms are compared by a digest of their structure; building one looks at its parts only, never further down.
+Terms are compared by a digest of their structure; building one inspects only its direct parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 Number = Fraction | float
-_LONG = 16  # a sum or product of more parts is not opened when it becomes part of another: no quadratic growth
+_LONG = 16  # a longer sum or product is not merged into another one, to avoid quadratic growth
 _LABEL = 60
 _HUGE = 10**9
 
@@ -38,7 +38,7 @@ class Term:
         self.digest: str = hashlib.blake2b(f"{kind} {head!r} {body}".encode(), digest_size=16).hexdigest()
         self.size: int = min(_HUGE, 1 + self._length())
         self.depth: int = 1 + max((t.depth for t in children), default=0)
-        # whether it jumps: at such a term "equal to a given value" is not a matter of chance
+        # whether it is piecewise constant: it may equal a given value at generic points
         self.steps: bool = (kind == "call" and head in STEPS) or any(t.steps for t in children)
         rank = -1 if kind == "call" and not parts else _RANKS[kind]
         name = _natural(head) if isinstance(head, str) else ""
@@ -55,7 +55,7 @@ class Term:
             yield from self.parts
 
     def _length(self) -> int:
-        """About the number of names, numbers and functions in the text of the parts."""
+        """The approximate number of names, numbers and functions in the text of the parts."""
         if self.kind == "sum":
             return sum(t.size + (abs(c) != 1) for c, t in self.parts) + (self.head != 0)
         if self.kind == "product":
@@ -145,7 +145,7 @@ def is_decimal(value: Fraction) -> bool:
 
 
 def number(value: Any) -> Term:
-    """A number, or the constant that a float is known to be: 3.141592653589793 is pi."""
+    """A number, or the constant that a float represents: 3.141592653589793 is pi."""
     folded = fold(value)
     if type(folded) is float and folded in _KNOWN:
         return _KNOWN[folded]
@@ -165,7 +165,7 @@ def is_integer(term: Term) -> bool:
 
 
 def _number_power(base: Number, exponent: Number) -> Number | None:
-    """base**exponent where it is a real number that is worth writing out, else None."""
+    """base**exponent if it is a short real number, else None."""
     if base == 0:
         return Fraction(0) if exponent > 0 else math.inf
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
@@ -248,7 +248,7 @@ def scale(coefficient: Number, term: Term) -> Term:
 
 
 def sum_order(term: Term) -> tuple[Any, ...]:
-    """Terms of a sum are sorted by falling degree, then by name."""
+    """Terms of a sum are sorted by decreasing degree, then by name."""
     factors = term.parts if term.kind == "product" else ((term, ONE),)
     known = [(b, float(e.head) if e.is_number else 1.0, e) for b, e in factors]
     degree = sum(e if b.kind == "symbol" else 0.5 * (e > 0 and b.size > 1) for b, e, _ in known)
@@ -295,7 +295,7 @@ def multiply(*terms: Term) -> Term:
 
 
 def _join_exponentials(coefficient: Number, factors: list[tuple[Term, Term]]) -> Term:
-    """exp(u)·exp(−2u) is exp(−u); exponentials of unrelated terms stay apart."""
+    """exp(u)·exp(−2u) is exp(−u); exponentials of unrelated terms stay separate."""
     groups: dict[Term, list[tuple[Term, Term]]] = {}
     for base, exponent in factors:
         if base.is_call("exp") and exponent.is_number:
@@ -405,7 +405,7 @@ _DISCRETE = {
 
 
 def call(name: str, *args: Term) -> Term:
-    """A function of terms, simplified by what is known of it."""
+    """A function of terms, simplified."""
     if name in BOOLEAN:
         return _condition(name, args)
     if name == "where":
@@ -437,7 +437,7 @@ def call(name: str, *args: Term) -> Term:
 
 
 def arithmetic(term: Term) -> Term:
-    """A condition that is counted with, as 1 or 0."""
+    """A condition as a number, 1 or 0."""
     if term.kind == "call" and term.head in BOOLEAN:
         if term.head in ("greater_equal", "less_equal") and not any(t.steps for t in term.parts):
             term = Term("call", term.head.removesuffix("_equal"), term.parts)
@@ -461,7 +461,7 @@ def where(condition: Term, yes: Term, no: Term) -> Term:
 
 
 def _condition(name: str, args: tuple[Term, ...]) -> Term:
-    """A condition; known where it holds, or fails, at all generic points."""
+    """A condition; constant if it holds, or fails, at all generic points."""
     if name in ("logical_and", "logical_or"):
         end = ZERO if name == "logical_and" else ONE
         if end in args:
@@ -484,7 +484,7 @@ def _condition(name: str, args: tuple[Term, ...]) -> Term:
     return Term("call", name, args)
 
 
-# Floats that rules and people write for constants; a derivative shows what they stand for.
+# Floats that represent constants in rules and user code; a derivative shows the constant.
 _KNOWN: dict[float, Term] = {}
 _KNOWN.update({math.log(n): Term("call", "log", (Term("number", Fraction(n)),)) for n in range(2, 11)})
 _KNOWN[math.pi] = PI

@@ -1,6 +1,6 @@
 """Sums in their shortest form: a common factor taken out, a common denominator, sin² + cos² = 1.
 
-A change is kept when the term gets smaller by it.
+A change is kept if it makes the term smaller.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from . import terms
 from .convert import apply
 from .terms import ONE, Number, Term, combine, is_integer, multiply, post_order, power
 
-_FEW = 8  # sums of more parts are left alone
+_FEW = 8  # longer sums are not changed
 _MANY = 3000
 
 
 def tidy(root: Term) -> Term:
-    """The term with every sum in it made as short as the rules here can. What is too large to be read is left alone."""
+    """The term with every sum in it shortened. Terms too large to be read are not changed."""
     order = post_order(root)
     if len(order) > _MANY:
         return root
@@ -60,7 +60,7 @@ def _from_factors(factors: dict[Term, Term]) -> Term:
 
 
 def _without(term: Term, taken: dict[Term, Term]) -> Term:
-    """The term divided by factors that it has, by their exponents: what is taken out is gone whatever `multiply` can merge."""
+    """The term divided by some of its factors, by removing their exponents, independent of what `multiply` can merge."""
     rest = {b: terms.subtract(e, taken[b]) if b in taken else e for b, e in _factors(term).items()}
     coefficient = term.head if term.kind == "product" else Fraction(1)
     return multiply(Term("number", coefficient), _from_factors(rest))
@@ -83,7 +83,7 @@ def pythagoras(term: Term) -> Term:
 
 
 def common_factor(term: Term) -> Term:
-    """a·f + b·f = (a + b)·f for what is not a plain name; names too, where a sum is among the factors."""
+    """a·f + b·f = (a + b)·f for factors other than plain names; names too, if a sum is among the factors."""
     if term.head != 0:
         return term
     rows = [_factors(t) for _, t in term.parts]
@@ -107,7 +107,7 @@ def common_factor(term: Term) -> Term:
 
 
 def _content(term: Term) -> Number:
-    """The numeric factor that leaves a sum with small whole coefficients, of which not all are negative."""
+    """The numeric factor that leaves a sum with small integer coefficients, not all negative."""
     if term.kind != "sum":
         return Fraction(1)
     numbers = [c for c, _ in term.parts] + ([term.head] if term.head else [])
@@ -160,7 +160,7 @@ def _times(a: Number, b: Number) -> Number:
 
 
 def multiply_out(term: Term) -> Term:
-    """r·(a + b) + s = r·a + r·b + s, where that lets terms meet."""
+    """r·(a + b) + s = r·a + r·b + s, where that lets terms combine."""
     return combine([(Fraction(1), Term("number", term.head)), *((c, _distributed(t)) for c, t in term.parts)])
 
 

@@ -1,7 +1,7 @@
 """Terms as text: infix, Python source, LaTeX.
 
-Every part is written once; what is used several times and is not short gets a name of its own, so that the text grows
-with the number of different terms and not with the tree that they unfold to.
+Common subexpressions that are not short get a name, so that the text grows with the number of distinct terms and not with the
+expanded tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ..core.errors import UnsupportedError
 from .terms import COMPARISONS, HALF, PI, Number, Term, is_decimal, post_order
 
-COMPARE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly text binds
+COMPARE, SUM, PRODUCT, POWER, ATOM = range(5)  # operator precedence
 
 _SHORT = 72  # an expression of this length is written in one piece
 _WORTH_A_NAME = 10
@@ -25,7 +25,7 @@ _TOO_DEEP = 24
 
 
 class Text(NamedTuple):
-    """Written text, and how tightly it binds."""
+    """Text, and its precedence."""
 
     text: str
     level: int
@@ -119,7 +119,7 @@ class Infix:
         text = written[term]
         if coefficient == 1:
             return text
-        if text.level == ATOM or term.kind != "product":  # a name stands for it, or it is one factor
+        if text.level == ATOM or term.kind != "product":  # a name, or a single factor
             return self.quotient(coefficient, [text], [])
         return self.factors(coefficient, term, written)
 
@@ -177,9 +177,9 @@ class Infix:
 
 
 def _choose(root: Term) -> set[Term]:
-    """The terms that get a name: shared and not short, or too long or too deep to stay inside others.
+    """The terms that get a name: shared and not short, or too long or too deep to be inlined.
 
-    The lengths are those of the infix text, so that all ways of writing name the same terms.
+    The lengths are those of the infix text, so that all notations name the same terms.
     """
     infix = Infix()
     order = post_order(root)
@@ -352,7 +352,7 @@ def _magnitude(value: Number) -> Number:
 
 
 def _ratio(value: Number) -> tuple[Number, Number]:
-    """Numerator and denominator as they are written: 0.3 is a decimal, 1/3, 2/5 and 3/4 are fractions."""
+    """Numerator and denominator as written: 0.3 is a decimal, 1/3, 2/5 and 3/4 are fractions."""
     if isinstance(value, float) or (value.denominator > 9 and value.denominator % 5 == 0 and is_decimal(value)):
         return value, Fraction(1)
     return Fraction(value.numerator), Fraction(value.denominator)

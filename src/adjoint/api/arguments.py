@@ -1,4 +1,4 @@
-"""Arguments and results of transforms: what may be differentiated, under which name an error calls it."""
+"""Arguments and results of transforms: checks of what may be differentiated, and names for errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, settled, snapshot
+from ..core.bind import Trace, Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
@@ -60,7 +60,7 @@ def check_callable(f: Any, transform: str) -> None:
 
 
 def uncached(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function without `functools.cache`: of traced values no two are alike, and none may outlive its transform."""
+    """A function without `functools.cache`: traced values are all distinct, and none may outlive its transform."""
     return uncached(f.__wrapped__) if isinstance(f, functools._lru_cache_wrapper) else f
 
 
@@ -91,12 +91,12 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
     """A leaf that can carry a derivative, checked."""
     if type(x) is float or (type(x) is np.ndarray and x.dtype.kind in "fc"):
         return x
-    x = settled(x)
+    x = unwrap_fresh(x)
     if isinstance(x, Traced):
         if x.by.ended:
             raise x.by.leaked()
         given, x = x, snapshot(x)
-        x.layout = given.noted_strides  # asked for if something is written in place
+        x.layout = given.noted_strides  # needed if something is written in place
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask by itself")
     if isinstance(x, (bool, int, np.bool_, np.integer)) or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
@@ -107,9 +107,9 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__} {x!r:.40}"
         raise ArgumentError(f"{transform} needs floats, but {name} is {what}")
     if isinstance(x, np.matrix):
-        raise ArgumentError(f"{name} of {transform} is a np.matrix, whose product is its own; pass np.asarray(x), and write @")
+        raise ArgumentError(f"{name} of {transform} is a np.matrix, which redefines the product; pass np.asarray(x), and write @")
     if type(x) is not np.ndarray and isinstance(x, np.ndarray):
-        x = np.asarray(x)  # a memory map, say
+        x = np.asarray(x)  # such as a memory map
     return x
 
 
@@ -149,10 +149,10 @@ def regroup(structures: Sequence[Structure], leaves: Sequence[Any]) -> list[Any]
 
 
 def check_alive(x: Any, trace: Trace | None = None) -> Any:
-    """A result on its way out of `trace`, which has just ended; a value of any other trace that has ended is a leak."""
+    """A result leaving `trace`, which has just ended; a value of any other ended trace is a leak."""
     if isinstance(x, Traced) and x.by.ended and x.by is not trace:
         raise x.by.leaked()
-    return settled(x)
+    return unwrap_fresh(x)
 
 
 def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", trace: Trace | None = None) -> Value:
@@ -176,8 +176,8 @@ def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", 
 
 
 def match_type(t: Any, wanted: Type, what: str) -> Value:
-    """A tangent or cotangent given by the user, which must have the type of what it belongs to."""
-    t = settled(t)
+    """A tangent or cotangent given by the user, which must have the type of its primal."""
+    t = unwrap_fresh(t)
     if isinstance(t, (list, tuple)) or not isinstance(t, _NUMBERS):
         raise ArgumentError(f"{what} is {type(t).__name__}, expected an array of type {wanted!r}")
     if shape_of(t) != wanted.shape:
@@ -191,13 +191,13 @@ def match_type(t: Any, wanted: Type, what: str) -> Value:
 
 
 class Results:
-    """Derivatives as they are handed out: arrays of their own, that nothing else shares."""
+    """Derivatives as returned to the user: arrays that share no memory."""
 
     def __init__(self, *shared: Any) -> None:
         self.seen = {id(x) for x in shared}
 
     def own(self, g: Any) -> Any:
-        """An array of its own; a number as a NumPy scalar."""
+        """An array that shares no memory; a number as a NumPy scalar."""
         if type(g) is float:
             return np.float64(g)
         if isinstance(g, np.ndarray):
@@ -209,7 +209,7 @@ class Results:
         return snapshot(g)
 
     def of(self, g: Value | None, x: Value) -> Any:
-        """The derivative that belongs to x, zeros if nothing arrived: an array for an array, a number for a number."""
+        """The derivative for x, zeros if it has no contribution: an array for an array, a number for a number."""
         if g is None:
             g = np.zeros(shape_of(x), dtype_of(x))
         if isinstance(g, Traced):

@@ -1,6 +1,6 @@
-"""The body of a loop or a branch: written down once, on types, and what goes round in it.
+"""The body of a loop or a branch, staged once on types, and its carry.
 
-scan(lambda c, x: (c + x, c), 0.0, xs)        the carry starts as a Python number; a turn makes float64 of it, and keeps that
+scan(lambda c, x: (c + x, c), 0.0, xs)        the carry starts as a Python number; an iteration makes it a float64
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import Traced, settled, snapshot
+from ..core.bind import Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from ..core.tree import Structure, final, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of
@@ -27,7 +27,7 @@ _LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
 
 def leaf(x: Any, label: str) -> Value:
     """A leaf of the arguments: an array, a traced value, or a Python number."""
-    x = settled(x)
+    x = unwrap_fresh(x)
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"{label} is a masked array; pass x.filled(0.0) and the mask by itself")
     if not isinstance(x, NUMBERS) or (isinstance(x, np.ndarray) and x.dtype.kind not in "biufc"):
@@ -37,7 +37,7 @@ def leaf(x: Any, label: str) -> Value:
 
 
 def _result(y: Any, f: Function, transform: str, label: str = "") -> Value:
-    """A leaf of what a body returned."""
+    """A leaf of the result of a body."""
     y = check_alive(y)
     if isinstance(y, NUMBERS) and not (isinstance(y, np.ndarray) and y.dtype.kind not in "biufc"):
         return y
@@ -52,7 +52,7 @@ def opened(tree: Any, label: str) -> tuple[list[Value], Structure, list[str]]:
 
 
 def kind_of(x: Any) -> str:
-    """What x is, for a message."""
+    """The kind of x, for a message."""
     return repr(Type.of(x)) if isinstance(x, NUMBERS) else type(x).__name__
 
 
@@ -71,7 +71,7 @@ def agrees(number: Any, dtype: np.dtype[Any]) -> bool:
 
 
 class Written(NamedTuple):
-    """A function on leaves that has been written down: what its body returned, and in which structure."""
+    """A staged function of leaves: the results of its body, and their structure."""
 
     body: Body
     outputs: list[Value]
@@ -79,14 +79,14 @@ class Written(NamedTuple):
     name: str
 
     def graph(self) -> tuple[Graph, list[Value]]:
-        """The graph, and the values from outside that are its first inputs."""
+        """The graph, and the captured values that are its first inputs."""
         return self.body.graph(self.name, self.outputs), list(self.body.captured)
 
 
 def write(
     f: Function, args: tuple[Any, ...], transform: str, *, sibling: Body | None = None, weak: bool = False, alone: bool = False
 ) -> Written | NumbersNeededError:
-    """Run f on types; the error says that it asks for numbers. With `weak`, Python numbers stay what they are."""
+    """Run f on types; the error is set if it asks for numbers. With `weak`, Python numbers stay Python numbers."""
     leaves, structure = flatten(args)
     names = input_names(f, ["[0]" + path for path in structure.paths()])
     draws = Draws(f)
@@ -100,24 +100,24 @@ def write(
             return error
         if transform in _LOOPS and draws.happened:
             raise UnsupportedError(
-                f"{name_of(f)} draws random numbers, which would be the same in every turn of {transform}; draw them all before, "
-                "and go over them as rows of xs"
+                f"{name_of(f)} draws random numbers, which would be the same in every iteration of {transform}; draw them "
+                "before, and pass them as rows of xs"
             )
         outputs, found = flatten(result)
         if not weak:
             outputs = [_result(y, f, transform) for y in outputs]
             for y in outputs:
-                body.operand(y)  # notes what comes from outside
+                body.operand(y)  # records captured values
     return Written(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
 
 
-def typed(carry: list[Value], structure: Structure, turn: Function, rest: tuple[Any, ...], transform: str) -> list[Value]:
-    """The carry with a dtype for each Python number: the one that a turn makes of it, as 0 becomes 0.0 when floats are added."""
+def typed(carry: list[Value], structure: Structure, iteration: Function, rest: tuple[Any, ...], transform: str) -> list[Value]:
+    """The carry with a dtype for each Python number: the one after an iteration, as 0 becomes 0.0 when floats are added."""
     if not any(is_weak(x) for x in carry):
         return carry
-    first = write(turn, (structure.unflatten(carry), *rest), transform, weak=True)
+    first = write(iteration, (structure.unflatten(carry), *rest), transform, weak=True)
     if isinstance(first, NumbersNeededError):
-        return carry  # the first turn will tell
+        return carry  # decided by the first iteration
     if len(first.outputs) < len(carry):
         return [strong(x) for x in carry]
     return [
@@ -127,7 +127,7 @@ def typed(carry: list[Value], structure: Structure, turn: Function, rest: tuple[
 
 
 class Carry:
-    """What goes round in a loop: its structure, the types it must keep, and the names of its leaves."""
+    """The carry of a loop: its structure, the types it must keep, and the names of its leaves."""
 
     def __init__(self, structure: Structure, leaves: Sequence[Value], labels: Sequence[str], transform: str) -> None:
         self.structure, self.labels, self.transform = structure, labels, transform
@@ -135,7 +135,7 @@ class Carry:
         self.open = {label: x for label, x in zip(labels, leaves, strict=True) if is_weak(x)}  # numbers that have no dtype yet
 
     def back(self, f: Function, result: Any) -> list[Value]:
-        """The leaves of the carry that a turn returned, checked to be of the same types."""
+        """The leaves of the carry that an iteration returned, checked to be of the same types."""
         leaves, found = flatten(result)
         self.check_structure(f, found)
         fitted = [self.fitted(f, y, t, label) for y, t, label in zip(leaves, self.types, self.labels, strict=True)]

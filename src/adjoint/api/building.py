@@ -1,7 +1,7 @@
-"""Graphs under construction: symbols, the nodes made from them, and the programs cut out of them.
+"""Graphs under construction: symbols, the nodes made from them, and the programs extracted from them.
 
-A symbol is a traced value without numbers, so NumPy's functions and operators build nodes from it. Every node points
-to what it was made from: a graph that nobody holds is freed.
+A symbol is a traced value without numbers, so NumPy's functions and operators build nodes from it. Every node refers to its
+operands: an unreferenced graph is freed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import Traced, depth, settled
+from ..core.bind import Traced, depth, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, UnsupportedError, boundary, user_line
 from ..core.locks import lock
 from ..core.op import Op
@@ -37,7 +37,7 @@ _RESERVED = re.compile(r"[vc][0-9]+|nan|inf")
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Node:
-    """What made a value: an op and its operands; a name, for a symbol; or a number that is known, for a constant."""
+    """The origin of a value: an op and its operands; a name, for a symbol; or a number, for a constant."""
 
     first: int  # the number of its first result; later nodes have higher ones
     types: tuple[Type, ...]
@@ -75,7 +75,7 @@ class Port(NamedTuple):
 
 
 def _is_array(operand: Port | Literal) -> bool:
-    """Whether an operand without axes is an array, which can be written to, and not a scalar."""
+    """Whether a 0-d operand is an array, which can be written to, and not a scalar."""
     while isinstance(operand, Port) and operand.node.op is not None:
         kind = operand.node.op.no_axes
         if kind != "same":
@@ -85,7 +85,7 @@ def _is_array(operand: Port | Literal) -> bool:
 
 
 class Builder(Stage):
-    """The trace of a graph that stays open. `aux` of a value is its port."""
+    """The trace of an open graph. `aux` of a value is its port."""
 
     __slots__ = ("owner",)
     has_identity = True  # a symbol is the key of its feed
@@ -96,9 +96,9 @@ class Builder(Stage):
         self.owner = owner
 
     def operand(self, x: Value) -> Any:
-        x = settled(x)
+        x = unwrap_fresh(x)
         if not isinstance(x, Traced):
-            return Literal(x.copy() if isinstance(x, np.ndarray) else x)  # later writes do not reach the graph
+            return Literal(x.copy() if isinstance(x, np.ndarray) else x)  # later writes do not affect the graph
         if x.by is self:
             return x.aux if x.aux.node.constant is None else x.aux.node.constant
         if x.by.ended:
@@ -129,7 +129,7 @@ class Builder(Stage):
 
     def adopt(self, x: Traced, new: Any) -> None:
         if x.aux.node.op is None:
-            raise ReadOnlyError(f"{x!r} was written to in place, but it stands for what is fed; compute a new value from it")
+            raise ReadOnlyError(f"{x!r} was written to in place, but it is an input; compute a new value from it")
         super().adopt(x, new)
 
 
@@ -156,7 +156,7 @@ class Graph:
         self._next = 0
         self._lock = lock()
         self._symbols: dict[str, Traced] = {}
-        self._nodes: list[Node] | None = []  # None: not kept, they live as long as something points to them
+        self._nodes: list[Node] | None = []  # None: not kept, they live as long as they are referenced
         self._tokens: list[Any] = []
         self._programs: dict[Any, Program] = {}
 
@@ -180,11 +180,11 @@ class Graph:
 
     def _check_name(self, name: Any) -> None:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
-            raise ArgumentError(f"{name!r} is no name for a symbol; use letters, digits and underscores, as for a variable")
+            raise ArgumentError(f"{name!r} is not a name for a symbol; use letters, digits and underscores, as for a variable")
         if _RESERVED.fullmatch(name):
-            raise ArgumentError(f"{name!r} is no name for a symbol: graphs write their own values like this; choose another")
+            raise ArgumentError(f"{name!r} is not a name for a symbol: values of graphs are named like this; choose another")
         if self._nodes is not None and name in self._symbols:
-            raise ArgumentError(f"the graph has a symbol {name!r} already, declared in {self._symbols[name].aux.node.line}")
+            raise ArgumentError(f"the graph already has a symbol {name!r}, declared in {self._symbols[name].aux.node.line}")
 
     def _symbol(self, name: str, type_: Type) -> Traced:
         (symbol,) = self._add(Node(self._count(1), (type_,), user_line(), name=name))
@@ -264,7 +264,7 @@ class Graph:
         raise ArgumentError(f"the graph has no symbol {x!r}{naming(self._symbols)}")
 
     def _port(self, x: Any, what: str) -> Port:
-        x = settled(x)
+        x = unwrap_fresh(x)
         if not isinstance(x, Traced):
             raise ArgumentError(f"{what} is {type(x).__name__} {x!r:.40}, not a symbol")
         if not isinstance(x.by, Builder):
@@ -343,7 +343,7 @@ _RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 def checked_feed(value: Any, wanted: Type, what: str) -> Value:
     """A value for a symbol, of exactly its type; a Python number is converted where nothing is lost."""
-    value = settled(value)
+    value = unwrap_fresh(value)
     kind = _KINDS.get(type(value))
     if kind is not None and not wanted.shape and kind <= _RANKS[wanted.dtype.kind]:
         try:
@@ -363,7 +363,7 @@ def checked_feed(value: Any, wanted: Type, what: str) -> Value:
 
 
 def graph_of(x: Any, what: str) -> Graph:
-    x = settled(x)
+    x = unwrap_fresh(x)
     if isinstance(x, Traced) and isinstance(x.by, Builder):
         return x.by.owner
     found = f"a value traced by {x.by.name}" if isinstance(x, Traced) else f"{type(x).__name__} {x!r:.40}"
@@ -384,11 +384,11 @@ def inputs_of(graph: Graph, inputs: Any, what: str) -> list[Port]:
         other = ports.setdefault(port.label, port)
         if other.number != port.number:
             raise ArgumentError(
-                f"two different symbols named {port.label!r} stand among the inputs of {what}, declared in "
+                f"two different symbols named {port.label!r} are among the inputs of {what}, declared in "
                 f"{other.node.line} and {port.node.line}"
             )
         if len(ports) == i:
-            raise ArgumentError(f"{port.label!r} stands twice among the inputs of {what}")
+            raise ArgumentError(f"{port.label!r} is twice among the inputs of {what}")
     return list(ports.values())
 
 
@@ -401,7 +401,7 @@ def outputs_of(graph: Graph, outputs: Any, what: str) -> tuple[list[Port], Struc
 
 
 def reached(ends: Iterable[Port], stop: Callable[[Port], bool]) -> tuple[list[Node], set[int]]:
-    """The nodes that the ends were made from, in the order they were built, and all numbers met; `stop` ends a path."""
+    """The nodes that the ends depend on, in the order they were built, and all their numbers; `stop` ends a path."""
     nodes: dict[int, Node] = {}
     met: set[int] = set()
     stack = list(ends)
@@ -412,14 +412,14 @@ def reached(ends: Iterable[Port], stop: Callable[[Port], bool]) -> tuple[list[No
             nodes[port.node.first] = port.node
             for o in port.node.inputs:
                 if isinstance(o, Port):
-                    if o.number >= port.node.first:  # what a node is made from is older than it
+                    if o.number >= port.node.first:  # operands are older than their node
                         raise ArgumentError(f"{port!r} depends on {o!r}, which is not older: the graph has a cycle")
                     stack.append(o)
     return [nodes[n] for n in sorted(nodes)], met
 
 
 def cut(inputs: list[Port] | None, outputs: Sequence[Port], name: str, where: str, structure: Structure) -> Program:
-    """The program that computes the outputs from the inputs, without what they do not need."""
+    """The program that computes the outputs from the inputs, without dead code."""
     given = {port.number for port in inputs or ()}
     nodes, _ = reached(outputs, lambda port: port.number in given)
     free = [node for node in nodes if node.op is None]
@@ -438,7 +438,7 @@ def cut(inputs: list[Port] | None, outputs: Sequence[Port], name: str, where: st
         if node.op is not None:
             equations.append(_equation(node, lambda port: numbers[port.number], count))
             for place in range(len(node.types)):
-                numbers.setdefault(node.first + place, count + place)  # a result that is an input stays one
+                numbers.setdefault(node.first + place, count + place)  # a result that is an input stays an input
             count += len(node.types)
 
     def operand(port: Port) -> ir.Operand:

@@ -4,8 +4,8 @@
 >>> scan(lambda c, x: (c + x, c * x), 0.0, np.array([1.0, 2.0, 3.0]))
 (np.float64(6.0), array([0., 2., 9.]))
 
-The body is written down once, as a graph, and becomes one op (`ops/control.py`), whose derivatives are loops again. A body
-that asks for numbers (`if x > 0`) cannot be written down; where the numbers are known it is run turn by turn, as Python would.
+The body is staged once, as a graph, and becomes one op (`ops/control.py`), whose derivatives are loops too. A body that asks for
+numbers (`if x > 0`) cannot be staged; where the numbers are known it runs as a Python loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, settled
+from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import ArgumentError, BatchError, DtypeError, ReadOnlyError, ShapeError, boundary
 from ..core.tree import Structure, final, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, shape_of
@@ -48,11 +48,9 @@ def _checked_policy(checkpoint: Any, transform: str) -> Checkpoint:
 
 
 def _refuse_steps(error: NumbersNeededError, checkpoint: Checkpoint, transform: str) -> None:
-    """A policy is about what a loop keeps; run turn by turn, everything is kept."""
+    """Refuse `checkpoint=` for a Python loop, which saves everything."""
     if checkpoint is not None:
-        raise ArgumentError(
-            f"checkpoint={checkpoint!r} of {transform} needs a body that can be written down, but {error}"
-        ) from error
+        raise ArgumentError(f"checkpoint={checkpoint!r} of {transform} needs a body that can be staged, but {error}") from error
 
 
 # -- scan -------------------------------------------------------------------------------------------------------
@@ -68,11 +66,11 @@ def scan(
     *,
     checkpoint: Checkpoint = None,
 ) -> tuple[Any, Any]:
-    """Run carry, y = f(carry, x) over the rows of xs, from the last on if `reverse`: the last carry, and all ys stacked.
+    """Run carry, y = f(carry, x) over the rows of xs, backwards if `reverse`; returns the last carry, and all ys stacked.
 
     Carry, x and y may be containers. The carry keeps its structure, shapes and dtypes. Without xs, f gets None, `length` times.
     `checkpoint` bounds the memory of reverse mode: the loop is cut into so many segments, or "sqrt" for the square root of
-    its length, and each keeps only the carry that it starts with; it is computed again when the backward pass comes to it.
+    its length, and each saves only its first carry; it is recomputed when the backward pass reaches it.
 
     >>> scan(lambda c, _: (2 * c, None), 1, length=10)[0]
     np.int64(1024)
@@ -80,35 +78,33 @@ def scan(
     _check_function("scan", f=f)
     policy = _checked_policy(checkpoint, "scan")
     rows, row_structure, row_labels = opened(xs, "xs")
-    turns = _length(rows, row_labels, length)
+    iterations = _length(rows, row_labels, length)
     carry, structure, labels = opened(init, "init")
-    return _scan(f, carry, structure, labels, rows, row_structure, turns, bool(reverse), policy, "scan")
+    return _scan(f, carry, structure, labels, rows, row_structure, iterations, bool(reverse), policy, "scan")
 
 
 def _length(rows: Sequence[Value], labels: Sequence[str], length: Any) -> int:
     sizes = {}
     for x, label in zip(rows, labels, strict=True):
         if not shape_of(x):
-            raise ShapeError(f"{label} of scan is a scalar; it has no rows to go over. Close over it, or make it part of init")
+            raise ShapeError(f"{label} of scan is a scalar; it has no rows. Close over it, or make it part of init")
         sizes[label] = shape_of(x)[0]
     if len(set(sizes.values())) > 1:
         raise ShapeError(f"the lengths of scan differ: {', '.join(f'{label} has {n} rows' for label, n in sizes.items())}")
     if length is None:
         if not sizes:
-            raise ArgumentError("scan needs xs, or length= for the number of turns")
+            raise ArgumentError("scan needs xs, or length= for the number of iterations")
         return next(iter(sizes.values()))
     try:
-        turns = operator.index(length)
+        iterations = operator.index(length)
     except TypeError:
-        raise ArgumentError(
-            f"length of scan is a whole number known beforehand, not {length!r}; use while_loop otherwise"
-        ) from None
-    if turns < 0:
-        raise ShapeError(f"length of scan is {turns}; it must not be negative")
+        raise ArgumentError(f"length of scan is an integer known in advance, not {length!r}; use while_loop otherwise") from None
+    if iterations < 0:
+        raise ShapeError(f"length of scan is {iterations}; it must not be negative")
     for label, n in sizes.items():
-        if n != turns:
-            raise ShapeError(f"{label} of scan has {n} rows, but length={turns}")
-    return turns
+        if n != iterations:
+            raise ShapeError(f"{label} of scan has {n} rows, but length={iterations}")
+    return iterations
 
 
 def _scan(
@@ -118,7 +114,7 @@ def _scan(
     labels: Sequence[str],
     rows: list[Value],
     row_structure: Structure,
-    turns: int,
+    iterations: int,
     reverse: bool,
     policy: Checkpoint,
     transform: str,
@@ -137,21 +133,21 @@ def _scan(
     kept = Carry(structure, carry, labels, transform)
     outer: list[Structure] = []
 
-    def turn(state: Any, x: Any) -> list[Value]:
+    def iteration(state: Any, x: Any) -> list[Value]:
         after, y = pair(state, x)
         leaves, found = flatten(y)
         outer.append(found)
         return [*kept.back(f, after), *leaves]
 
-    written = write(_named_like(f, turn), (structure.unflatten(carry), example), transform)
+    written = write(_named_like(f, iteration), (structure.unflatten(carry), example), transform)
     if isinstance(written, NumbersNeededError):
         _refuse_steps(written, policy, transform)
-        return _scan_steps(f, turn, kept, carry, rows, row_structure, turns, reverse, outer, written)
+        return _scan_steps(f, iteration, kept, carry, rows, row_structure, iterations, reverse, outer, written)
     graph, captured = written.graph()
-    params = {"body": graph, "length": turns, "reverse": reverse, "carries": len(carry), "consts": len(captured)}
+    params = {"body": graph, "length": iterations, "reverse": reverse, "carries": len(carry), "consts": len(captured)}
     if not graph.outputs:
         results: Sequence[Value] = ()
-    elif policy is None or turns == 0:
+    elif policy is None or iterations == 0:
         results = ops.scan(*captured, *carry, *rows, **params)
     else:
         results = scan_in_segments(captured, carry, rows, policy, params)
@@ -159,7 +155,7 @@ def _scan(
 
 
 class _Row:
-    """Stands for a row of an array: shape and dtype."""
+    """The type of a row of an array: shape and dtype."""
 
     def __init__(self, x: Value) -> None:
         self.shape, self.dtype = shape_of(x)[1:], dtype_of(x)
@@ -174,34 +170,34 @@ def _named_like(f: Function, g: Function) -> Function:
 
 def _scan_steps(
     f: Function,
-    turn: Function,
+    iteration: Function,
     kept: Carry,
     carry: list[Value],
     rows: Sequence[Value],
     row_structure: Structure,
-    turns: int,
+    iterations: int,
     reverse: bool,
     outer: list[Structure],
     error: NumbersNeededError,
 ) -> tuple[Any, Any]:
-    """The same loop in Python, one turn after the other, for a body that asks for numbers."""
-    if not turns:
-        raise ShapeError(f"a {kept.transform} of no turns cannot tell what {name_of(f)} returns, since {error}") from error
+    """The same loop in Python, for a body that asks for numbers."""
+    if not iterations:
+        raise ShapeError(f"a {kept.transform} of no iterations cannot know what {name_of(f)} returns, since {error}") from error
     stacks: list[list[Value]] = []
-    for i in range(turns - 1, -1, -1) if reverse else range(turns):
-        results = turn(kept.structure.unflatten(carry), row_structure.unflatten([x[i] for x in rows]))
+    for i in range(iterations - 1, -1, -1) if reverse else range(iterations):
+        results = iteration(kept.structure.unflatten(carry), row_structure.unflatten([x[i] for x in rows]))
         carry = results[: len(carry)]
         stacks.append(results[len(carry) :])
         if outer[-1] != outer[0]:
-            raise ShapeError(f"{name_of(f)} returned {outer[0]} in one turn of {kept.transform} and {outer[-1]} in another")
+            raise ShapeError(f"{name_of(f)} returned {outer[0]} in one iteration of {kept.transform} and {outer[-1]} in another")
     labels = leaf_names("y", outer[0])
     columns = zip(labels, *(reversed(stacks) if reverse else stacks), strict=True)
-    ys = [_stacked(column, label, f, f"the turns of {kept.transform}") for label, *column in columns]
+    ys = [_stacked(column, label, f, f"the iterations of {kept.transform}") for label, *column in columns]
     return kept.structure.unflatten(carry), outer[0].unflatten(ys)
 
 
 def _stacked(column: list[Value], label: str, f: Function, transform: str) -> Value:
-    """One result of all turns, or examples."""
+    """One result of all iterations, or examples."""
     shapes = dict.fromkeys(shape_of(y) for y in column)
     if len(shapes) > 1:
         raise ShapeError(f"{name_of(f)} returned {label} of different shapes in {transform}: {', '.join(f'{s}' for s in shapes)}")
@@ -235,7 +231,7 @@ def map(f: Function, xs: Any) -> Any:
 
 
 def has_no_numbers(x: Value) -> bool:
-    """Whether a value stands, beneath all transforms, for one that is not known: it is being written down."""
+    """Whether a value has no number beneath all transforms: it is staged."""
     while isinstance(x, Traced):
         if not x.by.has_numbers:
             return True
@@ -250,7 +246,7 @@ def has_no_numbers(x: Value) -> bool:
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, checkpoint: Checkpoint = None) -> Any:
     """val = body_fun(i, val) for i in range(lower, upper), from init_val on. `checkpoint` as for `scan`.
 
-    The bounds are whole numbers; in a graph they may be computed by it.
+    The bounds are integers; in a graph they may be computed.
 
     >>> fori_loop(1, 6, lambda i, product: product * i, 1)
     np.int64(120)
@@ -274,21 +270,21 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, chec
         start = (bounds[0], structure.unflatten(leaves))
         return _while(on, _named_like(body_fun, step), start, ["lower", *labels], policy, "fori_loop")[1]
 
-    def turn(state: Any, _: Any) -> Any:
+    def iteration(state: Any, _: Any) -> Any:
         return step(state), None
 
     first, last = bounds
     leaves_all, whole = flatten((first, structure.unflatten(leaves)))
     empty = flatten(None)[1]
-    turns = max(int(last) - int(first), 0)
+    iterations = max(int(last) - int(first), 0)
     result = _scan(
-        _named_like(body_fun, turn), leaves_all, whole, ["lower", *labels], [], empty, turns, False, policy, "fori_loop"
+        _named_like(body_fun, iteration), leaves_all, whole, ["lower", *labels], [], empty, iterations, False, policy, "fori_loop"
     )
     return result[0][1]
 
 
 def _bound(x: Any, name: str) -> Value:
-    x = settled(x)
+    x = unwrap_fresh(x)
     if isinstance(x, Traced):
         if dtype_of(x).kind in "iu" and shape_of(x) == ():
             return x
@@ -297,15 +293,15 @@ def _bound(x: Any, name: str) -> Value:
             return np.int64(operator.index(x))
         except TypeError:
             pass
-    raise ArgumentError(f"{name} of fori_loop is a whole number, not {x!r:.60}")
+    raise ArgumentError(f"{name} of fori_loop is an integer, not {x!r:.60}")
 
 
 @boundary
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any, *, checkpoint: Checkpoint = None) -> Any:
-    """val = body_fun(val) as long as cond_fun(val) is true, from init_val on.
+    """val = body_fun(val) while cond_fun(val) is true, starting from init_val.
 
-    Both modes differentiate it: in reverse the turns are counted, and the states computed again on the way back. All of
-    them are kept then, or with `checkpoint` only those at the start of so many segments ("sqrt": of √turns) and of one segment.
+    Both modes differentiate it: reverse mode counts the iterations, and recomputes the states for the backward pass. All of them
+    are stored then, or with `checkpoint` only those at the start of so many segments ("sqrt": of √iterations) and of one segment.
 
     >>> while_loop(lambda x: x < 100.0, lambda x: x * 2.0, 3.0)
     np.float64(192.0)
@@ -319,7 +315,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any, *, checkpo
 def _while(cond_fun: Function, body_fun: Function, init: Any, labels: Sequence[str], policy: Checkpoint, transform: str) -> Any:
     carry, structure = flatten(init)
     if not carry:
-        raise ArgumentError(f"init_val of {transform} holds no arrays, so its condition could never change")
+        raise ArgumentError(f"init_val of {transform} has no arrays, so its condition could never change")
     carry = typed(carry, structure, body_fun, (), transform)
     kept = Carry(structure, carry, labels, transform)
     start = structure.unflatten(carry)
@@ -340,11 +336,11 @@ def _while(cond_fun: Function, body_fun: Function, init: Any, labels: Sequence[s
 
 
 def _truth(result: Any, f: Function, transform: str) -> Value:
-    """The result of a condition: one truth value."""
-    result = settled(result)
+    """The result of a condition: one bool."""
+    result = unwrap_fresh(result)
     if isinstance(result, NUMBERS) and shape_of(result) == () and dtype_of(result).kind == "b":
         return result
-    raise ArgumentError(f"{name_of(f)} must return one truth value for {transform}, bool[]; it returned {kind_of(result)}")
+    raise ArgumentError(f"{name_of(f)} must return one bool for {transform}, bool[]; it returned {kind_of(result)}")
 
 
 # -- cond -------------------------------------------------------------------------------------------------------
@@ -354,8 +350,8 @@ def _truth(result: Any, f: Function, transform: str) -> Value:
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
     """true_fun(*operands) if pred else false_fun(*operands); both return the same structure, shapes and dtypes.
 
-    Where pred is known, one of them is called, as by an `if`. In a graph both are written down and one runs. Inside vmap,
-    where pred differs between examples, both run, and each example takes its own.
+    If pred is known, one of them is called, as by an `if`. In a graph both are staged and one runs. Inside vmap, if pred differs
+    between examples, both run, and the results are selected.
 
     >>> cond(np.pi > 3, lambda x: x + 1.0, lambda x: -x, 2.0)
     np.float64(3.0)
@@ -387,9 +383,9 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
 
 
 def _predicate(pred: Any) -> Value:
-    pred = settled(pred)
+    pred = unwrap_fresh(pred)
     if not isinstance(pred, NUMBERS) or shape_of(pred) != ():
-        raise ArgumentError(f"pred of cond is one truth value, not {kind_of(pred)}; use np.where to choose element by element")
+        raise ArgumentError(f"pred of cond is one bool, not {kind_of(pred)}; use np.where to choose element by element")
     if dtype_of(pred).kind == "b":
         return np.bool_(pred) if type(pred) is bool else pred
     return not_equal(strong(pred), 0)
@@ -418,7 +414,7 @@ def _matched(a: Value, b: Value, label: str, true_fun: Function, false_fun: Func
 
 @contextmanager
 def own_arguments(f: Function, values: Sequence[Value]) -> Iterator[None]:
-    """Refuse a function that writes to its arguments, if it is to be run once more from them."""
+    """Refuse a function that writes to its arguments, if it will be run again."""
     before = [(x.value, x.aux) if isinstance(x, Traced) else None for x in values]
     yield
     for x, was in zip(values, before, strict=True):
@@ -430,7 +426,7 @@ def own_arguments(f: Function, values: Sequence[Value]) -> Iterator[None]:
 
 
 def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """f(*args, **kwargs) as one op that keeps, for a backward pass, only what it reads."""
+    """f(*args, **kwargs) as one op that saves only its inputs for a backward pass."""
     leaves, structure = flatten((args, kwargs))
     places = [i for i, x in enumerate(leaves) if isinstance(x, NUMBERS)]
     numbers = [strong(leaf(leaves[i], "an argument of checkpoint")) for i in places]

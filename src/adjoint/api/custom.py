@@ -1,8 +1,8 @@
-"""Functions with a derivative of the user's own: custom_jvp, custom_vjp, checkpoint.
+"""Functions with a custom derivative: custom_jvp, custom_vjp, checkpoint.
 
-A call looks for the innermost trace among its arguments and handles it by itself: on a tape it becomes one node, in
-forward mode one rule, under vmap the function and its rule are batched and the call goes on below, in a graph it is
-one equation. A rule given for one mode serves the other: both are linear maps, and a tape transposes them.
+A call looks for the innermost trace among its arguments and handles it by itself: on a tape it becomes one node, in forward mode
+one rule, under vmap the function and its rule are batched and the call continues below, in a graph it is one equation. A rule
+given for one mode serves the other: both are linear maps, and a tape transposes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import FRESH, Trace, Traced, settled
+from ..core.bind import FRESH, Trace, Traced, unwrap_fresh
 from ..core.errors import ArgumentError, ShapeError
 from ..core.op import Opaque
 from ..core.tree import Structure, flatten, flatten_like, leaf_names
@@ -60,11 +60,11 @@ class Call:
         self.name, self.f, self.push, self.forward, self.pull = name, f, push, forward, pull
 
     def __call__(self, leaves: Sequence[Value]) -> list[Value]:
-        leaves = [settled(x) for x in leaves]
+        leaves = [unwrap_fresh(x) for x in leaves]
         top = max((x.by for x in leaves if isinstance(x, Traced)), key=lambda trace: trace.level, default=FRESH)
         if top.ended:
             raise top.leaked()
-        top = top.taken or top  # inside a branch that is being written down
+        top = top.taken or top  # inside a branch that is being staged
         if isinstance(top, Tape):
             return self.on_tape(top, leaves)
         if isinstance(top, Dual):
@@ -188,7 +188,7 @@ class Call:
         self.check_closed(results, batch)
         return [Traced(batch, y, None) for y in results]
 
-    # staged: one equation, which keeps the rule for whoever differentiates the graph
+    # staged: one equation, which keeps the rule for later differentiation
 
     def on_stage(self, stage: Stage, leaves: Sequence[Value]) -> list[Value]:
         places = [i for i, x in enumerate(leaves) if isinstance(x, Traced)]  # the others are constants of the graph
@@ -229,7 +229,7 @@ class Call:
         return list(stage.process(op, tuple(leaves[i] for i in places), {}))
 
     def check_closed(self, results: Sequence[Any], trace: Trace) -> None:
-        """A result that is traced already shows a value which came in beside the arguments."""
+        """An already traced result shows that the function closes over a traced value."""
         if any(isinstance(y, Traced) and y.by is trace for y in results):
             raise ArgumentError(
                 f"{self.name} uses a value traced by {trace.name} that is not among its arguments, so its rule cannot see it; "
@@ -251,7 +251,7 @@ def _zeros(types: Sequence[Any]) -> list[Any]:
 
 
 class _Custom:
-    """What custom_jvp and custom_vjp share: a function, and arguments that are not differentiated."""
+    """The base of custom_jvp and custom_vjp: a function, and arguments that are not differentiated."""
 
     transform = "custom"
 
@@ -299,7 +299,7 @@ class _Custom:
 
 
 class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
-    """A function with a forward rule of your own; reverse mode follows from it.
+    """A function with a custom forward rule; reverse mode follows from it.
 
     >>> @custom_jvp
     ... def log1pexp(x):
@@ -322,7 +322,7 @@ class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
         return rule
 
     def defjvps(self, *rules: Function | None) -> None:
-        """One rule per argument, rule(t, ans, *primals), summed; None for an argument without influence."""
+        """One rule per argument, rule(t, ans, *primals), summed; None for an argument without effect."""
 
         def rule(primals: Any, tangents: Any) -> Any:
             ans = self(*primals)
@@ -354,7 +354,7 @@ class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
 
 
 class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
-    """A function with a reverse rule of your own; forward mode follows from it.
+    """A function with a custom reverse rule; forward mode follows from it.
 
     >>> @custom_vjp
     ... def clip_gradient(x):
@@ -423,21 +423,21 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
 
 
 class _Residuals(NamedTuple):
-    """Residuals with the types of the arguments: a container, so that under vmap it is opened like any other."""
+    """Residuals with the types of the arguments: a container, so that vmap flattens it like any other."""
 
     content: Any
     static: _Static
 
 
 class _Static:
-    """A leaf that is no array."""
+    """A leaf that is not an array."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def _on_tapes_only(x: Value) -> bool:
-    """Whether nothing but tapes lies between a value and its number."""
+    """Whether there are only tapes between a value and its number."""
     while isinstance(x, Traced):
         if not isinstance(x.by, Tape):
             return False
@@ -446,11 +446,11 @@ def _on_tapes_only(x: Value) -> bool:
 
 
 def checkpoint(f: Function) -> Function:
-    """The same function, which saves only its arguments for the backward pass and runs again when it comes.
+    """The same function, which saves only its arguments and is run again in the backward pass.
 
-    Less memory for more time. Forward mode and plain calls are not affected. In a graph it is one equation.
-    Its results are new arrays. The second run finds variables, arrays and generators of random numbers as the first did, and has
-    to give the same results; a function that writes to its arguments or to arrays from outside is refused.
+    Less memory for more time. Forward mode and plain calls are not affected. In a graph it is one equation. Its results are new
+    arrays. For the second run, variables, arrays and random generators are restored, and the results must be the same; a function
+    that writes to its arguments or to outside arrays is refused.
     """
     check_callable(f, "checkpoint")
     return _Checkpoint(f)
@@ -461,7 +461,7 @@ class _Checkpoint(_Custom):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((list(args), kwargs))
-        traced = [x for x in map(settled, leaves) if isinstance(x, Traced)]
+        traced = [x for x in map(unwrap_fresh, leaves) if isinstance(x, Traced)]
         if not traced:
             return self.f(*args, **kwargs)
         if not all(map(_on_tapes_only, traced)):

@@ -1,10 +1,10 @@
-"""One run of a function, looked at: every value, every adjoint, every tangent.
+"""The record of one run of a function: every value, adjoint and tangent.
 
 >>> run = evaluate(lambda x, y: x * y, (3.0, 4.0))
 >>> float(run.values[2]), float(run.adjoints[0]), float(run.adjoints[1])
 (12.0, 4.0, 3.0)
 
-The function is written down as a graph while it runs on its numbers, so the graph shows the path that the call took.
+The function is staged as a graph while it runs on its numbers, so the graph shows the path of this call.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact
 from ..derive import plan, push, split
 from ..eager.tape import save
-from ..ir.evaluation import Evaluation, Rule, Step
+from ..ir.evaluation import DerivativeRule, Evaluation, Step
 from ..ir.graph import Equation, Graph, Literal
 from ..rewrite.simplify import simplify
-from ..staging.concrete import Witness
+from ..staging.concrete import Concrete
 from ..staging.stage import Stage
 from ..view.notation import PLAIN
 from ..view.trace import EvaluationTrace
@@ -35,7 +35,7 @@ from .transformed import Transformed
 
 Function = Callable[..., Any]
 
-LONG = 12  # equations; a rule of more is named, not written out
+LONG = 12  # equations; a longer rule is named, not shown
 
 
 def trace(f: Function, *, seed: Any = None, tangents: Any = None) -> Transformed:
@@ -43,7 +43,7 @@ def trace(f: Function, *, seed: Any = None, tangents: Any = None) -> Transformed
 
     `seed` is the cotangent of the result, in its structure: ones unless given, so that the adjoints are those of the sum of
     all results. `tangents` is a tuple with one tangent per positional argument, None for zero: ones for the first
-    argument and zeros for the others unless given. Arguments that are not floats are handed on as they are.
+    argument and zeros for the others unless given. Arguments that are not floats are passed on unchanged.
     """
     check_callable(f, "trace")
     return Transformed("trace", _run_trace, f, seed=seed, tangents=tangents)
@@ -70,22 +70,22 @@ def evaluate(
     paths = leaf_names("", structure)
     chosen = _float_places(leaves, input_names(f, paths))
     names = input_names(f, [paths[i] for i in chosen])
-    with np.errstate(all="ignore"):  # what is not finite is shown
-        with Witness("trace") as witness:
+    with np.errstate(all="ignore"):  # non-finite numbers are shown
+        with Concrete("trace") as stage:
             inside = list(leaves)
             for i, name in zip(chosen, names, strict=True):
-                inside[i] = witness.input_like(name, _own(differentiable(leaves[i], name, "trace")))
+                inside[i] = stage.input_like(name, _own(differentiable(leaves[i], name, "trace")))
             positional, named = structure.unflatten(inside)
             result = f(*positional, **named)
             if result is None:
-                output_leaf(None, f, "trace")  # which says so
+                output_leaf(None, f, "trace")  # raises
             parts, out_structure = flatten(final(result))
             outputs = [output_leaf(y, f, "trace") for y in parts]
-            staged = witness.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
+            staged = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
         whole = structure if len(chosen) == len(leaves) else None  # else some arguments are constants of the graph
         graph = Graph(staged.name, staged.input_names, staged.input_types, staged.equations, staged.outputs, whole, out_structure)
         seeds = _seeds(graph, seed)
-        return _record(graph, dict(enumerate(witness.values)), seeds, _directions(leaves, chosen, args, tangents, graph))
+        return _record(graph, dict(enumerate(stage.values)), seeds, _directions(leaves, chosen, args, tangents, graph))
 
 
 @boundary
@@ -95,14 +95,14 @@ def evaluate_graph(
     seeds: Sequence[Value | None] | None = None,
     directions: Sequence[Value | None] | None = None,
 ) -> Evaluation:
-    """The same for a graph that is written down already, on its flat inputs; its equations and their lines stay what they are.
+    """The same for an existing graph, on its flat inputs; its equations and their lines are unchanged.
 
     The seeds are ones, and the directions ones for the first float and zeros for the others, where none are given.
     """
     values: dict[int, Value] = dict(enumerate(graph.bind_inputs(inputs)))
     if any(isinstance(x, Traced) for x in values.values()):
         raise UnsupportedError(
-            f"the evaluation of {graph.name!r} shows numbers, and cannot look at traced values; call it outside"
+            f"the evaluation of {graph.name!r} shows numbers, and does not work on traced values; call it outside"
         )
     with np.errstate(all="ignore"):
         for equation in graph.equations:
@@ -157,7 +157,7 @@ def _float_places(leaves: Sequence[Any], names: Sequence[str]) -> list[int]:
     """Which leaves of the arguments are inputs of the graph: those with a derivative."""
     for x in leaves:
         if isinstance(x, Traced):
-            raise UnsupportedError(f"trace shows numbers, and cannot look at a value inside {x.by.name}; call it outside")
+            raise UnsupportedError(f"trace shows numbers, and does not work on a value inside {x.by.name}; call it outside")
     numbers = (np.ndarray, np.generic, float, complex)
     places = [i for i, x in enumerate(leaves) if isinstance(x, numbers) and is_inexact(dtype_of(x))]
     if leaves and not places:
@@ -217,7 +217,7 @@ class _Sweep:
         self.tangents: dict[int, Value] = {}
         self.steps: list[Step] = []
         self.active = self.depending()
-        self.rules: dict[Any, Rule | None] = {}
+        self.rules: dict[Any, DerivativeRule | None] = {}
 
     def depending(self) -> set[int]:
         """The values that have a derivative with respect to some input."""
@@ -262,7 +262,7 @@ class _Sweep:
         return step.pull(list(gs) if equation.op.many else gs[0], save(step.keep, y, xs), types, equation.params)
 
     def hand_on(self, index: int, equation: Equation, parts: dict[int, Value | None]) -> None:
-        """Add what an equation hands on to the adjoints of its operands; one that it reads twice gets both parts at once."""
+        """Add the contributions of an equation to the adjoints of its operands; an operand read twice gets both at once."""
         for target in dict.fromkeys(o for o in equation.inputs if isinstance(o, int)):
             places = tuple(i for i, part in parts.items() if equation.inputs[i] == target and part is not None)
             if not places:
@@ -291,11 +291,11 @@ class _Sweep:
 
     # -- rules, written down ------------------------------------------------------------------------------------
 
-    def rules_of(self, equation: Equation) -> dict[int, Rule | None]:
+    def rules_of(self, equation: Equation) -> dict[int, DerivativeRule | None]:
         """The derivative rule for each operand that has one."""
         return {place: self.rule(equation, place) for place in self.places(equation, self.active)}
 
-    def rule(self, equation: Equation, place: int) -> Rule | None:
+    def rule(self, equation: Equation, place: int) -> DerivativeRule | None:
         types = tuple(Type.of(x) for x in self.operands(equation)[1])
         numbers = tuple(o.value if isinstance(o, Literal) and o.is_weak else None for o in equation.inputs)
         key = (equation.op, place, types, equation.types, repr(numbers), repr(equation.params))
@@ -306,8 +306,8 @@ class _Sweep:
 
 def _write_rule(
     op: Op, place: int, results: Sequence[Type], types: Sequence[Type], numbers: Sequence[Any], params: dict[str, Any]
-) -> Rule | None:
-    """The rule as a graph; None for one that looks at its numbers, refuses, or is too long to read."""
+) -> DerivativeRule | None:
+    """The rule as a graph; None if it branches on numbers, raises, or is too long to read."""
     is_partial = isinstance(op, Elementwise)
     if isinstance(op, Structured):  # a loop: its pullback is a program, not a formula
         return None
@@ -319,7 +319,7 @@ def _write_rule(
         gs = [stage.input(f"g{i}", typed(t)) for i, t in enumerate(results)]
         ys = [stage.input(f"y{i}", typed(t)) for i, t in enumerate(results)]
         inside = [stage.input(f"x{i}", typed(t)) for i, t in enumerate(types)]
-        # A Python number is itself, so that the derivative of x**2 reads 2·x and not 2·x**(2 − 1).
+        # A Python number stays a number, so that the derivative of x**2 reads 2·x and not 2·x**(2 − 1).
         xs = [x if number is None else number for x, number in zip(inside, numbers, strict=True)]
         try:
             if isinstance(op, Elementwise):
@@ -333,8 +333,8 @@ def _write_rule(
             return None
         if result is None:
             return None
-        written, _ = simplify(stage.graph("rule", [result]), "finite")  # it is read, not run
-    return None if len(written) > LONG else Rule(written, is_partial)
+        written, _ = simplify(stage.graph("rule", [result]), "finite")  # for display only
+    return None if len(written) > LONG else DerivativeRule(written, is_partial)
 
 
-__all__ = ["Evaluation", "Rule", "Step", "evaluate", "evaluate_graph", "trace"]
+__all__ = ["DerivativeRule", "Evaluation", "Step", "evaluate", "evaluate_graph", "trace"]

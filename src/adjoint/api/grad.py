@@ -1,6 +1,6 @@
 """The transforms: functions in, functions out.
 
-Each is a thin composition of one interpreter (`trace/`), the argument handling of `core/arguments.py` and a tree. The
+Each is a thin composition of one interpreter (`eager/`), the argument handling of `core/arguments.py` and containers. The
 `_run_*` functions do the work; the public ones check their options and return a `Transformed`.
 """
 
@@ -47,7 +47,7 @@ Function = Callable[..., Any]
 
 
 class Recording:
-    """One run of a function on a tape: its result, and what is needed to go back."""
+    """One run of a function on a tape: its result, and what the backward pass needs."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Recording:
         return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
 
     def hand_out(self, cotangents: Sequence[Value | None], *shared: Any) -> Any:
-        """Derivatives in the structure of the chosen arguments."""
+        """The derivatives in the structure of the chosen arguments."""
         results = Results(*shared)
         groups = regroup(self.structures, [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)])
         return groups[0] if self.single else tuple(groups)
@@ -109,7 +109,7 @@ def _leave(tape: Tape, x: Any) -> Any:
 
 
 def watch_arguments(watch: Watch, args: Sequence[Any], indices: Sequence[int], inputs: Sequence[Value]) -> None:
-    """Notice if an argument is written to by another name while the function runs."""
+    """Detect writes to an argument through another name while the function runs."""
     whole = len(indices) == len(inputs)  # each argument is one array
     for place, x in enumerate(inputs):
         watch.argument(x, f"argument {indices[place]}" if whole else "an argument")
@@ -186,7 +186,7 @@ def grad(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: b
 
 
 def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
-    """`grad`, on behalf of a transform that errors shall name."""
+    """`grad`, with the name of the calling transform for errors."""
     check_callable(f, transform)
     options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic}
     return Transformed(transform, _run_value_and_grad, f, **options, only_grad=True)
@@ -195,7 +195,7 @@ def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False
 def value_and_grad(
     f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
 ) -> Transformed:
-    """The value and the gradient together, for the price of the gradient."""
+    """The value and the gradient together, at the cost of the gradient."""
     check_callable(f, "value_and_grad")
     return Transformed(
         "value_and_grad",
@@ -270,7 +270,7 @@ def push_forward(
     has_aux: bool,
     transform: str,
 ) -> tuple[Structure, list[Value], list[Value | None], Any]:
-    """One forward pass: structure, primals and tangents of the result, and aux. By reverse mode, where only that can."""
+    """One forward pass: structure, primals and tangents of the result, and aux. By reverse mode, where forward mode cannot."""
     watch = Watch()
     watch_arguments(watch, primals, range(len(primals)), inputs)
     dual = Dual(transform, retreats=True)
@@ -335,7 +335,7 @@ def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> 
         pulled = recording.pull(given)
         return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
 
-    # A linear map is the same at any point; at zeros a limit that does not exist would look as if it did.
+    # A linear map is the same at any point; at zeros a limit that does not exist would seem to exist.
     draw = np.random.default_rng(0)
     outputs = [recording.outputs[k] for k in floats]
     points = [np.asarray(draw.uniform(1.0, 2.0, shape_of(y)), dtype_of(y))[()] for y in outputs]

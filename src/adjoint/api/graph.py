@@ -1,4 +1,4 @@
-"""Functions as graphs: `ad.graph(f)(*args)` writes f down for the types of its arguments.
+"""Functions as graphs: `ad.graph(f)(*args)` stages f for the types of its arguments.
 
 >>> import numpy as np
 >>> print(graph(lambda x: np.sum(np.sin(x) * 2.0))(np.ones(3)))  # doctest: +ELLIPSIS
@@ -40,7 +40,7 @@ from .arguments import check_callable, input_names, name_of, output_leaf
 from .transformed import Transformed
 
 Function = Callable[..., Any]
-LARGEST_PICTURE = 1000  # equations that a notebook draws by itself
+LARGEST_PICTURE = 1000  # equations that a notebook draws automatically
 _NUMBERS = (np.ndarray, np.generic, float, int, complex)
 
 
@@ -103,7 +103,7 @@ class Program(Graph):
     def run(self, *inputs: Any, workers: int | None = None) -> Any:
         """Evaluate on the flat inputs; one result, or a tuple of several.
 
-        With `workers`, equations that do not need each other run at the same time, on that many threads.
+        With `workers`, independent equations run at the same time, on that many threads.
         """
         results = self._evaluate(inputs, workers)
         return results[0] if len(results) == 1 else tuple(results)
@@ -111,13 +111,13 @@ class Program(Graph):
     def _evaluate(self, leaves: Sequence[Any], workers: int | None = None) -> list[Any]:
         count = dataflow.check_workers(workers)
         values = self.bind_inputs(leaves)
-        with np.errstate(all="ignore"):  # a derivative may divide by zero where nobody looks
+        with np.errstate(all="ignore"):  # a derivative may divide by zero in unused elements
             if count == 1 or any(isinstance(x, Traced) for x in values):  # recording is done in order
                 return self.run_flat(values)
             return dataflow.run(self, values, count)
 
     def levels(self) -> tuple[tuple[int, ...], ...]:
-        """The sets of equations that can fire together, as indices: each set needs only those before it."""
+        """The sets of equations that can run in parallel, as indices: each set depends only on those before it."""
         return dataflow.levels(self)
 
     @boundary
@@ -131,8 +131,8 @@ class Program(Graph):
     def simplify(self, assume: str | None = None, counts: dict[str, int] | None = None) -> Program:
         """A smaller graph of the same values; `counts` is filled with how often each rule was applied.
 
-        By default infinities, nan and signed zeros stay what they are. With `assume="finite"`, all values are taken to
-        be finite, and results may differ by rounding.
+        By default infinities, nan and signed zeros are preserved. With `assume="finite"`, all values are assumed finite, and
+        results may differ by rounding.
         """
         simpler, applied = simplify(self, assume)
         if counts is not None:
@@ -141,10 +141,10 @@ class Program(Graph):
 
     @boundary
     def derivative(self, by: str) -> Program:
-        """The graph of the derivative by one scalar input, as it is built by hand: zeros and ones are written down.
+        """The graph of the derivative by one scalar input, as done by hand: with its zeros and ones.
 
         For 5 + xy by x it is 0 + (0·x + y·1); `simplify` prunes it to y. To compute, stage a transform instead:
-        `ad.graph(ad.grad(f))` does not write the zeros in the first place.
+        `ad.graph(ad.grad(f))` leaves the zeros out.
         """
         if by not in self.input_names:
             raise ArgumentError(f"the graph {self.name!r} has no input {by!r}; it has {', '.join(self.input_names) or 'none'}")
@@ -156,7 +156,7 @@ class Program(Graph):
         return replace(self, name=made.name, equations=made.equations, outputs=made.outputs)
 
     def check(self) -> None:
-        """Raise if the graph is wrong, naming the equation."""
+        """Raise if the graph is invalid, naming the equation."""
         checking.check(self, infer_types)
 
     def latex(self) -> str:
@@ -167,7 +167,7 @@ class Program(Graph):
 
     @boundary
     def python(self) -> str:
-        """The source of a function of the flat inputs that needs NumPy only. What cannot be written is refused by name."""
+        """The source of a function of the flat inputs that needs only NumPy. Ops without an equivalent are refused by name."""
         from ..export import python
 
         return python.source(self)
@@ -180,7 +180,7 @@ class Program(Graph):
 
     @boundary
     def html(self, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Path:
-        """Write a page in which to explore this graph and its simplified form; it is one file and loads nothing.
+        """Write a page in which to explore this graph and its simplified form; one self-contained file.
 
         With arguments as for a call, the page shows the values and the adjoints of that call too.
         """

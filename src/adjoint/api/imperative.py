@@ -8,7 +8,7 @@ np.float64(5.0)
 >>> y.grad_fn
 <SubBackward>
 
-One ambient tape serves all such arrays. Its nodes are held by the arrays alone, so what is no longer used is freed.
+All such arrays share one ambient tape. Its nodes are kept alive by the arrays alone, so unused nodes are freed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _recording: ContextVar[bool] = ContextVar("adjoint_recording", default=True)
 
 
 class Leaf(Node):
-    """The node of an array made by the user; it collects the gradient. Copies of the array have the node, but are not it."""
+    """The node of an array made by the user; it accumulates the gradient. Copies of the array share the node."""
 
     __slots__ = ("array", "grad")
     array: ref[Traced]
@@ -59,7 +59,7 @@ class Ambient(Tape):
     """The tape of the imperative style: never closed, and switched off inside `no_grad()`."""
 
     __slots__ = ()
-    joint = False  # a backward pass that is recorded itself must find the arguments among what was saved
+    joint = False  # a recorded backward pass needs the arguments among the residuals
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         modes = floating.replace()  # this tape is never entered, as those of transforms are
@@ -90,10 +90,10 @@ class Ambient(Tape):
             return
         if _leaf(x) is not None:
             raise ReadOnlyError(
-                "an array with requires_grad=True was written to in place, which would change what its gradient belongs to; "
+                "an array with requires_grad=True was written to in place, which would make its gradient meaningless; "
                 "update it inside `with ad.no_grad():`, or compute a new array"
             )
-        super().adopt(x, new)  # what the tape has saved is the old value, which stays what it was
+        super().adopt(x, new)  # the tape has saved the old value, which does not change
 
 
 _ended: WeakSet[Node] = WeakSet()  # nodes that a backward pass has started from
@@ -149,7 +149,7 @@ def _numbers(x: Any) -> Any:
 
 
 class _Recorded(Pass):
-    """A backward pass that is itself recorded: what a node saved becomes part of the graph again."""
+    """A recorded backward pass: the residuals of a node become part of the graph again."""
 
     def pull(self, node: Node, g: Value, saved: Any) -> Any:
         return node.plan.pull(g, saved, node.parents, node.params), False  # type: ignore[union-attr]
@@ -214,7 +214,7 @@ class GradFn:
 
     @property
     def variable(self) -> Any:
-        """The array that gradients are collected in, for an AccumulateGrad."""
+        """The array that accumulates gradients, for an AccumulateGrad."""
         if not isinstance(self._node, Leaf):
             raise AttributeError("only AccumulateGrad has a variable")
         return self._node
@@ -282,7 +282,7 @@ def _detach(x: Traced) -> Any:
 
 
 def _plain(x: Traced) -> Any:
-    """The numbers as a NumPy array of their own."""
+    """The numbers as a new NumPy array."""
     return np.array(_numbers(x))
 
 
@@ -317,7 +317,7 @@ def _item(x: Traced, *args: Any) -> Any:
 
 
 def _deepcopy(x: Traced, memo: Any = None) -> Any:
-    """A copy of a variable is a variable of its own, with a gradient of its own."""
+    """A copy of a variable is a new variable, with its own gradient."""
     leaf = _leaf(x)
     return _copy_of_traced(x, memo) if leaf is None else _variable(np.array(x.value), copy.deepcopy(leaf.grad, memo))
 

@@ -1,11 +1,11 @@
-"""A function that is run a second time, later, and has to do then what it did at first: what `checkpoint` needs.
+"""Repeatable calls for `checkpoint`: the second run of a function must do the same as the first.
 
     for i in range(3):
         y = ad.checkpoint(lambda v: v * w[i] + rng.normal())(y)     # the backward pass runs it when i is 2
 
-What the function reads by name (closures, globals, defaults) is bound at the first run, with copies of arrays; generators of
-random numbers are put back where they were; and the second run has to give the results of the first. What cannot be repeated (a
-write to an array from outside, a counter, a file) is an error, never a wrong derivative.
+Variables that the function reads by name (closures, globals, defaults) are captured at the first run, with copies of arrays; the
+states of random generators are restored; and the second run must give the same results. A function that cannot be repeated (a
+write to an outside array, a counter, a file) is an error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Again:
         self.signs: list[Any] = []
 
     def first(self, run: Function, leaves: Sequence[Value]) -> list[Value]:
-        """`run(f, leaves)`: the results, and all that the second run needs."""
+        """`run(f, leaves)`: the results, and the state for the second run."""
         for x in leaves:
             self.notice(x)
         self.states = _states(self.generators)
@@ -62,14 +62,14 @@ class Again:
         own = {id(y.root if isinstance(y, View) else y) for y in results if isinstance(y, Traced)}
         if any((x := reference()) is not None and id(x) not in own for reference in log):
             raise ReadOnlyError(
-                f"{name_of(self.f)} writes to an array from outside, which cannot be done twice; in a function given to "
+                f"{name_of(self.f)} writes to an outside array, which cannot be repeated; in a function given to "
                 "checkpoint, return what is to be kept"
             )
         self.signs = [_sign(y) for y in results]
         return results
 
     def second(self, run: Function, leaves: Sequence[Value]) -> list[Value]:
-        """The same again."""
+        """Run again."""
         try:
             with _put_back(self.generators, self.states):
                 results = run(self.repeated, leaves)
@@ -77,7 +77,7 @@ class Again:
             if isinstance(error, ArgumentError) or "read-only" not in str(error):
                 raise
             raise ReadOnlyError(
-                f"{name_of(self.f)} writes to a NumPy array from outside, which cannot be done twice; in a function given to "
+                f"{name_of(self.f)} writes to an outside NumPy array, which cannot be repeated; in a function given to "
                 "checkpoint, return what is to be kept"
             ) from error
         if len(results) != len(self.signs) or not all(map(_agree, self.signs, map(_sign, results))):
@@ -91,7 +91,7 @@ class Again:
     # -- what the function reads by name ------------------------------------------------------------------------
 
     def bound(self, f: Any) -> Any:
-        """A function with its closure, the globals that it names, and its defaults as they are now."""
+        """A function with the current values of its closure, the globals that it names, and its defaults."""
         if isinstance(f, functools.partial):
             return functools.partial(
                 self.bound(f.func), *map(self.kept, f.args), **{k: self.kept(v) for k, v in f.keywords.items()}
@@ -122,7 +122,7 @@ class Again:
         return g
 
     def kept(self, x: Any, by: types.FunctionType | None = None) -> Any:
-        """Something that a function reads, as it is now. Functions of the same module are bound as well."""
+        """The current state of an object that a function reads. Functions of the same module are bound as well."""
         self.notice(x)
         if type(x) is np.ndarray:
             return self.watch.constant(x, self.lasting)
@@ -133,7 +133,7 @@ class Again:
         return x
 
     def notice(self, x: Any) -> None:
-        """Keep generators of random numbers in mind: x itself, or what it holds."""
+        """Register random generators: x itself, or its contents."""
         if isinstance(x, (np.ndarray, Traced, types.ModuleType, type, types.FunctionType, int, float, str)):
             return
         parts = (x, *getattr(x, "__dict__", {}).values(), *(flatten(x)[0] if isinstance(x, (list, tuple, dict)) else ()))
@@ -175,7 +175,7 @@ def _set_states(generators: Sequence[Any], states: Sequence[Any]) -> None:
 
 @contextmanager
 def _put_back(generators: Sequence[Any], states: Sequence[Any]) -> Iterator[None]:
-    """Let generators start from an earlier state, and go on afterwards as if nothing had happened."""
+    """Reset generators to an earlier state, and restore them afterwards."""
     now = _states(generators)
     _set_states(generators, states)
     try:
@@ -188,7 +188,7 @@ def _put_back(generators: Sequence[Any], states: Sequence[Any]) -> Iterator[None
 
 
 def _sign(y: Any) -> tuple[Any, ...]:
-    """What tells results apart without keeping them: shape, dtype, a weighted sum, and the sum of magnitudes."""
+    """A signature to compare results without storing them: shape, dtype, a weighted sum, and the sum of magnitudes."""
     while isinstance(y, Traced):
         y = y.value
     y = np.asarray(y)

@@ -7,8 +7,8 @@
 >>> f(3.0, y=4.0)
 [np.float64(40.0), np.float64(24.0), np.float64(10.0)]
 
-`gradients` adds nodes to the graph that `building.py` holds, by the rules of `derive.py`; `function` cuts out the nodes that
-are needed, as a `Program`.
+`gradients` adds nodes to the graph of `building.py`, by the rules of `derive`; `function` extracts the needed nodes as a
+`Program`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .graph import Program
 def symbols(names: str | Iterable[str], *, shape: Any = (), dtype: Any = float) -> Any:
     """Declare the inputs of a graph: one symbol for one name, else a tuple of them, all of one shape and dtype.
 
-    They belong to the surrounding `with ad.Graph():`, or to a graph that is always there.
+    They belong to the surrounding `with ad.Graph():`, or to the default graph.
 
     >>> symbols("w b", shape=3)
     (<symbol w: float64[3]>, <symbol b: float64[3]>)
@@ -93,7 +93,7 @@ def _seeds(targets: Sequence[Port], grad_outputs: Any) -> list[Value]:
         return [np.ones(port.type.shape, port.type.dtype)[()] for port in targets]
     given = listed(grad_outputs)
     if len(given) != len(targets):
-        raise ShapeError(f"grad_outputs holds {len(given)} values for {len(targets)} outputs")
+        raise ShapeError(f"grad_outputs has {len(given)} values for {len(targets)} outputs")
     return [match_type(g, port.type, f"the grad_outputs of {port.label!r}") for g, port in zip(given, targets, strict=True)]
 
 
@@ -104,7 +104,7 @@ def _symbolic(graph: Graph, g: Value | None, type_: Type) -> Traced:
 
 
 class _TotalPass(tape.Pass):
-    """A backward pass that also notes what arrives at nodes on the way, not only at the leaves."""
+    """A backward pass that also records the cotangents of inner nodes, not only of the leaves."""
 
     def __init__(self, wanted: Sequence[tape.Node]) -> None:
         super().__init__(wanted)
@@ -130,8 +130,8 @@ class _TotalPass(tape.Pass):
 def _pull(
     graph: Graph, targets: Sequence[Port], seeds: Sequence[Value], sources: Sequence[Port], allow_unused: bool
 ) -> list[Value | None]:
-    """Cotangents of the sources. The tape is laid over the nodes that are there already: nothing is computed twice."""
-    earliest = min(port.number for port in sources)  # what is older cannot depend on a source
+    """Cotangents of the sources. The tape uses the existing nodes: nothing is recomputed."""
+    earliest = min(port.number for port in sources)  # older nodes cannot depend on a source
     nodes, met = reached(targets, lambda port: port.node.first + len(port.node.types) <= earliest)
     recorded: dict[int, tape.Node] = {}
     wanted = {port.number for port in sources}
@@ -156,7 +156,7 @@ def _pull(
 
 
 def _record(graph: Graph, node: Node, recorded: dict[int, tape.Node]) -> None:
-    """The tape's node for a node of the graph, if it depends on what is recorded."""
+    """The tape's node for a node of the graph, if it depends on a source."""
     parents = []
     mask = 0
     for i, o in enumerate(node.inputs):
@@ -221,9 +221,9 @@ class Function(Program):
 def function(inputs: Any, outputs: Any, *, name: str = "function") -> Function:
     """A callable of the inputs, in their order or by name, that computes the outputs: one, or a list, tuple or dict.
 
-    With `inputs=None` they are all symbols that the outputs need, in the order of their declaration. Only the nodes that
-    are needed are run. An input that the outputs do not need must be fed all the same, since a derivative often needs less
-    than its function. An input may be any node: then what lies before it is cut off.
+    With `inputs=None` they are all symbols that the outputs need, in the order of their declaration. Only the needed nodes are
+    run. Every input must be given, even if the outputs do not need it, since a derivative often needs fewer inputs than its
+    function. An input may be any node: the nodes before it are then cut off.
     """
     leaves, structure = flatten(outputs)
     if not leaves:

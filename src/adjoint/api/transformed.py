@@ -1,4 +1,4 @@
-"""A function made by a transform: an object, so that it pickles, prints and keeps the name of what it wraps."""
+"""A function made by a transform: an object, so that it pickles, prints and keeps the name of the function."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, fresh, settled, snapshot, with_gaps
+from ..core.bind import Traced, fresh, snapshot, unwrap_fresh, with_gaps
 from ..core.errors import ArgumentError, BatchError
 from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
@@ -75,7 +75,7 @@ def _open(
     checked: list[int | None] = []
     values = []
     for x, axis, name in zip(leaves, axes, names, strict=True):
-        x = settled(x)
+        x = unwrap_fresh(x)
         if axis is not None:
             if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
                 raise BatchError(f"in_axes holds {axis!r} for {name}; an axis is an integer or None")
@@ -110,7 +110,7 @@ def _apply(
     f: Function, leaves: Sequence[Value], structure: Structure, axes: Sequence[int | None], size: int, out_axes: Any, count: int
 ) -> tuple[list[Value], Structure, list[int | None]]:
     with Batch(size) as batch:
-        # What all examples share is made trackable, so that they can index it and write to a copy of it.
+        # Shared arguments are made trackable, so that examples can index them and write to a copy.
         inside = [_shared(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
         args, kwargs = structure.unflatten(inside)
         result = final(f(*args, **kwargs))
@@ -125,7 +125,7 @@ def _apply(
             raise ArgumentError(f"{name_of(f)} returned {type(y).__name__} inside vmap; it must return numbers or arrays")
         if place is None:
             if isinstance(y, Traced) and y.by is batch:
-                raise BatchError("out_axes is None for a result that differs from example to example; give it an axis")
+                raise BatchError("out_axes is None for a result that differs between examples; give it an axis")
             finished.append(_own(y, held))
             places_out.append(None)
             continue
@@ -140,18 +140,18 @@ def _apply(
 
 
 def _shared(x: Value) -> Value:
-    """An argument that is the same for all examples; what is written to it is not written to the user's array."""
+    """An argument shared by all examples; writes do not reach the user's array."""
     inside = fresh(x)
     return with_gaps(inside) if isinstance(inside, Traced) else inside
 
 
 def _memory(x: Value) -> int:
-    """Which memory an array lies in: its own, or that of the array it is a view of."""
+    """The memory of an array: its own, or that of its base."""
     return id(x.base if isinstance(x, np.ndarray) and x.base is not None else x)
 
 
 def _own(y: Value, held: set[int]) -> Value:
-    """A result that shares its memory with no argument and no other result, and can be written to."""
+    """A writable result that shares no memory with an argument or another result."""
     if isinstance(y, np.ndarray) and (not y.flags.writeable or _memory(y) in held):
         y = np.array(y)
     held.add(_memory(y))
@@ -162,7 +162,7 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0, *, chunk_size: int | 
     """Map a function over an axis of its arguments, all examples at once.
 
     `in_axes` gives the batch axis of each argument (None: the same for all), `out_axes` that of the results; both may
-    be containers. With `chunk_size` at most so many examples are in flight, to bound memory.
+    be containers. With `chunk_size` at most so many examples are processed at a time, to bound memory.
 
     >>> vmap(lambda x, w: x @ w, in_axes=(0, None))(np.ones((2, 3)), np.arange(3.0))
     array([3., 3.])

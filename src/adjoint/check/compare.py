@@ -22,7 +22,7 @@ REPEATS, LONG = 5, 0.05  # a method is timed as the best of five runs, unless on
 
 
 class Row(NamedTuple):
-    """One method: its derivative, how far that is from the reference, and what it cost; or why it does not apply."""
+    """One method: its derivative, its error against the reference, and its cost; or why it does not apply."""
 
     method: str
     value: Any
@@ -33,7 +33,8 @@ class Row(NamedTuple):
 
 
 class Comparison:
-    """What `compare` found. Prints as a table; `rows` holds the numbers, `reference` the method of no error."""
+    """The result of `compare`. Prints as a table; `rows` holds the numbers, `reference` the method that errors are relative
+    to."""
 
     def __init__(self, title: str, rows: list[Row], reference: str) -> None:
         self.title, self.rows, self.reference = title, rows, reference
@@ -124,7 +125,7 @@ def _forward(f: Function, args: Sequence[Any], indices: Sequence[int], single: b
 
 
 def _reverse(f: Function, args: Sequence[Any], argnums: Any, kinds: tuple[bool, bool]) -> Any:
-    """The Jacobian by reverse mode: one run of f, however many arguments."""
+    """The Jacobian by reverse mode: one run of f for any number of arguments."""
     complex_arguments, complex_results = kinds
     if complex_arguments and not complex_results:
         return grad(f, argnums)(*args)
@@ -178,7 +179,7 @@ def compare(f: Function, *args: Any, manual: Function | None = None, argnums: An
         raise ArgumentError("compare needs the point at which to differentiate: compare(f, x)")
     chosen = argnums if argnums is not None else (0 if len(args) == 1 else tuple(range(len(args))))
     indices, single = positions(chosen, len(args), "compare")
-    Point(f, args, indices, "compare")  # refuses what cannot be differentiated, once for all methods
+    Point(f, args, indices, "compare")  # raises for arguments that cannot be differentiated, once for all methods
     rows = []
     if manual is not None:
         rows.append(_measured("manual", lambda g: manual(*map_leaves(own, tuple(args))), f))

@@ -1,4 +1,4 @@
-"""Derivatives by differences: nothing of this library's rules, so an independent check of them.
+"""Derivatives by finite differences: independent of the rules of this library, so a check of them.
 
 one-sided      (f(x+h) − f(x)) / h                  error ~ h       h = √ε
 two-sided      (f(x+h) − f(x−h)) / 2h               error ~ h²      h = ∛ε
@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 Arrays = list[Any]
 
 METHODS = ("one-sided", "two-sided", "complex-step", "richardson")
-#: How a function says that a point lies outside its domain: math.log(-1), a grid left, an assertion.
+#: Errors of a function outside its domain: math.log(-1), an index out of a grid, an assertion.
 OUTSIDE = (ValueError, ArithmeticError, IndexError, AssertionError)
 RATIO = 4.0  # the extrapolation's steps are h, h/4, h/16, …
 
@@ -36,7 +36,7 @@ def own(x: Any) -> Any:
 
 
 class Point:
-    """A function at a point. Calling it with new leaves gives the leaves of the result, as arrays of their own."""
+    """A function at a point. Calling it with new leaves gives the leaves of the result, as copies."""
 
     def __init__(self, f: Function, args: Sequence[Any], indices: Sequence[int], transform: str) -> None:
         self.f, self.args, self.indices, self.transform = f, args, indices, transform
@@ -57,7 +57,7 @@ class Point:
         return self.see(self.f(*replace(args, self.indices, self.structures, [own(x) for x in leaves])))
 
     def see(self, result: Any) -> Arrays:
-        """The leaves of a result of f, which must be floats and of the same shapes each time."""
+        """The leaves of a result of f, which must be floats with the same shapes each time."""
         if result is None:
             output_leaf(None, self.f, self.transform)
         parts, structure = flatten(result)
@@ -98,7 +98,7 @@ def precision(*dtypes: np.dtype[Any]) -> float:
 
 
 def good_step(x: Any, power: float, dtype: np.dtype[Any]) -> float:
-    """A step near ε^power·max(1, |x|) with (x + h) − x == h, so that h is the step really taken."""
+    """A step near ε^power·max(1, |x|) with (x + h) − x == h, so that h is the exact step."""
     h = precision(dtype) ** power * max(1.0, abs(complex(x)))
     h = 2.0 ** round(math.log2(h)) if math.isfinite(h) else 1.0
     at = x.real
@@ -169,7 +169,7 @@ class _Differences:
         return [y.imag / h for y in ys]
 
     def _unmoved(self, i: int, k: int) -> list[bool]:
-        """Which results do not depend on an element: a real result is then no loss."""
+        """Which results do not depend on an element: these may be real."""
         h = good_step(self.point.element(i, k), 1 / 3, dtype_of(self.point.leaves[i]))
         here, ahead, behind = (self.point(self.point.moved(i, k, d)) for d in (0.0, h, -h))
         return [np.array_equal(a, b) and np.array_equal(a, c) for a, b, c in zip(here, ahead, behind, strict=True)]
@@ -178,8 +178,8 @@ class _Differences:
 def extrapolate(quotient: Callable[[float], Arrays], h: float, eps: float) -> tuple[Arrays, Arrays]:
     """The limit of difference quotients with an even error expansion as h → 0, and an estimate of its error.
 
-    Neville's tableau on h, h/4, h/16, …; of all its entries, each element takes the one that differs least from its
-    neighbours (Ridders), so neither too large nor too small a step harms. Steps that leave the domain are passed over.
+    Neville's tableau on h, h/4, h/16, …; of all its entries, each element takes the one that differs least from its neighbours
+    (Ridders), so steps that are too large or too small do no harm. Steps that leave the domain are skipped.
     """
     levels = max(3, 1 + int(math.log(h / eps**0.6, RATIO)))  # with smaller steps the quotient is all rounding
     best: Arrays = []

@@ -1,11 +1,11 @@
-"""check_grads: both modes against finite differences, to any order, with a report that says where they part.
+"""check_grads: both modes against finite differences, to any order, with a report of the first disagreement.
 
-The differences are taken along a random direction in each argument, then, where one disagrees, element by element.
-Forward mode must give J·v. Reverse mode must give ⟨Jᵀu, v⟩ = ⟨u, J·v⟩ for a random cotangent u; both must be linear. For
-order 2 the same is asked of the functions (x, v) ↦ J(x)·v and (x, u) ↦ J(x)ᵀu, and so on.
+The differences are taken along a random direction in each argument, then, where one disagrees, element by element. Forward mode
+must give J·v. Reverse mode must give ⟨Jᵀu, v⟩ = ⟨u, J·v⟩ for a random cotangent u; both must be linear. For order 2 the same is
+required of the functions (x, v) ↦ J(x)·v and (x, u) ↦ J(x)ᵀu, and so on.
 
 Factorisations of a Hermitian matrix read one triangle, and their derivatives are those along Hermitian matrices
-(`ops.matrix.hermitian_tangent`): a Hermitian argument of a function that uses them is changed within the Hermitian matrices.
+(`ops.matrix.hermitian_tangent`): a Hermitian argument of a function that uses them is perturbed within the Hermitian matrices.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .differences import OUTSIDE, Arrays, Point, check_step, extrapolate, own, p
 Function = Callable[..., Any]
 
 MODES = {"fwd": "forward", "rev": "reverse"}
-ELEMENTS = 1000  # of an argument, and of a result, looked at one by one once a check has failed
+ELEMENTS = 1000  # of an argument, and of a result, checked one by one after a failure
 
 
 def _draw(x: Any, rng: np.random.Generator) -> Any:
@@ -76,7 +76,7 @@ class _Probe:
         self.start = 2.0 ** round(math.log2(self.eps**0.1))  # the largest step, relative to max(1, |x|)
 
     def _allowed(self, i: int, v: Any) -> Any:
-        """A direction in which argument leaf i may be changed."""
+        """A direction in which argument leaf i may be perturbed."""
         return (v + np.conj(np.swapaxes(v, -1, -2))) / 2 if i in self.options.hermitian else v
 
     # -- the two derivatives --
@@ -119,7 +119,7 @@ class _Probe:
         return atol + rtol * np.maximum(abs(ours), abs(numeric))
 
     def excess(self, ours: Any, numeric: Any, size: float) -> Any:
-        """By how many times an error passes what is allowed; infinite where either number is nan or infinite."""
+        """The ratio of an error to the allowed error; infinite where either number is nan or infinite."""
         with np.errstate(all="ignore"):
             gap = np.asarray(abs(np.asarray(ours) - numeric), float)
             limit = self.allowed(ours, numeric, size)
@@ -158,7 +158,7 @@ class _Probe:
         self._linear()
 
     def _linear(self) -> None:
-        """Both derivatives are linear maps, whatever tangent or cotangent they are given."""
+        """Check that both derivatives are linear maps of the tangent or cotangent."""
         rng = np.random.default_rng(1)
         maps = {"fwd": (self.push, self.vs, "tangent"), "rev": (self.pull, self.us, "cotangent")}
         for mode in self.options.modes:
@@ -194,7 +194,7 @@ class _Probe:
             ):
                 raise CheckError(
                     f"check_grads: {self._function()} has the value {np.asarray(z)!r} in {MODES[mode]} mode{_in(name, ())}, but "
-                    f"{y!r} by itself: it depends on something else than its arguments, or a function in it is wrong"
+                    f"{y!r} by itself: it depends on something other than its arguments, or a function in it is wrong"
                 )
 
     def deeper(self, mode: str) -> _Deeper:
@@ -218,7 +218,7 @@ class _Probe:
         return self.options.name if not self.trail else f"a derivative of order {len(self.trail)} of {self.options.name}"
 
     def _fail(self, mode: str, where: list[int], ours: Arrays, numeric: _Numeric, pulled: Arrays | None = None) -> None:
-        """Find the element at fault and raise."""
+        """Find the wrong element and raise."""
         found = None
         for i in where:
             found = max(filter(None, [found, self._element(mode, i, pulled)]), key=lambda m: m.excess, default=None)
@@ -301,7 +301,7 @@ class _Probe:
         return result
 
     def _convergence(self, found: _Mismatch) -> str:
-        """How the error of central differences shrinks with the step, and what that means."""
+        """How the error of central differences depends on the step, and its interpretation."""
         steps = [self.start / 2**k for k in range(7 if self.eps < 1e-10 else 5)]
         errors = []
         with np.errstate(all="ignore"):
@@ -324,16 +324,16 @@ class _Probe:
 
 def _meaning(slope: float) -> str:
     if slope > 1.5:
-        return "A slope of 2 or more is that of a right derivative: the tolerance is too tight, or eps too large."
+        return "A slope of 2 or more means that the derivative is correct: the tolerance is too tight, or eps too large."
     if slope > 0.5:
         return "Between 0 (wrong) and 2 (right): the function has a kink near this point, or its second derivative jumps there."
     if slope > -0.5:
-        return "A right derivative has slope 2; at slope 0 the error does not shrink with the step: the derivative is wrong."
+        return "A correct derivative has slope 2; at slope 0 the error does not shrink with the step: the derivative is wrong."
     return "The error grows as the step shrinks: the function jumps or is noisy at this point, so differences do not converge."
 
 
 class _Deeper(NamedTuple):
-    """A function of the next order, its arguments, and what its results and the arguments that are new are called."""
+    """A function of the next order, its arguments, and the names of its results and new arguments."""
 
     function: Function
     args: list[Any]
@@ -344,7 +344,7 @@ class _Deeper(NamedTuple):
 class _Options(NamedTuple):
     name: str
     leaves: int  # of the arguments that the user gave
-    hermitian: frozenset[int]  # among those, which are changed within the Hermitian matrices
+    hermitian: frozenset[int]  # among those, which are perturbed within the Hermitian matrices
     modes: tuple[str, ...]
     rtol: float | None
     atol: float | None
@@ -457,7 +457,7 @@ def _is_hermitian(x: Any) -> bool:
 
 
 def _float_results(f: Function, args: Sequence[Any]) -> tuple[Function, list[str]]:
-    """f with a flat list of its float results, and their names. Integers and truths in a result have no derivative."""
+    """f with a flat list of its float results, and their names. Integers and booleans in a result have no derivative."""
     open_arguments(args, range(len(args)), "check_grads")  # refuses what cannot be differentiated
     result = f(*map_leaves(own, tuple(args)))
     if result is None:

@@ -4,7 +4,7 @@
     adjoint trace "log(x1) + x1*x2 - sin(x2)" x1=2 x2=5
     adjoint graph model.py:loss --args "[1, 2, 3]" --html loss.html
 
-Exit codes: 0 all is well; 1 the computation or the check failed; 2 the command could not be understood.
+Exit codes: 0 success; 1 the computation or the check failed; 2 invalid command line.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def trace(options: argparse.Namespace, out: Terminal) -> int:
 
 
 def _named(at: Target) -> Callable[..., Any]:
-    """The function with its arguments under their own names, which the trace shows."""
+    """The function with named arguments, which the trace shows."""
     if not at.is_formula:
         return at.function
     formula: Formula = at.function  # type: ignore[assignment]
@@ -168,7 +168,7 @@ def symbolic(options: argparse.Namespace, out: Terminal) -> int:
         raise UsageError("the formula has no names to differentiate with respect to; give one with --wrt")
     try:
         expression = ad.symbolic(_spelled(formula), list(dict.fromkeys([*formula.names, *names])))
-    except ExpressionError as error:  # what a formula may hold and an expression over scalars may not: arrays
+    except ExpressionError as error:  # arrays are allowed in a formula but not in a scalar expression
         raise FormulaError(error.reason, error.source, error.column - 1, error.column) from None
     derivatives = {name: expression.diff(name, options.order) for name in names}
     forms: dict[str, Callable[[Any], str]] = {"text": str, "latex": lambda e: e.latex(), "python": lambda e: e.python()}
@@ -206,7 +206,7 @@ def _spelled(formula: Formula) -> str:
 def graph(options: argparse.Namespace, out: Terminal) -> int:
     at = target(options.what, options.values, options.args)
     program = ad.graph(_named(at))(*at.args)
-    if at.is_formula:  # the lines are our own
+    if at.is_formula:  # no source lines to show
         bare = tuple(dataclasses.replace(equation, line="") for equation in program.equations)
         program = dataclasses.replace(program, equations=bare)
     if options.simplify:
@@ -390,13 +390,13 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def _protected(words: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
-    """The words with a space before a formula such as -x**2, which would else be taken for an option."""
+    """The words with a space before a formula such as -x**2, which would be parsed as an option."""
     known = {option for made in _commands(parser).values() for action in made._actions for option in action.option_strings}
     return [f" {w}" if w.startswith("-") and not w.startswith("--") and w not in known and w != "-" else w for w in words]
 
 
 def _decoded(word: str) -> str:
-    """A word in UTF-8 that a locale without it has kept as bytes."""
+    """A UTF-8 word that a non-UTF-8 locale has decoded as surrogate bytes."""
     try:
         return os.fsencode(word).decode() if any("\udc80" <= c <= "\udcff" for c in word) else word
     except UnicodeDecodeError:
@@ -407,7 +407,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     parser = _parser()
     given = [_decoded(word) for word in (sys.argv[1:] if words is None else words)]
-    if sys.stdout is None or sys.stderr is None:  # closed by the caller: nobody reads
+    if sys.stdout is None or sys.stderr is None:  # closed by the caller
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it stays open until the end
@@ -440,7 +440,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """An error in words; the line is the user's, or is left out."""
+    """The message of an error, with the user's line if there is one."""
     text = str(error) or type(error).__name__
     line = getattr(error, "line", "")
     if line and _is_our_line(line):
@@ -452,7 +452,7 @@ def _message(error: BaseException) -> str:
 
 
 def _is_our_line(line: str) -> bool:
-    """Whether a line belongs to what started the command, not to the user's code."""
+    """Whether a line belongs to the launcher of the command, not to user code."""
     return line.startswith("<") or line.rpartition(":")[0] in ("adjoint", os.path.basename(sys.argv[0]))
 
 

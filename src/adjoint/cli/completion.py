@@ -1,4 +1,4 @@
-"""Completion for shells, written from the commands themselves, so that it cannot fall behind them."""
+"""Shell completion, generated from the commands, so that it is always up to date."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def script(shell: str, commands: Mapping[str, argparse.ArgumentParser], summaries: Mapping[str, str]) -> str:
-    """The text that the shell is to load."""
+    """The script that the shell loads."""
     options = {name: _options(parser) for name, parser in commands.items()}
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](options, summaries)
 

@@ -1,4 +1,4 @@
-"""What a command works on: a formula with values for its names, or a function in a file with its arguments."""
+"""The target of a command: a formula with values for its names, or a function in a file with its arguments."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NAMED = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
 
 class UsageError(AdjointError, ValueError):
-    """A command that cannot be understood: says what to write instead."""
+    """An invalid command line: says what to write instead."""
 
 
 class Target(NamedTuple):
-    """A function, the point at which to look at it, and the names of its arguments. `is_formula`: it has no source lines."""
+    """A function, the point of evaluation, and the names of its arguments. `is_formula`: it has no source lines."""
 
     function: Callable[..., Any]
     names: tuple[str, ...]
@@ -134,7 +134,7 @@ def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str],
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):
-        raise UsageError(f"the parameters of {title} cannot be seen; wrap it in a def with parameters of its own") from None
+        raise UsageError(f"the parameters of {title} are not known; wrap it in a def with named parameters") from None
     parameters = list(signature.parameters.values())
     words = {**{p.name: word for p, word in zip(parameters, args, strict=False)}}
     rest = list(args[len(parameters) :])
@@ -181,7 +181,7 @@ def _with_keyword(f: Callable[..., Any], name: str, value: Any) -> Callable[...,
 
 
 def load(path: str, name: str) -> Callable[..., Any]:
-    """A function of a file, which is run as an import would run it."""
+    """A function of a file, which is executed as by an import."""
     if not os.path.isfile(path):
         raise UsageError(f"there is no file {path!r}")
     stem = re.sub(r"\W", "_", os.path.splitext(os.path.basename(path))[0])
@@ -189,7 +189,7 @@ def load(path: str, name: str) -> Callable[..., Any]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses and pickles look for it there
+    sys.modules[spec.name] = module  # dataclasses and pickle look it up there
     folder = os.path.dirname(os.path.abspath(path))
     sys.path.insert(0, folder)  # the file may import its neighbours
     try:
@@ -211,11 +211,11 @@ def load(path: str, name: str) -> Callable[..., Any]:
 
 
 def argument(name: str, text: str, is_int: bool) -> Any:
-    """An argument of a function in a file: a Python literal. Whole numbers are floats unless the parameter says int."""
+    """An argument of a function in a file: a Python literal. Integers become floats unless the parameter is annotated int."""
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return number(name, text)  # arithmetic, such as pi/4, or a message that says what is wrong
+        return number(name, text)  # arithmetic, such as pi/4, or an error message
     return value if is_int else _floats(value, name)
 
 

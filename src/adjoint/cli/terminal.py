@@ -1,4 +1,4 @@
-"""What a terminal can show: colour where a person looks, Unicode where the encoding has it, plain text otherwise."""
+"""Terminal capabilities: colour on a terminal, Unicode if the encoding supports it, plain text otherwise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Terminal:
         self.is_unicode = _can_encode(stream, _SAMPLE)
 
     def style(self, text: str, *styles: str) -> str:
-        """Text in a style, where colours are shown."""
+        """Text in a style, if colours are enabled."""
         if not self.is_coloured or not text:
             return text
         codes = ";".join(_STYLES[s] for s in styles)
@@ -32,7 +32,7 @@ class Terminal:
         self.stream.write(self.spelled(text) + "\n")
 
     def spelled(self, text: str) -> str:
-        """A text as it is shown: signs that the encoding lacks become ASCII that looks alike, else their code."""
+        """A text as shown: characters that the encoding lacks become similar ASCII, or their code."""
         if _can_encode(self.stream, text):
             return text
         encoding = self.stream.encoding
@@ -58,5 +58,5 @@ def _can_encode(stream: TextIO, text: str) -> bool:
 
 
 def abandon(stream: TextIO) -> None:
-    """Let go of a pipe that nobody reads, so that Python does not complain about it when it ends."""
+    """Detach from a closed pipe, so that Python does not report it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

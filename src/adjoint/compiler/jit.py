@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..api.arguments import check_callable, input_names, name_of, output_leaf
-from ..core.bind import Traced, settled
+from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import (
     AdjointError,
     ArgumentError,
@@ -221,7 +221,7 @@ class Jitted:
         another transform, it gets them as they are.
         """
         given = flatten((args, kwargs))[0]
-        inside = any(isinstance(settled(x), Traced) for x in given)
+        inside = any(isinstance(unwrap_fresh(x), Traced) for x in given)
         cards = [] if inside else [card for card in map(_card_of, given) if card is not None]
         own = _own if inside or not cards else _own_on_host
         free = [a if i in self.static_argnums else map_leaves(own, a) for i, a in enumerate(args)]
@@ -254,7 +254,7 @@ class Jitted:
         leaves: list[Any] = []
         weak: list[Any] = []
         cards: dict[int, int] = {}  # of the arrays that are on one
-        for i, x in enumerate(map(settled, given)):
+        for i, x in enumerate(map(unwrap_fresh, given)):
             card = _card_of(x)
             if card is not None:
                 cards[i] = card

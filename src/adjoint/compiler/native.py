@@ -25,23 +25,21 @@ from .lower import special
 from .lower.kernel import View
 from .lower.schedule import work
 from .lower.step import Foreign, Lowered
-from .runtime import blas, cache, entry
-from .runtime import memory as blocks
-from .runtime import program_cache as kept
+from .runtime import blas, cache, entry, memory, program_cache
 from .runtime.threads import TEXT as POOL
 from .runtime.threads import Pool
 
-MOST_KNOWN = 64  # sets of addresses that a call of NumPy remembers
-LONG_WORK = 150_000  # additions; from about 50 µs on, other Python threads may run meanwhile
+MOST_KNOWN = 64  # sets of addresses that a foreign call remembers
+LONG_WORK = 150_000  # additions; from about 50 µs on, the GIL is released
 
 
 @functools.cache
 def pool() -> Pool:
-    """The threads that all programs share. Made when the first program is compiled."""
+    """The thread pool of all programs. Made when the first program is compiled."""
     made = Pool(load(object_code(POOL, quickly=True)[1]))
     made.follow(blas.of_numpy())
     llvm.add_symbol("adjoint_parallel", made.address)
-    llvm.add_symbol("adjoint_together", made.together)
+    llvm.add_symbol("adjoint_parallel_group", made.parallel_group)
     llvm.add_symbol("adjoint_signals", made.signals)
     at_fork(child=made.restart)
     return made
@@ -49,12 +47,12 @@ def pool() -> Pool:
 
 @functools.cache
 def one_thread_of_blas() -> blas.OneThread:
-    """A context in which products and decompositions round the same way, however many threads there are."""
+    """A context in which products and decompositions round the same way for any number of threads."""
     libraries = [library for library in (blas.of_numpy(), blas.of_scipy()) if library is not None]
     if len(libraries) < 2:
         raise UnsupportedError(
             "deterministic=True needs an OpenBLAS or MKL whose threads can be set, and NumPy or SciPy use another one; set the "
-            "number of its threads to one by yourself, and leave the option out"
+            "number of its threads to one yourself, and omit the option"
         )
     return blas.OneThread(libraries, pool())
 
@@ -63,7 +61,7 @@ _BY_SCIPY = re.compile(rf"^declare .*@(special\.[\w.]+|adjoint_[ds](?:{'|'.join(
 
 
 def _add_symbols(names: Sequence[str]) -> None:
-    """Make known what a program calls of BLAS, LAPACK and scipy.special: its machine code, new or kept, names it."""
+    """Register the functions of BLAS, LAPACK and scipy.special that a program calls, which its machine code names."""
     for name in names:
         llvm.add_symbol(name, special.of_line(name).address if name.startswith(special.PREFIX) else _of_linear_algebra(name))
 
@@ -81,7 +79,7 @@ def _of_linear_algebra(symbol: str) -> int:
 
 
 def _published(name: str) -> Any:
-    """A module of scipy.linalg, loaded by itself: the package around it takes a hundred times as long."""
+    """A module of scipy.linalg, loaded without the package, which takes a hundred times as long."""
     import scipy
 
     full = f"scipy.linalg.{name}"
@@ -95,11 +93,11 @@ def _published(name: str) -> Any:
 
 
 def object_code(text: str, quickly: bool = False) -> tuple[str, list[bytes], bool]:
-    """The machine code of a module: the name of its entry, the code, and whether it was there already, from an earlier process.
+    """The machine code of a module: the key of its cache entry, the code, and whether it was cached.
 
-    `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
+    `quickly` skips the optimiser, for code that would not gain from it.
     """
-    name = cache.key("parts", text, *emit.described(), str(quickly))  # an entry is a list: earlier ones were not
+    name = cache.key("parts", text, *emit.described(), str(quickly))  # an entry is a list; older versions differ
     known = _kept_code(name)
     if known is not None:
         return name, known, True
@@ -110,13 +108,13 @@ def object_code(text: str, quickly: bool = False) -> tuple[str, list[bytes], boo
 
 def _kept_code(name: str) -> list[bytes] | None:
     data = cache.read(name)
-    return None if data is None else pickle.loads(data)  # written by this user, and whole
+    return None if data is None else pickle.loads(data)  # written by this user, and intact
 
 
 def load(code: Sequence[bytes]) -> Any:
     """An engine that holds machine code, ready to run."""
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), emit.machine())
-    symbols.check(code)  # after the first engine is made, which lets LLVM find the symbols of the process
+    symbols.check(code)  # after the first engine, which makes the symbols of the process visible to LLVM
     for part in code:
         engine.add_object_file(llvm.ObjectFileRef.from_data(part))
     engine.finalize_object()
@@ -125,15 +123,15 @@ def load(code: Sequence[bytes]) -> Any:
 
 @functools.cache
 def _entry() -> tuple[int, Any]:
-    """The address of the entry point that all compiled functions share, and where their large results get memory from."""
-    name = kept.name_of_entry(emit.described())
+    """The address of the shared entry point, and the memory handler for large results."""
+    name = program_cache.name_of_entry(emit.described())
     code = None if name is None else _kept_code(name)
     if code is None:
-        code = object_code(entry.entry_text() + blocks.TEXT, quickly=True)[1]
+        code = object_code(entry.entry_text() + memory.TEXT, quickly=True)[1]
         if name is not None:
             cache.write(name, pickle.dumps(code))
     engine = load(code)
-    return engine.get_function_address("entry"), blocks.handler(engine)
+    return engine.get_function_address("entry"), memory.handler(engine)
 
 
 @functools.cache
@@ -149,24 +147,24 @@ def places_check(places: Sequence[Place]) -> Callable[[], Any]:
     return entry.bind_entry(point, address, [], [], places=places, keep=engine, memory=memory, name="places")
 
 
-def native(name: kept.Name | None, lowered: Callable[[], Lowered]) -> Native:
+def native(name: program_cache.Name | None, lowered: Callable[[], Lowered]) -> Native:
     """A program: as an earlier process kept it under that name, or else compiled from what `lowered` gives, and kept."""
-    program = None if name is None else kept.read(name)
+    program = None if name is None else program_cache.read(name)
     code = None if program is None else _kept_code(program.code)
     if program is not None and code is not None:
         return Native(program, code, True, lambda: Module(lowered()).text())
     made = assembled(lowered())
     if name is not None:
-        kept.write(name, made.program)
+        program_cache.write(name, made.program)
     return made
 
 
 def assembled(lowered: Lowered, timed: bool = False) -> Native:
-    """A program compiled from its steps. One that is `timed` adds up the cycles that each of them takes."""
+    """A program compiled from its steps. If `timed`, it accumulates the cycles of each step."""
     written = Module(lowered, timed)
     text = written.text()
     name, code, was_cached = object_code(text)
-    program = kept.Program(
+    program = program_cache.CachedProgram(
         name,
         tuple(_BY_SCIPY.findall(text)),
         tuple(buffer.data for buffer in written.constants),
@@ -179,10 +177,15 @@ def assembled(lowered: Lowered, timed: bool = False) -> Native:
 
 
 class Native:
-    """Machine code of a program, and the memory it belongs with."""
+    """The machine code of a program, and its memory."""
 
     def __init__(
-        self, program: kept.Program, code: Sequence[bytes], was_cached: bool, text: Callable[[], str], timed: int = 0
+        self,
+        program: program_cache.CachedProgram,
+        code: Sequence[bytes],
+        was_cached: bool,
+        text: Callable[[], str],
+        timed: int = 0,
     ) -> None:
         pool()
         self.program, self.code, self.was_cached, self.timed = program, code, was_cached, timed
@@ -204,11 +207,11 @@ class Native:
         return self._text()
 
     def times(self) -> list[int]:
-        """The cycles that each step took so far, of a program that is timed."""
+        """The cycles of each step so far, of a timed program."""
         return [int(word or 0) for word in self.env[len(self.env) - self.timed :]]
 
     def function(self, inputs: Sequence[entry.Input], **options: Any) -> Callable[..., Any]:
-        """The program as a Python function; see `entry.bind_entry`. The interpreter is set free during long work."""
+        """The program as a Python function; see `entry.bind_entry`. The GIL is released during long work."""
         address = self.engine.get_function_address("program")
         point, memory = _entry()
         options |= {"env": ctypes.addressof(self.env), "keep": self, "release_gil": self.program.is_long, "memory": memory}
@@ -219,7 +222,7 @@ class Native:
         return emit.assembly(self.text)
 
     def optimised(self) -> str:
-        """What LLVM made of the text."""
+        """The optimised LLVM text."""
         return emit.optimised(self.text)
 
     def __del__(self) -> None:
@@ -228,12 +231,12 @@ class Native:
 
 
 def _callable(step: Foreign, guarded: bool) -> Any:
-    """What a foreign step calls: it finds its arrays by the addresses in a table.
+    """The callable of a foreign step: it finds its arrays by the addresses in a table.
 
-    With guards, a failure may be that of a path which is not this call's: what was given is given back, and the guards miss.
+    With guards, it may fail because of a guard miss: it then returns its argument, and the program reports a miss.
     """
     reads, writes = list(step.reads()), list(step.writes())
-    known: dict[bytes, tuple[list[Any], list[Any]]] = {}  # arrays by their addresses, which are mostly the same
+    known: dict[bytes, tuple[list[Any], list[Any]]] = {}  # arrays by their addresses, which mostly repeat
 
     def found(table: bytes) -> tuple[list[Any], list[Any]]:
         addresses = np.frombuffer(table, np.uintp).tolist()
@@ -266,7 +269,7 @@ def _callable(step: Foreign, guarded: bool) -> Any:
     return call
 
 
-_PYTHON = frozenset({bool, int, float})  # whose results are stored as they are
+_PYTHON = frozenset({bool, int, float})  # whose results are stored directly
 
 
 def _fresh(operand: Any) -> Any:
@@ -274,7 +277,7 @@ def _fresh(operand: Any) -> Any:
 
 
 def _array(view: View, address: int) -> Any:
-    """An array over memory that is there while the call lasts."""
+    """An array over memory that is valid during the call."""
     if 0 in view.shape:
         return np.empty(view.shape, view.dtype)
     size = view.dtype.itemsize

@@ -20,8 +20,8 @@ from ..staging.guard import Guard
 from .lower.donate import reusable
 from .lower.fuse import lower
 from .lower.kernel import Kernel
-from .lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Step, Together
-from .runtime import program_cache as kept
+from .lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Step
+from .runtime import program_cache
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
@@ -76,15 +76,15 @@ class Path:
     """
 
     def __init__(self, staged: Staged, signature: Signature, began: float) -> None:
-        from . import native as llvm  # heavy: loads LLVM
+        from . import native  # heavy: loads LLVM
         from .llvm import emit
         from .runtime import donated, entry
 
         weak = self.keep(staged, signature)
         reused = reusable(self.lowered, signature.donated) if signature.donated else {}  # by result: an argument
         machine = [*emit.described(), *([f"over {reused}"] if reused else [])]
-        name = kept.name_of(self.staged, self.weak, bool(self.guards), machine)
-        self.native = llvm.native(name, lambda: self.lowered)
+        name = program_cache.name_of(self.staged, self.weak, bool(self.guards), machine)
+        self.native = native.native(name, lambda: self.lowered)
         self.inputs = [
             entry.Input(t, w, scalar if w is None and not t.shape else None)
             for t, w, scalar in zip(self.staged.input_types, weak, [*signature.scalars, *staged.scalars], strict=True)
@@ -173,9 +173,9 @@ class Path:
 
     def profile(self, leaves: Sequence[Any]) -> str:
         """How long a call takes, and each of its steps, the longest first."""
-        from . import native as llvm  # heavy: loads LLVM
+        from . import native  # heavy: loads LLVM
 
-        timed = llvm.assembled(self.lowered, timed=True)
+        timed = native.assembled(self.lowered, timed=True)
         function = timed.function(self.inputs)
         function(*leaves)
         before, began, calls = timed.times(), time.perf_counter(), 0
@@ -214,12 +214,12 @@ def _kinds(steps: Sequence[Step]) -> str:
     """How many steps there are of each kind."""
     kinds = {
         Kernel: "kernel",
-        Bands: "group of kernels",
+        RowTiles: "group of kernels",
         Product: "product",
         Lapack: "call of LAPACK",
         Foreign: "call of NumPy",
         Branch: "branch",
-        Together: "group of independent steps",
+        ParallelGroup: "group of independent steps",
     }
     found = Counter(kinds.get(type(step), "loop") for step in steps)
     return ", ".join(counted(n, kind) for kind, n in found.items()) or "nothing to compute"

@@ -1,1 +1,1 @@
-"""The vocabulary: types, ops, traced values, trees of arrays, errors. Imports nothing of ours."""
+"""Types, ops, traced values, containers of arrays, errors. Imports no other package of adjoint."""

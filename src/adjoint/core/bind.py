@@ -1,8 +1,8 @@
 """Which interpreter runs an op.
 
-A transform runs the user's function on `Traced` values. Each carries the `Trace` that made it; a trace made
-later is nested deeper and has a higher level, so the highest level among the arguments runs the op first and
-hands the values below to the next. With no traced argument the op's NumPy implementation runs.
+A transform runs the user's function on `Traced` values. Each carries the `Trace` that made it; a trace made later is nested
+deeper and has a higher level, so the highest level among the arguments runs the op first and passes the values below to the next.
+With no traced argument the op's NumPy implementation runs.
 
     grad(lambda x: jvp(f, (x,), (v,))[1])(3.0)     # the jvp trace (inner) sees x before the grad trace does
 
@@ -47,13 +47,13 @@ around: ContextVar[tuple[Trace, ...]] = ContextVar("adjoint_around", default=())
 class Trace:
     """An interpreter of ops: one per call of a transform.
 
-    A trace is closed when its transform has returned. It is closed for a while, `taken` by another, while a branch is written
-    down inside it: what is done there to its values belongs to the branch.
+    A trace is closed when its transform has returned. It is closed temporarily, `taken` by another, while a branch inside it is
+    staged: ops on its values there belong to the branch.
     """
 
     __slots__ = ("closed", "level", "name", "taken", "token")
-    has_numbers = True  # behind its values; a trace that writes a program down has types only
-    has_identity = False  # its values are keys as they are, and not for the numbers that they stand for
+    has_numbers = True  # whether its values have numbers; a staged value has a type only
+    has_identity = False  # its values are hashed by identity, not by number
 
     def __init__(self, name: str, level: float | None = None) -> None:
         self.name = name  # of the transform, for messages
@@ -63,7 +63,7 @@ class Trace:
 
     @property
     def ended(self) -> bool:
-        """Whether its transform has returned, so that its values have lost their meaning."""
+        """Whether its transform has returned, so that its values are invalid."""
         return self.closed and self.taken is None
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -76,15 +76,15 @@ class Trace:
         return dtype_of(x.value)
 
     def is_array(self, x: Traced) -> bool:
-        """Whether NumPy would hold an array here, of any rank, and not a scalar."""
+        """Whether NumPy would have an array here, of any rank, and not a scalar."""
         return is_array(x.value)
 
     def class_of(self, x: Traced) -> type:
-        """The class that the value behind x has, or would have."""
+        """The class of the value that x represents."""
         return class_of(x.value)
 
     def concrete(self, x: Traced, what: str) -> Any:
-        """The value behind x, for Python code that needs to know it (`what`: "the truth of", "int() of")."""
+        """The number of x, for Python code that needs it (`what`: "the truth of", "int() of")."""
         return x.value
 
     def is_plain(self, x: Traced) -> bool:
@@ -95,10 +95,10 @@ class Trace:
         """NumPy has met an overflow in the op that is running."""
 
     def abandon(self) -> None:
-        """Note that what is written down is right for this call only."""
+        """Mark the staged program as valid for this call only."""
 
     def line(self, x: Traced) -> str:
-        """The user's line that x was computed on, if the op has just been written down."""
+        """The user's line that computed x, if the op has just been staged."""
         return x.value.by.line(x.value) if isinstance(x.value, Traced) else ""
 
     def show(self, x: Traced) -> str:
@@ -106,7 +106,7 @@ class Trace:
         return f"<value of {self.name}>"
 
     def adopt(self, x: Traced, new: Any) -> None:
-        """Let the array x of this trace stand for a new value: an in-place write."""
+        """Let the array x of this trace refer to a new value: an in-place write."""
         if isinstance(new, Traced):
             x.by, x.value, x.aux = new.by, new.value, new.aux
         else:
@@ -140,7 +140,7 @@ floating.LISTENERS.append(_overflow)
 
 
 class Fresh(Trace):
-    """Runs ops on arrays that `adjoint.numpy` made inside a transform and that hold no traced element so far.
+    """Runs ops on arrays that `adjoint.numpy` made inside a transform and that have no traced element yet.
 
     They are Traced so that `a = np.zeros(3); a[0] = x` can write x into them later; until then they are numbers.
     """
@@ -162,12 +162,12 @@ FRESH = Fresh("adjoint.numpy", 0)
 
 
 def fresh(y: Any) -> Any:
-    """A new array as one that traced values can be written into; anything but a float array stays as it is."""
+    """A new array that accepts writes of traced values; anything but a float array is returned unchanged."""
     return Traced(FRESH, y, None) if isinstance(y, np.ndarray) and y.dtype.kind in "fc" else y
 
 
-def settled(x: Any) -> Any:
-    """The plain array of a fresh one; any other value as it is."""
+def unwrap_fresh(x: Any) -> Any:
+    """The plain array of a fresh one; any other value unchanged."""
     return x.value if isinstance(x, Traced) and x.by is FRESH else x
 
 
@@ -190,7 +190,7 @@ _ABSTRACT = ("collections.abc", "typing")
 class Traced(metaclass=_HiddenMethods):
     """A value seen by a trace: `value` is what lies below it, `aux` what the trace adds (a node, a tangent).
 
-    The NumPy face (`adjoint.numpy.protocols`) gives it operators, methods and NumPy's protocols. `layout` is set where the
+    `adjoint.numpy.protocols` gives it operators, methods and NumPy's protocols. `layout` is set where the
     strides that NumPy would give the array do not follow from the value: strides, or a function that finds them.
     """
 
@@ -202,7 +202,7 @@ class Traced(metaclass=_HiddenMethods):
         self.aux = aux
 
     def noted_strides(self) -> tuple[int, ...] | None:
-        """The strides in NumPy, if they are noted here."""
+        """The strides in NumPy, if they are recorded here."""
         found = getattr(self, "layout", None)
         if callable(found):
             found = self.layout = found()
@@ -218,7 +218,7 @@ _OURS = __name__.partition(".")[0] + "."
 
 
 def is_ours(frame: types.FrameType | None) -> bool:
-    """Whether code of this package runs in a frame."""
+    """Whether a frame runs code of this package."""
     return frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS)
 
 
@@ -234,12 +234,12 @@ def with_gaps(x: Traced) -> Traced:
 
 
 def is_array(x: Any) -> bool:
-    """Whether x is an array, which can be written to, and not a scalar: both may be without axes."""
+    """Whether x is an array, which can be written to, and not a scalar; a 0-d array is an array."""
     return x.by.is_array(x) if isinstance(x, Traced) else isinstance(x, np.ndarray)
 
 
 def class_of(x: Any) -> type:
-    """The class of a value; of a traced one, that of what it stands for: an array, a NumPy scalar, a Python number."""
+    """The class of a value; for a traced one, of the underlying value: an array, a NumPy scalar, a Python number."""
     return x.by.class_of(x) if isinstance(x, Traced) else type(x)
 
 
@@ -258,18 +258,18 @@ class _Types(type):
 
 
 class TypeOf(type, metaclass=_Types):
-    """`type` for code that is staged: of a traced value it gives the class of what that stands for."""
+    """`type` for staged code: for a traced value it gives the class of the underlying value."""
 
 
 def numbers(x: Any) -> Any:
-    """The numbers behind a value; None where there are none, as in a program that is written down."""
+    """The numbers of a value; None where there are none, as in a staged program."""
     while isinstance(x, Traced):
         x = x.value if x.by.has_numbers else None
     return x
 
 
 def snapshot(x: Any) -> Any:
-    """A traced value as it is now, which later in-place writes to the user's array do not reach."""
+    """The current state of a traced value, unaffected by later in-place writes."""
     return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x
 
 

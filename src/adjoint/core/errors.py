@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 _PLUMBING = frozenset({__name__.partition(".")[0], "numpy", "scipy", "functools", "contextlib", "json", "random", "statistics"})
-_files: dict[str, tuple[bool, str]] = {}  # what is known of a file name: asked for at every op that is staged
+_files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
 
@@ -46,20 +46,20 @@ def _is_ours(frame: types.FrameType) -> bool:
 
 def _is_plumbing(frame: types.FrameType) -> bool:
     """Ours, or a frame of NumPy, SciPy or Python's library between the user's call and us."""
-    name = frame.f_globals.get("__name__", "")  # asked first: reading f_code is an audit event, which may have a hook
+    name = frame.f_globals.get("__name__", "")  # checked first: reading f_code is an audit event, which may have a hook
     known = _modules.get(name)
     if known is None:
         known = _modules[name] = name.partition(".")[0] in _PLUMBING
     return known or _is_ours(frame)
 
 
-#: The line that an equation was written on, while it is run again to be transformed: what comes of it is of the same line.
+#: The line of an equation that is being transformed: the equations made from it get the same line.
 written_on: ContextVar[str] = ContextVar("adjoint_line", default="")
 
 
 @contextmanager
 def on_line(line: str) -> Iterator[None]:
-    """What is written down meanwhile is of this line; with '' of the user's line that runs."""
+    """Attribute ops staged meanwhile to this line; with '' to the user's current line."""
     token = written_on.set(line)
     try:
         yield
@@ -82,14 +82,14 @@ def user_line() -> str:
                 if len(_lines) > 1 << 14:
                     _lines.clear()
                 line = f"{_file(code.co_filename)[1]}:{frame.f_lineno}"
-                _lines[key] = code, line  # holds the code, so that its id stays its own
+                _lines[key] = code, line  # keeps the code alive, so that its id stays unique
                 return line
         frame = frame.f_back
     return ""
 
 
 def user_level() -> int:
-    """For `warnings.warn` in the function that calls this: how far up the innermost frame of the user's is."""
+    """The stacklevel for `warnings.warn` in the calling function: the distance to the user's innermost frame."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _is_plumbing(frame):
         frame, level = frame.f_back, level + 1
@@ -97,7 +97,7 @@ def user_level() -> int:
 
 
 def user_frame() -> tuple[types.FrameType | None, str]:
-    """The innermost frame that is the user's, and the module of NumPy's or SciPy's that it has called ('' if there is none)."""
+    """The user's innermost frame, and the NumPy or SciPy module that it has called ('' if none)."""
     frame: types.FrameType | None = sys._getframe(1)
     module = ""
     while frame is not None and _is_plumbing(frame):
@@ -115,7 +115,7 @@ def calling_frame() -> types.FrameType:
 
 
 def is_written_by_user(operators: frozenset[str], caller: str) -> bool:
-    """Whether the operator that runs stands in the user's code, and not in a rule: `operators` are the modules that run it.
+    """Whether the running operator is in user code, and not in a derivative rule: `operators` are the modules that run it.
 
     The user's function may be the operator itself, which the module `caller` calls.
     """
@@ -135,7 +135,7 @@ def calls_under_way() -> list[types.FrameType]:
 
 
 def in_a_try(outermost: int) -> bool:
-    """Whether an error that is raised now may be caught by code of the user's, in all but so many of the outermost calls."""
+    """Whether an error raised now may be caught by user code, ignoring so many of the outermost calls."""
     frames = calls_under_way()
     return any(
         not _is_plumbing(frame) and any(e.start <= frame.f_lasti < e.end for e in _handlers(frame.f_code))
@@ -152,10 +152,10 @@ class _Handled(NamedTuple):
 
 @functools.cache
 def _handlers(code: types.CodeType) -> list[_Handled]:
-    """Where a function catches errors; everywhere, on an interpreter that does not tell.
+    """The instructions whose errors a function catches; all of them, on an interpreter without this information.
 
-    A handler of the user's begins by noting the error. What restores the variables of a comprehension that is compiled into its
-    function does not, and catches nothing.
+    A handler in user code begins by pushing the error. The cleanup code of an inlined comprehension does not, and catches
+    nothing.
     """
     parse: Any = getattr(dis, "_parse_exception_table", None)
     if parse is None:
@@ -166,7 +166,7 @@ def _handlers(code: types.CodeType) -> list[_Handled]:
 
 
 def source_text(line: str) -> str:
-    """The text behind a `model.py:12` of this process, or '' where it is not known which file that is."""
+    """The source text of a `model.py:12` of this process, or '' if the file is not known."""
     name, _, number = line.rpartition(":")
     paths = [path for path, (ours, short) in list(_files.items()) if short == name and not ours]
     return linecache.getline(paths[0], int(number)).strip() if len(paths) == 1 and number.isdecimal() else ""
@@ -200,7 +200,8 @@ def _rebuild(cls: type[AdjointError], message: str, line: str) -> AdjointError:
 
 
 class OperationError(Exception):
-    """An operation that a compiled program calls has raised: its cause. The function, run eagerly, raises or catches that."""
+    """An operation called by a compiled program has raised (its `__cause__`). The function is run eagerly, and raises or catches
+    that."""
 
 
 class ArgumentError(AdjointError, TypeError):
@@ -229,7 +230,7 @@ class ConversionError(AdjointError, TypeError):
             _asked.set((id(frame), frame.f_lasti, str(self), self.line))
 
 
-#: Where a traced value was last asked to become plain, and what it said. C code may put an error of its own in the place of ours.
+#: Where a traced value last refused a conversion, and the error. C code may replace our error by its own.
 _asked: ContextVar[tuple[int, int, str, str] | None] = ContextVar("adjoint_asked", default=None)
 
 
@@ -265,10 +266,10 @@ _FOREIGN = re.compile(r"\bTraced\b.*(supported|to bytes)|bytes-like.*\bTraced\b|
 
 
 def _own_words(error: BaseException) -> BaseException:
-    """Our error, where the C code that met it has put another in its place.
+    """Our error, where C code has replaced it by another one.
 
-    NumPy says "setting an array element with a sequence"; SciPy's root finders go on, until Python finds an error set;
-    `struct.pack` and `np.nditer` forget the error that they met; `json` and `decimal` look at the class, and ask nothing.
+    NumPy says "setting an array element with a sequence"; SciPy's root finders continue until Python finds an error set;
+    `struct.pack` and `np.nditer` drop the error; `json` and `decimal` check the class and do not convert.
     """
     cause = error.__cause__
     if type(error) in (ValueError, SystemError) and isinstance(cause, AdjointError):
@@ -282,7 +283,7 @@ def _own_words(error: BaseException) -> BaseException:
         own = _rebuild(ConversionError, *asked[2:])
     elif type(error) is TypeError and _is_about_us(error):
         own = ConversionError(
-            f"a traced value has come to code that takes plain values only ({error}); return it and do this outside of the "
+            f"a traced value was passed to code that takes plain values only ({error}); return it and do this outside the "
             "function, or pass ad.stop_gradient(x)",
             last_line(error),
         )
@@ -293,7 +294,8 @@ def _own_words(error: BaseException) -> BaseException:
 
 
 def _is_about_us(error: TypeError) -> bool:
-    """Whether code that looks at the class of its argument has met a traced value. (`json` names what it stands for.)"""
+    """Whether the error is of code that checks the class of its argument, on a traced value. (`json` names the underlying
+    class.)"""
     if not _FOREIGN.search(str(error)) or "operand" in str(error):
         return False
     innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
@@ -301,9 +303,9 @@ def _is_about_us(error: TypeError) -> bool:
 
 
 def _passed(tb: types.TracebackType | None) -> list[tuple[int, int]]:
-    """The user's frames that an error has passed, by their identity, and the instruction in each.
+    """The user's frames that an error has passed through, by identity, and the instruction in each.
 
-    All of them: C code that goes on with our error set calls Python again, where any operation may then fail.
+    All of them: C code that continues with our error set calls Python again, where any operation may then fail.
     """
     frames = []
     while tb is not None:

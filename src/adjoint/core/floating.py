@@ -1,7 +1,7 @@
 """NumPy's floating-point errors while a transform runs: warnings at the user's line, and a note of each overflow.
 
-NumPy names the Python line that called it, which inside a transform is a line of ours. While a transform runs, NumPy's mode
-"warn" is "log" instead: then NumPy hands its words to an object, which issues the same warning at the line of the user's.
+NumPy names the Python line that called it, which inside a transform is a line of adjoint. While a transform runs, NumPy's mode
+"warn" is replaced by "log": NumPy passes the message to an object, which issues the same warning at the user's line.
 
     with np.errstate(divide="ignore"): …       inside the function holds as ever: only "warn" is replaced
     with np.errstate(divide="warn"): …         is replaced at the next operation
@@ -9,8 +9,8 @@ NumPy names the Python line that called it, which inside a transform is a line o
 An overflow is heard whatever its mode is, and then treated as the mode says. NumPy looks at the flags of the processor after each
 ufunc in any case, so that a recording learns of it (`LISTENERS`) at no cost.
 
-NumPy keeps its modes in a context variable. They are replaced by setting that variable to settings made beforehand: two
-hundred nanoseconds where `np.errstate` needs several microseconds.
+NumPy keeps its modes in a context variable. They are replaced by setting that variable to precomputed settings: 200 ns, where
+`np.errstate` needs several microseconds.
 """
 
 from __future__ import annotations

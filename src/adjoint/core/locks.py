@@ -1,6 +1,6 @@
 """Locks that are free in the child of a fork, and properties that are computed once without a lock.
 
-A child has one thread, the one that forked. What other threads held at that moment would stay locked for ever.
+A child has one thread, the one that forked. Locks held by other threads at that moment would never be released.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ at_fork(child=_free_those_of_other_threads)
 
 
 class cached(Generic[T]):  # noqa: N801  # as functools.cached_property, which has one lock for all objects before Python 3.12
-    """A property that is computed when it is first asked for. Threads that ask at the same time may each compute it."""
+    """A property that is computed on first access. Concurrent threads may each compute it."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self.compute = compute

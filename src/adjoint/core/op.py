@@ -11,7 +11,7 @@ Linear        `transpose(g, *xs, **params)`       f(ax + by) = a f(x) + b f(y)
 Multilinear   `transpose`, one per argument       linear in each argument by itself
 Opaque        `jvp` and `vjp`                     anything else; may return several arrays
 Constant      nothing                             piecewise constant: the derivative is zero
-Structured    nothing                             a loop or a branch: derived from the graphs it holds
+Structured    nothing                             a loop or a branch: derived from its graphs
 ============  ==================================  ==================================================
 
 A composite is a plain function written in other ops, so it needs no class.
@@ -39,7 +39,7 @@ class Case(NamedTuple):
     params: dict[str, Any]
 
     def draw(self, domain: Any, rng: np.random.Generator, dtype: Any = float) -> list[Any]:
-        """The arguments: those given by their shape are drawn from the domain, which is one interval or one for each."""
+        """The arguments: those given by their shape are drawn from the domain, one interval for all or one per argument."""
         intervals = domain if isinstance(domain[0], tuple) else (domain,) * len(self.args)
         return [
             _draw(interval, a, rng, dtype) if isinstance(a, tuple) else a
@@ -53,12 +53,12 @@ def _draw(interval: tuple[float, float], shape: tuple[int, ...], rng: np.random.
 
 
 def case(*args: Any, **params: Any) -> Case:
-    """A sample call: a tuple of ints is a shape to draw from the op's domain, the rest is used as it is."""
+    """A sample call: a tuple of ints is a shape to draw from the op's domain, the rest is used unchanged."""
     return Case(args, params)
 
 
 class Op:
-    """A named operation. Calling it runs it under whatever interpreters its arguments carry."""
+    """A named operation. Calling it runs it under the interpreters of its arguments."""
 
     kind = "op"
 
@@ -82,18 +82,18 @@ class Op:
         self.domain = domain
         self.cases = tuple(cases)
         self.many = many  # returns a tuple of arrays
-        self.into = into  # adds the transpose to an array in place, touching only what it must
-        self.no_axes = no_axes  # what NumPy gives as a result without axes: "scalar", "array", or "same" as the first argument
+        self.into = into  # adds the transpose to an array in place, touching only the elements read
+        self.no_axes = no_axes  # the kind of a 0-d result in NumPy: "scalar", "array", or "same" as the first argument
         self.complex_domain = complex_domain  # the tests draw complex samples too
         self.doc = doc
         self.home = ""  # the module that declares it
-        self.derived: dict[Any, Any] = {}  # what derive.py has worked out, kept per question
+        self.derived: dict[Any, Any] = {}  # rules derived by derive, by key
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         return bind(self, *args, **params)
 
     def gives_array(self, args: Sequence[Any]) -> bool:
-        """Whether a result without axes is an array; `reshape` gives one, a ufunc gives a scalar."""
+        """Whether a 0-d result is an array; `reshape` gives one, a ufunc gives a scalar."""
         return self.no_axes != "scalar" and (self.no_axes == "array" or is_array(args[0]))
 
     def __repr__(self) -> str:
@@ -114,8 +114,8 @@ class Elementwise(Op):
         super().__init__(name, impl, **options)
         self.partials = partials
         self.arity = arity
-        self.choice = choice  # picks one of its arguments: a partial of 0 means that it was not picked
-        self.run: Callable[..., Any] = functools.partial(bind, self)  # may be replaced by something quicker
+        self.choice = choice  # selects one of its arguments: a partial of 0 means that it was not selected
+        self.run: Callable[..., Any] = functools.partial(bind, self)  # may be replaced by a faster recorder
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         return bind(self, *args, **params) if params else self.run(*args)
@@ -145,8 +145,8 @@ class Multilinear(Linear):
 class Limit(NamedTuple):
     """The derivative of a decomposition at repeated eigenvalues, as the limit from a matrix whose eigenvalues differ.
 
-    split(y, **params)          how each result moves with ε, by which equal eigenvalues come apart: zeros if there are none;
-                                None for a result that stays
+    split(y, **params)          how each result changes with ε, which separates equal eigenvalues: zeros if there are none;
+                                None for a result that does not change
     vjp(g, dg, y, *xs, **params)  the cotangents in the limit ε → 0, from those of the results and their derivatives by ε
     """
 
@@ -185,14 +185,14 @@ class Constant(Op):
 
 
 class Structured(Op):
-    """Holds graphs among its parameters: a loop, a branch. `transform/` derives its rules from those graphs.
+    """Has graphs among its parameters: a loop, a branch. `transform/` derives its rules from those graphs.
 
     types(types, params)     the types of the results
     jvp(xs, ts, params)      (results, their tangents), found together; None for a tangent that is zero
     vjp(xs, wanted, params)  (results, residuals, pull): pull(cotangents, residuals) gives those of the wanted arguments
 
-    `returning` names the graphs whose outputs are the results: one that nobody reads can be left out of both, unless it is
-    among the first `lasting(params)`, which the op itself reads.
+    `returning` names the graphs whose outputs are the results: an unused one can be dropped from both, unless it is among the
+    first `lasting(params)`, which the op itself reads.
     """
 
     kind = "structured"
@@ -219,7 +219,8 @@ _DECLARING = frozenset({__name__, "adjoint.ops.declare", "adjoint.ops.lazy", "ad
 
 
 def register(op: Op) -> Op:
-    """Enter an op in the table. Names are unique: a second op of one name is refused. (`extend` takes the first out before.)"""
+    """Add an op to the table. Names are unique: a second op of the same name is refused. (`extend` removes the first one
+    before.)"""
     if op.name in OPS:
         raise ValueError(f"an op named {op.name!r} exists already")
     OPS[op.name] = op
@@ -231,7 +232,7 @@ def register(op: Op) -> Op:
 
 
 def _lookup(name: str, home: str) -> Op:
-    """An op by its name, for unpickling; the module that declares it is loaded if need be."""
+    """An op by its name, for unpickling; the module that declares it is imported if necessary."""
     if name not in OPS:
         importlib.import_module(home)
     return OPS[name]

@@ -1,11 +1,11 @@
-"""Places outside a function from which its compiled program reads: what stands there, and what must hold of it.
+"""Places outside a function that its compiled program reads: how to reach each, and the condition on its value.
 
     lam = 0.5                          f reads the cell of `lam`, whose number must still be 0.5,
     def f(w):                          and the entry "data" of its globals, an array: the program
-        return lam * w @ data          reads the array that stands there at each call
+        return lam * w @ data          reads the current array at each call
 
-A place is reached from a fixed object (a cell, a dict of globals, an object) or from the value of an earlier place (an item of
-a list that is found anew at each call). Native code goes through the same list (`compiler/runtime/entry_code.py`).
+A place is reached from a fixed object (a cell, a dict of globals, an object) or from the value of an earlier place (an item of a
+list that is looked up at each call). Native code checks the same list (`compiler/runtime/entry_code.py`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Load(IntEnum):
 
 
 class Check(IntEnum):
-    """What must hold of a value for the program to be right."""
+    """The condition on a value for the program to be valid."""
 
-    INPUT = 0  # nothing here: the program checks its inputs itself
+    INPUT = 0  # none: the program checks its inputs itself
     IS = 1  # it is the expected object
     TYPE = 2  # its class is the expected one
-    EQUAL = 3  # a number or text, equal to the expected one and of its class
+    EQUAL = 3  # a number or string, equal to the expected one and of its class
     LENGTH = 4  # a container of the expected class and length
     SAME = 5  # it is the value of an earlier place
     TEST = 6  # expected(value) is true
@@ -53,7 +53,7 @@ class Place:
     chained: bool = False
 
     def read(self, values: Sequence[Any]) -> Any:
-        """What stands there now."""
+        """The current value."""
         owner = values[self.owner] if self.chained else self.owner
         match self.load:
             case Load.FIXED:
@@ -65,7 +65,7 @@ class Place:
         return owner[self.key]
 
     def holds(self, value: Any, values: Sequence[Any]) -> bool:
-        """Whether the program is right for this value."""
+        """Whether the program is valid for this value."""
         match self.check:
             case Check.IS:
                 return value is self.expected
@@ -83,19 +83,19 @@ class Place:
 
 
 def same_number(a: Any, b: Any) -> bool:
-    """Whether two numbers or texts of one class are the same: nan is itself, 0.0 is not -0.0."""
+    """Whether two numbers or strings of one class are the same: nan equals nan, 0.0 differs from -0.0."""
     if type(a) in (float, complex):
         return repr(a) == repr(b)
     return bool(a == b)
 
 
 def values_at(places: Sequence[Place]) -> tuple[list[Any], Place | None]:
-    """What stands at each place; and the first place that does not hold, where the list ends."""
+    """The value at each place, up to the first place that does not hold, and that place."""
     values: list[Any] = []
     for place in places:
         try:
             value = place.read(values)
-        except (AttributeError, KeyError, IndexError, ValueError):  # the name is gone, the cell is empty
+        except (AttributeError, KeyError, IndexError, ValueError):  # the name was deleted, or the cell is empty
             return values, place
         if not place.holds(value, values):
             return values, place
@@ -129,7 +129,7 @@ class Contents:
 
 
 class Equal:
-    """Whether a container of plain numbers and texts is equal to an earlier one, item by item and class by class."""
+    """Whether a container of plain numbers and strings is equal to an earlier one, item by item and class by class."""
 
     def __init__(self, value: Any) -> None:
         self.type, self.shown = type(value), self.show(value)
@@ -145,7 +145,7 @@ class Equal:
 
 
 def items_of(value: Any) -> Mapping[Any, Any]:
-    """What a container holds, by key, index or name."""
+    """The items of a container, by key, index or name."""
     if isinstance(value, types.SimpleNamespace):
         return vars(value)
     return value if isinstance(value, dict) else dict(enumerate(value))

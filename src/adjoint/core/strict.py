@@ -1,7 +1,6 @@
-"""Whether NumPy shall raise for division by zero, overflow or an invalid operation: `np.errstate(divide="raise")`.
+"""Whether NumPy raises for division by zero, overflow or an invalid operation: `np.errstate(divide="raise")`.
 
-NumPy keeps one object for the state that the running code has set. Nearly always it is the one that was looked at last: then the
-answer takes one comparison.
+NumPy keeps one object for the error state. Nearly always it is the one checked last, so one comparison suffices.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import numpy as np
 from numpy._core.umath import _extobj_contextvar  # type: ignore[attr-defined]
 
 state = _extobj_contextvar.get
-QUIET = [state()]  # the last state that was found not to raise
+QUIET = [state()]  # the last state known not to raise
 _STRICT = frozenset({"raise", "call"})
 
 
 def raises() -> bool:
-    """Whether an operation that goes wrong raises, or calls a function of the user's."""
+    """Whether a floating-point error raises, or calls the user's callback."""
     current = state()
     if current is QUIET[0]:
         return False

@@ -1,4 +1,4 @@
-"""Nested containers of arrays: lists, tuples, named tuples, dicts, dataclasses; None holds nothing.
+"""Nested containers of arrays: lists, tuples, named tuples, dicts, dataclasses; None has no leaves.
 
 >>> leaves, structure = flatten({"w": 1.0, "b": [2.0, 3.0]})
 >>> leaves
@@ -108,7 +108,7 @@ def _open(tree: Any) -> _Node | None:
         names = [field.name for field in dataclasses.fields(tree)]
 
         def rebuild(parts: list[Any]) -> Any:
-            # Fields may be init=False or derived in __post_init__: copy them as they are, without running it.
+            # Fields may be init=False or derived in __post_init__: copy them without running it.
             result = object.__new__(cls)
             for name, part in zip(names, parts, strict=True):
                 object.__setattr__(result, name, part)
@@ -146,7 +146,7 @@ def map_leaves(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 
 def final(result: Any) -> Any:
-    """A function's result as it stands when the function returns: views read what has been written since."""
+    """A function's result at the time it returns: views are brought up to date."""
     return result if type(result) is Traced else map_leaves(snapshot, result)
 
 

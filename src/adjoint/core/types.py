@@ -1,4 +1,4 @@
-"""What is known of a value without its numbers: its shape and its dtype."""
+"""The type of a value: its shape and its dtype."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from ..core.errors import AdjointError, ShapeError, UnsupportedError
 from ..core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from ..core.types import Type, Value, ndim_of, shape_of
 from ..ir.graph import is_repeated
-from ..ops.broadcast import align_all, fit, settle, where, zeros_of
+from ..ops.broadcast import align_all, fit, fit_tangent, where, zeros_of
 from ..ops.elementwise import (
     absorb,
     absorb_op,
@@ -218,16 +218,16 @@ def push(
                     raise _no_partial(op, i)
                 term = _times(t, partial, values, params, product)
                 total = term if total is None else total + term
-        return None if total is None else settle(total, y)
+        return None if total is None else fit_tangent(total, y)
     if isinstance(op, Multilinear):
         terms = [_term(op, i, t, xs, params) for i, t in enumerate(ts) if t is not None]
-        return settle(_total(terms), y)
+        return fit_tangent(_total(terms), y)
     if isinstance(op, Linear):
         rules = _transposes(op, len(xs))
         if not any(t is not None for t in ts):
             return None
         filled = [x if rule is None else _or_zeros(t, x) for rule, t, x in zip(rules, ts, xs, strict=True)]
-        return settle(bind(op, *filled, **params), y)
+        return fit_tangent(bind(op, *filled, **params), y)
     if isinstance(op, Opaque):
         if op.jvp is None:
             raise UnsupportedError(f"no forward rule for {op.name!r}; declare jvp=, or use reverse mode")

@@ -1,6 +1,6 @@
 """vmap: every value carries a batch axis in front, and every op runs once on the whole batch.
 
-The batched form of an op comes from `derive.batched`. A value without a batch axis is the same for all examples.
+The batched form of an op comes from `derive.batched`. A value without a batch axis is shared by all examples.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, settled
+from ..core.bind import Trace, Traced, unwrap_fresh
 from ..core.errors import BatchError
 from ..core.op import Op
 from ..core.types import Shape, Value, shape_of
@@ -18,7 +18,7 @@ from ..ops.broadcast import broadcast_to, moveaxis
 
 
 class Batch(Trace):
-    """One batch of `size` examples. `value` has the batch axis first; `aux` is true for an array, not a scalar, without axes."""
+    """One batch of `size` examples. `value` has the batch axis first; `aux` is true for a 0-d array as opposed to a scalar."""
 
     __slots__ = ("size",)
 
@@ -28,7 +28,7 @@ class Batch(Trace):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         flags = tuple([isinstance(a, Traced) and a.by is self for a in args])
-        values = [a.value if flag else settled(a) for a, flag in zip(args, flags, strict=True)]
+        values = [a.value if flag else unwrap_fresh(a) for a, flag in zip(args, flags, strict=True)]
         y = batched(op, flags, values, params)
         if op.many:
             return tuple(Traced(self, part, None) for part in y)
@@ -45,7 +45,7 @@ class Batch(Trace):
 
     def concrete(self, x: Traced, what: str) -> Any:
         raise BatchError(
-            f"{what} a value inside vmap differs from example to example; use np.where or array indexing, or ad.map to run "
+            f"{what} a value inside vmap differs between examples; use np.where or array indexing, or ad.map to run "
             "the examples one by one"
         )
 
@@ -57,7 +57,7 @@ class Batch(Trace):
         return x
 
     def leave(self, x: Value, axis: int) -> Value:
-        """The result with its batch axis at `axis`; a result that is the same for all examples is repeated."""
+        """The result with its batch axis at `axis`; a result shared by all examples is repeated."""
         if isinstance(x, Traced) and x.by is self:
             return moveaxis(x.value, 0, axis)
         return moveaxis(broadcast_to(x, shape=(self.size, *shape_of(x))), 0, axis)

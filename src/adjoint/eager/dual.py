@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, bind, numbers, settled
+from ..core.bind import Trace, Traced, bind, numbers, unwrap_fresh
 from ..core.floating import quiet, tell
 from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.types import Shape, Value, shape_of
@@ -44,7 +44,7 @@ class Dual(Trace):
         self.overflowed = True
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        primals = [a.value if isinstance(a, Traced) and a.by is self else settled(a) for a in args]
+        primals = [a.value if isinstance(a, Traced) and a.by is self else unwrap_fresh(a) for a in args]
         tangents = [a.aux if isinstance(a, Traced) and a.by is self else None for a in args]
         if isinstance(op, Structured):
             with quiet():

@@ -1,8 +1,8 @@
-"""Arrays of the user's that a derivative depends on: what is done if they are written to before it is known.
+"""Protect the user's arrays that a derivative depends on from writes before the backward pass.
 
-The backward pass reads constants as they were when they were used, and arguments as they were handed over. Constants are copied:
-a copy costs less than the op that uses them. Those too large for that (`LARGE`) are watched, as arguments are: `mark` is taken
-when they are used and compared when the function has run; a difference is an error, never a wrong derivative.
+The backward pass needs constants as they were when used, and arguments as they were passed. Constants are copied: a copy costs
+less than the op that uses them. Larger ones (`LARGE`) are watched, as arguments are: `mark` is taken at use and compared when the
+function has returned; a difference raises an error.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from numpy import ndarray
 
 from ..core.errors import ReadOnlyError
 
-SMALL = 1 << 8  # elements; up to here a copy costs no more than a call
-LARGE = 1 << 22  # elements; from here on memory counts
+SMALL = 1 << 8  # elements; below, a copy costs no more than a call
+LARGE = 1 << 22  # elements; above, memory matters
 _SHORT = 1 << 16  # bytes
-_BLOCK = 1 << 14  # words; what is mixed stays in the cache
+_BLOCK = 1 << 14  # words; the mixed block stays in the cache
 _PLACES = np.random.default_rng(0).integers(0, 1 << 63, _BLOCK, np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def mark(x: ndarray[Any, Any]) -> Any:
-    """What tells that the contents of an array have changed: a copy or, of a large one, a sum for each block.
+    """A record to detect changes of an array: a copy or, for a large one, a checksum per block.
 
-    A word of 64 bits is mixed with an odd number that belongs to its place, so that the sum tells the order too: any single write
-    changes it. (To copy and to compare takes a third of the time that sums take.)
+    Each 64-bit word is mixed with an odd number that depends on its position, so that the sum depends on the order and any
+    single write changes it. (Copying and comparing takes a third of the time of checksums.)
     """
     if x.size <= LARGE or not x.flags.forc or x.nbytes % 8:
         return x.copy(order="K")
@@ -50,7 +50,7 @@ def is_same(x: ndarray[Any, Any], marked: Any) -> bool:
 
 
 def is_fixed(x: ndarray[Any, Any]) -> bool:
-    """Whether nobody can write to an array: neither it nor what it is a view of is writeable."""
+    """Whether an array is immutable: neither it nor its bases are writeable."""
     at: Any = x
     while isinstance(at, ndarray):
         if at.flags.writeable:
@@ -60,7 +60,7 @@ def is_fixed(x: ndarray[Any, Any]) -> bool:
 
 
 class Watch:
-    """The arrays that one run of a function depends on, by id: each entry holds its array."""
+    """The arrays that one run of a function depends on, by id: each entry keeps its array alive."""
 
     __slots__ = ("copies", "marks")
     copies: dict[int, tuple[ndarray[Any, Any], Any, ndarray[Any, Any]]]
@@ -74,7 +74,8 @@ class Watch:
             self.marks[id(x)] = (x, mark(x), name)
 
     def constant(self, x: ndarray[Any, Any], lasting: bool) -> ndarray[Any, Any]:
-        """What to save of a constant: a copy, one for all uses with the same contents, or the array itself if it is large."""
+        """The value to save for a constant: a copy, one for all uses with the same contents, or the array itself if it is
+        large."""
         flags = x.flags
         if x.size <= SMALL or not flags.forc:
             return x.copy(order="K")
@@ -89,9 +90,9 @@ class Watch:
         return x
 
     def copied(self, x: ndarray[Any, Any]) -> ndarray[Any, Any]:
-        """A copy, or that of the last use if it is still the same."""
+        """A copy, or that of the last use if the contents are unchanged."""
         _, contents, copy = self.copies.get(id(x), (x, None, x))
-        if x.nbytes <= _SHORT:  # bytes are compared sooner than arrays
+        if x.nbytes <= _SHORT:  # comparing bytes is faster than comparing arrays
             now = x.tobytes("A")
             if now != contents:
                 copy = np.frombuffer(now, x.dtype).reshape(x.shape, order="C" if x.flags.c_contiguous else "F")
@@ -102,7 +103,7 @@ class Watch:
         return copy
 
     def check(self) -> None:
-        """Raise if an array that is needed has been written to."""
+        """Raise if a watched array has been written to."""
         for x, before, name in self.marks.values():
             if not is_same(x, before):
                 raise changed(name)
@@ -112,7 +113,7 @@ def changed(name: str) -> ReadOnlyError:
     if name:
         return ReadOnlyError(
             f"the array passed as {name} was written to while the function ran, by another name for the same memory (a global, "
-            "a closure, a view), so that its derivative is not defined; write to the argument itself, or to a copy of the array"
+            "a closure, a view), so its derivative is undefined; write to the argument itself, or to a copy of the array"
         )
     return ReadOnlyError(
         "a large NumPy array that was used in the computation was written to afterwards, so the backward pass would read other "

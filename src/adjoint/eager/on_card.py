@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, settled
+from ..core.bind import Trace, Traced, unwrap_fresh
 from ..core.errors import DeviceError, UnsupportedError
 from ..core.op import Op
 from ..core.tree import flatten, map_leaves
@@ -105,7 +105,7 @@ def landed(result: Any, device: Any = None) -> Any:
 
 
 def _landed(device: Any, y: Any) -> Any:
-    y = settled(y)
+    y = unwrap_fresh(y)
     if isinstance(y, Traced) and y.by is ON_CARD:
         return y.value
     return device.adopt(y, Type.of(y)) if device is not None and isinstance(y, _HOST) else y
@@ -117,7 +117,7 @@ def _imported(device: Any, x: Any) -> Any:
 
 def _on(card: Any, a: Any) -> Any:
     """An operand for CuPy: of the host's values, numbers are taken as they are, arrays copied."""
-    a = settled(a)
+    a = unwrap_fresh(a)
     if isinstance(a, Traced):
         return a.value
     return card.adopt(a, Type.of(a)) if isinstance(a, np.ndarray) else a

@@ -1,8 +1,8 @@
-"""Recording on a tape, made short for the common case: an elementwise op on plain arrays, or staged values, and one tape.
+"""The fast path of recording: an elementwise op on plain arrays, or staged values, and one tape.
 
-`Tape.process` handles every case; what is written here does the same for such values with the checks folded into
-one function per op, about a third of the time. A program that is being written down takes such an op at once.
-The function is built from the op's plan on first use:
+`Tape.process` handles every case; the functions generated here do the same for such values, with the checks folded into one
+function per op, in about a third of the time. A staging trace takes such an op directly. The function is built from the op's plan
+on first use:
 
     def record(x0):                                     # sin
         if type(x0) is Traced:
@@ -39,7 +39,7 @@ STAGED: set[type[Trace]] = set()
 
 
 def at_once(trace: type[T]) -> type[T]:
-    """Mark a trace of staging: an op on its values goes to its `process`, without a search for the innermost trace."""
+    """Mark a trace of staging: ops on its values go directly to its `process`, without a search for the innermost trace."""
     STAGED.add(trace)
     return trace
 
@@ -47,7 +47,7 @@ def at_once(trace: type[T]) -> type[T]:
 def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name: str = "") -> Callable[..., Any]:
     """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle.
 
-    `name` is that of the operator that the function stands for, or "ufunc": between Python numbers they differ.
+    `name` is that of the operator, or "ufunc": between Python numbers they differ.
     """
     scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
@@ -58,7 +58,7 @@ def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name:
     rest = otherwise or functools.partial(bind, op)
 
     def first(*args: Any) -> Any:
-        """The first call on staged values makes a function for such."""
+        """The first call on staged values generates the function for them."""
         if any(type(a) is Traced and type(a.by) is Tape and type(a.value) is Traced for a in args):
             scope["otherwise"] = _made(op, {**scope, "otherwise": rest}, plain=False)
             return scope["otherwise"](*args)
@@ -73,7 +73,7 @@ def _made(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., 
 
 
 def quicken(op: Elementwise) -> None:
-    """Let an op record by a function of its own, made when a tape first meets it."""
+    """Let an op record by a generated function, made when a tape first uses it."""
 
     def first(*args: Any) -> Any:
         if any(isinstance(a, Traced) and isinstance(a.by, Tape) for a in args):
@@ -87,7 +87,7 @@ def quicken(op: Elementwise) -> None:
 def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> list[str]:
     """The lines that run the op and record its node, given v0, v1 and the tape."""
     if any(partial.missing and mask >> i & 1 for i, partial in enumerate(split(op))):
-        return [f"return otherwise({', '.join(f'x{i}' for i in range(op.arity))})"]  # which says what is missing
+        return [f"return otherwise({', '.join(f'x{i}' for i in range(op.arity))})"]  # raises: the rule is missing
     step = scope[f"plan{mask}"] = plan(op, op.arity, mask)
     values = ["y", *(f"v{i}" for i in range(op.arity))]
     saved = ", ".join(name if kept else "None" for name, kept in zip(values, step.keep, strict=True))

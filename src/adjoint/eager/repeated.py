@@ -1,4 +1,4 @@
-"""Whether a decomposition has met repeated eigenvalues, at which its derivative is a limit (ops/gaps.py)."""
+"""Whether the matrix of a decomposition has repeated eigenvalues, where its derivative is a limit (ops/gaps.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ..ops.reduce import any_
 
 
 class RetreatError(Exception):
-    """A forward pass has met a repeated eigenvalue, or a zero times an infinity: two reverse passes know what becomes of it."""
+    """A forward pass has found a repeated eigenvalue, or zero times infinity: two reverse passes compute the derivative
+    instead."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace.name)
@@ -24,7 +25,7 @@ class RetreatError(Exception):
 
 
 def rates(op: Op, y: Sequence[Value], params: dict[str, Any]) -> Sequence[Value | None] | None:
-    """How the results of a decomposition change with ε; None if no eigenvalue is repeated, or that is not known."""
+    """How the results of a decomposition change with ε; None if no eigenvalue is repeated, or if this is not known."""
     if not isinstance(op, Opaque) or op.limit is None:
         return None
     found = op.limit.split(y, **params)
@@ -38,8 +39,8 @@ def _is_there(rate: Value) -> bool:
     there = any_(not_equal(rate, 0.0), axis=tuple(range(ndim_of(rate))), keepdims=False)
     try:
         answer = bool(there.by.concrete(there, "the truth of"))
-    except (UnsupportedError, BatchError):  # a graph without numbers: the rules give nan where the answer would matter
+    except (UnsupportedError, BatchError):  # a graph without numbers: the rules give nan where it matters
         return False
     if answer:
-        there.by.abandon()  # the call is left to the function itself
+        there.by.abandon()  # this call runs eagerly
     return False

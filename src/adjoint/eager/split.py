@@ -1,9 +1,9 @@
-"""Behind a repeated eigenvalue a tape computes with a + bε, where ε tells the equal ones apart.
+"""After a repeated eigenvalue, a tape computes with numbers a + bε, where ε separates the equal eigenvalues.
 
-    w, v = eigh(I)      w is 1 ∓ ε/2; what the function makes of w, and the cotangents that come back, have parts with ε too
+    w, v = eigh(I)      w is 1 ∓ ε/2; values computed from w, and their cotangents, have ε parts too
 
-Their parts with ε give the limit of the derivative at distinct eigenvalues (ops/gaps.py). A `Split` lies just below its tape: the
-tape sees values of which ε is part, and those who see the results of the tape see them without.
+The ε parts give the limit of the derivative from distinct eigenvalues (ops/gaps.py). A `Split` is the trace just below its tape:
+the tape sees values with ε; its results leave the tape without.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Split(Dual):
                 return Traced(self, zeros, a)
 
     def apply(self, name: str, x: Value) -> Value:
-        """One of `PARTS` of a value, which other traces may lie above or below."""
+        """One of `PARTS` of a value; other traces may be above or below."""
         above = isinstance(x, Traced) and x.by.level > self.level
         return bind(PARTS[name], x, split=self) if above else self.process(PARTS[name], (x,), {"split": self})
 
     def is_in(self, x: Value | None) -> bool:
-        """Whether ε is part of a value, which other traces may lie above."""
+        """Whether a value has an ε part; other traces may be above."""
         while isinstance(x, Traced) and x.by is not self:
             x = x.value
         return isinstance(x, Traced)
@@ -60,16 +60,15 @@ class Split(Dual):
     def join(self, x: Value, rate: Value | None) -> Value:
         """A result, and how it changes with ε.
 
-        One that depends on ε already, through an earlier decomposition, would have to move as that one makes it: the limit is
-        not known, and nan.
+        If it already depends on ε, through an earlier decomposition, the limit is not known, and nan.
         """
         if isinstance(x, Traced) and x.by is self:
             return Traced(self, x.value, x.aux * np.nan)
         return x if rate is None else Traced(self, x, rate)
 
 
-# The parts of a + bε as ops, so that another trace may lie above it: a pullback is itself differentiated, or batched. For such a
-# trace a + bε is one value, and the cotangent of it is a c + dε, with the part with ε of their product as the pairing.
+# The parts of a + bε as ops, so that another trace may be above: a pullback is itself differentiated, or batched. For such a
+# trace a + bε is one value, and its cotangent is a c + dε, paired by the ε part of their product.
 def _part(name: str, transpose: str, doc: str) -> Linear:
     return Linear(
         name,
@@ -95,14 +94,15 @@ def foreign(values: Sequence[Value], own: Split | None) -> Split | None:
 
 
 def without(x: Value) -> Value:
-    """A value without its part with ε."""
+    """A value without its ε part."""
     while isinstance(x, Traced) and type(x.by) is Split:
         x = x.value
     return x
 
 
 def limit(op: Opaque, split: Split, line: str) -> Any:
-    """The pull of a decomposition with repeated eigenvalues. `line` is the user's, for a warning that there is no derivative."""
+    """The pull of a decomposition with repeated eigenvalues. `line` is the user's line, for the warning that there is no
+    derivative."""
     assert op.limit is not None
     rule = op.limit.vjp
 
@@ -122,9 +122,9 @@ def limit(op: Opaque, split: Split, line: str) -> Any:
 def _warn(op: Opaque, line: str) -> None:
     where = f" ({line})" if line else ""
     warnings.warn(
-        f"{op.name} has met repeated eigenvalues or singular values, and the function depends on how their vectors are chosen "
-        f"or on their order: it has no derivative there, and nan is given{where}. Add a small perturbation to the matrix, or use "
-        "a function of the whole space, such as v @ v.T",
+        f"{op.name} has found repeated eigenvalues or singular values, and the function depends on the choice of their vectors "
+        f"or on their order: it has no derivative there; the result is nan{where}. Add a small perturbation to the matrix, or "
+        "use a function of the whole space, such as v @ v.T",
         RuntimeWarning,
         stacklevel=user_level(),
     )

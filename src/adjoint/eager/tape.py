@@ -1,9 +1,9 @@
-"""Reverse mode: a tape that is a graph of nodes, held only by the values that need it.
+"""Reverse mode: the tape is a graph of nodes, kept alive only by the values that need it.
 
-Running the function records, for each op, a `Node` with its parents and what the op's VJP needs. The backward
-pass visits nodes from the latest to the earliest and hands each cotangent on to the parents. There is no list of
-all nodes: what becomes unreachable is freed at once, and in a backward pass each node goes when it has been used. Only the
-nodes of a program small enough to be of no weight (`ROOM`) stay until the pass has ended, since it may have to be repeated.
+Running the function records, for each op, a `Node` with its parents and what the op's VJP needs. The backward pass visits nodes
+from the latest to the earliest and passes each cotangent on to the parents. There is no list of all nodes: unreachable nodes are
+freed at once, and in a backward pass each node is freed after use. Only the nodes of a small recording (`ROOM`) stay until the
+pass has ended, since it may have to be repeated.
 
     y = sin(x) * x      x ──► sin ──► mul ──► y        ȳ = 1;  x̄ += ȳ·sin(x);  s̄ = ȳ·x;  x̄ += s̄·cos(x)
 """
@@ -35,11 +35,11 @@ from .split import Split, foreign, limit, without
 
 _serials = itertools.count()
 FREED: Any = ("freed",)
-ROOM = 1 << 20  # elements, in all; a recording up to here weighs so little that it may stay until the pass has ended
+ROOM = 1 << 20  # elements in all; a recording up to this size may stay until the pass has ended
 
 
 class Node:
-    """One recorded op: which nodes it came from, and what its backward step needs. A leaf has no op."""
+    """One recorded op: its parents, and the residuals of its backward step. A leaf has no op."""
 
     __slots__ = ("__weakref__", "dtype", "line", "op", "params", "parents", "plain", "plan", "saved", "serial", "shape")
 
@@ -60,10 +60,10 @@ class Node:
         self.plan = plan
         self.saved = saved
         self.params = params
-        self.shape = shape  # of its value, so that a node can stand for the type of its cotangent
+        self.shape = shape  # of its value, so that a node can serve as the type of its cotangent
         self.dtype = dtype
         self.plain = plain  # what was saved is plain, not itself traced
-        self.line = ""  # the user's, if what is done is written down: the backward step belongs to it as well
+        self.line = ""  # the user's line, if staged: the backward step gets the same line
 
     @property
     def ndim(self) -> int:
@@ -101,9 +101,9 @@ class Tape(Trace):
 
     def __init__(self, name: str, level: float | None = None, lasting: bool = False) -> None:
         super().__init__(name, level)
-        self.room = ROOM  # what may still be recorded before the tape counts as large; none if it is not plain
+        self.room = ROOM  # elements that may still be recorded before the tape is large; 0 if it is not plain
         self.lasting = lasting
-        self.epsilon: Split | None = None  # by which repeated eigenvalues are told apart, if there are any
+        self.epsilon: Split | None = None  # separates repeated eigenvalues, if there are any
         self.watch = Watch()
         self.lost: WeakKeyDictionary[Node, Value | None] | None = None
         self.since = 0
@@ -180,7 +180,7 @@ class Tape(Trace):
         return result
 
     def lifted(self, split: Split, args: Sequence[Any], values: list[Any]) -> tuple[list[Any], list[Node]]:
-        """Values and parents, with what belongs to this tape as numbers a + bε, where others are."""
+        """Values and parents; values of this tape become numbers a + bε if another one is."""
         parents = []
         for i, a in enumerate(args):
             if isinstance(a, Traced) and a.by is self:
@@ -190,11 +190,11 @@ class Tape(Trace):
         return values, parents
 
     def drop(self, x: Value | None) -> Value | None:
-        """A cotangent that goes out, without the ε of this tape."""
+        """A cotangent that leaves the tape, without its ε."""
         return x if self.epsilon is None else self.epsilon.part(x)
 
     def spread(self, node: Outputs, y: Sequence[Value], values: list[Any], rate: Sequence[Value | None]) -> tuple[Any, ...]:
-        """The results of a decomposition with repeated eigenvalues, which ε tells apart."""
+        """The results of a decomposition with repeated eigenvalues, separated by ε."""
         if self.epsilon is None:
             self.epsilon = Split("a repeated eigenvalue", self.level - 0.125)
         op = node.op
@@ -223,7 +223,7 @@ class Tape(Trace):
         return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None, False), args)  # type: ignore[arg-type]
 
     def secure(self, x: Any) -> Any:
-        """An array of the user's, to be saved: in such a way that a later write to it gives no wrong derivative."""
+        """A user array to be saved, protected against later writes."""
         return x.copy(order="K") if x.size <= SMALL else self.watch.constant(x, self.lasting)
 
     def outputs(self, ys: Sequence[Value], node: Outputs, args: Sequence[Any] = ()) -> tuple[Any, ...]:
@@ -268,7 +268,7 @@ def line_of(y: Any) -> str:
 
 
 def save(keep: Sequence[int], y: Any, values: list[Any]) -> tuple[Any, ...]:
-    """What the plan says to keep of (y, *values)."""
+    """The members of (y, *values) that the plan saves."""
     return tuple(
         [v if what == VALUE else Type.of(v) if what == TYPE else None for what, v in zip(keep, (y, *values), strict=True)]
     )
@@ -295,8 +295,8 @@ def backward(
 class Pass:
     """One backward pass. A heap keyed by creation order visits every node after all of its consumers.
 
-    `live` holds what has arrived but is not handed on yet: node, cotangent, and whether that array is the pass's own, so
-    that more may be added in place. Nodes that nobody else holds are freed as the pass moves on.
+    `live` holds pending nodes: node, cotangent, and whether the pass owns that array and may add to it in place. Nodes without
+    other references are freed during the pass.
     """
 
     def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False) -> None:
@@ -333,7 +333,7 @@ class Pass:
         self.arrive(node, g)
 
     def visit(self, node: Node, g: Value, owned: bool) -> None:
-        """Hand a cotangent on to the parents of a node."""
+        """Pass a cotangent on to the parents of a node."""
         step = node.plan
         if step is None:
             self.reach(node, g)
@@ -349,7 +349,7 @@ class Pass:
         parts: Sequence[Any] = (g,)
         if step.into is None or not self.accumulate(node, g):
             parts, fresh = self.pull(node, g, saved)
-            # g itself goes on to one parent: then it is that parent's own, if it was this node's.
+            # g itself goes to one parent: the parent owns it if this node did.
             owned = owned and sum([part is g for part in parts]) == 1
             for parent, part in zip(node.parents, parts, strict=True):
                 if part is not None:
@@ -361,7 +361,7 @@ class Pass:
             node.saved = FREED
 
     def hurry(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
-        """As `run`, with ordinary products, for small plain arrays: the caller looks at the end whether all is finite."""
+        """As `run`, with ordinary products, for small plain arrays: the caller checks at the end that the result is finite."""
         live, heap, pop, push = self.live, self.heap, heapq.heappop, heapq.heappush
         while seeds:
             self.arrive(*seeds.pop())
@@ -387,9 +387,9 @@ class Pass:
         return [self.leaves[serial][1] if serial in self.leaves else None for serial in self.wanted]
 
     def pull(self, node: Node, g: Value, saved: Any) -> tuple[Sequence[Any], bool]:
-        """The cotangents of a node's parents, and whether they are products made just now, that nobody else holds.
+        """The cotangents of a node's parents, and whether they are new arrays without other references.
 
-        Quickly if everything is plain and turns out finite, else with care.
+        Ordinary products if everything is plain and finite, else products with strong zeros.
         """
         step: Plan = node.plan  # type: ignore[assignment]
         if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
@@ -401,7 +401,7 @@ class Pass:
         return step.pull(g, saved, node.parents, node.params), False
 
     def trace_back(self, node: Node, above: Origin | None, saved: Any, parts: Sequence[Any]) -> None:
-        """Note where the cotangents come from that a node has handed on."""
+        """Record the origins of the cotangents that a node has passed on."""
         for i, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
             if part is not None:
                 origin = through(above, node, i, saved, part)
@@ -409,11 +409,11 @@ class Pass:
                 self.origins[parent.serial] = origin if known is None else Sum(known, origin)
 
     def saved_of(self, node: Node) -> Any:
-        """What a node saved, as its pull shall see it."""
+        """The residuals of a node, as its pull expects them."""
         return node.saved
 
     def arrive(self, node: Node, g: Value, owned: bool = False) -> None:
-        """Add a cotangent to what has come to a node: in place if what is there is ours."""
+        """Add to the cotangent of a node: in place if the pass owns the array."""
         entry = self.live.get(node.serial)
         if entry is None:
             self.live[node.serial] = [node, g, owned]
@@ -428,7 +428,7 @@ class Pass:
             entry[1:] = total, type(total) is ndarray
 
     def reach(self, node: Node, g: Value) -> None:
-        """What ends at a leaf, or goes on from one of several results to their node."""
+        """A cotangent that ends at a leaf, or goes from one of several results to their node."""
         if type(node) is not Pick:
             self.leaves[node.serial] = (node, without(g))
             return
@@ -449,7 +449,7 @@ class Pass:
             entry = self.live[parent.serial]
         elif isinstance(entry[1], Traced):
             return False
-        elif not entry[2] or type(entry[1]) is not ndarray:  # a sum of arrays without axes is a number, which cannot be added to
+        elif not entry[2] or type(entry[1]) is not ndarray:  # a sum of 0-d arrays is a scalar, which cannot be added to in place
             entry[1] = np.array(entry[1])
         entry[2] = True
         node.plan.into(entry[1], g, *node.saved[2:], **node.params)  # type: ignore[union-attr,misc]

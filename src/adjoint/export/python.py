@@ -1,4 +1,4 @@
-"""A graph as the source of a Python function that needs NumPy and nothing of ours.
+"""A graph as the source of a Python function that needs only NumPy.
 
     import numpy as np
 
@@ -11,8 +11,8 @@
         return v3
 
 An op is written by its line in the table below, by its name if it is a function of NumPy or of `scipy.special` (which is then
-imported), as a call of its own implementation if that is listed as plain NumPy (its source is then written out in front), or not
-at all: it is refused by name.
+imported), or as a call of its implementation if that is listed as plain NumPy (its source is then included). Other ops are
+refused by name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SPECIAL = "scipy.special"
 
 
 class Call(NamedTuple):
-    """An equation about to be written: its op's name, the texts of its operands, its parameters and the operands' dtypes."""
+    """An equation to be written: its op's name, the texts of its operands, its parameters and the operands' dtypes."""
 
     name: str
     args: Sequence[str]
@@ -51,7 +51,7 @@ class Call(NamedTuple):
 
 
 def number(value: Any) -> str:
-    """A Python number. A negative one stands in parentheses, since a power binds closer than a sign."""
+    """A Python number. A negative one is in parentheses, since a power binds tighter than a sign."""
     if isinstance(value, complex):
         return f"complex({number(value.real)}, {number(value.imag)})"
     if isinstance(value, float) and not math.isfinite(value):
@@ -92,7 +92,7 @@ def parameter(value: Any) -> str:
 
 
 def subscript(spec: Any) -> str:
-    """An index as it stands in brackets."""
+    """An index as written in brackets."""
     parts = spec if isinstance(spec, tuple) else (spec,)
     return ", ".join(map(_place, parts)) + ("," if len(parts) == 1 and isinstance(parts[0], tuple) else "") if parts else "()"
 
@@ -231,10 +231,10 @@ TABLE: dict[str, Writer] = {
     "irfft": _function("np.fft.irfft"),
 }
 
-#: Ops whose implementation is written out: it and the functions that it calls need NumPy alone.
+#: Ops whose implementation is included: it and the functions that it calls need only NumPy.
 WRITTEN_OUT = {"cancelled", "crowded", "gap_splitting", "negligible", "splitting", "told_apart"}
 
-#: Functions that some lines call, written out in front where they are needed.
+#: Helper functions, included where they are needed.
 PRELUDE = {
     "product_zero_wins": '''def product_zero_wins(g, p):
     """g * p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
@@ -245,7 +245,7 @@ PRELUDE = {
     return np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), np.result_type(a, b)), a * b)[()]
 ''',
     "placed": '''def placed(x, where, shape):
-    """x among zeros."""
+    """Zeros with x at an index."""
     out = np.zeros(shape, x.dtype)
     out[where] = x
     return out
@@ -257,7 +257,7 @@ PRELUDE = {
     return out
 ''',
     "scattered": '''def scattered(x, where, shape):
-    """x added up among zeros."""
+    """x added to zeros at an index."""
     out = np.zeros(shape, x.dtype)
     np.add.at(out, where, x)
     return out
@@ -319,7 +319,7 @@ def source(graph: Graph) -> str:
 
 
 def _definitions(function: Any) -> dict[str, str]:
-    """The sources of a function of ours and of those that it calls, by name, in an order in which they can be read."""
+    """The sources of a function and of those that it calls, by name, in definition order."""
     tree = ast.parse(inspect.getsource(function))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -354,7 +354,7 @@ def _by_name(equation: Equation) -> Writer:
         return _function(f"np.{name}")
     if getattr(impl, "module", "") == _SPECIAL:
         return _function(f"special.{impl.name}")  # type: ignore[attr-defined]
-    raise _unwritten(equation, "it is not one function of NumPy or scipy.special")
+    raise _unwritten(equation, "it has no equivalent in NumPy or scipy.special")
 
 
 def _unwritten(equation: Equation, why: str) -> UnsupportedError:

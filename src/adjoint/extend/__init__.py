@@ -1,4 +1,4 @@
-"""Declare your own ops: you supply the derivative, `check_grads` proves it.
+"""Declare custom ops: you supply the derivative, `check_grads` checks it.
 
 >>> softplus = elementwise("softplus", lambda x: np.log1p(np.exp(x)), partials=lambda y, x: (1 / (1 + np.exp(-x)),))
 >>> softplus(0.0) == np.log(2)
@@ -24,21 +24,21 @@ from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
 from ..eager.record import quicken
 from ..ops import declare
 
-Rule = Callable[..., Any]
+Function = Callable[..., Any]
 _BUILT_IN = frozenset(OPS)
 
 
 def _make_room(name: str, impl: Any) -> None:
-    """Check a new op's name and function; forget an earlier op of the user's with that name."""
+    """Check a new op's name and function; remove an earlier custom op of that name."""
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"an op needs a name, got {name!r}")
     check_callable(impl, "extend")
     if name in _BUILT_IN:
-        raise ArgumentError(f"{name!r} is the name of an op of adjoint's own; choose another")
+        raise ArgumentError(f"{name!r} is the name of an op of adjoint; choose another")
     OPS.pop(name, None)
 
 
-def elementwise(name: str, impl: Rule, partials: Any, **options: Any) -> Elementwise:
+def elementwise(name: str, impl: Function, partials: Any, **options: Any) -> Elementwise:
     """An op per element. `partials(y, *xs)` returns a tuple: the derivative by each argument."""
     _make_room(name, impl)
     op = declare.elementwise(name, impl, partials, **options)
@@ -46,7 +46,7 @@ def elementwise(name: str, impl: Rule, partials: Any, **options: Any) -> Element
     return op
 
 
-def linear(name: str, impl: Rule, transpose: Any, **options: Any) -> Linear:
+def linear(name: str, impl: Function, transpose: Any, **options: Any) -> Linear:
     """A linear op. `transpose(g, *xs, **params)` gets the types (shape, dtype) of its arguments.
 
     For vmap give `batch=`, a function of (flags, *args, **params): arguments with a true flag carry a batch axis in
@@ -56,13 +56,13 @@ def linear(name: str, impl: Rule, transpose: Any, **options: Any) -> Linear:
     return declare.linear(name, impl, transpose, **options)
 
 
-def multilinear(name: str, impl: Rule, transpose: Any, **options: Any) -> Multilinear:
+def multilinear(name: str, impl: Function, transpose: Any, **options: Any) -> Multilinear:
     """An op linear in each argument alone. `transpose` is a tuple with one rule per argument."""
     _make_room(name, impl)
     return declare.multilinear(name, impl, transpose, **options)
 
 
-def opaque(name: str, impl: Rule, *, jvp: Rule | None = None, vjp: Rule | None = None, **options: Any) -> Opaque:
+def opaque(name: str, impl: Function, *, jvp: Function | None = None, vjp: Function | None = None, **options: Any) -> Opaque:
     """An op with a rule for `jvp(tangents, y, *xs, **params)`, for `vjp(g, y, *xs, **params)`, or both.
 
     The missing one is the transpose of the other. A tangent is None where an argument is constant.
@@ -74,7 +74,7 @@ def opaque(name: str, impl: Rule, *, jvp: Rule | None = None, vjp: Rule | None =
     return declare.opaque(name, impl, jvp=jvp or _jvp_from(vjp, many), vjp=vjp or _vjp_from(jvp, many), **options)
 
 
-def _vjp_from(jvp: Any, many: bool) -> Rule:
+def _vjp_from(jvp: Any, many: bool) -> Function:
     def vjp(g: Any, y: Any, *xs: Any, **params: Any) -> list[Any]:
         floats = [i for i, x in enumerate(xs) if is_inexact(dtype_of(x))]
 
@@ -94,7 +94,7 @@ def _vjp_from(jvp: Any, many: bool) -> Rule:
     return vjp
 
 
-def _jvp_from(vjp: Any, many: bool) -> Rule:
+def _jvp_from(vjp: Any, many: bool) -> Function:
     def jvp(tangents: Any, y: Any, *xs: Any, **params: Any) -> Any:
         def pull(gs: Any) -> Any:
             return vjp(gs if many else gs[0], y, *xs, **params)
@@ -106,7 +106,7 @@ def _jvp_from(vjp: Any, many: bool) -> Rule:
     return jvp
 
 
-def numerical(f: Rule, *, step: float | None = None) -> custom_vjp:
+def numerical(f: Function, *, step: float | None = None) -> custom_vjp:
     """A function differentiated by central differences: the last resort for code that cannot be traced.
 
     f takes float arrays and returns one float array. The derivative costs two calls for each input element and has
@@ -128,7 +128,7 @@ def numerical(f: Rule, *, step: float | None = None) -> custom_vjp:
     return wrapped
 
 
-def _differences(f: Rule, args: tuple[Any, ...], i: int, g: Value, step: float | None) -> Value:
+def _differences(f: Function, args: tuple[Any, ...], i: int, g: Value, step: float | None) -> Value:
     """Σ g·∂f/∂x for each element x of argument i."""
     x = np.array(args[i], dtype=float)
     rows = []

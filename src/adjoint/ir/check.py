@@ -1,4 +1,4 @@
-"""Verify a graph: every value defined once and before its use, every type what the op gives."""
+"""Verify a graph: every value is defined once, before its use, with the type that the op gives."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Infer = Callable[[Equation, list[Type]], tuple[Type, ...]]
 class GraphError(AdjointError, ValueError):
     """A graph that breaks a rule; names the equation."""
 
-    equation: Equation | None = None  # the innermost one, where it is an equation that is wrong
+    equation: Equation | None = None  # the innermost invalid one
 
 
 def check(graph: Graph, infer: Infer | None = None) -> None:
-    """Raise if the graph is wrong. With `infer`, the declared types are compared with those that the ops give."""
+    """Raise if the graph is invalid. With `infer`, the declared types are compared with those that the ops give."""
     types: dict[int, Type] = dict(enumerate(graph.input_types))
     if len(graph.input_names) != len(graph.input_types) or len(set(graph.input_names)) != len(graph.input_names):
         raise GraphError(f"the inputs of {graph.name!r} need distinct names, one for each type")

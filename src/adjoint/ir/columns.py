@@ -3,9 +3,9 @@
     v3 = sin v2;  v4 = mul v3, v0;  v5 = sin v4;  v6 = mul v5, v0        kinds     sin mul sin mul
                                                                         operands  2  3 0  4  5 0
 
-Ten thousand turns of a Python loop are a million equations, which differ in little but the numbers of their operands. What they
-share is a `Kind`, held once; the rest are whole numbers in a row, that NumPy goes through quickly. An `Equation` is made when
-somebody looks at one.
+Ten thousand iterations of a Python loop are a million equations, which differ only in the numbers of their operands. What they
+share is a `Kind`, stored once; the rest are arrays of integers, which NumPy processes quickly. `Equation` objects are made on
+demand.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ..core.types import Shape, Type
 from .graph import Equation, Graph, Literal, Operand, is_repeated
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-INDEXED = frozenset({"getitem", "place", "put"})  # ops with a basic index, `spec`, whose integers are each equation's own
-_SMALL = 16  # elements of an array that is told by its contents as quickly as by its place
+INDEXED = frozenset({"getitem", "place", "put"})  # with a basic index, `spec`, whose integers are not part of the kind
+_SMALL = 16  # elements of an array that is compared by contents, not by identity
 COMMUTATIVE = frozenset({"add", "mul", "absorb", "logical_and", "logical_or"})
 
 
 class Kind(NamedTuple):
-    """What equations have in common that differ in their operands, and in the integers of an index, only."""
+    """The common part of equations that differ only in their operands and in the integers of an index."""
 
     op: Op
-    operands: tuple[Any, ...]  # the type of each; of constants see `constant_type`
-    params: Mapping[str, Any]  # those of one of them
+    operands: tuple[Any, ...]  # the type of each; for constants see `constant_type`
+    params: Mapping[str, Any]  # those of one of the equations
     types: tuple[Type, ...]
-    places: tuple[int, ...]  # of the integers in an index
+    places: tuple[int, ...]  # positions of the integers in an index
     sizes: tuple[int, ...]  # of the axes that they read
 
     def params_with(self, integers: Sequence[int]) -> Mapping[str, Any]:
@@ -48,7 +48,7 @@ class Kind(NamedTuple):
 
 
 def parameters(op: Op, params: Mapping[str, Any]) -> Any:
-    """A key for the parameters of an equation, but for the integers of an index."""
+    """A key for the parameters of an equation, except the integers of an index."""
     if op.name in INDEXED:
         spec = tuple(["i" if isinstance(part, int) else hashable(part) for part in params["spec"]])
         return spec, params.get("shape")
@@ -56,7 +56,7 @@ def parameters(op: Op, params: Mapping[str, Any]) -> Any:
 
 
 def hashable(value: Any) -> Any:
-    """A key for a parameter. What cannot be compared by value is equal to itself only."""
+    """A key for a parameter. Objects that cannot be compared by value are compared by identity."""
     if isinstance(value, tuple):
         return tuple(map(hashable, value))
     if isinstance(value, slice):
@@ -66,7 +66,7 @@ def hashable(value: Any) -> Any:
             return "repeated", value.dtype, value.shape, value.flat[0].tobytes()
         return "array", value.dtype, value.shape, value.tobytes()
     if isinstance(value, float):
-        return "float", value.hex()  # tells -0.0 from 0.0
+        return "float", value.hex()  # distinguishes -0.0 from 0.0
     if isinstance(value, complex):
         return "complex", value.real.hex(), value.imag.hex()
     try:
@@ -77,15 +77,15 @@ def hashable(value: Any) -> Any:
 
 
 class Columns(Sequence[Equation]):
-    """Equations, whose values are numbered in order behind the inputs.
+    """Equations, whose values are numbered in order after the inputs.
 
-    kind       of each equation, as a place in `kinds`
-    operands   of all equations in a row: the number of a value, or -1 - n for the n-th of `literals`
-    integers   of all indices in a row
+    kind       of each equation, as an index into `kinds`
+    operands   of all equations, concatenated: the number of a value, or -1 - n for the n-th of `literals`
+    integers   of all indices, concatenated
     lines      the user's line of each equation
 
     The operands of equation i begin at `first_operand[i]`, its integers at `first_integer[i]`, its results with the number
-    `first_number[i]`; each has one entry more, for the end.
+    `first_number[i]`; each has one more entry, for the end.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class Columns(Sequence[Equation]):
 
     @cached
     def made_by(self) -> Numbers:
-        """The equation that gives each value behind the inputs."""
+        """The equation that defines each value after the inputs."""
         return np.repeat(np.arange(len(self)), np.diff(self.first_number))
 
     @property
     def values(self) -> int:
-        """How many there are, inputs included."""
+        """The number of values, inputs included."""
         return int(self.first_number[-1])
 
     def type_of(self, operand: Operand) -> Type:
@@ -173,7 +173,7 @@ class Columns(Sequence[Equation]):
         return Equation(kind.op, inputs, kind.params_with(integers), outputs, kind.types, line)  # type: ignore[arg-type]
 
     def chosen(self, order: Any, outputs: Sequence[Operand]) -> tuple[Columns, tuple[Operand, ...]]:
-        """Some equations, in another order if need be, numbered anew; and the outputs, in the new numbers."""
+        """Some equations, possibly in another order, renumbered; and the outputs, in the new numbers."""
         counts = np.diff(self.first_number)[order]
         numbers = np.full(self.values, -1, np.int64)
         numbers[: self.inputs] = np.arange(self.inputs)
@@ -187,7 +187,7 @@ class Columns(Sequence[Equation]):
         return found, tuple([int(numbers[o]) if isinstance(o, int) else o for o in outputs])
 
     def changed(self, replaced: Mapping[int, Equation], added: Sequence[Equation]) -> Columns:
-        """With some equations replaced by others, of as many operands and results, and more at the end."""
+        """With some equations replaced by others with the same numbers of operands and results, and more at the end."""
         tables = _Tables(self.kinds, self.literals)
         kind, operands = self.kind.copy(), self.operands.copy()
 
@@ -216,7 +216,7 @@ class Columns(Sequence[Equation]):
 
 
 def _starts(widths: Sequence[int], kind: Numbers) -> Numbers:
-    """Where the part of each equation begins in a row, and where the row ends."""
+    """The offset of each equation in a concatenated column, and its length."""
     found = np.zeros(len(kind) + 1, np.int64)
     if len(kind):
         np.cumsum(np.array(widths, np.int64)[kind], out=found[1:])
@@ -224,13 +224,13 @@ def _starts(widths: Sequence[int], kind: Numbers) -> Numbers:
 
 
 def ranges(starts: Numbers, counts: Numbers) -> Numbers:
-    """The numbers from each start on, so many of each: [5, 1], [2, 3] gives 5 6 1 2 3."""
+    """The concatenated ranges from each start, of the given lengths: [5, 1], [2, 3] gives 5 6 1 2 3."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
 
 
 class _Tables:
-    """What equations have in common: kinds and constants, each once."""
+    """The shared parts of equations: kinds and constants, each stored once."""
 
     def __init__(self, kinds: Iterable[Kind] = (), literals: Iterable[Literal] = ()) -> None:
         self.kinds = list(kinds)
@@ -240,7 +240,7 @@ class _Tables:
         self._held: dict[int, tuple[Literal, int]] = {}
 
     def literal(self, literal: Literal) -> int:
-        """The operand that stands for a constant: the same for equal ones."""
+        """The operand of a constant: the same for equal ones."""
         held = self._held.get(id(literal.value))
         if held is not None:
             return held[1]
@@ -248,11 +248,11 @@ class _Tables:
         if mark == -1 - len(self.literals):
             self.literals.append(literal)
         if not literal.is_weak and literal.value.size > _SMALL:
-            self._held[id(literal.value)] = literal, mark  # holds the value, so that its id stays its own
+            self._held[id(literal.value)] = literal, mark  # keeps the value alive, so that its id stays unique
         return mark
 
     def kind_number(self, op: Op, operands: Sequence[Any], params: Mapping[str, Any], types: tuple[Type, ...]) -> int:
-        """The place of a kind in `kinds`, given the types of its operands."""
+        """The index of a kind in `kinds`, given the types of its operands."""
         key = _key(op, operands, params, types)
         number = self._kinds.get(key)
         if number is None:
@@ -263,7 +263,7 @@ class _Tables:
 
 
 def constant_type(literal: Literal) -> tuple[type, Type | None]:
-    """What the kind of an equation tells of a constant: the class of a Python number, the type of an array."""
+    """The constant as part of a kind: the class of a Python number, the type of an array."""
     return type(literal.value), None if literal.is_weak else literal.type
 
 
@@ -285,23 +285,23 @@ class ColumnWriter(_Tables):
         self.integers: list[int] = []
         self.lines: list[str] = []
         self.types: list[Type] = []  # all that occur
-        self.type_of: list[int] = []  # of each value, as a place in `types`
+        self.type_of: list[int] = []  # of each value, as an index into `types`
         self.line_of: list[str] = []  # each value
-        self.results: list[tuple[int, ...]] = []  # types of the results of each kind, likewise
+        self.results: list[tuple[int, ...]] = []  # result types of each kind, likewise
         self.inputs = 0
         self._types: dict[Type, int] = {}
         for type_ in inputs:
             self.input(type_)
 
     def input(self, type_: Type) -> int:
-        """The number of a new input; they come before all equations."""
+        """Add an input, before all equations; returns its number."""
         self.type_of.append(self.type_number(type_))
         self.line_of.append("")
         self.inputs += 1
         return self.inputs - 1
 
     def reserve(self, count: int, type_: Type) -> None:
-        """So many inputs at once."""
+        """Add several inputs."""
         self.type_of += [self.type_number(type_)] * count
         self.line_of += [""] * count
         self.inputs += count
@@ -317,7 +317,7 @@ class ColumnWriter(_Tables):
         return self.types[self.type_of[operand]] if operand >= 0 else self.literals[-1 - operand].type
 
     def operand_type(self, operand: int) -> Any:
-        """The type of an operand; of constants see `constant_type`."""
+        """The type of an operand; for constants see `constant_type`."""
         return self.types[self.type_of[operand]] if operand >= 0 else constant_type(self.literals[-1 - operand])
 
     def kind_number(self, op: Op, operands: Sequence[Any], params: Mapping[str, Any], types: tuple[Type, ...]) -> int:
@@ -327,7 +327,7 @@ class ColumnWriter(_Tables):
         return number
 
     def write(self, kind_number: int, operands: Sequence[int], integers: Sequence[int], line: str) -> int:
-        """Add an equation; the number of its first result."""
+        """Add an equation; returns the number of its first result."""
         first = len(self.type_of)
         results = self.results[kind_number]
         self.kind.append(kind_number)
@@ -352,7 +352,7 @@ class ColumnWriter(_Tables):
 
 
 def _integers(op: Op, operands: Sequence[Any], params: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The places of the integers in an index, and the sizes of the axes that they read."""
+    """The positions of the integers in an index, and the sizes of the axes that they read."""
     spec = params["spec"] if op.name in INDEXED else ()
     places = tuple([k for k, part in enumerate(spec) if isinstance(part, int)])
     shape = params["shape"] if "shape" in params else _shape(operands[0]) if places else ()

@@ -1,11 +1,11 @@
 """Running a graph as dataflow: an equation fires when all its inputs have data.
 
     v1 = sin x          v1 and v2 need only x, so two workers run them at the same time;
-    v2 = cos x          v3 fires when both are there
+    v2 = cos x          v3 fires when both are done
     v3 = mul v1, v2
 
-Each equation computes what it computes in the serial run, from the same values, so the results are the same. NumPy
-lets go of Python's lock while it works on an array, so threads do run side by side where the arrays are large.
+Each equation computes the same as in the serial run, from the same values, so the results are the same. NumPy releases the GIL
+while it works on an array, so threads do run in parallel where the arrays are large.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def reads(equation: Equation) -> set[int]:
 
 
 def levels(graph: Graph) -> tuple[tuple[int, ...], ...]:
-    """The sets of equations that can fire together, as indices: each needs only the sets before it."""
+    """The sets of equations that can run in parallel, as indices: each depends only on the sets before it."""
     depth: dict[int, int] = {}  # of a value; inputs have none
     found: list[list[int]] = []
     for i, equation in enumerate(graph.equations):
@@ -48,7 +48,7 @@ def levels(graph: Graph) -> tuple[tuple[int, ...], ...]:
 
 
 def check_workers(workers: Any) -> int:
-    """How many threads are asked for; None is one."""
+    """The requested number of threads; None is one."""
     if workers is None:
         return 1
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
@@ -68,7 +68,7 @@ def run(graph: Graph, values: Sequence[Value], workers: int) -> list[Value]:
         for thread in threads:
             thread.start()
         flow.wait()
-    except BaseException:  # an interrupt: what is running ends by itself, nothing new starts
+    except BaseException:  # an interrupt: running equations finish, no new one starts
         flow.stop()
         raise
     for thread in threads:
@@ -77,15 +77,15 @@ def run(graph: Graph, values: Sequence[Value], workers: int) -> list[Value]:
 
 
 class _Flow:
-    """One run: what has data, what waits for how many values, and who reads what."""
+    """The state of one run: available values, missing inputs of each equation, and remaining readers."""
 
     def __init__(self, graph: Graph, values: Sequence[Value]) -> None:
         self.graph = graph
         self.data: dict[int, Value] = dict(enumerate(values))
         self.consumers: dict[int, list[int]] = {}
-        self.missing: list[int] = []  # per equation, the values that have not arrived
-        self.uses: dict[int, int] = {}  # per value, the readers still to come; at 0 it is freed
-        self.ready: list[int] = []  # a heap: the earliest first, as in the serial run, so that memory is freed early
+        self.missing: list[int] = []  # per equation, the number of values not yet computed
+        self.uses: dict[int, int] = {}  # per value, the remaining readers; at 0 it is freed
+        self.ready: list[int] = []  # a heap: the earliest equation first, so that memory is freed early
         for i, equation in enumerate(graph.equations):
             needed = reads(equation)
             waiting = [n for n in needed if n not in self.data]
@@ -105,7 +105,7 @@ class _Flow:
         self.changed = threading.Condition()
 
     def work(self) -> None:
-        """What each thread does until there is nothing left."""
+        """The loop of each worker thread."""
         while (i := self.take()) is not None:
             while i is not None:
                 try:
@@ -131,7 +131,7 @@ class _Flow:
         return result if equation.op.many else (result,)
 
     def arrive(self, i: int, result: tuple[Value, ...]) -> int | None:
-        """Hand results on. Returns an equation that they let fire, for the same thread; the others are for all."""
+        """Store results. Returns one equation that can now fire, for the same thread; the others are queued."""
         equation = self.graph.equations[i]
         with self.changed:
             for n, value in zip(equation.outputs, result, strict=True):
@@ -171,7 +171,7 @@ class _Flow:
             self.changed.notify_all()
 
     def wait(self) -> None:
-        """Until all is done, or has failed."""
+        """Wait until all equations are done, or one has failed."""
         with self.changed:
             while not self.stopped:
                 self.changed.wait()
@@ -189,7 +189,7 @@ class _Flow:
 class Profile:
     """The seconds that each equation took, and the longest chain of equations that wait for each other.
 
-    No number of workers can be quicker than the critical path; `parallelism` is the most that workers can gain.
+    The critical path bounds the speed for any number of workers; `parallelism` is the largest possible speedup.
     """
 
     graph: Graph
@@ -268,7 +268,7 @@ def profile(graph: Graph, values: Sequence[Value]) -> Profile:
 
 def critical_path(graph: Graph, times: Sequence[float]) -> tuple[int, ...]:
     """The chain of equations, each needing the one before, that takes longest."""
-    ends: list[float] = []  # when an equation could be done at the earliest
+    ends: list[float] = []  # the earliest end of each equation
     before: list[int] = []  # the equation that it waited for last
     source: dict[int, int] = {}
     for i, equation in enumerate(graph.equations):

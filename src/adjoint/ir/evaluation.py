@@ -1,6 +1,6 @@
-"""What one run of a graph computed: the value of every node, its adjoint, its tangent, and how they came about.
+"""The record of one run of a graph: the value of every node, its adjoint, its tangent, and the steps between.
 
-The record is data. `adjoint.api.evaluation.evaluate` fills it; the views read it and change nothing.
+The record is data. `adjoint.api.evaluation.evaluate` fills it; the views only read it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DerivativeRule:
     """A derivative rule written in ops. Its graph reads x0, x1, … (the operands of the equation) and y0, y1, … (its results).
 
     For an elementwise op the graph is the partial ∂y/∂xᵢ (`is_partial`). For any other it is the whole pullback, and reads the
@@ -27,14 +27,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the reverse sweep: an equation hands its adjoint on to one of the values it has read.
+    """One step of the reverse sweep: an equation passes its adjoint on to one of its operands.
 
     equation      index of the equation
     target        number of the value that receives
     places        the operands of the equation that are the target: one, or two as in v·v
     contribution  what is added to its adjoint
     total         its adjoint after the step
-    is_first      nothing had arrived there before
+    is_first      whether it is the first contribution
     """
 
     equation: int
@@ -65,7 +65,7 @@ class Evaluation:
     tangents: dict[int, Value]
     seeds: tuple[Value | None, ...]
     steps: tuple[Step, ...]
-    rules: tuple[dict[int, Rule | None], ...]
+    rules: tuple[dict[int, DerivativeRule | None], ...]
     partials: tuple[tuple[str, ...], ...]
     refusals: dict[str, str]
 

@@ -1,8 +1,8 @@
-"""A graph as a short name: the same in every process that writes the same graph down, and another for every other graph.
+"""A digest of a graph: the same in every process for equal graphs, and different for different graphs.
 
-It tells apart all that the values of a graph depend on: ops, parameters, types, operands, the bits of constants and whether they
-are weak. The names of values and the lines of the source are left out. A graph that holds what cannot be told by its value, a
-function of the user's in a rule of his own say, has no such name.
+It covers everything that the values of a graph depend on: ops, parameters, types, operands, the bits of constants and whether
+they are weak. The names of values and source lines are left out. A graph with objects that cannot be compared by value, such as
+the Python function of a custom rule, has no digest.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from ..core.types import Type
 from .columns import Columns
 from .graph import Graph, Literal, is_repeated
 
-LARGE = 256  # bytes of an array that is told by a digest
-_PLAIN = frozenset({int, bool, str, float, NoneType, EllipsisType})  # their repr tells them apart
-_OWN = "adjoint."  # modules whose ops are known by name: those of others may mean something else the next day
+LARGE = 256  # bytes; a larger array is hashed
+_PLAIN = frozenset({int, bool, str, float, NoneType, EllipsisType})  # identified by their repr
+_OWN = "adjoint."  # modules whose ops are identified by name: other ops may change between processes
 
 
 class Fingerprint(NamedTuple):
-    """The name of a graph, and the large arrays in it, by the digest of their bytes."""
+    """The digest of a graph, and the large arrays in it, by the digest of their bytes."""
 
     name: str
     arrays: dict[str, Any]
 
 
 class _NamelessError(Exception):
-    """Something is not told by its value."""
+    """An object cannot be identified by its value."""
 
 
 def fingerprint(graph: Graph) -> Fingerprint | None:
-    """The name of a graph; None if it has none."""
+    """The digest of a graph; None if it has none."""
     writing = _Writing()
     try:
         writing.graph(graph)
@@ -47,24 +47,24 @@ def fingerprint(graph: Graph) -> Fingerprint | None:
 
 
 def digest(array: Any) -> str:
-    """A name for the bytes of a contiguous array."""
+    """A digest of the bytes of a contiguous array."""
     return hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()
 
 
 class _Writing:
-    """The text that is hashed. Graphs inside graphs, ops and arrays are looked at once each."""
+    """The text that is hashed. Nested graphs, ops and arrays are visited once each."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.arrays: dict[str, Any] = {}
-        self.graphs: dict[int, int] = {}  # by identity: the place of each
+        self.graphs: dict[int, int] = {}  # by identity: the index of each
         self.ops: dict[Op, str] = {}
         self.dtypes: dict[Any, str] = {}
         self.results: dict[tuple[Type, ...], str] = {}
         self.literals: dict[int, tuple[Literal, str]] = {}
 
     def graph(self, graph: Graph) -> int:
-        """Write a graph, after those it holds; its place among all of them."""
+        """Write a graph, after its nested graphs; returns its index."""
         known = self.graphs.get(id(graph))
         if known is not None:
             return known
@@ -80,7 +80,7 @@ class _Writing:
         return self.graphs.setdefault(id(graph), len(self.graphs))
 
     def columns(self, equations: Columns) -> Iterator[str]:
-        """Equations that share their kinds and constants, whose columns are hashed as they are."""
+        """Equations as columns, which are hashed directly."""
         for kind in equations.kinds:
             yield f"{self.op(kind.op)}{self.params(kind.params)}{self.types(kind.types)}{kind.places}{len(kind.operands)}"
         yield f"{[self.literal(literal) for literal in equations.literals]}"
@@ -106,7 +106,7 @@ class _Writing:
     def dtype(self, dtype: Any) -> str:
         name = self.dtypes.get(dtype)
         if name is None:
-            if dtype.kind not in "biufc":  # an array of others does not hold its value in its bytes
+            if dtype.kind not in "biufc":  # other dtypes do not have their value in their bytes
                 raise _NamelessError
             name = self.dtypes[dtype] = dtype.str
         return name
@@ -114,7 +114,7 @@ class _Writing:
     def literal(self, literal: Any) -> str:
         known = self.literals.get(id(literal))
         if known is None:
-            known = literal, f"{type(literal).__name__} {self.value(literal.value)!r}"  # kept alive: its id stays its own
+            known = literal, f"{type(literal).__name__} {self.value(literal.value)!r}"  # kept alive, so that its id stays unique
             self.literals[id(literal)] = known
         return known[1]
 
@@ -130,7 +130,7 @@ class _Writing:
         return array.shape, dtype, name
 
     def value(self, value: Any) -> Any:
-        """Something whose repr tells the value apart from all others. What is not plain is in a dict, which nothing else is."""
+        """An object whose repr identifies the value. Non-plain values are dicts, and nothing else is."""
         kind = type(value)
         if kind in _PLAIN:
             return value

@@ -7,7 +7,7 @@
     }
 
 Values are numbered: the inputs first, then the results of the equations in order. An operand is the number of a value
-or a `Literal`. There is one kind of node, `Equation`; whatever changes a graph makes a new one. A parameter of an equation may
+or a `Literal`. There is one kind of node, `Equation`; transforms make new graphs. A parameter of an equation may
 be a graph: the body of a loop, a branch.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, bind, settled
+from ..core.bind import Traced, bind, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, written_on
 from ..core.locks import cached
 from ..core.op import Op
@@ -29,22 +29,22 @@ from ..core.types import Type, Value, dtype_of, shape_of
 from .straight import straight
 
 _PYTHON_NUMBERS = frozenset({bool, int, float, complex})
-_LARGE = 1 << 12  # bytes of an array that is not copied to be compared
+_LARGE = 1 << 12  # bytes; a larger array is compared without a copy
 _VALUES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 
 
 def is_repeated(array: Any) -> bool:
-    """Whether an array is one number, spread without copies: a cotangent often is, of any size."""
+    """Whether an array is one number, broadcast with strides 0: cotangents often are."""
     return array.size > 1 and not any(array.strides)
 
 
 def _bits(array: Any) -> Any:
-    """The bytes of an array, without a copy where that can be."""
+    """The bytes of an array, without a copy if possible."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 class Literal:
-    """A constant operand. A Python number is weak in promotion, as in NumPy; an array is what it is."""
+    """A constant operand: a Python number, weak in promotion as in NumPy, or an array."""
 
     __slots__ = ("value",)
 
@@ -68,7 +68,7 @@ class Literal:
         return Literal(np.asarray(self.value))
 
     def handed_out(self) -> Any:
-        """Its value as a result, which the caller may write to."""
+        """Its value as a result that the caller may write to."""
         return self.value if self.is_weak else self.value.copy()[()]
 
     def __eq__(self, other: object) -> bool:
@@ -98,13 +98,13 @@ class Equation:
 
     op: Op
     inputs: tuple[Operand, ...]
-    params: dict[str, Any]  # read-only, though it is handed on as an ordinary dict
+    params: dict[str, Any]  # read-only, but passed on as an ordinary dict
     outputs: tuple[int, ...]
     types: tuple[Type, ...]
     line: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.params, MappingProxyType):  # else they are those of another equation
+        if not isinstance(self.params, MappingProxyType):  # else shared with another equation
             object.__setattr__(self, "params", MappingProxyType(dict(self.params)) if self.params else _NO_PARAMS)
 
     def __reduce__(self) -> Any:
@@ -113,7 +113,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class Graph:
-    """Inputs, equations, outputs. `in_structure` and `out_structure` tell how containers were taken apart."""
+    """Inputs, equations, outputs. `in_structure` and `out_structure` are the containers of the arguments and the result."""
 
     name: str
     input_names: tuple[str, ...]
@@ -141,19 +141,19 @@ class Graph:
 
     @cached
     def derived(self) -> dict[Any, Any]:
-        """What transforms have made of this graph, kept per question: the body of a loop is asked the same ones again."""
+        """A cache of transforms of this graph, by key: loop bodies are transformed repeatedly."""
         return {}
 
     @cached
     def straight(self) -> Callable[..., tuple[Value, ...]]:
-        """The graph as a Python function of plain arrays, to be called often."""
+        """The graph as a Python function of plain arrays, for repeated calls."""
         return straight(self)
 
     def __hash__(self) -> int:
         return hash((self.name, self.input_types, len(self.equations), self.outputs))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is worked out on demand
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # without cached properties
 
     def last_uses(self) -> dict[int, int]:
         """For each value, the index of the last equation that reads it."""
@@ -183,7 +183,7 @@ class Graph:
             finally:
                 written_on.set(line)
             environment.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
-            for operand in equation.inputs:  # what nobody reads any more is freed
+            for operand in equation.inputs:  # free dead values
                 if isinstance(operand, int) and last[operand] == i and operand not in kept:
                     environment.pop(operand, None)
         return [environment[o] if isinstance(o, int) else o.handed_out() for o in self.outputs]
@@ -202,7 +202,7 @@ class Graph:
             )
         checked = []
         for name, wanted, value in zip(self.input_names, self.input_types, values, strict=True):
-            value = settled(value)
+            value = unwrap_fresh(value)
             what = f"input {name!r} of the graph {self.name!r}"
             if not isinstance(value, _VALUES):
                 raise ArgumentError(f"{what} is {type(value).__name__}, expected an array of type {wanted!r}")

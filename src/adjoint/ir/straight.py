@@ -1,4 +1,4 @@
-"""A graph as one straight Python function of plain arrays, for a body that runs many times.
+"""A graph as one straight-line Python function of plain arrays, for a body that runs many times.
 
     def body(x0, x1):
         try:
@@ -7,7 +7,7 @@
             return (v3,)
         except Exception as error: ...
 
-Each equation is a line and calls NumPy's implementation itself; a value goes as soon as nothing reads it any more.
+Each equation is a line that calls NumPy's implementation directly; a value is freed after its last use.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def straight(graph: Graph) -> Callable[..., tuple[Any, ...]]:
 
 
 def _constant(value: Any) -> Any:
-    """A constant as NumPy computes quickest with it. An array is handed out as a read-only view: whoever returns it copies."""
+    """A constant in the form that is fastest for NumPy. An array is passed as a read-only view: the code that returns it makes a
+    copy."""
     if not isinstance(value, np.ndarray):
         return value
     if not value.ndim:

@@ -1,4 +1,4 @@
-"""Graphs as text that a person reads, and back: `parse(str(g)) == g`.
+"""Graphs as readable text, and back: `parse(str(g)) == g`.
 
     graph f(x: float64[3], scale: float64[]) {
       const c0 = float64[2]([1.0, -0.5])
@@ -8,8 +8,8 @@
       return v4
     }
 
-A Python number stands as it is; an array becomes a `const` line, in hexadecimal bytes if it is large. Parameters are
-Python literals, slices, dtypes and `...`. Graphs that an equation holds stand below it, further in:
+A Python number is written as it is; an array becomes a `const` line, in hexadecimal bytes if it is large. Parameters are
+Python literals, slices, dtypes and `...`. Nested graphs of an equation follow it, indented:
 
       v3: float64[], v4: float64[5] = scan w, c, xs {length=5, reverse=False, carries=1, consts=1}
         body = graph step(w: float64[], c: float64[], x: float64[]) {
@@ -38,7 +38,7 @@ READABLE = 64  # elements; a longer constant is written as bytes
 
 
 class GraphSyntaxError(GraphError):
-    """Text that is no graph: names line, column and reason."""
+    """Invalid text: names line, column and reason."""
 
 
 # -- printing ---------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class _Parser:
 
     def __init__(self, lines: list[str], places: dict[int, int], at: int = 0) -> None:
         self.lines = lines
-        self.places = places  # of each equation, by identity: its line
+        self.places = places  # the line of each equation, by identity
         self.names: dict[str, Operand] = {}
         self.types: dict[int, Type] = {}
         self.known_types: dict[str, Type] = {}
@@ -129,14 +129,14 @@ class _Parser:
         return GraphSyntaxError(f"line {max(self.at, 0) + 1}, column {column}: {reason}")
 
     def where(self, part: str, behind: str = "") -> int:
-        """The column at which a part of the current line starts, as a word of its own where it is one."""
+        """The column at which a part of the current line starts, as a whole word if possible."""
         line = self.lines[self.at]
         start = line.find(behind) + len(behind) if behind in line else 0
         word = re.compile(rf"(?<![\w.]){re.escape(part)}(?!\w)").search(line, start)
         return (word.start() if word else max(line.find(part, start), 0)) + 1
 
     def next(self, otherwise: str) -> str:
-        """The next line that says something."""
+        """The next line that is neither empty nor a comment."""
         last = self.at
         self.at = self.peek()
         if self.at == len(self.lines):
@@ -145,7 +145,7 @@ class _Parser:
         return self.lines[self.at].strip()
 
     def peek(self) -> int:
-        """Where the next line stands that is neither empty nor a comment."""
+        """The index of the next line that is neither empty nor a comment."""
         at = self.at + 1
         while at < len(self.lines) and self.lines[at].strip()[:1] in ("", "#"):
             at += 1
@@ -174,7 +174,7 @@ class _Parser:
         return Graph(head[1], tuple(names), tuple(types), tuple(equations), outputs)
 
     def held(self) -> dict[str, Graph]:
-        """The graphs that stand below an equation."""
+        """The nested graphs of an equation."""
         found: dict[str, Graph] = {}
         while (at := self.peek()) < len(self.lines) and (match := _HELD.fullmatch(self.lines[at].strip())):
             inner = _Parser(self.lines, self.places, at)
@@ -197,7 +197,7 @@ class _Parser:
         return name, self.type(type_)
 
     def type(self, text: str) -> Type:
-        known = self.known_types.get(text)  # a long graph has few of them
+        known = self.known_types.get(text)  # a long graph has few distinct types
         if known is not None:
             return known
         match = _TYPE.fullmatch(text)
@@ -239,7 +239,7 @@ class _Parser:
         targets, name, operands, options, source = match.groups()
         if name.startswith("custom."):
             raise self.fail(
-                f"{name!r} stands for a function with a rule of its own, written in Python, which text does not hold; stage the "
+                f"{name!r} is a function with a custom rule, written in Python, which the text does not contain; stage the "
                 "function again",
                 self.where(name),
             )
@@ -282,7 +282,7 @@ class _Parser:
             try:
                 found = Literal(np.array(self.number(scalar[2]), self.type(f"{scalar[1]}[]").dtype))
             except OverflowError as error:
-                raise self.fail(f"{text!r} is no number of that dtype ({error})", self.where(text)) from None
+                raise self.fail(f"{text!r} is not a number of that dtype ({error})", self.where(text)) from None
         self.known_numbers[text] = found
         return found
 
@@ -351,7 +351,7 @@ def split_commas(text: str) -> Iterator[str]:
 
 
 def parse(text: str, check: Callable[[Graph], None] | None = None) -> Graph:
-    """The graph that a text describes. What `check` finds wrong with an equation is told with its line in the text."""
+    """The graph that a text describes. Errors found by `check` are reported with the line in the text."""
     if not isinstance(text, str):
         raise ArgumentError(f"a graph is parsed from text, not {type(text).__name__}")
     lines = text.split("\n")
@@ -360,7 +360,7 @@ def parse(text: str, check: Callable[[Graph], None] | None = None) -> Graph:
     graph = parser.graph(parser.next("expected 'graph name(input: type, ...) {'"))
     parser.at = parser.peek()
     if parser.at < len(lines):
-        raise parser.fail("expected nothing behind the closing '}'")
+        raise parser.fail("expected nothing after the closing '}'")
     if check is not None:
         try:
             check(graph)

@@ -1,7 +1,7 @@
 """NumPy, differentiable: `import adjoint.numpy as np`.
 
-Plain `numpy` works on traced values through NumPy's own protocols; this module is numpy with the few functions
-that those protocols cannot reach: making arrays from traced values, and arrays that traced values are written to.
+Plain `numpy` works on traced values through NumPy's own protocols; this module is numpy with the few functions that those
+protocols cannot intercept: making arrays from traced values, and arrays that accept writes of traced values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ zeros_like = _create.trackable(_numpy.zeros_like)
 ones_like = _create.trackable(_numpy.ones_like)
 empty_like = _create.trackable(_numpy.empty_like)
 
-#: What else the protocols cannot reach; in `reach.py`, loaded when first asked for.
+#: Other functions that the protocols cannot intercept; in `reach.py`, loaded on first use.
 _REACHED = frozenset(
     [
         *("asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "fill_diagonal", "fromfunction"),
@@ -49,7 +49,7 @@ _STANDARD = frozenset(["__array_api_version__", "argsort", "diff", "expand_dims"
 def __getattr__(name: str) -> Any:
     if name in ("linalg", "fft"):
         return importlib.import_module(f"{__name__}.{name}")
-    if name == "special":  # an extension of the standard to come; SciPy looks for it already
+    if name == "special":  # a future extension of the standard, which SciPy already looks for
         return importlib.import_module("adjoint.scipy.special")
     if name in _REACHED:
         value = getattr(importlib.import_module(f"{__name__}.reach"), name)
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.standard"), name)
     else:
         value = _reaching.reach(getattr(_numpy, name))
-    globals()[name] = value  # found at once from now on
+    globals()[name] = value  # later lookups skip __getattr__
     return value
 
 

@@ -381,7 +381,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     v = as_stored(a, v)
     if not where.size and isinstance(obj, (list, tuple)):
         where = where.astype(np.intp)  # of an empty list
-    order = np.insert(np.arange(length), where, length + np.arange(count))  # which says what is no place
+    order = np.insert(np.arange(length), where, length + np.arange(count))  # raises for invalid positions
     return held(indexing.gather(joins.concatenate(a, v, axis=axis), order, axis=axis), "A", a)
 
 

@@ -214,7 +214,7 @@ def _vector(x: Any) -> Value:
     return x
 
 
-_MODES: dict[Any, Any] = {0: "valid", 1: "same", 2: "full"}  # as they are numbered in C
+_MODES: dict[Any, Any] = {0: "valid", 1: "same", 2: "full"}  # the numbers used in C
 
 
 def _mode(mode: Any) -> Any:
@@ -243,7 +243,7 @@ def convolve(a: Any, v: Any, mode: str | int = "full") -> Value:
 def correlate(a: Any, v: Any, mode: str | int = "valid") -> Value:
     a, v = _vector(a), _vector(v)
     v = shapes.conj(v) if dtype_of(v).kind == "c" else v
-    # NumPy lets the shorter array slide over the longer one, and turns the result round if it had to swap them.
+    # NumPy slides the shorter array over the longer one, and reverses the result if it swapped them.
     if shape_of(v)[0] > shape_of(a)[0]:
         return joins.flip(convolve(v, joins.flip(a, 0), mode), 0)
     return convolve(a, joins.flip(v, 0), mode)
@@ -323,7 +323,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _double(x: Any) -> Value:
-    """In double precision, whatever it was."""
+    """The value in double precision."""
     x = lift(x)
     kind = np.dtype(complex if dtype_of(x).kind == "c" else float)
     return x if dtype_of(x) == kind else astype(x, kind)
@@ -358,7 +358,7 @@ def angle(z: Any, deg: bool = False) -> Value:
 
 @implements(np.unwrap)
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Value:
-    """Whole periods are added, which are constants: the derivative is that of the angles themselves."""
+    """Only multiples of the period are added, which are constants: the derivative is that of the angles."""
     p = lift(p)
     axis = canonical_axis(axis, ndim_of(p))
     steps = ops.stop_gradient(diff(p, axis=axis))
@@ -431,7 +431,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     kind = np.result_type(dtype_of(a), dtype_of(b), np.float64)  # as in NumPy, never narrower
     a, b = (astype(x, kind) if dtype_of(x) != kind and dtype_of(x).kind in "fc" else x for x in (a, b))
     if "c" in (dtype_of(a).kind, dtype_of(b).kind):
-        # A spiral: the ratio's principal logarithm, as NumPy turns it.
+        # A spiral: the principal logarithm of the ratio, as in NumPy.
         steps = linspace(np.zeros(()), ops.log(b / a), num, endpoint, axis=axis)
         first = shapes.expand_dims(shapes.broadcast_to(a, shape=shape_of(b / a)), (canonical_axis(axis, ndim_of(b / a) + 1),))
         return first * ops.exp(steps)

@@ -1,7 +1,7 @@
-"""What the user's code was calling when a traced value was asked for its number, and what to write instead.
+"""Find the call in user code that tried to convert a traced value to a number, and say what to write instead.
 
-`scipy.linalg.expm(x)`, `rng.normal(x)` and `math.sin(x)` all ask x to become plain, somewhere inside compiled code. What
-was called stands in the instruction that the user's frame is at, so that the error can name it.
+`scipy.linalg.expm(x)`, `rng.normal(x)` and `math.sin(x)` all convert x to a plain value, somewhere inside C code. The current
+instruction of the user's frame tells which function was called, so that the error can name it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _UNKNOWN: Any = object()
 
 
 class Call(NamedTuple):
-    """What an instruction does: its kind (an operator as it is written), the words that name the function it calls, and that
-    function if it is known."""
+    """An instruction: its kind (for an operator, its symbol), the dotted name of the function it calls, and that function if
+    known."""
 
     kind: str
     words: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class Call(NamedTuple):
 
 
 def call_of(frame: types.FrameType) -> Call:
-    """What a frame is doing right now."""
+    """The instruction that a frame is executing."""
     kind, words = _instruction(frame.f_code, frame.f_lasti)
     return Call(kind, words, _resolved(words, frame))
 
 
 def _resolved(words: tuple[str, ...], frame: types.FrameType) -> Any:
-    """What a dotted name stands for in a frame, or None."""
+    """The object that a dotted name refers to in a frame, or None."""
     found = _value_of(words[0], frame) if words else _UNKNOWN
     for word in words[1:]:
         found = getattr(found, word, _UNKNOWN)
@@ -57,7 +57,7 @@ def _resolved(words: tuple[str, ...], frame: types.FrameType) -> Any:
 
 
 def _value_of(name: str, frame: types.FrameType) -> Any:
-    """The value of a name in a frame. To ask a frame for its local variables takes time, so only where the name is one."""
+    """The value of a name in a frame. Reading f_locals is slow, so only if the name is a local variable."""
     code = frame.f_code
     is_function = code.co_flags & inspect.CO_OPTIMIZED
     scopes = [frame.f_globals, vars(builtins)]
@@ -72,7 +72,7 @@ def is_shown(frame: types.FrameType) -> bool:
 
 
 def is_cached() -> bool:
-    """Whether the user's code is calling a function that remembers its results, and asks for the arguments as a key."""
+    """Whether the user's code is calling a memoised function, which hashes its arguments as a key."""
     frame, _ = user_frame()
     function = None if frame is None else call_of(frame).function
     return isinstance(getattr(function, "__func__", function), functools._lru_cache_wrapper)
@@ -88,11 +88,12 @@ _OF_ENTRIES = (("get",), ("setdefault",), ("pop",))
 
 
 def is_printed() -> bool:
-    """Whether the text that the user's code is making goes straight to a screen, a log or an error: none returns from there."""
+    """Whether the string that the user's code is formatting goes straight to print, a log or an error, and so cannot affect the
+    result."""
     frame, _ = user_frame()
     if frame is None:
         return False
-    if frame.f_globals.get("__name__", "").startswith("logging"):  # which makes the text itself
+    if frame.f_globals.get("__name__", "").startswith("logging"):  # which formats the string itself
         return True
     calls = _calls_around(frame.f_code, frame.f_lasti)
     functions = (_resolved(words, frame) for words in calls)
@@ -114,7 +115,7 @@ def _prints(function: Any) -> bool:
 
 @functools.lru_cache(1 << 10)
 def _calls_around(code: types.CodeType, at: int) -> list[tuple[str, ...]]:
-    """The names of the functions whose calls, as they are written, hold the instruction at an offset; the innermost first."""
+    """The names of the functions whose call expressions contain the instruction at an offset; the innermost first."""
     positions = {i.offset: i.positions for i in dis.get_instructions(code)}
     inner = _span(positions.get(at))
     spans = {o: _span(p) for o, p in positions.items() if _instruction(code, o)[0].startswith("CALL")}
@@ -134,7 +135,7 @@ def _span(positions: dis.Positions | None) -> tuple[tuple[int, int], tuple[int, 
 
 @functools.lru_cache(1 << 10)
 def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
-    """The kind of the instruction at an offset and, of a call, the dotted name that is called.
+    """The kind of the instruction at an offset and, for a call, the dotted name of the function.
 
     In `np.random.normal(x)` the call and the loads of `np`, `.random`, `.normal` start at the same place of the source.
     """
@@ -151,7 +152,7 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
     if not kind.startswith(("CALL", "PRECALL")) or instruction.positions is None:
         return kind, ()
     start = instruction.positions[0], instruction.positions[2]
-    second: str | None = None  # a variable that the last instruction loaded besides its own work: its place is not told
+    second: str | None = None  # the second variable of a combined load, which has no position
     for earlier in before:
         beside, second = second, earlier.argval[1] if "_LOAD_FAST" in earlier.opname else None
         if earlier.positions is None or (earlier.positions[0], earlier.positions[2]) != start:
@@ -167,7 +168,7 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
         elif earlier.opname in _ATTRIBUTES and words:
             words.append(earlier.argval)
         elif earlier.opname in ("BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"):
-            words = [""]  # a part of what is called was computed, as in default_rng(0).normal
+            words = [""]  # part of the callee is computed, as in default_rng(0).normal
     return kind, tuple(words)
 
 
@@ -182,14 +183,14 @@ _MATH = {
 
 
 def advice() -> tuple[str, str]:
-    """The name of what the user called, if it is known, and what to write instead ('' if that is not known)."""
+    """The name of the function that the user called, if known, and what to write instead ('' if not known)."""
     frame, module = user_frame()
     call = Call("") if frame is None else call_of(frame)
     return _public_name(call), _instead(call.function, call.words or ("",), module)
 
 
 def _public_name(call: Call) -> str:
-    """The name of a function of SciPy's in full, since users import it in many ways; any other as it is written."""
+    """The full name of a SciPy function, since users import it in many ways; any other name as written."""
     home, own = _home(call.function), getattr(call.function, "__name__", "")
     if not own or not home.startswith("scipy.") or not hasattr(sys.modules.get(_module(home)), own):
         return call.name
@@ -197,12 +198,12 @@ def _public_name(call: Call) -> str:
 
 
 def _module(home: str) -> str:
-    """The public module of SciPy's that a private one belongs to."""
+    """The public module of a private SciPy module."""
     return ".".join(home.split(".")[:2])
 
 
 def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
-    """What to write instead of a call; `module` is where it went, which is known of an operator too."""
+    """What to write instead of a call; `module` is the module of the callee, known for an operator too."""
     name = words[-1]
     if isinstance(getattr(function, "__self__", None), np.ndarray):
         here = f", or write np.{name} of that module" if hasattr(np, name) else ""
@@ -244,19 +245,19 @@ _DRAWN = {
         "function (adjoint.scipy.special has gammaincinv, betaincinv and others)",
         "choice permutation permuted shuffle": "draw indices and read with them: x[rng.permutation(len(x))]",
         "integers randint binomial poisson geometric hypergeometric logseries multinomial multivariate_hypergeometric "
-        "negative_binomial zipf": "a whole number that is drawn does not move with its parameters",
+        "negative_binomial zipf": "a random integer is constant in its parameters",
     }.items()
     for name in names.split()
 }
 _DRAWN |= {name: _DRAWN[name].format(name=name) for name in ("laplace", "logistic", "gumbel")}
-#: Iterators that hand out plain elements.
+#: Iterators that yield plain elements.
 _ITERATORS: dict[Any, str] = {
     np.nditer: "loop over x.flat, or over np.ndindex(x.shape) and read x[i]",
     np.ndenumerate: "loop over np.ndindex(x.shape) and read x[i]",
     np.broadcast: "write np.broadcast_shapes(x.shape, …) for the shape, or np.broadcast_arrays",
 }
 _OF_NUMPY = {
-    "numpy.matrixlib": "np.matrix has a product of its own: pass np.asarray(m), and write @",
+    "numpy.matrixlib": "np.matrix redefines the product: pass np.asarray(m), and write @",
     "numpy.ma": "masked arrays are not supported: use np.where with a mask",
     "numpy.polynomial": "evaluate polynomials with np.polyval (highest power first)",
     "numpy.testing": "compare the results outside of the function",
@@ -283,7 +284,7 @@ def _of_scipy(function: Any, home: str, words: tuple[str, ...]) -> str:
     if module == "scipy.sparse":
         return "make the matrix dense with A.toarray(), or declare the product with ad.extend.linear"
     ours = _ours(module)
-    for names in (words, (getattr(function, "__name__", ""),)):  # as it is written, and as it is called at home
+    for names in (words, (getattr(function, "__name__", ""),)):  # as written, and as defined in its module
         for i, word in enumerate(names):
             if ours is not None and word in vars(ours):
                 return f"use adjoint.{module}.{'.'.join(names[i:])}"
@@ -297,7 +298,7 @@ def _of_scipy(function: Any, home: str, words: tuple[str, ...]) -> str:
     return f"{reason}. Wrap the call in ad.extend.numerical(f) for a numerical rule, declare one with ad.custom_vjp{standard}"
 
 
-#: Modules of SciPy with functions that are written for any array library, once this is switched on.
+#: SciPy modules with functions for any array library, if SCIPY_ARRAY_API is set.
 _STANDARD = frozenset(
     f"scipy.{name}"
     for name in ("cluster", "differentiate", "fft", "integrate", "ndimage", "optimize", "signal", "spatial", "stats")
@@ -305,7 +306,7 @@ _STANDARD = frozenset(
 
 
 def _ours(module: str) -> types.ModuleType | None:
-    """Our module for one of SciPy's."""
+    """Our counterpart of a SciPy module."""
     try:
         return importlib.import_module(f"adjoint.{module}")
     except ModuleNotFoundError:

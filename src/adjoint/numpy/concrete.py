@@ -1,4 +1,4 @@
-"""The plain value beneath a traced one, for questions that need one answer: a length, a branch, a printed number."""
+"""The plain value beneath a traced one, for code that needs a single number: a length, a branch, a printed value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def primal(x: Any) -> Any:
     """The plain value beneath every trace."""
     while isinstance(x, Traced):
         if isinstance(x.by, Batch):
-            raise BatchError("a value inside vmap stands for a whole batch; it has no single number")
+            raise BatchError("a value inside vmap represents a whole batch; it has no single number")
         x = x.value if x.by.has_numbers else x.by.concrete(x, "the number behind")
     return x
 

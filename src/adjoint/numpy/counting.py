@@ -57,7 +57,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     if not isinstance(finite, Traced) and not finite:
         given = "supplied" if range is not None else "autodetected"
         raise ValueError(f"{given} range of [{primal(low)}, {primal(high)}] is not finite")
-    margin = 0.5 * ops.equal(low, high)  # edges that coincide are moved apart
+    margin = 0.5 * ops.equal(low, high)  # coinciding edges are separated
     kind = np.result_type(dtype_of(a), *[x if isinstance(x, (int, float)) else dtype_of(x) for x in (low, high)])
     kind = kind if kind.kind in "fc" else np.result_type(kind, float)
     edges = linspace(low - margin, high + margin, count + 1, dtype=kind)

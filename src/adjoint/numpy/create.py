@@ -16,7 +16,7 @@ from .shape import astype
 from .table import holds_traced, implements, lift
 from .views import Same, as_array, shares, view
 
-_array = np.array  # found at once: outside any transform `array` costs little more than NumPy's
+_array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
 
 
 def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,7 +30,7 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _like(make: Callable[..., Any], a: Any, dtype: Any, order: Any, shape: Any) -> Any:
-    """A new array made by NumPy after one that is held in memory as a would be."""
+    """A new array made by NumPy's function from one with the memory layout of a."""
     a = lift(a)
     if beneath_type(a) or ndim_of(a) < 2:
         held = np.broadcast_to(np.empty((), dtype_of(a)), shape_of(a))
@@ -89,7 +89,7 @@ def _array_of_traced(
     if copy or is_new:
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
-        value = held(value) if not isinstance(object, Traced) and order == "K" else value  # a list is read row by row
+        value = held(value) if not isinstance(object, Traced) and order == "K" else value  # lists are row-major
         value = copied(value, order) if isinstance(value, Traced) else value
     elif order in ("C", "F"):
         given = value
@@ -102,7 +102,7 @@ def _array_of_traced(
 
 
 def same_or_copy(x: Any, ask: Callable[[Any], Any]) -> Any:
-    """x, or a copy of it where NumPy makes one. Of a value that is being written down, that is found out when it matters."""
+    """x, or a copy of it where NumPy makes one. For a staged value, this is decided when something is written in place."""
     if beneath_type(x):
         return view(x, Same(ask))
     whole = stand_in(x)
@@ -117,5 +117,5 @@ def asarray(
     if isinstance(a, Traced) or holds_traced(a):
         return _array_of_traced(a, dtype, copy=copy, order=order)
     y = np.asarray(a, dtype=dtype, order=order, copy=copy)
-    # Memory of its own may become traced; memory shared with the user's array must stay what it is.
+    # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
     return fresh(y) if is_tracking() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

@@ -1,4 +1,4 @@
-"""A differentiable function that stands beside NumPy's in a module of its own."""
+"""Differentiable functions that extend NumPy's."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def in_place_of(original: Callable[..., Any]) -> Callable[[Callable[..., Any]], 
 
 
 def drop_in(*originals: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare the differentiable form of NumPy functions. What it leaves is the first of them, widened.
+    """Declare the differentiable form of NumPy functions. Returns the first of them, extended.
 
-    Without a traced argument that is NumPy's function; with one, also inside lists, it is ours.
+    The result calls NumPy's function, or ours if an argument, or an item of a list argument, is traced.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:

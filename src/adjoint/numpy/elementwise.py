@@ -1,4 +1,4 @@
-"""NumPy's ufuncs, each by the op that stands for it, or written in other ops."""
+"""NumPy's ufuncs, each as one op or written in other ops."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def ufunc_power(a: Value, b: Value) -> Value:
 
 
 def power(a: Value, b: Value) -> Value:
-    """The operator a**b; a small whole exponent that is a plain number takes a shorter way."""
+    """The operator a**b; a small plain integer exponent takes a shortcut."""
     if type(b) in (int, float) and dtype_of(a).kind != "b":
         if b == 2:
             return ops.square(a)
@@ -106,7 +106,7 @@ def power(a: Value, b: Value) -> Value:
 
 
 def _is_root(a: Value, b: Value) -> bool:
-    """Whether a program takes a**b for a root: the exponent is ½, and leaves a its dtype. Numbers are NumPy's own affair."""
+    """Whether a staged a**b is a square root: the exponent is ½ and does not change the dtype. On numbers NumPy decides."""
     if isinstance(b, Traced) or ndim_of(b) or b != 0.5 or not is_inexact(dtype_of(a)):
         return False
     below = a

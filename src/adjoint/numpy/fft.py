@@ -1,6 +1,6 @@
 """numpy.fft, differentiable: every transform is linear, with an exact transpose.
 
-`n` and `s` crop the input or fill it up with zeros before the transform, as in NumPy.
+`n` and `s` crop the input or pad it with zeros before the transform, as in NumPy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _length(n: Any, default: int) -> int:
 
 
 def _resized(x: Value, axis: int, n: int) -> Value:
-    """x with n elements along an axis: cropped, or filled up with zeros."""
+    """x with n elements along an axis: cropped, or padded with zeros."""
     shape = shape_of(x)
     if shape[axis] == n:
         return x

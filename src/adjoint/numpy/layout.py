@@ -1,13 +1,13 @@
-"""How NumPy would hold a traced array in memory, which decides what is a view of it and what is a copy.
+"""The memory layout that NumPy would give a traced array; it decides which results are views and which are copies.
 
-    a.T.reshape(4)      a copy, if a is held row by row;  a view, if column by column
+    a.T.reshape(4)      a copy if a is row-major;  a view if column-major
 
-Traced arrays have no memory of their own, so NumPy is asked: its function runs on an array of the same shape and strides
-(`stand_in`), and what comes back shares its memory or does not. Nobody asks before something is written in place.
+Traced arrays have no memory, so NumPy's function runs on a dummy array of the same shape and strides (`stand_in`); its result
+shares memory or does not. This happens only when something is written in place.
 
-New arrays are dense. They lie in the order of the array of numbers beneath the trace, since the ops run NumPy's own functions;
-`become` (views.py) keeps it so when an array is overwritten. The examples of a batch are dense too. Exceptions are noted in
-`Traced.layout`: arguments of the user's with gaps or negative strides, and copies of values that have no numbers yet.
+New arrays are dense. Their axis order is that of the array of numbers beneath the trace, since the ops run NumPy's functions;
+`become` (views.py) preserves it when an array is overwritten. The examples of a batch are dense too. Exceptions are recorded in
+`Traced.layout`: arguments with gaps or negative strides, and copies of values that have no numbers yet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Strides = tuple[int, ...]
 
 
 def beneath(x: Value) -> Any:
-    """The plain array beneath every trace, batch axes first; None where nothing but the type is known."""
+    """The plain array beneath every trace, batch axes first; None where only the type is known."""
     while isinstance(x, Traced):
         if x.by.has_numbers:
             x = x.value
@@ -37,7 +37,7 @@ def beneath(x: Value) -> Any:
 
 
 def memory(shape: Shape, strides: Strides, dtype: Any) -> np.ndarray[Any, Any]:
-    """An array of this layout, of any contents. What is not touched costs nothing."""
+    """An uninitialised array of this layout. Untouched pages cost nothing."""
     ends = [(n - 1) * s for n, s in zip(shape, strides, strict=True) if n > 1]
     low, high = sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
     return np.ndarray(shape, dtype, np.empty(high - low + dtype.itemsize, np.int8), -low, strides)
@@ -61,7 +61,7 @@ def dense(shape: Shape, strides: Strides, dtype: Any, order: Any = "K") -> Strid
 
 
 def in_rows(shape: Shape, dtype: Any) -> Strides:
-    """The strides of a new array that is held row by row."""
+    """The strides of a new row-major array."""
     strides, step = [], dtype.itemsize
     for n in reversed(shape):
         strides.append(step)
@@ -86,15 +86,15 @@ def strides_of(x: Value) -> Strides:
 
 
 def stand_in(x: Value) -> np.ndarray[Any, Any]:
-    """An array that is held as x would be, to ask NumPy."""
+    """A dummy array with the layout of x, to run NumPy's functions on."""
     return memory(shape_of(x), strides_of(x), dtype_of(x))
 
 
 def axes_by_stride(x: Value) -> Shape:
-    """The axes from the slowest to the quickest in memory. Of a repeated axis NumPy cannot tell: it stays where it is."""
+    """The axes from the slowest to the fastest in memory. A repeated axis (stride 0) keeps its position, as in NumPy."""
     steps = [0 if n == 1 else abs(s) for n, s in zip(shape_of(x), strides_of(x), strict=True)]
     order = list(range(len(steps)))[::-1]
-    for i in range(1, len(order)):  # an insertion sort, from the quickest on
+    for i in range(1, len(order)):  # an insertion sort, from the fastest axis
         to, axis = i, order[i]
         for j in range(i - 1, -1, -1):
             if steps[axis] and steps[order[j]]:
@@ -106,7 +106,7 @@ def axes_by_stride(x: Value) -> Shape:
 
 
 def laid_out(x: Value, strides: Strides) -> Value:
-    """The same value, its numbers held densely in the order of axes that these strides have."""
+    """The same value, its numbers dense in the axis order of these strides."""
     if isinstance(x, Traced):
         return Traced(x.by, laid_out(x.value, strides), x.aux) if x.by.has_numbers else x
     if not isinstance(x, np.ndarray):
@@ -120,7 +120,7 @@ def laid_out(x: Value, strides: Strides) -> Value:
 
 
 def copied(x: Value, order: str = "K") -> Value:
-    """A copy as NumPy makes it. Its numbers are moved only where another order is asked for."""
+    """A copy as NumPy makes it. Its numbers are moved only if another order is requested."""
     if not isinstance(x, Traced):
         return np.array(x, order=order)  # type: ignore[call-overload]
     y = Traced(x.by, x.value, x.aux)
@@ -167,12 +167,12 @@ def later(x: Traced, strides: Callable[[], Strides]) -> Traced:
 
 
 def in_order(x: Value, order: str) -> Value:
-    """A new array in the order that was asked for."""
+    """A new array in the requested order."""
     return copied(x, order) if order in ("C", "F") else x
 
 
 def beneath_type(x: Value) -> bool:
-    """Whether a value is being written down, so that there is no array beneath it to look at."""
+    """Whether a value is staged, so that there is no array beneath it."""
     while isinstance(x, Traced):
         if not x.by.has_numbers:
             return True

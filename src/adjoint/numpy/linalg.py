@@ -1,7 +1,7 @@
-"""numpy.linalg, differentiable. Everything is batched over leading axes where NumPy's is.
+"""numpy.linalg, differentiable. Functions are batched over leading axes where NumPy's are.
 
 `cholesky` and `eigh` read one triangle of a Hermitian matrix. Cotangents of a Hermitian matrix are Hermitian, so they
-agree with differences along symmetric directions; of a matrix with only that triangle filled in, they lie in it.
+agree with differences along symmetric directions; for a matrix with only that triangle filled in, they lie in it.
 
 Eigenvectors and singular vectors are determined up to a phase (a rotation, where eigenvalues repeat): take derivatives
 of functions that do not depend on that choice. Derivatives are finite at repeated eigenvalues too, and gradients of
@@ -55,7 +55,7 @@ _SVDResult: Any = type(np.linalg.svd(np.eye(1)))
 
 
 def _matrices(a: Any, whole: bool = False) -> Value:
-    """Matrices on the last two axes; of floats, unless whole numbers are meant to stay."""
+    """Matrices on the last two axes; converted to floats unless integers are allowed."""
     a = lift(a)
     if ndim_of(a) < 2:
         raise LinAlgError(f"{ndim_of(a)}-dimensional array given. Array must be at least two-dimensional")
@@ -245,7 +245,7 @@ def eigvals(a: Any) -> Value:
 
 @drop_in(np.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """u, s, vᴴ. With full_matrices the further vectors span the rest of the space; they turn only as far as they must."""
+    """u, s, vᴴ. With full_matrices the additional vectors span the complement; they rotate as little as possible."""
     a = _matrices(a)
     if hermitian:
         return _hermitian_svd(_square(a), compute_uv)

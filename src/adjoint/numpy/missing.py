@@ -1,4 +1,4 @@
-"""Reductions that leave out nan. A nan left out gets a zero cotangent."""
+"""Reductions that skip nan. A skipped nan gets a zero cotangent."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _some_number(a: Value, axis: int | None) -> None:
 
 
 def _check_inexact(dtype: Any, out: Any) -> None:
-    """What leaves out nan gives floats of floats."""
+    """A float argument needs a float result dtype."""
     if dtype is not None and not is_inexact(np.dtype(dtype)):
         raise TypeError("If a is inexact, then dtype must be inexact")
     if out is not None and not is_inexact(dtype_of(out)):
@@ -174,12 +174,12 @@ def nanvar(
     freedom = sum(there, axes, None, None, keepdims) - ddof
     short = ops.less_equal(freedom, 0)
     _warn_if(short, "Degrees of freedom <= 0 for slice.")
-    # The elements that do not count are hidden before any arithmetic, so that their nan reaches no product.
+    # Skipped elements are masked before any arithmetic, so that their nan reaches no product.
     clean = _without(a, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         if mean is np._NoValue:
             mean = per(sum(clean, axes, dtype, None, True, where=there), sum(there, axes, None, None, True))
-        deviation = astype(clean - mean, dtype_of(a))  # as NumPy has it, whatever dtype is asked for
+        deviation = astype(clean - mean, dtype_of(a))  # as in NumPy, for any requested dtype
         y = per(sum(squared(deviation), axes, dtype, None, keepdims, where=there), freedom)
     if isinstance(short, Traced) or np.any(short):
         y = shapes.where(short, np.array(np.nan, dtype_of(y)), y)
@@ -211,7 +211,7 @@ def nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool 
         return nanmean(a, axis, None, out, keepdims)
     x, axes, n = _numbered(a, axis)
     below, above = neighbours(x, (n - 1) // 2, n // 2, ())
-    # A single middle element is taken as it is: the mean of two equal infinities would do, their difference would not.
+    # A single middle element is not interpolated: the difference of two equal infinities is nan.
     y = shapes.where(ops.equal(n % 2, 1), below, mean_(joins.stack(below, above, axis=ndim_of(below)), axis=-1))
     return deliver(restore_axes(y, axes, keepdims), out)
 
@@ -242,7 +242,7 @@ def nanquantile(
 
 
 def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: Any) -> Value:
-    if 0 in shape_of(a):  # as NumPy has it, whatever q is
+    if 0 in shape_of(a):  # as in NumPy, for any q
         return nanmean(a, axis, None, out, keepdims)
     x, axes, count = _numbered(a, axis)
     y = interpolated(x, q, count, method)  # nan sorts last, so the numbers come first
@@ -250,7 +250,7 @@ def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: A
 
 
 def _nan_weighted(a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any, weights: Any) -> Value:
-    """An element that is nan has no weight; as the largest, it is never reached."""
+    """A nan has zero weight and sorts last, so it is never selected."""
     a, w = lift(a), lift(weights)
     if shape_of(w) != shape_of(a):
         thin = [n if i in canonical_axes(axis, ndim_of(a)) else 1 for i, n in enumerate(shape_of(a))]

@@ -31,14 +31,14 @@ def _target(a: Any, name: str) -> Traced:
 
 
 def _write_flat(a: Traced, index: Any, values: Any, count: int) -> None:
-    """Write to elements by their numbers in the flattened array; too few values are used again."""
+    """Write to elements by their indices in the flattened array; values repeat as needed."""
     v = lift(values)
     if count:
         write(_flat(a), index, resize(v, (count,)) if ndim_of(v) else v)
 
 
 def _flat(a: Traced) -> Any:
-    """The elements row by row, as a view."""
+    """The elements in row-major order, as a view."""
     return a if ndim_of(a) == 1 else view(a, Elements(shape_of(a)))
 
 

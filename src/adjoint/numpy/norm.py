@@ -1,6 +1,6 @@
 """Norms of vectors and matrices, and the condition number: numpy.linalg's, in every order.
 
-A norm has slope 0 at 0, and a singular value has where it vanishes; ties of a largest element share equally.
+A norm has slope 0 at 0, as has a singular value where it vanishes; ties for the largest element share the cotangent equally.
 """
 
 from __future__ import annotations
@@ -144,6 +144,6 @@ def cond(x: Any, p: Any = None) -> Value:
             y = low / high if p == -2 else high / low
         else:
             y = norm(x, p, (-2, -1)) * norm(inv(x, strict=False), p, (-2, -1))
-    # A singular matrix has an infinite condition number, unless it holds nans itself.
+    # A singular matrix has an infinite condition number, unless it contains nan.
     undefined = ops.logical_and(ops.isnan(y), ops.logical_not(ops.isnan(sum_(absolute(x), (-2, -1)))))
     return shapes.where(undefined, np.inf, y)

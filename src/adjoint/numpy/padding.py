@@ -1,4 +1,4 @@
-"""`numpy.pad` in every mode. Each axis in turn gets a piece in front and a piece behind, as in NumPy."""
+"""`numpy.pad` in every mode. Axis by axis, a piece is added before and after, as in NumPy."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Va
 
 
 def _by_function(a: Value, pad_width: Any, function: Any, options: dict[str, Any]) -> Value:
-    """The array with zeros around it, on each line of which the function writes; it gets the widths and the axis."""
+    """The array padded with zeros; the function, given the widths and the axis, writes into each line."""
     padded = np.copy(pad(a, pad_width))
     for axis, width in enumerate(_widths(pad_width, ndim_of(a))):
         lines = np.moveaxis(padded, axis, -1)
@@ -136,7 +136,7 @@ def _ramp(a: Value, axis: int, width: int, side: int, end: Any) -> Value:
     steps = np.arange(width) / width if side == 0 else np.arange(width - 1, -1, -1) / width
     steps = steps.reshape((-1,) + (1,) * (ndim_of(a) - axis - 1))
     edge = _edge(a, axis, side)
-    edge = edge if dtype_of(a).kind in "fc" else astype(edge, float)  # the way to the end may be negative
+    edge = edge if dtype_of(a).kind in "fc" else astype(edge, float)  # the difference to the end value may be negative
     return astype(end + (edge - end) * steps, dtype_of(a))
 
 
@@ -154,7 +154,7 @@ def _statistic(a: Value, axis: int, width: int, side: int, function: Any, length
 
 
 def _copied(a: Value, axis: int, width: int, side: int, widths: tuple[int, int], mode: Any) -> Value:
-    """A piece made of elements of the array: which ones, NumPy tells."""
+    """A piece made of elements of the array; np.pad on indices gives which ones."""
     _edge(a, axis, side)
     numbers = np.pad(np.arange(shape_of(a)[axis]), widths, mode=mode)
     return indexing.gather(a, numbers[:width] if side == 0 else numbers[-width:], axis=axis)
@@ -169,10 +169,10 @@ def _odd(a: Value, axis: int, width: int, side: int, mode: str) -> Value:
         return shapes.broadcast_to(first, shape=_room(a, axis, width))
     half = n if repeated else n - 1
     places = np.arange(-width, 0) if side == 0 else np.arange(n, n + width)
-    turns, within = np.divmod(places, 2 * half)
+    periods, within = np.divmod(places, 2 * half)
     mirrored = within >= n
     numbers = np.where(mirrored, 2 * half - repeated - within, within)
     column = (-1,) + (1,) * (ndim_of(a) - axis - 1)
-    sign, turns, back = (x.reshape(column) for x in (np.where(mirrored, -1, 1), turns, mirrored))
-    piece = indexing.gather(a, numbers, axis=axis) * sign + 2 * turns * (last - first) + 2 * back * last
+    sign, periods, back = (x.reshape(column) for x in (np.where(mirrored, -1, 1), periods, mirrored))
+    piece = indexing.gather(a, numbers, axis=axis) * sign + 2 * periods * (last - first) + 2 * back * last
     return astype(piece, dtype_of(a))

@@ -68,7 +68,7 @@ def _trimmed(p: Any) -> Value:
         return np.zeros(1, dtype_of(p))
     try:
         nonzero = np.flatnonzero(primal(p))
-    except (BatchError, UnsupportedError):  # a leading zero stays, since others in the batch, or another run, may have none
+    except (BatchError, UnsupportedError):  # keep leading zeros: other examples of the batch, or other runs, may have none
         return p
     start = int(nonzero[0]) if nonzero.size else shape_of(p)[0] - 1
     return p[start:] if start else p
@@ -87,7 +87,7 @@ def polydiv(u: Any, v: Any) -> tuple[Value, Value]:
     found = stack(quotient) if quotient else np.zeros(1, dtype_of(r))
     rest = primal(r)
     start = 0
-    while start < m and abs(rest[start]) <= 1e-8:  # what NumPy takes for zero
+    while start < m and abs(rest[start]) <= 1e-8:  # NumPy's threshold for zero
         start += 1
     return found, r[start:]
 
@@ -135,7 +135,7 @@ def poly(seq_of_zeros: Any) -> Value:
 
 
 def _in_pairs(zeros: Value) -> bool:
-    """Whether complex zeros come with their conjugates, so that the polynomial is real; inside vmap nobody can tell."""
+    """Whether complex zeros come with their conjugates, so that the polynomial is real; unknown inside vmap."""
     try:
         plain = primal(zeros)
     except BatchError:
@@ -176,7 +176,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
 def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
     """Least squares by the QR factors of the scaled Vandermonde matrix; of full rank, or it has no derivative."""
     if full:
-        raise UnsupportedError("np.polyfit with full=True returns the rank, which has no derivative; leave it away")
+        raise UnsupportedError("np.polyfit with full=True returns the rank, which has no derivative; omit it")
     x, y = lift(x) + 0.0, lift(y) + 0.0
     order = int(deg) + 1
     if deg < 0:

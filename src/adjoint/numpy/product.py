@@ -137,7 +137,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
             if sizes.setdefault(c, n) != n and 1 not in (sizes[c], n):
                 raise ValueError(f"operands could not be broadcast together: subscript {c!r} has lengths {sizes[c]} and {n}")
             sizes[c] = n if sizes[c] == 1 else sizes[c]
-    # NumPy lets an axis of length one stand for any length.
+    # NumPy broadcasts an axis of length one.
     full = [
         shapes.broadcast_to(v, shape=tuple(sizes[c] for c in s)) if tuple(sizes[c] for c in s) != shape_of(v) else v
         for s, v in zip(inputs, values, strict=True)
@@ -195,5 +195,5 @@ def _explicit(subscripts: str, ndims: list[int]) -> tuple[list[str], str]:
         output = fill + "".join(sorted(c for c in set(every) if every.count(c) == 1 and c not in fill))
     for c in output:
         if not any(c in word for word in inputs):
-            raise ValueError(f"einsum: the output subscript {c!r} stands in no input")
+            raise ValueError(f"einsum: the output subscript {c!r} is in no input")
     return inputs, output

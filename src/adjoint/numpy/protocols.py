@@ -1,6 +1,6 @@
-"""What makes plain `numpy` work on traced values: operators, methods and NumPy's two protocols.
+"""Operators, methods and NumPy's two protocols for traced values, so that plain `numpy` works on them.
 
-Everything here is installed on `core.bind.Traced`, which knows nothing of NumPy's surface.
+Everything here is installed on `core.bind.Traced`, which is independent of NumPy's API.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _to_device(self: Traced, device: Any, /, *, stream: Any = None) -> Traced:
 
 
 def _operand(x: Any) -> Any:
-    """The other operand of an operator, or NotImplemented if it is nothing NumPy would take."""
+    """The other operand of an operator, or NotImplemented if NumPy would not accept it."""
     if type(x) is np.ndarray or isinstance(x, _NUMBERS):
         return x
     if isinstance(x, np.ndarray):
@@ -86,7 +86,7 @@ def _operand(x: Any) -> Any:
 
 
 def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
-    """What an operator does with its operands, of which one is traced."""
+    """An operator on operands of which at least one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
     converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
 
@@ -155,14 +155,14 @@ _UNARY: dict[str, Callable[..., Any]] = {"neg": ops.neg, "pos": ops.pos, "abs": 
 
 def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
     def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
-        if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would keep a question that gets no answer
+        if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would record a guard
             self.by.concrete(self, f"{what} of")
         name, better = advice()
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
         whose = f"{what} of a value traced by {self.by.name}{inside}"
         if isinstance(self.by, Guarded):
-            raise ConversionError(f"{whose} would be that of this call for ever; {better or instead}")
+            raise ConversionError(f"{whose} would be baked into the program; {better or instead}")
         raise ConversionError(
             f"{whose} would lose its derivative; {better or instead}, or use ad.stop_gradient(x) if it is meant to be a constant"
         )
@@ -173,7 +173,7 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
 _WRITTEN = "make an array that it is written to with `import adjoint.numpy as np`"
 _refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
 _refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
-_refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) where a whole number is meant")
+_refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) if an integer is meant")
 _refuse_array = _refuse("np.array() or np.asarray()", "write `import adjoint.numpy as np`, or np.stack for a list of values")
 _refuse_item = _refuse("item() or tolist()", "keep the value itself")
 _refuse_dlpack = _refuse("the memory", "keep the value itself")
@@ -196,7 +196,7 @@ def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.value, dtype=dtype, copy=True)
     if isinstance(self.by, Batch) and self.dtype.kind in "iub":  # type: ignore[attr-defined]
         raise ConversionError(
-            "whole numbers that differ across a batch cannot become a plain NumPy array, nor index one; write "
+            "integers that differ across a batch cannot become a plain NumPy array, nor index one; write "
             "adjoint.numpy.array(a)[i] inside the function for a[i], or pass a as an argument with in_axes=None"
         )
     return _refuse_array(self)
@@ -219,7 +219,7 @@ def _bool(self: Traced) -> bool:
 
 
 def _int(self: Traced) -> int:
-    """`int(x)` is constant almost everywhere. But `whole_numbers.fill(x)` asks for an int too, and means to keep the value."""
+    """`int(x)` is constant almost everywhere. But `integer_array.fill(x)` calls it too, to store the value."""
     number = int(self.by.concrete(self, "int() of"))
     if self.by.is_plain(self) or self.dtype.kind in "iub":  # type: ignore[attr-defined]
         return number
@@ -243,23 +243,23 @@ def _index(self: Traced) -> int:
     number = self.by.concrete(self, "an index from")
     if self.dtype.kind not in "iub":  # type: ignore[attr-defined]
         raise ConversionError(
-            f"a value of dtype {self.dtype} traced by {self.by.name} is no whole number; write int(x) for a count or an index"  # type: ignore[attr-defined]
+            f"a value of dtype {self.dtype} traced by {self.by.name} is not an integer; write int(x) for a count or an index"  # type: ignore[attr-defined]
         )
     return operator.index(number)
 
 
 def _rounded(function: Callable[[Any], Any]) -> Callable[[Traced], Any]:
-    """What `math.floor` and its relatives ask for: a Python int, or a value for each example of a batch."""
+    """The result of `math.floor` and similar: a Python int, or a value for each example of a batch."""
 
     def method(self: Traced) -> Any:
-        y = function(self)  # first: a compiled program then depends on the whole number only
+        y = function(self)  # first, so that a compiled program depends on the integer only
         return y if isinstance(self.by, Batch) else int(y.by.concrete(y, "int() of") if isinstance(y, Traced) else y)
 
     return method
 
 
 def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
-    """`round(x)`. Python rounds its own numbers by their decimal digits, exactly, which no program does."""
+    """`round(x)`. Python rounds its numbers exactly, by their decimal digits, which compiled code cannot."""
     cls = class_of(self)
     if cls in (bool, int) and (decimals is None or decimals >= 0):
         return +self  # type: ignore[operator]
@@ -270,7 +270,7 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
     if cls not in (int, float):
         return FUNCTIONS[np.round](self, decimals)
     if isinstance(self.by, Guarded):
-        raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} has no program; use np.round")
+        raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} cannot be compiled; use np.round")
     return round(primal(self), decimals)
 
 
@@ -303,7 +303,7 @@ def _contains(self: Traced, item: Any) -> bool:
 
 
 class _Lookup(threading.local):
-    """Who was hashed last, and by which instruction of which frame: what that compares is a key of a dict or a set."""
+    """The last hashed value, and the instruction and frame that hashed it: the comparison that follows is a key lookup."""
 
     at: tuple[int, int, int] | None = None
 
@@ -312,14 +312,15 @@ _lookup = _Lookup()
 
 
 def _hash(self: Traced) -> int:
-    """A number is found in a set or a dict by what it is, as NumPy's scalars are; arrays and symbols are themselves.
+    """A number is hashed by value, as NumPy's scalars are; arrays and symbols by identity.
 
-    To a cache of results, two variables of one value are two: each has a derivative of its own. So no traced number is found as
-    another one (`_equal`); as the key of `functools.cache`, which holds on to it, it is not even found as a plain number.
+    In a cache of results, two variables of equal value must be distinct, since each has its own derivative. So a traced number
+    never equals another one as a key (`_equal`); as a key of `functools.cache`, which outlives the transform, it does not even
+    equal a plain number.
     """
     if self.by.has_identity or self.by.is_array(self) or is_cached():
         return object.__hash__(self)
-    key = hash(self.by.concrete(self, "the hash of"))  # of the value beneath, which may be traced as well
+    key = hash(self.by.concrete(self, "the hash of"))  # of the underlying value, which may be traced as well
     frame = sys._getframe(1)
     _lookup.at = id(self), id(frame), frame.f_lasti
     return key
@@ -391,12 +392,12 @@ def _format(self: Traced, spec: str = "") -> str:
     text = self.by.show(self)
     try:
         return format(text, spec)
-    except ValueError:  # it is for numbers, which are not there
+    except ValueError:  # no numbers to format
         return text
 
 
 def _looked_at(x: Any) -> Any:
-    """The number behind a value, for a text. A program would hold that of its first call, which nothing may depend on."""
+    """The number of a value, for text. A program would bake in that of its first call, so no result may depend on it."""
     while isinstance(x, Traced):
         if not isinstance(x.by, Guarded):
             x = x.value if x.by.has_numbers else primal(x)
@@ -404,8 +405,8 @@ def _looked_at(x: Any) -> Any:
             x = x.by.concrete(x, _PRINTED)
         else:
             raise UnsupportedError(
-                f"the text of a value traced by {x.by.name} would be that of this call for ever; where it goes straight to "
-                "print, a log or an error, it is only looked at"
+                f"the text of a value traced by {x.by.name} would be baked into the program; it is allowed only as an argument "
+                "of print, a log or an error"
             )
     return x
 
@@ -417,7 +418,7 @@ def _reduce(self: Traced) -> NoReturn:
     raise ConversionError(f"a value traced by {self.by.name} cannot be pickled or copied out; return it from the function")
 
 
-#: What NumPy's arrays have and a traced value cannot: it has no memory of its own.
+#: Attributes of NumPy arrays that a traced value, which has no memory, cannot have.
 _OF_MEMORY = (
     *("base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags", "strides"),
     *("tobytes", "tofile"),
@@ -425,13 +426,13 @@ _OF_MEMORY = (
 
 
 def _missing(name: str) -> Callable[[Traced], NoReturn]:
-    """Of an attribute that is missing. (A `__getattr__` would make every attribute slower, the tape's own among them.)"""
+    """A property that raises for a missing attribute. (A `__getattr__` would slow down every attribute access.)"""
 
     def getter(self: Traced) -> NoReturn:
         called, better = advice()
         inside = f", which {called} asks for," if better else ""
         raise AttributeMissingError(
-            f"a value traced by {self.by.name} has no .{name}{inside} since it has no memory of its own; "
+            f"a value traced by {self.by.name} has no .{name}{inside} since it has no memory; "
             f"{better or 'use NumPy functions that make a new array'}, or ad.stop_gradient(x) if a constant is meant"
         )
 
@@ -457,7 +458,7 @@ _QUICK: dict[np.ufunc, Callable[..., Any]] = {}
 
 
 def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """What runs a ufunc: the op's recording function if it has one."""
+    """The function that runs a ufunc: the op's recorder if it has one."""
     function = find_ufunc(ufunc)
     if function is None:
         return None
@@ -485,14 +486,14 @@ def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs:
     return call_with_options(function, name, inputs, kwargs)
 
 
-#: The functions behind which SciPy calls ufuncs under names of its own.
+#: The public functions behind SciPy's privately named ufuncs.
 _PUBLIC = {"_riemann_zeta": "zeta", "_zeta": "zeta", "_ellip_harm": "ellip_harm", "_lambertw": "lambertw"}
 
 
 def _array_function(self: Traced, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
     function = FUNCTIONS.get(func)
     if function is None:
-        if all(_is_fresh(kind) for kind in _traced_in((args, kwargs))):  # nothing is lost: they are numbers still
+        if all(_is_fresh(kind) for kind in _traced_in((args, kwargs))):  # still plain numbers: no derivative is lost
             return func(*primals(args), **primals(kwargs))
         module = (getattr(func, "__module__", None) or "numpy").replace("numpy", "np", 1)
         raise unsupported(func, f"{module}.{func.__name__}")
@@ -575,7 +576,7 @@ def _round(self: Traced, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _conj(self: Traced) -> Any:
-    """The method gives a real array itself, where the function gives a copy."""
+    """The method returns a real array itself, the function a copy."""
     return shapes.conj(self) if self.dtype.kind == "c" or not self.by.is_array(self) else self  # type: ignore[attr-defined]
 
 
@@ -638,7 +639,7 @@ def install() -> None:
         "__array_ufunc__": _array_ufunc,
         "__array_function__": _array_function,
         "__array_priority__": 1000.0,
-        "__pandas_priority__": 5000,  # above a DataFrame's: `series * x` is left to us, as is `x * series`
+        "__pandas_priority__": 5000,  # above a DataFrame's: `series * x` calls our operator
         "__array_namespace__": _array_namespace,
         "__array__": _array,
         "__dlpack__": _dlpack,

@@ -1,4 +1,4 @@
-"""Questions about arrays: the answer is a plain value. And the functions that are refused, each with its reason."""
+"""Queries about arrays, which give plain values, and the functions that are refused, each with its reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 
 
 def _single(answer: Value) -> Any:
-    """One yes or no; inside vmap, one for each example."""
+    """One bool; inside vmap, one for each example."""
     return answer if isinstance(answer, Traced) else bool(answer)
 
 
@@ -81,7 +81,7 @@ def _ordered(x: Any) -> Value:
 @implements(np.iscomplex)
 def iscomplex(x: Any) -> Value:
     x = lift(x)
-    return ops.not_equal(shapes.imag(x), 0) if dtype_of(x).kind == "c" else ops.less(x, x)  # False, in every place
+    return ops.not_equal(shapes.imag(x), 0) if dtype_of(x).kind == "c" else ops.less(x, x)  # all False
 
 
 @implements(np.isreal)
@@ -102,7 +102,7 @@ def real_if_close(a: Any, tol: float = 100) -> Value:
 
 
 def _typed(x: Any) -> Any:
-    """Something of the same type, for NumPy's own rules."""
+    """A dummy of the same type, to apply NumPy's rules to."""
     return np.empty((), dtype_of(x)) if isinstance(x, Traced) else x
 
 
@@ -147,7 +147,7 @@ def may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 
 
 def _root(x: Any) -> Any:
-    """What a view, and a view of a view, is a view of."""
+    """The base at the end of a chain of views."""
     while getattr(x, "base", None) is not None:
         x = x.base
     return x
@@ -215,7 +215,7 @@ piecewise_constant(
     *(np.may_share_memory, np.einsum_path, np.array_repr, np.array_str, np.array2string),
 )
 
-# They take no array whose values could be traced: sizes, names, types, files, settings.
+# Functions without array arguments that could be traced: sizes, names, types, files, settings.
 piecewise_constant(
     *(np.arange, np.bartlett, np.blackman, np.hamming, np.hanning, np.diag_indices, np.tril_indices, np.triu_indices),
     *(np.mask_indices, np.indices, np.tri, np.eye, np.identity, np.empty, np.ones, np.zeros, np.broadcast_shapes),
@@ -226,7 +226,7 @@ piecewise_constant(
     *(np.set_printoptions, np.setbufsize, np.seterr, np.seterrcall, np.show_config, np.show_runtime, np.test),
 )
 
-# Names that newer versions of NumPy no longer have.
+# Names that newer versions of NumPy have removed.
 for _old, _new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
     if hasattr(np, _old):
         implements(getattr(np, _old))(FUNCTIONS[getattr(np, _new)])
@@ -241,7 +241,7 @@ refuse(
 refuse("bits are not numbers with a derivative", np.packbits, np.unpackbits)
 refuse("it counts, so it is constant almost everywhere; use np.histogram with weights=, or a kernel density that is smooth",
        np.histogram2d, np.histogramdd)  # fmt: skip
-refuse("matrices of the old kind are not supported; use arrays and @", np.asmatrix, np.bmat)
+refuse("np.matrix is not supported; use arrays and @", np.asmatrix, np.bmat)
 refuse("it makes arrays of Python objects; write the function with NumPy operations, or use adjoint.numpy.vectorize",
        np.frompyfunc)  # fmt: skip
 refuse("it walks over the memory of arrays; write a loop over elements, or NumPy operations", np.nested_iters)

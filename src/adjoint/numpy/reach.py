@@ -1,6 +1,6 @@
-"""Functions of `adjoint.numpy` whose traced arguments NumPy's protocols do not look at.
+"""Functions of `adjoint.numpy` whose traced arguments NumPy's protocols do not check.
 
-`np.take(table, i)` asks the table alone whether it is traced, `np.full(3, x)` asks nobody. Here all arguments count.
+`np.take(table, i)` dispatches on the table only, `np.full(3, x)` does not dispatch. Here all arguments are checked.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def full(*args: Any, **kwargs: Any) -> Any:
 
 @implements(np.i0)
 def i0(x: Any) -> Any:
-    """SciPy's, which is loaded on the first call. Both know double precision at best, whatever the dtype of the result."""
+    """SciPy's, loaded on the first call. Both compute in double precision at most."""
     x = lift(x)
     dtype = dtype_of(x)
     if dtype.kind == "c":
@@ -107,7 +107,7 @@ def _as_columns(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 @implements(np.require)
 def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     wanted: list[Any] = [requirements] if isinstance(requirements, str) else list(requirements or ())
-    np.require(0.0, None, wanted)  # which knows the names
+    np.require(0.0, None, wanted)  # raises for unknown names
     letters = {_REQUIREMENTS.get(word.upper(), word.upper()[0]) for word in wanted}
     y = asarray(a, dtype)
     if ("O" in letters and not owns_memory(y)) or ("W" in letters and is_read_only(y)):
@@ -129,7 +129,7 @@ require = widened(np.require)
 def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     y = asarray(a, dtype)
     plain = y
-    while isinstance(plain, Traced):  # inside vmap all examples are looked at
+    while isinstance(plain, Traced):  # inside vmap all examples are checked
         plain = plain.value if plain.by.has_numbers else plain.by.concrete(plain, "the number behind")
     if not np.all(np.isfinite(plain)):
         raise ValueError("array must not contain infs or NaNs")
@@ -151,7 +151,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, like: Any = N
 
 
 class vectorize(np.vectorize):  # noqa: N801 - NumPy's name
-    """`numpy.vectorize`, also of traced arguments: the function is called for each element in turn."""
+    """`numpy.vectorize`, also of traced arguments: the function is called element by element."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not any(map(holds_traced, (*args, *kwargs.values()))):
@@ -185,7 +185,7 @@ class vectorize(np.vectorize):  # noqa: N801 - NumPy's name
 
 
 class _Joined:
-    """`np.r_` and `np.c_`, also of traced values: what stands between the brackets is joined along an axis."""
+    """`np.r_` and `np.c_`, also of traced values: the items are joined along an axis."""
 
     def __init__(self, original: Any, directive: str) -> None:
         self.original = original
@@ -220,7 +220,7 @@ class _Joined:
 def _join_directive(text: str) -> tuple[int, int, int]:
     """`"axis,ndim,start"` of np.r_; the parts left out are 0, 1 and -1."""
     if text in ("r", "c"):
-        raise UnsupportedError("np.r_['r'] and np.r_['c'] make matrices of the old kind, which are not supported; use np.stack")
+        raise UnsupportedError("np.r_['r'] and np.r_['c'] make np.matrix objects, which are not supported; use np.stack")
     numbers = [int(word) for word in text.split(",")]
     axis, depth, start = (*numbers, *(0, 1, -1)[len(numbers) :])
     return axis, depth, start

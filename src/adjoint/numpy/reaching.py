@@ -1,7 +1,7 @@
-"""NumPy's functions and ufuncs as `adjoint.numpy` gives them: they also find traced values where NumPy's protocols do not look.
+"""NumPy's functions and ufuncs in `adjoint.numpy`: they also find traced values that NumPy's protocols do not check.
 
-`np.sum([x, y])`, `np.sin([x, y])` and `np.maximum.reduce([x, y])` hand NumPy a list, which it makes an array of. What has
-been refused then is done again by our function.
+`np.sum([x, y])`, `np.sin([x, y])` and `np.maximum.reduce([x, y])` pass NumPy a list, which it converts to an array. When that
+raises, our function takes the call.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function without a protocol: if it takes no traced values it says so, instead of giving something wrong."""
+    """A function without a protocol: it raises on traced values instead of giving a wrong result."""
 
     @in_place_of(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -54,7 +54,7 @@ def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reach(value: Any) -> Any:
-    """A member of NumPy as `adjoint.numpy` has it."""
+    """A member of NumPy, wrapped for `adjoint.numpy`."""
     if isinstance(value, np.ufunc):
         return Ufunc(value)
     if hasattr(value, "_implementation"):
@@ -63,7 +63,7 @@ def reach(value: Any) -> Any:
 
 
 class Ufunc:
-    """A ufunc that takes lists of traced values, also in its methods. It passes for the ufunc that it stands for."""
+    """A ufunc that accepts lists of traced values, also in its methods. isinstance and attributes are those of the ufunc."""
 
     def __init__(self, original: np.ufunc) -> None:
         self.original = original

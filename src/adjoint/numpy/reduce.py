@@ -42,9 +42,9 @@ def sum(
 
 
 def _accumulated(a: Value, dtype: Any, out: Any) -> tuple[Value, np.dtype[Any] | None]:
-    """The elements in the dtype that they are added or multiplied in, and the dtype of whole numbers that is asked for.
+    """The elements in the accumulation dtype, and the requested integer dtype.
 
-    NumPy takes it from `out` if it is not given. Its whole numbers wrap around: the 64 bits that they are added in here are cut
+    NumPy takes it from `out` if it is not given. Its integers wrap around: here they are added in 64 bits and truncated
     afterwards.
     """
     (target,) = out if isinstance(out, tuple) else (out,)
@@ -60,9 +60,9 @@ def _narrowed(y: Value, dtype: np.dtype[Any] | None) -> Value:
 
 
 def _cast(initial: Any, dtype: np.dtype[Any]) -> Value:
-    """A value to begin with, in the dtype of the result: a reduction never widens to it."""
+    """The initial value in the dtype of the result: it never widens a reduction."""
     if type(initial) in (int, float):
-        return dtype.type(initial)  # which raises for a whole number that does not fit
+        return dtype.type(initial)  # raises for an integer that does not fit
     initial = lift(initial)
     return initial if dtype_of(initial) == dtype else astype(initial, dtype)
 
@@ -160,14 +160,14 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims
     a = lift(a)
     axes = reduced_axes(axis, ndim_of(a))
     keep = _flag(keepdims)
-    is_half = dtype is None and dtype_of(a) == np.float16  # which is added in single precision
+    is_half = dtype is None and dtype_of(a) == np.float16  # accumulated in single precision
     total = sum(a, axes, np.float32 if is_half else wide(a, dtype), None, keep, where=where)
     y = per(total, _count(a, axes, where, keep))
     return deliver(astype(y, np.float16) if is_half else y, out)
 
 
 def wide(a: Value, dtype: Any) -> Any:
-    """The dtype in which means add: that of floats is their own, None here; whole numbers are added as floats."""
+    """The accumulation dtype of means: None for floats, which keep their own; integers are added as floats."""
     return np.float64 if dtype is None and not is_inexact(dtype_of(a)) else dtype
 
 
@@ -222,7 +222,7 @@ def std(
 
 
 def root_of(variance: Value) -> Value:
-    """The square root in the dtype of a variance: where that is asked for in whole numbers, NumPy has it of a scalar alone."""
+    """The square root in the dtype of a variance: with an integer dtype, NumPy supports only a scalar."""
     y = ops.root(variance)
     if is_inexact(dtype_of(variance)):
         return y

@@ -1,4 +1,4 @@
-"""The methods of ufuncs that are more than a loop: running extrema, reduceat, and `at` with repeated places."""
+"""The methods of ufuncs that are more than a loop: running extrema, reduceat, and `at` with repeated indices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .concrete import primal
 
 
 def running_extremum(ufunc: np.ufunc, x: Value, axis: int) -> Value:
-    """`maximum.accumulate`. Equal elements so far share: the derivative is their mean."""
+    """`maximum.accumulate`. Elements tied so far share the cotangent: the derivative is their mean."""
     axis = canonical_axis(axis, ndim_of(x))
     n = shape_of(x)[axis]
     if n == 0:
@@ -35,7 +35,7 @@ def running_extremum(ufunc: np.ufunc, x: Value, axis: int) -> Value:
     if isinstance(counts, Traced) or np.any(counts > 1):
         means = _since(shapes.where(hit, x, 0.0), y, number, axis) / np.maximum(counts, 1)
         sources = shapes.where(ops.greater(counts, 1), means, sources)
-    # The value is y itself; `sources`, which equals it up to rounding, brings the derivative.
+    # The value is y itself; `sources`, equal up to rounding, carries the derivative.
     change = sources - ops.stop_gradient(sources)
     change = shapes.where(ops.isfinite(change), change, 0.0)
     return y + (change if dtype_of(change) == dtype_of(y) else shapes.cast(change, dtype=dtype_of(y)))
@@ -52,7 +52,7 @@ def _since(x: Value, y: Value, number: Any, axis: int) -> Value:
 
 
 def update_at(function: Callable[..., Value], a: Value, index: Any, b: Value | None) -> Value:
-    """a with function applied at an index, once more for each time a place is named: one round for each time."""
+    """a with the function applied at an index, repeatedly for repeated indices: one round per repetition."""
     shape = shape_of(a)
     places = np.arange(int(np.prod(shape))).reshape(shape)[primal(index)]
     flat = shapes.reshape(a, shape=(places.size if not shape else int(np.prod(shape)),))

@@ -1,4 +1,4 @@
-"""Picking elements: by number, by condition, by order."""
+"""Selecting elements: by index, by condition, by order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _numbers(indices: Any) -> Value:
 
 
 def within(index: Value, n: int, mode: str) -> Value:
-    """Numbers brought into range as mode= says."""
+    """Indices brought into range according to mode=."""
     if mode == "wrap":
         return np.remainder(index, n)
     if mode == "clip":
@@ -92,7 +92,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Value:
 
 
 def _level(a: Value, index: Value, axis: int) -> tuple[Value, Value]:
-    """Both broadcast against each other on all other axes."""
+    """Both arrays, broadcast against each other on all other axes."""
     own, other = list(shape_of(a)), list(shape_of(index))
     own[axis] = other[axis] = 1
     full = np.broadcast_shapes(tuple(own), tuple(other))
@@ -119,7 +119,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Value:
 
 
 def _where_true(condition: Any) -> Any:
-    """The places where a condition holds: how many there are has to be one number."""
+    """The indices where a condition holds: their count must be a known number."""
     return np.flatnonzero(primal(condition))
 
 
@@ -233,7 +233,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 def _kth(kth: Any, n: int) -> tuple[int, ...]:
     numbers = [operator.index(k) for k in (kth if isinstance(kth, (tuple, list, np.ndarray)) else [kth])]
     if not n:
-        return (0,)  # NumPy asks nothing of an empty array
+        return (0,)  # NumPy checks nothing for an empty array
     for k in numbers:
         if not -n <= k < n:
             raise ValueError(f"kth(={k}) out of bounds ({n})")
@@ -291,7 +291,7 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """The distinct values, each of which shares what arrives among the elements that have it (their first, by rows)."""
+    """The distinct values; the cotangent of each goes to the elements equal to it (to the first one, for rows)."""
     a = lift(ar)
     options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan}
     _, first, inverse, counts = np.unique(primal(a), True, True, True, **options)
@@ -301,7 +301,7 @@ def unique(
         ends = np.cumsum(counts)
         values = indexing.gather(sorts.sort(ravel(a), 0), ends - counts, axis=0)
         if not sorted and not (return_index or return_inverse or return_counts):
-            # NumPy may then leave them in the order of its table.
+            # NumPy may then leave them in hash-table order.
             order = np.argsort(np.unique(primal(a), equal_nan=equal_nan, sorted=False), stable=True)
             values = indexing.gather(values, np.argsort(order), axis=0)
     extra = [x for wanted, x in ((return_index, first), (return_inverse, inverse), (return_counts, counts)) if wanted]
@@ -337,7 +337,7 @@ def union1d(ar1: Any, ar2: Any) -> Value:
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     a, b = ravel(ar1), ravel(ar2)
     _, i, j = np.intersect1d(primal(a), primal(b), assume_unique, return_indices=True)
-    # The common value is that of both arrays: they share.
+    # The common value belongs to both arrays, which share the cotangent.
     pairs = joins.stack(take(a, i), take(b, j), axis=1)
     values = indexing.getitem(sorts.equal_shared(pairs, axis=1, ordered=True), spec=(slice(None), 0))
     return (values, i, j) if return_indices else values

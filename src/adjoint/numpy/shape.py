@@ -1,4 +1,4 @@
-"""Shape functions with NumPy's signatures. What NumPy returns as a view is a view here."""
+"""Shape functions with NumPy's signatures. They return views where NumPy does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _permuted(x: Value, axes: Shape) -> Value:
 
 
 def _full_shape(shape: Any, size: int) -> Shape:
-    """A requested shape with its -1 worked out."""
+    """A requested shape with -1 resolved."""
     wanted = [operator.index(n) for n in shape] if isinstance(shape, (tuple, list)) else [operator.index(shape)]
     if wanted.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
@@ -47,7 +47,7 @@ def _full_shape(shape: Any, size: int) -> Shape:
 
 
 def _is_fortran(a: Value) -> bool:
-    """Whether NumPy would hold the array column by column."""
+    """Whether NumPy would make the array column-major."""
     return bool(stand_in(a).flags.fnc)
 
 
@@ -217,8 +217,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> V
 
 
 def _one_dtype(values: list[Value], dtype: Any, casting: str) -> list[Value]:
-    """The values in the dtype that is asked for, or that of them all together, as far as `casting` allows."""
-    if dtype is None and casting == "same_kind":  # to which every common dtype is
+    """The values in the requested or the common dtype, as far as `casting` allows."""
+    if dtype is None and casting == "same_kind":  # which every common dtype satisfies
         return values
     wanted = np.result_type(*map(dtype_of, values)) if dtype is None else np.dtype(dtype)
     for v in values:
@@ -364,7 +364,7 @@ def size(a: Any, axis: Any = None) -> int:
 
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: Any = None) -> Value:
-    """Piecewise constant, so a plain value. Whole numbers stay whole."""
+    """Piecewise constant, so a plain value. Integers stay integers."""
     a = lift(a)
     kind = dtype_of(a).kind
     scale = 10.0 ** abs(decimals)

@@ -1,4 +1,4 @@
-"""Where NumPy falls short of the Array API standard: the same functions, with the standard's arguments as well.
+"""NumPy functions that lack arguments of the Array API standard, with those arguments.
 
 https://data-apis.org/array-api/2024.12
 """
@@ -53,7 +53,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _listed(a: Any) -> Any:
-    """A list, of traced values perhaps, as an array."""
+    """A list, possibly of traced values, as an array."""
     return lift(a) if isinstance(a, (list, tuple)) else a
 
 

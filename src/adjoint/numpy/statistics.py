@@ -1,4 +1,4 @@
-"""Averages, covariances, and what a sample's order tells: median, percentile, quantile."""
+"""Averages, covariances, and order statistics: median, percentile, quantile."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def cov(
 
 
 def _variables(m: Any, y: Any, rowvar: bool) -> Value:
-    """One variable a row."""
+    """One variable per row."""
 
     def rows(a: Any, is_one: bool) -> Value:
         if dtype_of(a).kind not in "fc":
@@ -126,7 +126,7 @@ def _variables(m: Any, y: Any, rowvar: bool) -> Value:
     if y is None:
         return x
     y = lift(y)
-    return concatenate([x, rows(y, ndim_of(y) < 2 or shape_of(y)[0] == 1)], 0)  # one row of y is one variable, as NumPy has it
+    return concatenate([x, rows(y, ndim_of(y) < 2 or shape_of(y)[0] == 1)], 0)  # one row of y is one variable, as in NumPy
 
 
 def _observation_weights(fweights: Any, aweights: Any, count: int) -> Value | None:
@@ -156,7 +156,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
         return c / c
     spread = ops.sqrt(np.real(np.diagonal(c)))
     c = c / linalg.column(spread) / linalg.row(spread)
-    # Rounding must not push a correlation beyond one; the slope there stays what it is.
+    # Rounding must not push a correlation beyond one; the slope there is unchanged.
     if dtype_of(c).kind == "c":
         return c
     return c + ops.stop_gradient(np.clip(c, -1, 1) - c)
@@ -177,7 +177,7 @@ def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = F
 
 
 def sample(a: Any) -> Value:
-    """Numbers that have an order."""
+    """Real numbers, which have an order."""
     a = lift(a)
     if dtype_of(a).kind == "c":
         raise TypeError("a must be an array of real numbers")
@@ -238,7 +238,7 @@ def one_axis(a: Value, axis: Axis) -> tuple[Value, Shape]:
 
 
 def restore_axes(y: Value, axes: Shape, keepdims: Any, front: int = 0) -> Value:
-    """The reduced axes put back as ones if wanted; `front` axes stand before those of the sample."""
+    """The reduced axes restored with length one if requested; `front` axes precede those of the sample."""
     return shapes.expand_dims(y, tuple(i + front for i in axes)) if flag(keepdims) else y
 
 
@@ -317,7 +317,7 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     if len(q_shape) > 1:
         flat = interpolated(x, shapes.reshape(q, shape=(math.prod(q_shape),)), n, method)
         return shapes.reshape(flat, shape=q_shape + rest)
-    weak = type(q) in (int, float)  # a Python number does not widen the dtype
+    weak = type(q) in (int, float)  # a Python number is weak in promotion
     if not weak:
         q = shapes.reshape(q, shape=q_shape + (1,) * len(rest))
         n = n if isinstance(n, int) else astype(n, np.result_type(dtype_of(q), np.float16))  # positions in the precision of q
@@ -334,7 +334,7 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
 
 
 def _between(below: Value, above: Value, weight: Value) -> Value:
-    """below + (above - below) · weight, from the nearer end as NumPy does: infinite neighbours come out alike."""
+    """below + (above - below) · weight, from the nearer end as in NumPy, so that infinite neighbours give the same result."""
     step = above - below
     if not isinstance(weight, Traced) and np.ndim(weight) == 0:
         return above - step * (1 - weight) if weight >= 0.5 else below + step * weight
@@ -353,7 +353,7 @@ def _few(x: Value, low: Any, high: Any, q_shape: Shape) -> tuple[Value, Value]:
 
 
 def neighbours(x: Value, low: Value, high: Value, q_shape: Shape) -> tuple[Value, Value]:
-    """Neighbours out of the whole sorted sample; their numbers may differ from row to row."""
+    """Neighbours in the fully sorted sample; their indices may differ between rows."""
     rest = shape_of(x)[:-1]
     ordered = sorts.sort(x, ndim_of(x) - 1)
 
@@ -370,7 +370,7 @@ def neighbours(x: Value, low: Value, high: Value, q_shape: Shape) -> tuple[Value
 
 
 def _weighted(x: Value, q: Value, w: Value) -> Value:
-    """The first element at which the share of the weights reaches q: it jumps in q and in the weights."""
+    """The first element at which the cumulative weight reaches q: piecewise constant in q and in the weights."""
     axis = ndim_of(x) - 1
     rest = shape_of(x)[:-1]
     order = reductions.argsort(x, axis=axis, kind=None)
@@ -382,7 +382,7 @@ def _weighted(x: Value, q: Value, w: Value) -> Value:
     q = ops.stop_gradient(q)
     q_shape = shape_of(q)
     level = shapes.reshape(q, shape=(*q_shape, *(1,) * len(rest), 1))
-    # An element with no weight before any other is never chosen.
+    # A leading element of zero weight is never chosen.
     before = ops.logical_or(ops.less(share, level), ops.equal(share, 0))
     number = np.minimum(sum(before, axis=-1), shape_of(x)[-1] - 1)
     return neighbours(x, number, number, q_shape)[0]

@@ -1,4 +1,4 @@
-"""Which of our functions stands for which NumPy function. `protocols.py` looks here for traced values."""
+"""The tables from NumPy's functions to ours. `protocols.py` dispatches by them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..ops.shape import stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Modules of this package that are loaded when a function is met that the everyday ones do not have.
+#: Modules of this package that are loaded when a function is not found in the others.
 LATE = (
     *("arrange", "calculus", "counting", "fft", "linalg", "missing", "mutate", "padding", "polynomials", "query", "selection"),
     *("reach", "scimath", "statistics", "windows"),
@@ -26,13 +26,13 @@ LATE = (
 
 
 def load_all() -> None:
-    """Load the late modules, each of which enters its functions in the tables."""
+    """Load the late modules, which add their functions to the tables."""
     for name in LATE:
         importlib.import_module(f"{__package__}.{name}")
 
 
 class _Table(dict[Any, Callable[..., Any]]):
-    """From NumPy's function to ours; a function that is not found makes the late modules load."""
+    """From NumPy's function to ours; a missing function loads the late modules."""
 
     def __missing__(self, key: Any) -> Callable[..., Any]:
         load_all()
@@ -62,7 +62,7 @@ def implements(*originals: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def find_ufunc(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """Our function for a ufunc, if there is one. Those of scipy.special are entered when the first of them is met."""
+    """Our function for a ufunc, if there is one. Those of scipy.special are added when the first of them is used."""
     function = UFUNCS.get(ufunc)
     if function is None and is_scipy(ufunc):
         importlib.import_module("adjoint.scipy.special")
@@ -71,7 +71,7 @@ def find_ufunc(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 
 def is_scipy(ufunc: np.ufunc) -> bool:
-    """Whether a ufunc belongs to scipy.special, which has been loaded then."""
+    """Whether a ufunc belongs to scipy.special (and so has been imported)."""
     name = ufunc.__name__
     return any(getattr(sys.modules.get(m), name, None) is ufunc for m in ("scipy.special", "scipy.special._ufuncs"))
 
@@ -107,14 +107,14 @@ def without_class(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             f"a {name} would lose its mask next to traced values; use np.where with the mask, or x.filled(value) for the numbers"
         )
     if isinstance(x, np.matrix):
-        raise UnsupportedError("np.matrix has a product of its own, which traced values do not follow; pass np.asarray(x), and @")
+        raise UnsupportedError("np.matrix redefines the product, which traced values do not follow; pass np.asarray(x), and @")
     if type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__:
-        raise UnsupportedError(f"a {name} has arithmetic of its own, which traced values do not follow; pass np.asarray(x)")
+        raise UnsupportedError(f"a {name} redefines arithmetic, which traced values do not follow; pass np.asarray(x)")
     return np.asarray(x)
 
 
 def is_array_like(x: Any) -> bool:
-    """Whether NumPy takes an object for an array: a Series, a deque, a memoryview, whatever has `__array__`."""
+    """Whether NumPy accepts an object as an array: a Series, a deque, a memoryview, anything with `__array__`."""
     if isinstance(x, (str, bytes, bytearray)):
         return False
     if isinstance(x, Sequence) or any(hasattr(x, name) for name in ("__array__", "__array_interface__", "__array_struct__")):
@@ -133,7 +133,7 @@ REFUSED: dict[Callable[..., Any], str] = {}
 CONSTANT: set[Callable[..., Any]] = set()
 
 
-#: What remains to be done about a function without a derivative: the end of every refusal.
+#: Alternatives to a function without a derivative: the end of every refusal.
 REMEDY = (
     "Declare a rule with ad.extend or ad.custom_vjp, wrap the call in ad.extend.numerical(f) for a numerical rule, or pass "
     "ad.stop_gradient(x) if a constant is meant"
@@ -151,7 +151,7 @@ def piecewise_constant(*functions: Callable[..., Any]) -> None:
     CONSTANT.update(functions)
 
 
-#: Differentiable functions whose result has a shape, or a path, that depends on the numbers: vmap refuses them.
+#: Differentiable functions with data-dependent shapes or branches: vmap refuses them.
 UNBATCHED: set[Callable[..., Any]] = set()
 
 

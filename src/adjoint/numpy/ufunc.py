@@ -31,7 +31,7 @@ def deliver(y: Value, out: Any, spread: bool = False) -> Value:
             return target
         raise ReadOnlyError(
             "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of a "
-            "traced value) inside the function, or leave out= away"
+            "traced value) inside the function, or omit out="
         )
     if shape_of(target) != shape_of(y) and not (
         spread and np.broadcast_shapes(shape_of(y), shape_of(target)) == shape_of(target)
@@ -79,7 +79,7 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
 
 
 def _as_wide_as(y: Value, target: Any) -> Value:
-    """The result spread over `out`, which takes part in the broadcasting of a ufunc."""
+    """The result broadcast to `out`, which takes part in the broadcasting of a ufunc."""
     own, wide = shape_of(y), y if target is None else target
     if shape_of(wide) == own or np.broadcast_shapes(own, shape_of(wide)) != shape_of(wide):
         return y
@@ -103,7 +103,7 @@ def _reduce(
 
 
 def _as_worked(ufunc: np.ufunc, a: Value) -> Value:
-    """Whole numbers as the floats that the ufunc makes of them from the first one on."""
+    """Integers as the floats in which the ufunc accumulates them."""
     kind = ufunc.reduce(np.ones(2, dtype_of(a))).dtype  # raises where NumPy does
     return shapes.cast(a, dtype=kind) if kind.kind in "fc" and kind != dtype_of(a) else a
 
@@ -118,7 +118,7 @@ _REDUCTIONS: dict[np.ufunc, Any] = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
-#: Ufuncs that reduce by halves, each with the number that changes nothing.
+#: Ufuncs that reduce pairwise, each with its identity.
 _ASSOCIATIVE: dict[np.ufunc, float] = {np.logaddexp: -np.inf, np.logaddexp2: -np.inf, np.hypot: 0.0}
 _SCANS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
@@ -132,7 +132,7 @@ def _fold(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Value:
-    """Reduce by any ufunc. An associative one takes the two halves with each other, until one row is left."""
+    """Reduce by any ufunc. An associative one combines the two halves, until one row is left."""
     neutral = _ASSOCIATIVE.get(ufunc)
     if where is not True:
         if neutral is None:

@@ -1,12 +1,12 @@
-"""Indexing, views and in-place writes, as NumPy has them, on values that never change.
+"""NumPy's indexing, views and in-place writes on immutable values.
 
-A write makes a new value and lets the array the user holds stand for it from then on. A view remembers what it is
-a view of: it reads again when that has changed, and a write to it is handed on.
+A write makes a new value, and the user's array refers to it from then on. A view knows its base: it is recomputed when the base
+has changed, and a write to the view goes to the base.
 
     b = a[0]; b += 1        # a changes
 
-Whether `a.T.reshape(4)` is a view or a copy depends on how a lies in memory. NumPy is asked when something is written, and not
-before (layout.py); what turns out to be a copy is let go from then on.
+Whether `a.T.reshape(4)` is a view or a copy depends on the memory layout of a. This is decided by NumPy when something is
+written, and not before (layout.py); a view that turns out to be a copy is then detached from its base.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from ..ops.broadcast import broadcast_to, cast
 from .layout import beneath_type, dense, laid_out, stand_in, strides_of
 from .table import lift
 
-#: The arrays that have been written to, if somebody wants to know.
+#: The arrays that have been written to, while this is recorded.
 written: ContextVar[list[weakref.ref[Traced]] | None] = ContextVar("adjoint_written", default=None)
 
 _slot_by, _slot_value, _slot_aux = (vars(Traced)[name] for name in ("by", "value", "aux"))
 
 
 class Way:
-    """How an array is had from another one.
+    """How a view is derived from its base.
 
     look    reads it
-    store   gives the other array with this part replaced
-    ask     NumPy's own function, which knows the strides of the result and whether it shares memory
+    store   gives the base with this part replaced
+    ask     NumPy's function, which gives the strides of the result and whether it shares memory
     """
 
     __slots__ = ()
-    always = True  # a view, whatever the strides are; else NumPy is asked
+    always = True  # a view for any strides; else NumPy decides
     read_only = False
 
     def look(self, base: Value) -> Value:
@@ -126,7 +126,7 @@ def _reversed(x: Value) -> Value:
 
 
 class Elements(Shaped):
-    """`x.flat`: the elements row by row, to be written to however they lie in memory."""
+    """`x.flat`: the elements in row-major order, writable for any layout."""
 
     __slots__ = ()
     always = True
@@ -186,7 +186,7 @@ class Same(Way):
 
 
 class Seen(Way):
-    """What may be read but not written to: a diagonal, a broadcast."""
+    """A read-only view: a diagonal, a broadcast."""
 
     __slots__ = ("asked", "seen")
     read_only = True
@@ -202,7 +202,7 @@ class Seen(Way):
 
 
 class Written(Seen):
-    """A view that is written to by a function of its own."""
+    """A view with its own write function."""
 
     __slots__ = ("stored",)
     read_only = False
@@ -218,7 +218,7 @@ class Written(Seen):
 
 
 class InMemoryOrder(Way):
-    """`ravel` of order "K": the elements as they follow each other in memory, by the axes from the slowest to the quickest."""
+    """`ravel` of order "K": the elements in memory order, with the axes from the slowest to the fastest."""
 
     __slots__ = ("permuted", "rows")
     always = False
@@ -238,12 +238,12 @@ class InMemoryOrder(Way):
 
 
 def shares(part: Any, whole: Any) -> bool:
-    """Whether what NumPy's function gave for a stand-in is a view of it."""
+    """Whether the result of NumPy's function on a stand-in is a view of it."""
     return np.may_share_memory(part, whole) if part.size else part is whole or part.base is not None
 
 
 class View(Traced):
-    """A part or another shape of an array; without a base, what has turned out to be a copy."""
+    """A part or another shape of an array; without a base, it has turned out to be a copy."""
 
     __slots__ = ("base", "seen", "shared", "way")
 
@@ -257,14 +257,14 @@ class View(Traced):
 
     @property
     def root(self) -> Traced:
-        """The array at the end of the chain of views: every write, through any of them, reaches it."""
+        """The array at the end of the chain of views: a write through any of them reaches it."""
         at: Traced = self
         while isinstance(at, View) and at.base is not None:
             at = at.base
         return at
 
     def is_current(self) -> bool:
-        """Whether nothing has been written since the last look."""
+        """Whether nothing has been written since the last read."""
         root = self.root
         if root is self:
             return True
@@ -272,7 +272,7 @@ class View(Traced):
         return root.value is value and root.aux is aux
 
     def refresh(self) -> None:
-        """Read again if there was a write: first what this is a view of, from the root on."""
+        """Recompute after a write: first the bases, from the root on."""
         stale: list[View] = []
         at: Traced | None = self
         while isinstance(at, View) and not at.is_current():
@@ -303,13 +303,13 @@ class View(Traced):
         return super().noted_strides()
 
     def separate(self) -> None:
-        """An array of its own from now on, with the contents of the last look."""
+        """Detach from the base, keeping the contents of the last read."""
         self.layout = self.noted_strides()
         self.base = None
 
 
 def owns_memory(x: Traced) -> bool:
-    """Whether the array is no view, neither of another one here nor of one that the user has."""
+    """Whether the array is not a view, neither of a traced array nor of one of the user's."""
     if isinstance(x, View):
         return x.base is None or not x.is_shared()
     return x.noted_strides() is None
@@ -352,13 +352,13 @@ for _name in ("by", "value", "aux"):
 
 
 def view(base: Value, way: Way) -> Value:
-    """What is read from base in some way, as a view of it."""
+    """A view of base."""
     return _viewed(way.look(base), base, way)
 
 
 def _viewed(y: Value, base: Value, way: Way) -> Value:
     """y, which was read from base, as a view of it. Scalars are copies, as in NumPy."""
-    if y is base:  # there was nothing to do
+    if y is base:  # nothing to do
         y = snapshot(y)
     if type(y) is Traced and isinstance(base, Traced) and is_array(y) and is_array(base):
         return View(y, base, way)
@@ -398,7 +398,7 @@ def _has_ellipsis(index: Any) -> bool:
 
 
 def _plain_index(index: Any) -> Any:
-    """An index with all that NumPy takes for an array as a plain array."""
+    """An index with array-likes converted to plain arrays."""
     return tuple(map(_plain_entry, index)) if isinstance(index, tuple) else _plain_entry(index)
 
 
@@ -410,7 +410,7 @@ def _plain_entry(entry: Any) -> Any:
         return entry.value if entry.by is FRESH else entry
     if isinstance(entry, _ENTRIES):
         return entry
-    array = np.asarray(entry)  # a Series, a deque, an array.array, whatever has `__array__`
+    array = np.asarray(entry)  # a Series, a deque, an array.array, anything with `__array__`
     if array.dtype == object:
         return entry
     return array if array.size else array.astype(np.intp)
@@ -452,7 +452,7 @@ def as_stored(x: Value, v: Value) -> Value:
 
 
 def become(x: Traced, new: Value) -> None:
-    """Let the array x, and all it is a view of, stand for a new value."""
+    """Let the array x, and the bases of x, refer to a new value."""
     while isinstance(x, View) and x.base is not None:
         if not x.is_shared():
             x.separate()
@@ -482,7 +482,7 @@ def _is_held_alike(new: Value, x: Traced) -> bool:
 
 
 def _in_same_order(new: Value, x: Traced) -> Value:
-    """A value that overwrites the array x, with its numbers held in the order that x has in memory."""
+    """A value that overwrites the array x, with its numbers in the memory order of x."""
     held, now = getattr(new, "value", new), x.value
     if type(held) is np.ndarray and type(now) is np.ndarray and (now.ndim < 2 or held.strides == now.strides):
         return new
@@ -494,7 +494,7 @@ def _in_same_order(new: Value, x: Traced) -> Value:
 
 
 def as_array(x: Value) -> Value:
-    """A scalar as an array without axes, as np.asarray gives; an array as it is."""
+    """A scalar as an array without axes, as np.asarray gives; an array is unchanged."""
     return x if is_array(x) else broadcast_to(x, shape=())
 
 

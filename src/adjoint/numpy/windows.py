@@ -42,7 +42,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     places = ask(np.arange(math.prod(shape_of(x))).reshape(shape_of(x)))
 
     def store(base: Value, part: Value) -> Value:
-        """An element is in several windows: the last that is written to it stays, as in NumPy."""
+        """An element is in several windows: the last write to it wins, as in NumPy."""
         flat = shapes.reshape(base, shape=(math.prod(shape_of(base)),))
         return shapes.reshape(indexing.write(flat, places, part), shape=shape_of(base))
 

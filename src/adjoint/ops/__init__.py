@@ -1,1 +1,1 @@
-"""The textbook: every op with its one declaration. Imports only `core`."""
+"""The op table: one declaration per op, with its derivative. Imports only `core`."""

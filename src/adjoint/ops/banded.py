@@ -1,8 +1,8 @@
-"""Systems with a banded matrix in LAPACK's storage, where a matrix with `lower` and `upper` diagonals beside the main one is
+"""Linear systems with a banded matrix in LAPACK's storage, where a matrix with `lower` and `upper` off-diagonals is
 
     ab[upper + i − j, j] = a[i, j]          shape (..., lower + upper + 1, n)
 
-The derivatives stay in that storage too, so each costs O(n).
+The derivatives use the same storage, so each costs O(n).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _scipy = Lazy("scipy.linalg", "solve_banded")
 
 
 def _solve(ab: Any, b: Any, *, lower: int, upper: int) -> Any:
-    """The system, or those of stacks, which broadcast."""
+    """Solve the system, or stacks of systems, which broadcast."""
     solve: Callable[..., Any] = lambda ab, b: _scipy((lower, upper), ab, b, check_finite=False)
     lead = np.broadcast_shapes(ab.shape[:-2], b.shape[:-2])
     if not lead:
         return solve(ab, b)
-    if 0 in lead:  # the type is that of any system
+    if 0 in lead:  # an empty stack: the type of any system
         unit = np.zeros(ab.shape[-2:], ab.dtype)
         unit[upper] = 1
         return np.empty((*lead, *b.shape[-2:]), solve(unit, np.zeros(b.shape[-2:], b.dtype)).dtype)
@@ -47,7 +47,7 @@ def _take(x: Value, mask: Any, *index: Any) -> Value:
 
 
 def _rows(ab: Value, upper: int) -> tuple[Any, Any, Any]:
-    """Of every place of the storage: its row r there, its row i in the matrix, and whether it belongs to the matrix."""
+    """For every element of the storage: its row r there, its row i in the matrix, and whether it is part of the matrix."""
     height, n = shape_of(ab)[-2:]
     r = np.arange(height)[:, None]
     i = np.arange(n) + r - upper
@@ -55,13 +55,13 @@ def _rows(ab: Value, upper: int) -> tuple[Any, Any, Any]:
 
 
 def _transposed(ab: Value, lower: int, upper: int) -> Value:
-    """The transpose of a banded matrix, whose `lower` and `upper` change places."""
+    """The transpose of a banded matrix, with `lower` and `upper` swapped."""
     r, column, inside = _rows(ab, lower)
     return _take(ab, inside, lower + upper - r, column)
 
 
 def _product(ab: Value, x: Value, upper: int) -> Value:
-    """A banded matrix times the columns of x: row i is Σ ab[r, j] x[j] over the places with j = i − r + upper."""
+    """A banded matrix times the columns of x: row i is Σ ab[r, j] x[j] over j = i − r + upper."""
     height, n = shape_of(ab)[-2:]
     r = np.arange(height)[:, None]
     j = np.arange(n) - r + upper

@@ -1,4 +1,4 @@
-"""Bessel functions and their relatives. The derivative leads to the neighbouring orders; there is none by the order."""
+"""Bessel functions and their relatives. The derivative uses the neighbouring orders; there is none by the order."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ spherical_kn = _spherical("spherical_kn", lambda f, n, z: -(_before(f, n, z) + (
 
 
 def spherical_slope(op: Elementwise, n: Value, z: Value) -> Value:
-    """The derivative of a spherical Bessel function, as a value of its own."""
+    """The derivative of a spherical Bessel function, from the neighbouring orders."""
     if op is spherical_in:
         return (_before(op, n, z) + (n + 1) * op(n + 1, z)) / (2 * n + 1)
     if op is spherical_kn:

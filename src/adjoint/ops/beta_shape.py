@@ -1,16 +1,16 @@
 """The incomplete beta function by its shapes: I(a, b) = ∫ t^(a−1) (1−t)^(b−1) dt / B(a, b) from 0 to x, differentiated.
 
-All is done in u = log(t / (1−t)), where the integrand t^a (1−t)^b is smooth, has a concave logarithm and falls like e^(au)
-to the left and e^(−bu) to the right. Under the integral ∂ₐⁱ∂ᵦʲ brings a factor: log t − ψ(a) + ψ(a+b) for the first by a, and
-so on, the Bell polynomials of the slopes of the log density. Over the whole line each averages to nothing, so the integral
-may be taken below or above x: on the side where the first factor keeps its sign, and nothing cancels. Gauss and Legendre's
-rule is taken in v, u = m + w sinh v around the bend m of the integrand, up to where it has fallen by e^(−45).
+The integration variable is u = log(t / (1−t)), where the integrand t^a (1−t)^b is smooth, has a concave logarithm and falls like
+e^(au) to the left and e^(−bu) to the right. Under the integral ∂ₐⁱ∂ᵦʲ brings a factor: log t − ψ(a) + ψ(a+b) for the first by a,
+and so on, the Bell polynomials of the slopes of the log density. Over the whole line each averages to zero, so the integral may
+be taken below or above x: on the side where the first factor keeps its sign, so that nothing cancels. Gauss-Legendre quadrature
+in v, u = m + w sinh v around the bend m of the integrand, up to where it has fallen by e^(−45).
 
-Student's distribution function has the same integrand with b = ½ and u = log(df / t²), and a factor of its own.
+Student's distribution function has the same integrand with b = ½ and u = log(df / t²), and another factor.
 
-Derivatives are good to 1e−11 or so for shapes from 0.05 to 500, relative to the integral of the factor's magnitude. That
-is their own size for first ones. A higher one that passes through zero has no better than this absolute error there; so it
-is in the far tail where its leading term vanishes, as for ∂²/∂b² at a = 1, x → 0.
+Derivatives are accurate to about 1e−11 for shapes from 0.05 to 500, relative to the integral of the factor's magnitude. For first
+derivatives that is their own magnitude. A higher one near a zero has this as its absolute error; likewise in the far tail where
+its leading term vanishes, as for ∂²/∂b² at a = 1, x → 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .gamma_shape import bell
 from .lazy import Lazy
 from .special import log_expit
 
-_CHUNK = 4096  # elements at a time: the rule is a matrix of nodes by elements
+_CHUNK = 4096  # elements at a time: the quadrature is a matrix of nodes by elements
 _FALL = 45.0
 
 _hurwitz = Lazy("scipy.special", "zeta")
@@ -62,7 +62,7 @@ def _polygamma(n: int, a: Any) -> Any:
     return (-1) ** (n + 1) * math.factorial(n) * _hurwitz(n + 1.0, a)
 
 
-# Bernoulli's numbers B₂, B₄, … for Stirling's series
+# Bernoulli numbers B₂, B₄, … for Stirling's series
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
@@ -120,7 +120,7 @@ def _integral(a: Any, b: Any, u: Any, side: Any, factor: Callable[[Any, Any], An
 
     peak = np.log(a / b)
     top = exponent(np.where(side * (peak - u) > 0, peak, u))
-    # The end of the range, by Newton's method from beyond it: the exponent is concave, so the steps never pass it.
+    # The end of the range, by Newton's method from outside: the exponent is concave, so the steps never overshoot.
     end = side * (_FALL - top) / np.where(side > 0, b, a)
     for _ in range(16):
         t = np.exp(_log_expit(end))

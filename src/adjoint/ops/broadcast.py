@@ -1,7 +1,7 @@
-"""Broadcasting and its transpose, summation: the pair that every other rule leans on.
+"""Broadcasting and its transpose, summation, which all other rules use.
 
-`fit` brings a cotangent to the type of the argument it belongs to; `settle` brings a tangent to the type of the
-result. Both are the identity when the types agree already, which is nearly always.
+`fit` brings a cotangent to the type of its argument; `fit_tangent` brings a tangent to the type of the result. Both are the
+identity when the types already agree, which is nearly always.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def moveaxis(x: Value, source: int, destination: int) -> Value:
 
 def spread(g: Value, shape: Shape, axis: Shape, keepdims: bool) -> Value:
     """Undo a reduction over `axis`: repeat `g` along the axes that were reduced."""
-    if not isinstance(g, Traced) and math.prod(shape) <= 4096:  # a small copy is made sooner than a view
+    if not isinstance(g, Traced) and math.prod(shape) <= 4096:  # a small copy is faster than a view
         full = np.empty(shape, dtype_of(g))
         full[...] = g if keepdims or not ndim_of(g) else expand_dims(g, axis)
         return full
@@ -155,7 +155,7 @@ def sum_to(g: Value, shape: Shape) -> Value:
 def fit(g: Value, x: Type) -> Value:
     """Bring a cotangent to the type of its argument: sum over broadcast axes, match the dtype."""
     if shape_of(g) != x.shape:
-        # An argument may also be larger than its cotangent (a constant partial): spread it out first.
+        # An argument may also be larger than its cotangent (a constant partial): broadcast it first.
         full = np.broadcast_shapes(shape_of(g), x.shape)
         g = sum_to(g if full == shape_of(g) else broadcast_to(g, shape=full), x.shape)
     if dtype_of(g) != x.dtype:
@@ -163,7 +163,7 @@ def fit(g: Value, x: Type) -> Value:
     return g
 
 
-def settle(t: Value, y: Value) -> Value:
+def fit_tangent(t: Value, y: Value) -> Value:
     """Bring a tangent to the type of the result: spread over broadcast axes, match the dtype."""
     shape, dtype = shape_of(y), dtype_of(y)
     if shape_of(t) != shape:
@@ -174,7 +174,7 @@ def settle(t: Value, y: Value) -> Value:
 
 
 def align(x: Value, ndim: int) -> Value:
-    """Pad the rank of a batched value behind its batch axis, so that trailing axes broadcast as without it."""
+    """Pad the rank of a batched value after its batch axis, so that trailing axes broadcast as without it."""
     missing = ndim + 1 - ndim_of(x)
     if missing <= 0:
         return x

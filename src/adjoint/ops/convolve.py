@@ -14,7 +14,7 @@ from .shape import flip
 
 
 def _convolve(a: Any, v: Any, *, mode: Any) -> Any:
-    """`full`: every overlap; `valid`: whole overlaps only, of an `a` that is the longer one."""
+    """`full`: every overlap; `valid`: complete overlaps only, where `a` is the longer one."""
     if a.ndim == v.ndim == 1:
         return _valid(a, v) if mode == "valid" and v.size > _BLOCK else np.convolve(a, v, mode)
     lead = np.broadcast_shapes(a.shape[:-1], v.shape[:-1])
@@ -27,12 +27,12 @@ def _convolve(a: Any, v: Any, *, mode: Any) -> Any:
 
 
 #: The longest dot product taken at once. The cotangent of a short factor is a few dot products as long as the other factor;
-#: BLAS shares a longer one among threads, which takes many times the time of the product itself.
+#: BLAS splits a longer one among threads, which takes many times as long as the product itself.
 _BLOCK = 8192
 
 
 def _valid(a: Any, v: Any) -> Any:
-    """Whole overlaps with a long v, block by block of v."""
+    """Complete overlaps with a long v, block by block."""
     n, m = a.size, v.size
     total: Any = 0
     for start in range(0, m, _BLOCK):

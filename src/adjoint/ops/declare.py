@@ -15,13 +15,13 @@ from typing import Any
 
 from ..core.op import Case, Constant, Elementwise, Limit, Linear, Multilinear, Opaque, Structured, register
 
-Rule = Callable[..., Any]
+RuleFunction = Callable[..., Any]
 
 
 def elementwise(
     name: str,
     impl: Callable[..., Any],
-    partials: Rule | tuple[Rule, ...],
+    partials: RuleFunction | tuple[RuleFunction, ...],
     *,
     domain: Any = (-2.0, 2.0),
     cases: Iterable[Case] = (),
@@ -31,7 +31,7 @@ def elementwise(
 ) -> Elementwise:
     """An op applied per element with broadcasting. `partials(y, *xs)` returns ∂y/∂x for every argument.
 
-    A partial that is None says that there is no derivative by that argument: tracing it raises.
+    A partial of None means that there is no derivative by that argument: tracing it raises.
     """
     rule = partials[0] if isinstance(partials, tuple) else partials
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -47,20 +47,20 @@ def elementwise(
 def linear(
     name: str,
     impl: Callable[..., Any],
-    transpose: Rule | tuple[Rule | None, ...],
+    transpose: RuleFunction | tuple[RuleFunction | None, ...],
     *,
-    batch: Rule | None = None,
+    batch: RuleFunction | None = None,
     domain: Any = (-2.0, 2.0),
     cases: Iterable[Case] = (),
     doc: str = "",
-    into: Rule | None = None,
+    into: RuleFunction | None = None,
     together: bool = False,
     no_axes: str = "scalar",
 ) -> Linear:
     """A linear op. `transpose(g, *xs, **params)`, one per linear argument, None for an argument that is data.
 
-    With `together`, a single function returns the cotangents of all arguments, however many. `no_axes` says what NumPy
-    gives as a result without axes: a "scalar", an "array", or the "same" as the first argument.
+    With `together`, a single function returns the cotangents of all arguments. `no_axes` is the kind of a 0-d result in NumPy: a
+    "scalar", an "array", or the "same" as the first argument.
     """
     op = Linear(
         name, impl, transpose, together=together, batch=batch, domain=domain, cases=cases, doc=doc, into=into, no_axes=no_axes
@@ -72,9 +72,9 @@ def linear(
 def multilinear(
     name: str,
     impl: Callable[..., Any],
-    transpose: Rule | tuple[Rule | None, ...],
+    transpose: RuleFunction | tuple[RuleFunction | None, ...],
     *,
-    batch: Rule | None = None,
+    batch: RuleFunction | None = None,
     domain: Any = (-2.0, 2.0),
     cases: Iterable[Case] = (),
     doc: str = "",
@@ -89,9 +89,9 @@ def opaque(
     name: str,
     impl: Callable[..., Any],
     *,
-    jvp: Rule | None = None,
-    vjp: Rule | None = None,
-    batch: Rule | None = None,
+    jvp: RuleFunction | None = None,
+    vjp: RuleFunction | None = None,
+    batch: RuleFunction | None = None,
     domain: Any = (-2.0, 2.0),
     cases: Iterable[Case] = (),
     many: bool = False,
@@ -108,7 +108,12 @@ def opaque(
 
 
 def constant(
-    name: str, impl: Callable[..., Any], *, batch: Rule | None = None, domain: Any = (-2.0, 2.0), cases: Iterable[Case] = ()
+    name: str,
+    impl: Callable[..., Any],
+    *,
+    batch: RuleFunction | None = None,
+    domain: Any = (-2.0, 2.0),
+    cases: Iterable[Case] = (),
 ) -> Constant:
     """An op whose derivative is zero wherever it has one. `batch=None` means it acts per element."""
     op = Constant(name, impl, batch=batch, domain=domain, cases=cases)
@@ -120,17 +125,17 @@ def structured(
     name: str,
     impl: Callable[..., Any],
     *,
-    types: Rule,
+    types: RuleFunction,
     returning: Iterable[str] = (),
-    lasting: Rule = lambda params: 0,
+    lasting: RuleFunction = lambda params: 0,
     doc: str = "",
 ) -> Structured:
-    """An op that holds graphs as parameters; `transform/` supplies the rules that it derives from them, and the cases."""
+    """An op with graphs as parameters; `transform/` supplies the rules, derived from these, and the cases."""
     op = Structured(name, impl, types, tuple(returning), lasting, doc=doc)
     register(op)
     return op
 
 
 def shift(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The same axes once a batch axis stands in front."""
+    """The same axes with a batch axis in front."""
     return tuple(a + 1 for a in axes)

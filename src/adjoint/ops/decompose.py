@@ -5,7 +5,7 @@ pairing Re Σ g·t, the transpose of t ↦ x t y is g ↦ xᵀ g yᵀ without a 
 
 Vectors are determined up to a phase, and those of a repeated eigenvalue up to a rotation. Derivatives are exact for functions
 that do not depend on that choice. At repeated eigenvalues (singular values) they are limits (see `gaps`), in reverse mode;
-forward mode is made of two reverse passes there. For a function that does depend on it, they are nan.
+forward mode is computed by two reverse passes there. For a function that depends on it, they are nan.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SPD = np.array([[2.0, 9.0, 9.0], [0.4, 1.5, 9.0], [-0.3, 0.2, 1.0]])  # only on
 _STACK = np.array([1.0, 1.3]).reshape(2, 1, 1) * _SPD
 
 # -- cholesky: a = l lᴴ -----------------------------------------------------------------------------------------
-# dl = l Φ(l⁻¹ da l⁻ᴴ), where Φ takes the lower triangle and one half of the diagonal. The pull-back of g is
+# dl = l Φ(l⁻¹ da l⁻ᴴ), where Φ takes the lower triangle and one half of the diagonal. The pullback of g is
 # p = l⁻ᵀ (s + sᴴ) l̄⁻¹ with s = Φ(lᵀ g), so lᵀ p l̄ = s + sᴴ, from which the differential of p follows.
 
 
@@ -187,7 +187,7 @@ qr = opaque(
         case((3, 0), complete=False),
     ],
     many=True,
-    doc="A unitary q and an upper triangular r. Further columns of q (complete) turn only as far as they must.",
+    doc="A unitary q and an upper triangular r. Further columns of q (complete) rotate as little as possible.",
 )
 
 # -- eigh: a v = v w --------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ eig = opaque(
     batch=lambda flags, a: eig(a),
     cases=[case(_REAL_EIGENVALUES), case(np.array([1.0, 1.2]).reshape(2, 1, 1) * _REAL_EIGENVALUES), case((0, 0))],
     many=True,
-    doc="Eigenvalues and eigenvectors of any square matrix, always complex. The face gives real ones as NumPy does.",
+    doc="Eigenvalues and eigenvectors of any square matrix, always complex. `numpy/linalg.py` gives real ones as NumPy does.",
 )
 
 # -- svd: a = u s vᴴ --------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def _svd_pull(g: Any, dg: Any, y: Any, a: Value, full: bool, split: str) -> Any:
 
 
 def _turn(x: Value) -> Value:
-    """The antihermitian part: what turns vectors towards each other."""
+    """The antihermitian part, which rotates vectors towards each other."""
     return x if isinstance(x, float) else 0.5 * (x - dagger(x))
 
 
@@ -382,5 +382,5 @@ svd = opaque(
         case((0, 2), full=False),
     ],
     many=True,
-    doc="u, s, vᴴ. With full, the columns beyond s turn only as far as they must.",
+    doc="u, s, vᴴ. With full, the columns beyond s rotate as little as possible.",
 )

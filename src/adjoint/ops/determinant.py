@@ -74,7 +74,7 @@ def _cofactor(a: Any) -> Any:
 
 
 def _inverse_times_det(a: Any) -> Any:
-    """det(a) a⁻ᵀ, or None if a matrix is too close to a singular one for that."""
+    """det(a) a⁻ᵀ, or None if a matrix is nearly singular."""
     try:
         inverse = np.linalg.inv(a)
     except np.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""Distribution functions of scipy.special: incomplete gamma and beta functions and what is made of them.
+"""Distribution functions of scipy.special: incomplete gamma and beta functions and their relatives.
 
 The slope of a distribution function is its density, that of a quantile function one over the density. By the shapes of
 the gamma and the beta distribution there are rules too (`gamma_shape.py`, `beta_shape.py`); by counts there is none.
@@ -104,7 +104,7 @@ def beta_slopes(a: Value, b: Value, x: Value) -> tuple[Value, Value, Value]:
 
 
 def solved(slopes: tuple[Value, ...], unknown: int, level: Value = 1) -> tuple[Value, ...]:
-    """The slopes of the argument that solves F(…) = y, with respect to y and to the other arguments of F."""
+    """The slopes of the argument that solves F(…) = y, by y and by the other arguments of F."""
     by_unknown = slopes[unknown]
     return (level / by_unknown, *(-s / by_unknown for i, s in enumerate(slopes) if i != unknown))
 

@@ -1,4 +1,4 @@
-"""Elliptic integrals and functions, in the parameter m = k² as SciPy has them."""
+"""Elliptic integrals and functions, in the parameter m = k² as in SciPy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms, as linear maps of arrays that already have the length of the transform.
 
-The matrix of a complex transform is symmetric, so it is its own transpose. A real transform and its inverse keep half
-of a spectrum: the transpose of one is the other with the missing half accounted for by weights.
+The matrix of a complex transform is symmetric, so it is its own transpose. A real transform and its inverse use half of a
+spectrum: the transpose of one is the other, with weights for the missing half.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ fft.complex_domain = True
 
 
 def _weights(n: int, axis: int, ndim: int, inner: float, like: Any) -> Any:
-    """1 for the frequencies that a half spectrum has once (0 and n/2), `inner` for those it has for two."""
+    """1 for the frequencies that occur once in the full spectrum (0 and n/2), `inner` for those that occur twice."""
     w = np.full(n // 2 + 1, inner, np.empty((), like).real.dtype)
     w[0] = 1
     if n % 2 == 0:

@@ -1,4 +1,4 @@
-"""The gamma function and its relatives. Zeros that stand at the poles of another factor are treated by themselves."""
+"""The gamma function and its relatives. Zeros at the poles of another factor are handled separately."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _is_pole(x: Value) -> Value:
 
 
 def polygamma(n: Value, x: Value) -> Value:
-    """ψ⁽ⁿ⁾(x), for whole n."""
+    """ψ⁽ⁿ⁾(x), for integer n."""
     if isinstance(n, int | np.integer):
         n = int(n)
         return psi(x) if n == 0 else (-1) ** (n + 1) * math.gamma(n + 1) * zeta(n + 1.0, x)

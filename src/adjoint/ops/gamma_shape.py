@@ -1,11 +1,11 @@
 """The incomplete gamma function by its shape: P(a, x) = ∫₀ˣ t^(a−1) e^(−t) dt / Γ(a), differentiated by a.
 
-Under the integral, ∂ₐᵏ brings the factor Bₖ: B₁ = log t − ψ(a), B₂ = B₁² − ψ'(a), and so on, the Bell polynomials.
-Over the whole half line each averages to nothing, so the integral may be taken below or above x. B₁ changes sign
-where log t = ψ(a): on the side of x that has no such point nothing cancels.
+Under the integral, ∂ₐᵏ brings the factor Bₖ: B₁ = log t − ψ(a), B₂ = B₁² − ψ'(a), and so on, the Bell polynomials. Over the whole
+half line each averages to zero, so the integral may be taken below or above x. B₁ changes sign where log t = ψ(a): on the side of
+x without such a point nothing cancels.
 
 - x < 1: the power series of P, differentiated term by term.
-- else: Gauss and Legendre's rule in s, with t = x e^(∓s), up to where the integrand has fallen by e^(−45).
+- else: Gauss-Legendre quadrature in s, with t = x e^(∓s), up to where the integrand has fallen by e^(−45).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .elementwise import exp, greater, log
 from .gamma import gammaln, polygamma, psi
 from .lazy import Lazy
 
-_CHUNK = 4096  # elements at a time: the rule is a matrix of nodes by elements
+_CHUNK = 4096  # elements at a time: the quadrature is a matrix of nodes by elements
 
 _digamma = Lazy("scipy.special", "psi")
 _hurwitz = Lazy("scipy.special", "zeta")
@@ -68,7 +68,7 @@ def _by_quadrature(order: int, a: Any, x: Any) -> Any:
     def exponent(s: Any) -> Any:
         return side * a * s - x * np.expm1(side * s)
 
-    # The end of the range, by Newton's method from beyond it: the exponent is concave, so the steps never pass it.
+    # The end of the range, by Newton's method from outside: the exponent is concave, so the steps never overshoot.
     end = np.where(side < 0, 45 / np.maximum(a - x, 0.1) + 45 / a, np.log1p((60 + 10 * a) / x))
     for _ in range(16):
         slope = side * (a - x * np.exp(side * end))

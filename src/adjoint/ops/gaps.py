@@ -1,11 +1,11 @@
-"""Gaps between eigenvalues, and quotients by them: what decompositions are differentiated with, also where a gap is zero.
+"""Gaps between eigenvalues, and quotients by them, for the derivatives of decompositions, including zero gaps.
 
-The vectors of a repeated eigenvalue are any basis of their space. A function that does not depend on the choice has a
-derivative, and no more is needed for it than the formula for distinct eigenvalues: at v (w + ε s) vᴴ, with s that tells equal
-ones apart, the numerator of g/(w_j − w_i) vanishes with ε as the denominator does, and the quotient of their derivatives by
-ε is the limit. The tape brings those (`Limit` in core/op.py): behind a repeated eigenvalue it computes with numbers a + bε.
+The vectors of a repeated eigenvalue are any basis of their space. A function that does not depend on the choice has a derivative,
+given by the formula for distinct eigenvalues: at v (w + ε s) vᴴ, with s that separates equal ones, the numerator of g/(w_j − w_i)
+vanishes with ε as the denominator does, and the quotient of their derivatives by ε is the limit. The tape computes these (`Limit`
+in core/op.py): after a repeated eigenvalue it works with numbers a + bε.
 
-Almost equal eigenvalues take the same way: an error of the order of the gap is less than that of dividing by it.
+Almost equal eigenvalues are treated as equal: an error of the order of the gap is smaller than that of dividing by it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .shape import all_batched
 
 
 def _slack(x: Any) -> float:
-    """Below this, relative to the largest, a gap is as good as none: there both errors above are of one size."""
+    """Below this, relative to the largest eigenvalue, a gap counts as zero: there both errors above are of the same size."""
     return float(np.finfo(x.dtype).eps ** 0.5)
 
 
@@ -64,7 +64,7 @@ def _clusters(w: Any) -> tuple[Any, Any]:
 
 
 def _splitting(w: Any, *, kind: str) -> Any:
-    """Distinct numbers for equal eigenvalues, that add up to zero; 0 for one by itself.
+    """Distinct numbers for equal eigenvalues, with sum zero; 0 for a simple one.
 
     kind  "real": in order · "positive": in order and not negative, zeros get positive numbers · "any": in no order,
     all get numbers once two are equal
@@ -156,7 +156,7 @@ told_apart = constant(
 
 # -- quotients by gaps ---------------------------------------------------------------------------------------------
 
-# With the eigenvalues the limit moves as the quotient does only if two are split, by ±½: in larger groups its derivative is nan.
+# The derivative of the limit by the eigenvalues is known only if two are split, by ±½: in larger groups it is nan.
 first_order = opaque(
     "first_order",
     lambda w, crowded: np.ones_like(w),
@@ -168,7 +168,7 @@ first_order = opaque(
 
 
 class Gaps(NamedTuple):
-    """The gaps w_j − w_i (or the sums w_j + w_i) of a matrix, and how those that vanish grow with ε."""
+    """The gaps w_j − w_i (or the sums w_j + w_i) of a matrix, and the growth with ε of those that vanish."""
 
     gaps: Value
     zero: Value
@@ -200,5 +200,5 @@ def gaps_of(w: Value, sign: int = -1, split: str = "") -> Gaps:
 
 
 def even(g: Value, w: Value) -> Value:
-    """The cotangents of eigenvalues; nan for equal ones that it tells apart: a function that does so has a kink there."""
+    """The cotangents of eigenvalues; nan where those of equal ones differ: such a function has a kink there."""
     return where(told_apart(g, w), np.nan * g, g)

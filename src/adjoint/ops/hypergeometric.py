@@ -1,4 +1,4 @@
-"""Hypergeometric functions and what belongs to their family: orthogonal polynomials, exponential integrals.
+"""Hypergeometric functions and their family: orthogonal polynomials, exponential integrals.
 
 Each family is closed under differentiation: the derivative is the same function with shifted parameters. There is
 no derivative by the parameters themselves.
@@ -108,7 +108,7 @@ _WHOLE_DEGREES = [case(np.array([0, 1, 2, 5]), (4,)), case(3, (2, 2))]
 
 
 def _below(n: Value) -> Value:
-    """The degree below n. A constant has none: its factor is zero, whatever stands here."""
+    """The degree below n. A constant has none: its factor is zero, so any value serves."""
     return where(equal(n, 0), 0, n - 1)
 
 
@@ -172,7 +172,7 @@ def _laguerre_slope(n: Value, alpha: Value, x: Value) -> Value:
     return _unless_constant(n, -eval_genlaguerre(_below(n), alpha + 1, x))
 
 
-# Associated Legendre functions of real degree; the slope at ±1 is beyond this form.
+# Associated Legendre functions of real degree; this form does not give the slope at ±1.
 lpmv = special(
     "lpmv",
     lambda y, m, v, x: (None, None, (v * x * y - (v + m) * lpmv(m, _below(v), x)) / (x * x - 1)),

@@ -1,11 +1,10 @@
-"""Reading and writing by index, of every kind NumPy has, from two pairs of ops.
+"""Reading and writing by any NumPy index, from two pairs of ops.
 
     basic index      x[1:, None, 3]      getitem(x, spec=…)            transpose: place
     integer arrays   x[:, i, j]          gather(x, i, j, axis=1)       transpose: scatter_add
 
-`gather` indexes neighbouring axes. The integer arrays are arguments, not parameters: under vmap they may differ
-from example to example. Any index of NumPy's is a basic one, then at most one transpose, then a gather: see
-`decompose`. Boolean masks become integer arrays.
+`gather` indexes neighbouring axes. The integer arrays are arguments, not parameters: under vmap they may differ between examples.
+Any NumPy index is a basic one, then at most one transpose, then a gather: see `decompose`. Boolean masks become integer arrays.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def _place_into(total: Any, g: Any, *, spec: Spec) -> None:
 
 
 def _common(x: Any, v: Any) -> np.dtype[Any]:
-    """The dtype of an array after a write: its own, as in NumPy, unless a complex value needs room."""
+    """The dtype of an array after a write: unchanged, as in NumPy, unless the value is complex."""
     own = np.asarray(x).dtype
     return np.result_type(own, dtype_of(v)) if dtype_of(v).kind == "c" and own.kind != "c" else own
 
@@ -172,7 +171,7 @@ def _move_block(x: Value, start: int, length: int, to: int) -> Value:
 
 
 def _lift(flags: tuple[bool, ...], x: Value, arrays: tuple[Value, ...], axis: int) -> tuple[Value, list[Value]]:
-    """A batched x with the indexed axes right behind the batch, and index arrays with the example numbers first."""
+    """A batched x with the indexed axes right after the batch, and index arrays with the example numbers first."""
     size = next(shape_of(a)[0] for a, flag in zip((x, *arrays), flags, strict=True) if flag)
     if not flags[0]:
         x = broadcast_to(x, shape=(size, *shape_of(x)))
@@ -250,7 +249,7 @@ scatter_add = linear(
         case((2, 3), _I, axis=1, shape=(2, 4)),
         case((2, 3, 4), _J, _I, axis=0, shape=(2, 3, 4)),
     ],
-    doc="Zeros with a value added at integer arrays; an element named twice receives twice.",
+    doc="Zeros with a value added at integer arrays; repeated indices accumulate.",
 )
 
 put_at = linear(
@@ -270,7 +269,7 @@ put_at = linear(
 
 
 class Index(NamedTuple):
-    """An index of NumPy's in parts: basic spec, then a permutation of axes, then a gather at `axis`."""
+    """A NumPy index in parts: basic spec, then a permutation of axes, then a gather at `axis`."""
 
     spec: Spec | None
     axes: Shape | None
@@ -281,7 +280,7 @@ class Index(NamedTuple):
 def decompose(index: Any, shape: Shape) -> Index:
     """Split any NumPy index into the ops above."""
     entries: list[Any] = []
-    masks: list[tuple[int, Shape]] = []  # where each begins among the entries
+    masks: list[tuple[int, Shape]] = []  # the first entry of each, and its shape
     for entry in index if isinstance(index, tuple) else (index,):
         known = _known(entry)
         if isinstance(known, np.ndarray) and known.dtype.kind == "b":
@@ -306,7 +305,7 @@ def decompose(index: Any, shape: Shape) -> Index:
 
 
 def _with_arrays(entries: list[Any], gap: int) -> Index:
-    """The same with integer arrays. An ellipsis that stood for no axis, before entry `gap`, still separates them."""
+    """The same with integer arrays. An ellipsis of no axes, before entry `gap`, still separates them."""
     # Next to an integer array, an integer is an array too. Slices and newaxis come first, in one basic read.
     spec = [slice(None) if _is_array(entry) or isinstance(entry, int) else entry for entry in entries]
     places = [i for i, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
@@ -323,7 +322,7 @@ def _is_array(entry: Any) -> bool:
 
 
 def _known(entry: Any) -> Any:
-    """An entry with lists as arrays and masks as plain ones: how many elements they choose must be known."""
+    """An entry with lists as arrays and masks as plain arrays: the number of elements they choose must be known."""
     if isinstance(entry, Traced) and dtype_of(entry).kind == "b":
         while isinstance(entry, Traced):
             entry = entry.by.concrete(entry, "the elements chosen by")

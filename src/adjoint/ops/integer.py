@@ -1,4 +1,4 @@
-"""Ops on whole numbers. They have no derivative; traced integers occur inside vmap, where each runs on the whole batch."""
+"""Ops on integers. They have no derivative; traced integers occur inside vmap, where each op runs on the whole batch."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .elementwise import chain
 
 
 class Lazy:
-    """A function of a module that is imported when the function is first called."""
+    """A function of a module that is imported on the first call."""
 
     __slots__ = ("function", "module", "name")
 
@@ -32,7 +32,7 @@ class Lazy:
         return f"<{self.module}.{self.name}, loaded on first call>"
 
 
-#: The ops that stand for a function of scipy.special of the same name.
+#: The ops that are a function of scipy.special of the same name.
 SPECIAL: dict[str, Elementwise | Opaque] = {}
 
 
@@ -90,7 +90,7 @@ def special_many(
 
 
 def chained_sum(gs: Any, slopes: Any) -> Value:
-    """Σ gᵢ·pᵢ over the results that a cotangent has come to."""
+    """Σ gᵢ·pᵢ over the results that have a cotangent."""
     terms = [chain(g, p) for g, p in zip(gs, slopes, strict=True) if g is not None]
     total = terms[0]
     for term in terms[1:]:

@@ -128,7 +128,7 @@ def _einsum_transpose(g: Value, *xs: Any, inputs: tuple[str, ...], output: str, 
             target += d
         else:
             target += c
-    # A letter that stands nowhere else was summed away: its cotangent is the same along that axis.
+    # A letter that occurs nowhere else was summed over: its cotangent is constant along that axis.
     present = {c for s in subscripts for c in s}
     kept = "".join(c for c in target if c in present)
     result = einsum(*factors, inputs=tuple(subscripts), output=kept)

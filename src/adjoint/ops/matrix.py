@@ -1,4 +1,4 @@
-"""Small things that rules for matrices are made of, and how a Hermitian matrix is read.
+"""Building blocks of matrix rules, and the derivative of reading a Hermitian matrix from one triangle.
 
 All act on the last two axes; the axes in front are a stack of matrices.
 """
@@ -26,7 +26,7 @@ def is_complex(x: Value) -> bool:
 
 
 def conjugate(x: Value) -> Value:
-    """The conjugate; a real array as it is."""
+    """The conjugate; a real array unchanged."""
     return conj(x) if is_complex(x) else x
 
 
@@ -74,7 +74,7 @@ def _lower_weights(n: int, dtype: Any, diagonal: float) -> Any:
     return mask
 
 
-_FEW = 64  # rows of a matrix for which writing the weights takes longer than using them
+_FEW = 64  # rows; below, making the weights takes longer than using them
 _kept_weights = functools.lru_cache(maxsize=32)(_lower_weights)
 
 
@@ -102,17 +102,16 @@ is_hermitian = constant(
 
 
 def weights(a: Value, lower: bool = True) -> Value:
-    """How much of each element goes into half of the matrix that is read: W ∘ a + (W ∘ a)ᴴ."""
+    """The weights W of the Hermitian matrix that is read: W ∘ a + (W ∘ a)ᴴ."""
     return where(is_hermitian(a), 0.5, triangle(shape_of(a)[-1], lower, a, diagonal=0.5))
 
 
 def hermitian_tangent(t: Value, a: Value, lower: bool = True) -> Value:
-    """The tangent of the Hermitian matrix that a stands for.
+    """The tangent of the Hermitian matrix that a represents.
 
-    LAPACK reads one triangle. Where a is Hermitian both triangles are taken to move together, so that cotangents
-    are Hermitian too, as everyone expects of a function of a symmetric matrix; they agree with differences along
-    symmetric directions. Where a is not (only one triangle is filled in), the derivative is that of the
-    triangle that is read.
+    LAPACK reads one triangle. Where a is Hermitian both triangles are taken to move together, so that cotangents are Hermitian
+    too, as expected for a function of a symmetric matrix; they agree with differences along symmetric directions. Where a is not
+    (only one triangle is filled in), the derivative is that of the triangle that is read.
     """
     half = weights(a, lower) * t
     return half + dagger(half)
@@ -144,7 +143,7 @@ hermitian = opaque(
 
 
 def complete_tangent(q: Value, k: int, t: Value) -> Value:
-    """The tangent of a unitary [q₁ q₂] of which q₁, k columns, moves by t: q₂ turns only as far as it must."""
+    """The tangent of a unitary [q₁ q₂] of which q₁, k columns, moves by t: q₂ rotates as little as possible."""
     n = shape_of(q)[-1]
     if k == n:
         return t

@@ -1,4 +1,4 @@
-"""Functions of matrices (expm, sqrtm, logm), Sylvester's equation and the LU factors, over the last two axes.
+"""Matrix functions (expm, sqrtm, logm), the Sylvester equation and LU factors, over the last two axes.
 
 With the pairing Re Σ g·t, the transpose of E ↦ L(A, E), the derivative of an analytic function of a matrix, is
 G ↦ L(Aᵀ, G). L itself is a block of the function of a larger matrix:
@@ -31,13 +31,13 @@ _STACK = np.array([0.7, 1.3]).reshape(2, 1, 1) * _A
 
 
 def _each(function: Callable[..., Any], *xs: Any, **options: Any) -> Any:
-    """Apply a function of matrices to every matrix of stacks, which broadcast."""
+    """Apply a matrix function to every matrix of stacks, which broadcast."""
     lead = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
     if not lead:
         return function(*xs, **options)
     flat = [np.broadcast_to(x, lead + x.shape[-2:]).reshape(math.prod(lead), *x.shape[-2:]) for x in xs]
     if not len(flat[0]):
-        # No matrices at all: those of ones tell the type of the result.
+        # An empty stack: run on ones for the type of the result.
         sample = np.asarray(function(*(np.eye(*x.shape[-2:], dtype=x.dtype) for x in xs), **options))
         return np.empty(lead + sample.shape, sample.dtype)
     results = np.array([function(*parts, **options) for parts in zip(*flat, strict=True)])
@@ -124,7 +124,7 @@ def _log_slope(a: Value, e: Value) -> Value:
 
 
 def _log_of_one(a: Any) -> Any:
-    """SciPy estimates a norm with random vectors: whoever else draws shall not notice."""
+    """SciPy estimates a norm with random vectors: restore the state of the generator."""
     state = np.random.get_state()
     try:
         return _logm(a)
@@ -198,7 +198,7 @@ def _lu(a: Any) -> Any:
 
 
 def _permutation(pivots: Any) -> Any:
-    """The order of rows that LAPACK's interchanges lead to."""
+    """The row permutation of LAPACK's interchanges."""
     order = np.broadcast_to(np.arange(pivots.shape[-1]), pivots.shape).copy()
     if not order.size:
         return order
@@ -218,7 +218,7 @@ permutation = constant(
 
 
 def permute_rows(x: Value, order: Value) -> Value:
-    """x[order], for each matrix of a stack by its own order."""
+    """x[order], with one order per matrix of a stack."""
     lead = shape_of(x)[:-2]
     grids = [np.arange(n).reshape((n,) + (1,) * (len(lead) - i)) for i, n in enumerate(lead)]
     return gather(x, *grids, order, axis=0)

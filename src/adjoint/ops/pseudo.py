@@ -1,4 +1,4 @@
-"""Systems without one solution: the pseudoinverse and least squares, at constant rank, and the rank.
+"""Systems without a unique solution: the pseudoinverse and least squares, at constant rank, and the rank.
 
 dP = −P dA P + P Pᴴ dAᴴ (1 − A P) + (1 − P A) dAᴴ Pᴴ P          (Golub and Pereyra)
 """

@@ -109,14 +109,14 @@ cumsum = linear(
 
 
 def _recurrence(a: Any, b: Any, *, axis: int) -> Any:
-    """Step by step, so that products of coefficients that never meet a term cannot overflow."""
+    """Step by step, so that no unneeded product of coefficients can overflow."""
     shape, dtype = np.broadcast_shapes(a.shape, b.shape), np.result_type(a, b)
     a, b = (np.moveaxis(np.broadcast_to(x, shape), axis, 0) for x in (a, b))
     y = np.empty(b.shape, dtype)
     lanes = math.prod(b.shape[1:])
     if not y.size:
         pass
-    elif lanes < _FEW_LANES and dtype.char in "efdFD":  # what Python's own numbers hold without loss
+    elif lanes < _FEW_LANES and dtype.char in "efdFD":  # exactly representable as Python numbers
         columns = (x.reshape(len(y), lanes).T.tolist() for x in (a, b))
         steps = [list(accumulate(zip(a[1:], b[1:], strict=True), _step, initial=b[0])) for a, b in zip(*columns, strict=True)]
         y[:] = np.array(steps).T.reshape(y.shape)
@@ -178,7 +178,7 @@ recurrence = opaque(
     doc="y with y_0 = b_0 and y_i = a_i y_{i-1} + b_i along an axis.",
 )
 
-# ∂y_i/∂x_j is the product of x_0..x_i without x_j. By the product before j, times a recurrence over what follows j: no
+# ∂y_i/∂x_j is the product of x_0..x_i without x_j. The product before j, times a recurrence over the factors after j: no
 # division, hence exact at zeros.
 cumprod = opaque(
     "cumprod",
@@ -241,6 +241,6 @@ def _running(name: str, impl: Any) -> Any:
     return op
 
 
-# The values only: which elements they come from is worked out where they are differentiated.
+# The values only: their sources are computed when they are differentiated.
 running_max = _running("running_max", np.maximum)
 running_min = _running("running_min", np.minimum)

@@ -1,7 +1,7 @@
-"""Linear systems with one solution: solve, triangular solve, inverse.
+"""Linear systems with a unique solution: solve, triangular solve, inverse.
 
-Everything is batched over leading axes, which broadcast. The right-hand side is a matrix (..., n, k); the face turns
-a vector into one column.
+All are batched over leading axes, which broadcast. The right-hand side is a matrix (..., n, k); `numpy/linalg.py` turns a vector
+into one column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def minus(tb: Value | None, product: Value | None) -> Value:
 
 
 def _one_factorisation(op: Any, flags: tuple[bool, ...], a: Value, b: Value, **params: Any) -> Value:
-    """The batched form. Where all examples share one matrix, their right-hand sides become columns beside each other."""
+    """The batched form. If all examples share one matrix, their right-hand sides become columns of one matrix."""
     if flags[0] or ndim_of(a) > 2:
         return op(*align_all(flags, (a, b)), **params)
     lead, (n, k) = shape_of(b)[:-2], shape_of(b)[-2:]
@@ -66,7 +66,7 @@ solve = opaque(
 
 def _solve_triangular(a: Any, b: Any, *, lower: bool, transposed: bool) -> Any:
     n = a.shape[-1]
-    if a.ndim == b.ndim == 2 and n >= 64 and b.size:  # below that an import of SciPy would not pay
+    if a.ndim == b.ndim == 2 and n >= 64 and b.size:  # below, importing SciPy does not pay
         from scipy.linalg import solve_triangular
 
         return solve_triangular(a, b, lower=lower, trans=int(transposed), check_finite=False)
@@ -119,7 +119,7 @@ def _inv(a: Any, *, strict: bool) -> Any:
 
 
 def _finite(y: Value, strict: bool) -> Value:
-    """Where there is no inverse there is no derivative: 0 there keeps the rest of a stack clean."""
+    """Without an inverse there is no derivative: 0 keeps the rest of a stack finite."""
     return y if strict else where(isnan(y), 0.0, y)
 
 

@@ -1,7 +1,7 @@
-"""Order: elements picked along an axis, sorted values, order statistics, and the searches among them.
+"""Order: elements selected along an axis, sorted values, order statistics, and searches.
 
-Equal elements share: a sorted array does not change when two equal elements swap places, so each of them gets the
-mean of the cotangents that arrive at their common value.
+Ties share: a sorted array does not change when two equal elements are swapped, so each of them gets the mean of the cotangents of
+their common value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .shape import all_batched, concatenate, stack
 
 
 def _rows(index: Any, n: int) -> Any:
-    """Numbers within rows of length n (the last axis) as numbers in the flattened array."""
+    """Indices within rows of length n (the last axis) as indices in the flattened array."""
     rows = math.prod(index.shape[:-1])
     start = np.arange(0, rows * n, n).reshape(*index.shape[:-1], 1) if n else np.zeros((1,) * index.ndim, int)
     return np.where(index < 0, index + n, index) + start
@@ -60,7 +60,7 @@ take_along = linear(
     transpose=(lambda g, x, index, *, axis: add_along(g, index, axis=axis, shape=x.shape), None),
     batch=lambda flags, x, index, *, axis: take_along(*all_batched(flags, (x, index)), axis=axis + 1),
     cases=[case((2, 3), _INDEX, axis=1), case((3, 4), _INDEX, axis=0), case((4,), np.array([3, -1]), axis=0)],
-    doc="Pick elements along an axis by an array of numbers, of the same shape elsewhere.",
+    doc="Select elements along an axis by an array of indices, of the same shape elsewhere.",
 )
 
 add_along = linear(
@@ -69,7 +69,7 @@ add_along = linear(
     transpose=(lambda h, g, index, *, axis, shape: take_along(h, index, axis=axis), None),
     batch=lambda flags, g, index, *, axis, shape: _add_along_batch(flags, g, index, axis, shape),
     cases=[case((2, 4), _INDEX, axis=1, shape=(2, 3)), case((2, 4), _INDEX, axis=0, shape=(3, 4))],
-    doc="Zeros with values added along an axis at an array of numbers.",
+    doc="Zeros with values added along an axis at an array of indices.",
 )
 
 
@@ -123,7 +123,7 @@ equal_shared = opaque(
     vjp=lambda g, y, x, *, axis, ordered: (share_equal(g, stop_gradient(y), axis=axis, ordered=ordered),),
     batch=lambda flags, x, *, axis, ordered: equal_shared(x, axis=axis + 1, ordered=ordered),
     cases=[case(np.array([1.0, 2.0, 4.0]), axis=0, ordered=True), case((2, 3), axis=1, ordered=False)],
-    doc="The values themselves; equal ones share what arrives at any of them.",
+    doc="The values themselves; equal ones share the cotangent.",
 )
 
 
@@ -133,7 +133,7 @@ def sort(x: Value, axis: int, kind: Any = None) -> Value:
 
 
 def partition(x: Value, kth: tuple[int, ...], axis: int) -> Value:
-    """With the kth elements in their sorted place, the smaller ones before them and the others behind."""
+    """With the kth elements in their sorted position, the smaller ones before them and the others after."""
     return equal_shared(take_along(x, argpartition(x, kth=kth, axis=axis), axis=axis), axis=axis, ordered=False)
 
 

@@ -1,6 +1,6 @@
 """Functions of scipy.special around the exponential and the error function, one line of calculus each.
 
-Where the plain formula would cancel, another form of the same derivative is taken.
+Where the plain formula would cancel, another form of the same derivative is used.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ radian = special(
 )
 round_ = constant("round", Lazy("scipy.special", "round"))
 SPECIAL["round"] = round_  # type: ignore[assignment]
-# The Dirichlet kernel, sin(nx/2) / (n sin(x/2)). It is flat where the sines vanish together.
+# The Dirichlet kernel, sin(nx/2) / (n sin(x/2)). Its slope is 0 where both sines vanish.
 diric = special(
     "diric",
     lambda y, x, n: (safe_ratio(cos(0.5 * n * x) - y * cos(0.5 * x), 2 * sin(0.5 * x)), None),
@@ -239,7 +239,7 @@ def _logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def softmax_of(x: Value, y: Value, axis: tuple[int, ...]) -> Value:
-    """exp(x − y), where y is the log-sum-exp. Nothing is shared out where all are −inf; infinite ones share equally."""
+    """exp(x − y), where y is the log-sum-exp. Zero where all are −inf; infinite ones share equally."""
     y = spread(y, shape_of(x), axis, False)
     hit = logical_and(isinf(y), equal(x, y))
     weights = exp(where(isinf(y), -np.inf, x - y))

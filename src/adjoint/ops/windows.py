@@ -1,4 +1,4 @@
-"""Windows that slide over an array, and their adjoint, which lays windows back and adds them up."""
+"""Sliding windows over an array, and their transpose, overlap-add."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .declare import linear, shift
 
 
 def _overlap(g: Any, *, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """The sum of all windows, each where it was taken from. `g` has its window axes last."""
+    """The sum of all windows, each at its position. `g` has its window axes last."""
     out = np.zeros(shape, g.dtype)
     width = g.shape[len(shape) :]
     counts = [g.shape[a] for a in axes]
@@ -67,5 +67,5 @@ overlap = linear(
         case((2, 2, 3, 4), shape=(5, 4), axes=(1, 0)),
         case((1, 2, 3, 4), shape=(4, 4), axes=(1, 0)),
     ],
-    doc="Windows laid where they were taken from, and added up.",
+    doc="The sum of windows, each at its position (overlap-add).",
 )

@@ -1,4 +1,4 @@
-"""The product of the chain rule, for sums of products: an exact zero wins over whatever it meets."""
+"""The product of the chain rule, for sums of products, with strong zeros."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .elementwise import absolute, is_finite, isfinite, logical_not, not_equal
 def zero_wins(
     apply: Callable[..., Any], g: Value, others: Sequence[Value], live_in: Callable[[Value], Value | None] | None = None
 ) -> Value:
-    """apply(g, *others), linear in each, in which an exact zero in g contributes exactly zero, whatever it meets.
+    """apply(g, *others), linear in each, in which an exact zero in g contributes exactly zero, even times infinity or nan.
 
-    Where an entry of the others is infinite or nan, its terms count only if their part of g is not zero; or, where it is known
-    which entries are `live_in` g and not zeros of a mask, only if they are. Which results have such a term is found by the same
-    sum of products over marks; their weights keep marks of different sign from cancelling.
+    Where an entry of the others is infinite or nan, its terms count only if their part of g is not zero; or, if it is known which
+    entries are `live_in` g and not zeros of a mask, only if these are. Which results have such a term is found by the same sum of
+    products over marks, with weights so that marks do not cancel.
     """
     y = apply(g, *others)
     if is_finite(y) or all(is_finite(numbers(o)) for o in others):

@@ -1,8 +1,8 @@
 """SciPy, differentiable: `from adjoint.scipy import special, stats, linalg`.
 
-Each module is SciPy's module of the same name, with the functions that take traced values put in their place; what is
-not covered is SciPy's own. A module is loaded when it is first asked for. Other modules of SciPy's can be read here too
-(`adjoint.scipy.integrate`); they are not listed, since they are SciPy's own and cannot be imported under this name.
+Each module is SciPy's module of the same name, with some functions replaced by ones that take traced values; the rest is SciPy's.
+A module is loaded on first access. Other modules of SciPy can be accessed here too (`adjoint.scipy.integrate`); they are not
+listed, since they are SciPy's and cannot be imported under this name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A family of distributions: the methods of scipy.stats from the formulas of the standard member.
 
 A formula is written for loc = 0 and scale = 1 inside the support. Everything else is done here once: shift and scale,
-zero density and zero slope outside the support, nan for parameters that are none, arguments by position or by name.
+zero density and zero slope outside the support, nan for invalid parameters, arguments by position or by name.
 With no traced argument SciPy's own method runs.
 """
 
@@ -37,12 +37,12 @@ from ..ops.elementwise import (
 Formula = Callable[..., Value]
 _METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 
-# A count has no derivative: the probability is zero between whole numbers.
+# A count has no derivative: the probability is zero between integers.
 count = elementwise("count", np.positive, lambda y, k: (None,))
 
 
 class Family:
-    """The methods of one distribution. `support(*shapes)` are its ends, `valid(*shapes)` says which shapes there are."""
+    """The methods of one distribution. `support(*shapes)` are its ends, `valid(*shapes)` is whether the shapes are valid."""
 
     discrete = False
 
@@ -188,7 +188,7 @@ class Family:
 
 
 class Counts(Family):
-    """A distribution over whole numbers. There is no scale, and no derivative by the count."""
+    """A distribution over integers. There is no scale, and no derivative by the count."""
 
     discrete = True
 
@@ -210,7 +210,7 @@ class Counts(Family):
 
 
 class Frozen:
-    """A distribution with its parameters: `norm(loc, scale).logpdf(x)`. What it does not have is that of SciPy's."""
+    """A distribution with its parameters: `norm(loc, scale).logpdf(x)`. Other attributes are SciPy's."""
 
     def __init__(self, family: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.family, self.args, self.kwargs = family, args, kwargs
@@ -236,7 +236,7 @@ def _double(x: Value) -> Value:
 
 
 def _known(condition: Value) -> bool:
-    """Whether a condition holds throughout, as far as that can be told."""
+    """Whether a condition is known to hold everywhere."""
     return not isinstance(condition, Traced) and bool(np.all(condition))
 
 

@@ -1,4 +1,4 @@
-"""What a module of ours gives for a function of SciPy's that it has no rule for: SciPy's own, or the reason why not."""
+"""SciPy functions without a rule: they work on plain numbers, and say why they refuse traced values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..numpy.table import REMEDY, holds_traced
 
 
 def guarded(function: Callable[..., Any], name: str, reason: str) -> Callable[..., Any]:
-    """A function of SciPy that says why it takes no traced values."""
+    """A SciPy function that raises on traced values, with the reason."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

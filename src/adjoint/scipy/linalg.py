@@ -59,7 +59,7 @@ def _square(a: Any) -> Value:
 
 
 def _double(a: Value) -> Value:
-    """In double precision, where SciPy computes so whatever it is given."""
+    """In double precision, where SciPy always computes so."""
     a = lift(a)
     wide = np.result_type(dtype_of(a), np.float64)
     return a if dtype_of(a) == wide else shapes.cast(a, dtype=wide)
@@ -431,7 +431,7 @@ def eig(
 
 
 def _all_real(w: Value) -> bool:
-    """Whether the eigenvalues are real, so that SciPy gives real vectors; where nobody can tell they stay complex."""
+    """Whether the eigenvalues are real, so that SciPy gives real vectors; complex if not known."""
     try:
         return bool(np.all(np.imag(stop_gradient(w)) == 0))
     except (BatchError, UnsupportedError):
@@ -622,7 +622,7 @@ for _name, _reason in _REASONS.items():
 
 
 def status(name: str) -> str:
-    """How a function of scipy.linalg stands: "differentiable", "constant" (it takes no real numbers) or "refused".
+    """The status of a function of scipy.linalg: "differentiable", "constant" (it takes no real numbers) or "refused".
 
     >>> status("expm"), status("hilbert"), status("schur")
     ('differentiable', 'constant', 'refused')

@@ -89,7 +89,7 @@ class MultivariateNormal(_Multivariate):
 
 
 def _covariance(mean: Value | None, cov: Any) -> tuple[int, Value]:
-    """The dimension, and the whole matrix of a covariance. Both its triangles take part, as they do for whoever wrote it."""
+    """The dimension, and the full matrix of a covariance. Both triangles are used."""
     cov = _double(lift(cov))
     d = _dimension(mean, cov)
     if ndim_of(cov) == 0:
@@ -113,7 +113,7 @@ def _regular_logpdf(rows: Value, cov: Value) -> Value:
 
 
 def _singular_logpdf(rows: Value, cov: Value) -> Value:
-    """The density on the subspace that the covariance spans, and none beside it. The rank is that of the numbers given."""
+    """The density on the subspace that the covariance spans, and zero outside. The rank is that of the given numbers."""
     cut = 1e6 * np.finfo(float).eps  # SciPy's
     values, vectors = np.linalg.eigh(primal(cov))
     least = cut * np.max(np.abs(values))
@@ -123,7 +123,7 @@ def _singular_logpdf(rows: Value, cov: Value) -> Value:
     spectrum = np.linalg.eigvalsh(cov)
     log_det = np.sum(np.log(np.where(kept, spectrum, 1.0)))
     y = -0.5 * (int(kept.sum()) * math.log(2 * math.pi) + distance + log_det)
-    beside = np.linalg.norm(primal(rows) @ vectors[:, ~kept], axis=-1) >= 1e3 * least  # the limit that SciPy has
+    beside = np.linalg.norm(primal(rows) @ vectors[:, ~kept], axis=-1) >= 1e3 * least  # SciPy's limit
     return np.where(beside, -np.inf, y) if np.any(beside) else y
 
 
@@ -168,6 +168,6 @@ class Dirichlet(_Multivariate):
 
 
 def _require(condition: Value, message: str) -> None:
-    """Raise SciPy's error, unless the condition differs from example to example."""
+    """Raise SciPy's error, unless the condition differs between examples."""
     if not isinstance(condition, Traced) and not np.all(condition):
         raise ValueError(message)

@@ -1,7 +1,7 @@
 """scipy.special, differentiable: `from adjoint.scipy import special`.
 
-SciPy's ufuncs work on traced values as they are, through NumPy's protocol; here they are entered in its table. The
-Python functions beside them are put in place by differentiable ones. `status` tells where each function stands.
+SciPy's ufuncs work on traced values through NumPy's protocol; here they are added to the table. The Python functions are replaced
+by differentiable ones. `status` gives the status of each function.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ = (distribution, elliptic, parameter)
 
 
 class _Originals:
-    """scipy.special, without what SCIPY_ARRAY_API=1 puts around its ufuncs to choose an array library."""
+    """scipy.special, without the wrappers that SCIPY_ARRAY_API=1 puts around its ufuncs."""
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(_public, name)
@@ -117,7 +117,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         peak = _peak(real, axes)
         total = shapes.sum_(ops.exp(x - peak), axis=axes, keepdims=True)
     else:
-        # An element of no weight counts for nothing, even if it is infinite.
+        # An element of weight zero is ignored, even if it is infinite.
         void = ops.logical_and(ops.equal(weights, 0), ops.logical_not(ops.isfinite(x)))
         x = shapes.where(void, -np.inf, x)
         peak = _peak(shapes.where(ops.equal(weights, 0), -np.inf, real), axes)
@@ -193,9 +193,7 @@ def multigammaln(a: Any, d: int) -> Value:
 
 def _real_numbers(name: str, exact: bool) -> None:
     if exact:
-        raise UnsupportedError(
-            f"scipy.special.{name} with exact=True computes with whole numbers; use exact=False to differentiate"
-        )
+        raise UnsupportedError(f"scipy.special.{name} with exact=True computes with integers; use exact=False to differentiate")
 
 
 @drop_in(_scipy.comb)
@@ -294,7 +292,7 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Value:
 
 # -- where each function stands ---------------------------------------------------------------------------------
 
-_WHOLE = "it takes whole numbers only"
+_WHOLE = "it takes integers only"
 _NO_RULE = "its derivative has no closed form in scipy.special"
 _NONCENTRAL = "the derivatives of noncentral distribution functions are infinite sums that SciPy does not have"
 _WAVE = "SciPy computes it by expansions whose derivatives it does not have"
@@ -324,7 +322,7 @@ for _name, _reason in _REASONS.items():
     if hasattr(_scipy, _name):
         refuse(_reason, getattr(_scipy, _name))
 
-# Ufuncs that SciPy's functions call under names of their own.
+# Privately named ufuncs that SciPy's functions call.
 for _name, _reason in {
     "_riemann_zeta": "there is no derivative by the exponent; zeta(x, q) has one by q",
     "_ellip_harm": _REASONS["ellip_harm"],
@@ -333,7 +331,7 @@ for _name, _reason in {
     if isinstance(_function, np.ufunc):
         refuse(_reason, _function)
 
-# What is left depends on whole numbers only (zeros, nodes, the orthogonal polynomials as objects) or is no function.
+# The rest depends on integers only (zeros, nodes, the orthogonal polynomials as objects) or is not a function.
 for _name in _scipy.__all__:
     _function = getattr(_scipy, _name)
     if _function not in UFUNCS and _function not in FUNCTIONS and _name not in _REASONS:
@@ -341,7 +339,7 @@ for _name in _scipy.__all__:
 
 
 def status(name: str) -> str:
-    """How a function of scipy.special stands: "differentiable", "constant" or "refused".
+    """The status of a function of scipy.special: "differentiable", "constant" or "refused".
 
     >>> status("erf"), status("round"), status("zetac")
     ('differentiable', 'constant', 'refused')

@@ -44,7 +44,7 @@ def toeplitz(c: Any, r: Any = None) -> Value:
 
 
 def circulant(c: Any) -> Value:
-    """Each column is the one before, turned by one. Leading axes are a stack."""
+    """Each column is the previous one, rotated by one. Leading axes are a stack."""
     c = lift(c)
     n = shape_of(c)[-1]
     i, j = _grid(n, n)

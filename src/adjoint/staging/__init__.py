@@ -1,1 +1,1 @@
-"""Interpreters that write down: a function becomes a graph, with guards for what it depends on."""
+"""Interpreters that record: a function becomes a graph, with guards for the numbers it depends on."""

@@ -1,12 +1,12 @@
-"""Staging the body of a loop or a branch: what it closes over becomes an input of its graph.
+"""Staging the body of a loop or a branch: the values it closes over become inputs of its graph.
 
     w = traced                      graph step(w: float64[], c: float64[]) {
     def step(c):                      v2: float64[] = mul c, w
         return c * w                  return v2
                                     }
 
-A traced value from outside is not frozen: it is handed to the loop as one more argument, so that every transform sees it.
-Plain arrays are constants of the body.
+An outer traced value is not a constant: it is passed to the loop as one more argument, so that every transform sees it. Plain
+arrays are constants of the body.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.bind import Traced, around, is_array, settled, snapshot
+from ..core.bind import Traced, around, is_array, snapshot, unwrap_fresh
 from ..core.errors import UnsupportedError
 from ..core.op import Op
 from ..core.types import Type, Value
@@ -23,17 +23,16 @@ from .stage import Stage
 
 
 class NumbersNeededError(UnsupportedError):
-    """A body that asks for a number while it is staged: it can only be run step by step."""
+    """A body that asks for a number while it is staged: it can only be run as a Python loop."""
 
     body: Body
 
 
 class Body(Stage):
-    """The recording of a body. Values from outside are numbered -1, -2, … until the graph is put together.
+    """The recording of a body. Outer values are numbered -1, -2, … until the graph is complete.
 
-    Two bodies may share what they capture: the branches of a cond take the same operands. A body that stands `alone` takes in
-    all that is done inside it, also to values from outside: a branch must not do it when it is not chosen. In a loop such
-    work is better done once, outside.
+    Two bodies may share what they capture: the branches of a cond take the same operands. An `alone` body also records ops on
+    outer values: a branch must not run them when it is not chosen. In a loop they are better run once, before it.
     """
 
     __slots__ = ("alone", "captured", "places", "restored")
@@ -45,10 +44,10 @@ class Body(Stage):
         self.places: dict[Any, int] = sibling.places if sibling else {}
 
     def __enter__(self) -> Body:
-        outside = around.get() if self.alone else ()
-        self.restored = [(trace, trace.closed, trace.taken) for trace in outside]
+        outer = around.get() if self.alone else ()
+        self.restored = [(trace, trace.closed, trace.taken) for trace in outer]
         super().__enter__()
-        for trace in outside:
+        for trace in outer:
             if not trace.ended:
                 trace.closed, trace.taken = True, self
         return self
@@ -59,14 +58,14 @@ class Body(Stage):
         super().__exit__(*exc)
 
     def lift(self, x: Value) -> Value:
-        """A value of another trace as an input of this body; any other as it is."""
-        x = settled(x)
+        """A value of another trace as an input of this body; any other unchanged."""
+        x = unwrap_fresh(x)
         if not isinstance(x, Traced) or x.by is self:
             return x
         if x.by.ended:
             raise x.by.leaked()
         x = snapshot(x)
-        key = (id(x.by), id(x.value), id(x.aux))  # what x stands for now; it may be written to later
+        key = (id(x.by), id(x.value), id(x.aux))  # the current value of x, which may be written to later
         if key not in self.places:
             self.captured.append(x)
             self.places[key] = -len(self.captured)
@@ -83,7 +82,7 @@ class Body(Stage):
 
     def concrete(self, x: Traced, what: str) -> Any:
         error = NumbersNeededError(
-            f"{what} a value inside {self.name} is not known while its body is written down; use np.where or ad.cond to choose "
+            f"{what} a value inside {self.name} is not known while its body is staged; use np.where or ad.cond to choose "
             "between values"
         )
         error.body = self

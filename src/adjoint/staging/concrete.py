@@ -1,7 +1,7 @@
-"""Staging with a witness: the function is written down as a graph while it runs on numbers.
+"""Concrete staging: the function is recorded as a graph while it runs on numbers.
 
-Python code that asks for a number gets the one of this call, so the graph holds the path that the call took: the branch
-of each `if`, as many turns of each loop as were made.
+Python code that asks for a number gets the one of this call, so the graph holds the path of this call: the branch taken by each
+`if`, the iterations run by each loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..core.types import Type, Value
 from .stage import Stage
 
 
-class Witness(Stage):
+class Concrete(Stage):
     """One recording with numbers. `value` is the number, `aux` as in `Stage`; `values` keeps all of them."""
 
     __slots__ = ("values",)
@@ -25,14 +25,14 @@ class Witness(Stage):
         self.values: list[Value] = []
 
     def input_like(self, name: str, value: Value) -> Traced:
-        if isinstance(value, Traced) and isinstance(value.by, Witness):
+        if isinstance(value, Traced) and isinstance(value.by, Concrete):
             value = value.value
         number, type_, _ = super().input(name, Type.of(value)).aux
         self.values.append(value)
         return Traced(self, value, (number, type_, is_array(value)))
 
-    def inner(self, name: str) -> Witness:
-        return Witness(name)
+    def inner(self, name: str) -> Concrete:
+        return Concrete(name)
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         inputs = tuple([self.operand(a) for a in args])

@@ -48,9 +48,9 @@ class Deferred(Tape):
         super().__init__(name, lasting=lasting)
         self.complicate()
         self.stage = stage
-        self.leaves: dict[int, Traced] = {}  # these and all others by the number of the value in the program
+        self.leaves: dict[int, Traced] = {}  # these and all others by value number in the program
         self.nodes: dict[int, Node] = {}
-        self.moved: dict[int, Value] = {}  # values as the short program gives them
+        self.moved: dict[int, Value] = {}  # values of the short program
         self.has_bodies = False  # an op was run that holds a graph
         self.materialised = False
         self.begin = self._end()
@@ -60,10 +60,10 @@ class Deferred(Tape):
         return Mark(len(program.kind), len(program.operands), len(program.integers), len(program.type_of))
 
     def leaf(self, value: Value) -> Traced:
-        """A variable. It is told from the value that it starts from, which the function may see as well."""
+        """A differentiated variable. It is distinct from its initial value, which the function may see as well."""
         leaf = super().leaf(self.stage.alias(value))
         number = leaf.value.aux[0]
-        self.leaves[number] = Traced(self, leaf.value, leaf.aux)  # the function may write to its own
+        self.leaves[number] = Traced(self, leaf.value, leaf.aux)  # the function may write to its argument
         self.nodes[number] = leaf.aux
         self.begin = self._end()
         return leaf
@@ -97,9 +97,9 @@ class Deferred(Tape):
             self.has_bodies = True
         else:
             key = (len(values), mask)
-            op.derived.get(key) or plan(op, *key)  # which says so, if there is no derivative
+            op.derived.get(key) or plan(op, *key)  # raises if there is no derivative
         if op.many:
-            rates(op, y, params)  # a guard that there is no repeated eigenvalue
+            rates(op, y, params)  # adds a guard that no eigenvalue is repeated
             return tuple([Traced(self, part, None) if dtype_of(part).kind in "fc" else part for part in y])
         return Traced(self, y, None)
 
@@ -110,7 +110,7 @@ class Deferred(Tape):
         return super().process(op, tuple([self.recorded(a) for a in args]), params)
 
     def recorded(self, x: Any) -> Any:
-        """A value with its node, if it is one of ours."""
+        """A value with its node, if it is one of this tape."""
         if not isinstance(x, Traced) or x.by is not self or x.aux is not None:
             return x
         return Traced(self, x.value, self.node(x))
@@ -174,19 +174,19 @@ class Deferred(Tape):
                 self.nodes[number] = part.aux
 
     def leave(self, x: Any) -> Any:
-        """A result without what the tape added to it, as the short program gives it."""
+        """A result without its node, as a value of the short program."""
         below = super().leave(x)
         return self.moved.get(below.aux[0], below) if isinstance(below, Traced) and below.by is self.stage else below
 
     def number(self, x: Any) -> int:
-        """The number in the program of a value of this tape or of the program; -1 of any other."""
+        """The number in the program of a value of this tape or of the program; -1 for any other."""
         below = super().leave(x)
         return below.aux[0] if isinstance(below, Traced) and below.by is self.stage else -1
 
     # -- what was written ---------------------------------------------------------------------------------------
 
     def segment(self, outputs: Sequence[int]) -> tuple[Graph, list[int]]:
-        """What was written since the tape began, as a graph of the values from before that it reads, and their numbers."""
+        """The equations since the tape began, as a graph of the earlier values that they read, and the numbers of these."""
         program, begin = self.stage.program, self.begin
         operands = np.array(program.operands[begin.operands :], np.int64)
         before = np.unique(operands[(operands >= 0) & (operands < begin.values)])
@@ -225,7 +225,7 @@ class Deferred(Tape):
         return Traced(self.stage, None, (number, type_, type_.shape != ()))
 
     def _equations(self) -> Iterator[tuple[int, list[int], list[int], int]]:
-        """What was written since the tape began: kinds, operands, integers of an index, numbers of the first results."""
+        """The equations since the tape began: kinds, operands, integers of an index, numbers of the first results."""
         program = self.stage.program
         end, at, integer, number = self.begin
         for k in program.kind[end:]:

@@ -1,11 +1,11 @@
-"""Staging for a compiler: the path that a call takes is written down, with what it depends on.
+"""Staging for the compiler: the path of one call is recorded, with the guards it depends on.
 
-Python code that asks for a number (an `if`, an index, a number of turns) gets that of this call, and the question is kept as a
-guard: the program is right for all calls that give the same answers.
+Python code that asks for a number (an `if`, an index, a number of iterations) gets that of this call, and the question becomes a
+guard: the program is valid for all calls with the same answers.
 
     if x > 0: …        a guard on the value of x > 0, which was True
 
-Nothing is computed before somebody asks (see `lazy.py`). An op on the same operands as an earlier one is that one.
+Numbers are computed on demand (see `lazy.py`). Common subexpressions are shared while staging.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _PARTS = {
     "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
 }
 _WEAK = frozenset({bool, int, float, complex})
-MOST_CAPTURED = 256  # inputs that stand outside of the function
+MOST_CAPTURED = 256  # captured inputs
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
 
 
 class Guard(NamedTuple):
-    """A question that was asked of a value, and its answer."""
+    """A question about a value, and its answer."""
 
     number: int  # of the value
     of: Asked
@@ -82,14 +82,14 @@ _OPERATORS = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.view
 
 
 class PythonNumberError(UnsupportedError):
-    """A Python number of this call that a program does not hold: a whole number beyond 64 bits, say."""
+    """A Python number of this call that a program cannot represent, such as an integer beyond 64 bits."""
 
     def __init__(self, name: str, line: str | None = None) -> None:
-        super().__init__(f"the result of {name} between Python numbers is not that of a program", line)
+        super().__init__(f"the result of {name} between Python numbers differs from that of compiled code", line)
 
 
 class _Known(NamedTuple):
-    """What equations have in common whose operands are alike."""
+    """The facts shared by equations with operands of the same kinds."""
 
     kind_number: int
     types: tuple[Type, ...]
@@ -127,8 +127,8 @@ class Guarded(Stage):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.guards: dict[tuple[int, Asked], Guard] = {}
-        self.checked: set[tuple[int, Asked]] = set()  # guards that are part of a condition
-        self.conditions: list[int] = []  # truth values on which the program depends
+        self.checked: set[tuple[int, Asked]] = set()  # guards covered by a condition
+        self.conditions: list[int] = []  # booleans that the program depends on
         self.filters = warnings.filters
         self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
         self.asks_for_order = False  # what is a view and what is a copy has been asked of NumPy
@@ -137,12 +137,12 @@ class Guarded(Stage):
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
         self.program = ColumnWriter()
         self.numbers = Numbers(self.program)
-        self.seen: dict[Any, _Known] = {}  # by what the types of an equation follow from
-        self.shared: dict[Any, int] = {}  # the first result of an equation, by kind and operands
+        self.seen: dict[Any, _Known] = {}  # by the facts that determine the types of an equation
+        self.shared: dict[Any, int] = {}  # common subexpressions: the first result of an equation, by kind and operands
         self.weak: dict[Any, tuple[int, Any]] = {}  # Python numbers as operands
-        self.light: dict[int, Any] = {}  # values that are Python numbers: what promotion looks at
-        self.first_captured = 0  # the number of the first input that stands outside
-        self.reserved = 0  # how many numbers are kept for such inputs
+        self.light: dict[int, Any] = {}  # values that are Python numbers: their promotion key
+        self.first_captured = 0  # the number of the first captured input
+        self.reserved = 0  # how many numbers are reserved for such inputs
         self.captured: list[Traced] = []
 
     def input(self, name: str, type_: Type) -> Traced:
@@ -158,17 +158,17 @@ class Guarded(Stage):
         return x
 
     def reserve(self) -> None:
-        """Keep numbers free for values that the function will find outside: all inputs come before the first equation."""
+        """Reserve numbers for values that the function will capture: all inputs come before the first equation."""
         self.first_captured, self.reserved = len(self.inputs), MOST_CAPTURED
         self.program.reserve(MOST_CAPTURED, _UNUSED)
         self.inputs += [_UNUSED] * MOST_CAPTURED
         self.names += [""] * MOST_CAPTURED
 
     def capture(self, name: str, value: Value) -> Traced:
-        """A value that the function has found outside, as one more input."""
+        """A captured value, as one more input."""
         number = self.first_captured + len(self.captured)
         if len(self.captured) == self.reserved:
-            raise UnsupportedError(f"the function reads more than {self.reserved} arrays outside of it; pass them as an argument")
+            raise UnsupportedError(f"the function reads more than {self.reserved} outside arrays; pass them as an argument")
         type_ = Type.of(value)
         self.inputs[number], self.names[number] = type_, name
         self.program.type_of[number] = self.program.type_number(type_)
@@ -181,7 +181,7 @@ class Guarded(Stage):
         return x
 
     def final(self, number: int) -> int:
-        """The number of a value when the reserved ones that were not used are gone."""
+        """The number of a value after unused reserved numbers are removed."""
         return number - self.spare if number >= self.first_captured + self.reserved else number
 
     @property
@@ -192,13 +192,13 @@ class Guarded(Stage):
         if any(x is found for found in self.captured):
             name = self.names[x.aux[0]]
             raise UnsupportedError(
-                f"the function writes to {name}, an array outside of it: the program would not; write to a copy, or return the "
+                f"the function writes to {name}, an outside array: the program would not; write to a copy, or return the "
                 "new value"
             )
         super().adopt(x, new)
 
     def alias(self, x: Traced) -> Traced:
-        """The same value under a number of its own."""
+        """The same value under a new number."""
         number, type_, array = x.aux
         program = self.program
         known = self.seen.get(type_)
@@ -212,18 +212,17 @@ class Guarded(Stage):
         return same
 
     def inner(self, name: str) -> Stage:
-        return Stage(name)  # the body of a loop is right for every turn: it may not ask
+        return Stage(name)  # a loop body must be valid for every iteration: no guards
 
     def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """An operator or ufunc as the user wrote it. Between Python numbers an operator does what Python does; a ufunc gives
-        NumPy's scalars."""
+        """An operator or ufunc in user code. Between Python numbers an operator follows Python; a ufunc gives NumPy scalars."""
         if name == "ufunc":
             return run(*map(_strong, args)) if all(map(self.is_number, args)) else run(*args)
         if not all(map(self.is_number, args)) or not is_written_by_user(_OPERATORS, "adjoint.compiler.jit"):
             return run(*args)
         try:
             expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
-        except Exception:  # Python's own, for this call
+        except Exception:  # Python's error, for this call
             self.failed = True
             raise
         if type(expected) is int and not -(2**63) <= expected < 2**63:
@@ -240,33 +239,33 @@ class Guarded(Stage):
         return (x.by is self and x.aux[0] in self.light) if isinstance(x, Traced) else type(x) in _WEAK
 
     def check(self, condition: Any, name: str) -> None:
-        """Let the program be right only where a condition holds on what Python does; this call is none of its if it does not."""
+        """Restrict the program to calls where a condition on Python arithmetic holds; if not in this call, it runs eagerly."""
         if not isinstance(condition, Traced):
             if not condition:
                 raise PythonNumberError(name)
             return
         if not self.numbers[condition.aux[0]]:
             raise PythonNumberError(name)
-        if self.conditions:  # one after the other, so that those of a loop are found with it
+        if self.conditions:  # a running conjunction, so that loops are still found
             earlier = Traced(self, None, (self.conditions.pop(), condition.aux[1], False))
             condition = logical_and(earlier, condition)
         self.conditions.append(condition.aux[0])
         self.arithmetic = user_line()
 
     def need(self, y: Traced) -> None:
-        """Let the program compute a value even if nothing reads it: it fails where the type is another one."""
-        condition = logical_or(equal(y, y), isnan(y))  # True, of any number
+        """Make the program compute a value even if it is unused: it misses where the type differs."""
+        condition = logical_or(equal(y, y), isnan(y))  # True for any number
         self.check(all_(condition, axis=tuple(range(len(y.aux[1].shape))), keepdims=False), "a value")
 
     def conclude(self) -> None:
-        """Count the conditions on what Python does among the guards."""
+        """Add the conditions on Python arithmetic to the guards."""
         if self.arithmetic:
             key = self.conditions[-1], Asked.TRUTH
             self.guards[key] = Guard(*key, True, "the soundness of", self.arithmetic)
             self.checked.add(key)
 
     def refuse_errors(self) -> None:
-        """A program gives inf and nan where the function asks for errors."""
+        """Refuse functions that ask for floating-point errors: a program gives inf and nan."""
         if strict.raises():
             what = "np.errstate or np.seterr"
         elif warnings.filters is not self.filters and strict.warnings_are_errors():
@@ -274,8 +273,8 @@ class Guarded(Stage):
         else:
             return
         raise UnsupportedError(
-            f"{what} makes division by zero, overflow or invalid operations raise, which a program does not do; set it where the "
-            "function is called, or test the numbers"
+            f"{what} makes division by zero, overflow or invalid operations raise, which compiled code does not; set it where "
+            "the function is called, or test the numbers"
         )
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -284,13 +283,13 @@ class Guarded(Stage):
             self.refuse_errors()
         type_of = program.type_of
         operands = []
-        facts: list[Any] = [op]  # what the types of the results follow from
+        facts: list[Any] = [op]  # these determine the types of the results
         for a in args:
             if isinstance(a, Traced) and a.by is self:
                 number = a.aux[0]
                 facts.append(light[number] if light and number in light else type_of[number])
             else:
-                number, fact = self.weak_number(a) if type(a) in _WEAK else self.outside(a)
+                number, fact = self.weak_number(a) if type(a) in _WEAK else self.plain_operand(a)
                 facts.append(fact)
             operands.append(number)
         if params:
@@ -311,11 +310,11 @@ class Guarded(Stage):
             integers = tuple([part for part in params["spec"] if isinstance(part, int)])
             same = (*same, integers)
             if any(not -size <= i < size for i, size in zip(integers, sizes, strict=True)):
-                self.run(op, operands, params)  # which says so
+                self.run(op, operands, params)  # raises
         first = self.shared.get(same)
         if first is None:
             first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
-            if light and not op.many and all(map(self.is_weak, operands)):  # a loop, say, gives arrays
+            if light and not op.many and all(map(self.is_weak, operands)):  # ops with several results, such as loops, give arrays
                 self.keep_weak(first, self.run(op, operands, params))
             if op.name in _TYPED_BY_VALUE:
                 self.need(Traced(self, None, (first, types[0], True)))
@@ -327,7 +326,7 @@ class Guarded(Stage):
         return Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
 
     def look_at(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> _Known:
-        """What is known of all equations with operands and parameters like these."""
+        """The facts about all equations with operands and parameters of these kinds."""
         program = self.program
         types = self.types_of(op, operands, params)
         number = program.kind_number(op, [program.operand_type(o) for o in operands], params, types)
@@ -336,8 +335,8 @@ class Guarded(Stage):
         return _Known(number, types, array, commutes, op.name in _MAY_FAIL, program.kinds[number].sizes)
 
     def weak_number(self, x: Any) -> tuple[int, Any]:
-        """A Python number as an operand, and what promotion looks at."""
-        key = (type(x), x if x and type(x) is not complex else repr(x))  # which tells -0.0 from 0.0
+        """A Python number as an operand, and its promotion key."""
+        key = (type(x), x if x and type(x) is not complex else repr(x))  # distinguishes -0.0 from 0.0
         found = self.weak.get(key)
         if found is None:
             found = self.weak[key] = self.program.literal(Literal(x)), (Literal, *_weight(x))
@@ -348,11 +347,11 @@ class Guarded(Stage):
         return operand in self.light if operand >= 0 else self.program.literals[-1 - operand].is_weak
 
     def keep_weak(self, first: int, values: tuple[Any, ...]) -> None:
-        """The results of an op on Python numbers, which may be such numbers again."""
+        """The results of an op on Python numbers, which may be Python numbers again."""
         self.numbers.keep(first, values, {})
         self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in _WEAK)
 
-    def outside(self, x: Value) -> tuple[int, Any]:
+    def plain_operand(self, x: Value) -> tuple[int, Any]:
         """An array or scalar that is not traced, as an operand, and its type. One on a card is a constant, copied here."""
         if isinstance(x, Traced) and x.by is ON_CARD:
             x = x.by.concrete(x, "the value of")
@@ -403,14 +402,14 @@ class Guarded(Stage):
         self.failed = True
 
     def holds(self, since: int = 0) -> Traced | None:
-        """Whether all that was asked of values from a number on has the answers of this call; None if nothing was asked."""
+        """Whether all guards on values from a number on have the answers of this call; None if there are none."""
         result = None
         for same in self._answers(since):
             result = same if result is None else logical_and(result, same)
         return result
 
     def require(self, condition: Traced, since: int) -> None:
-        """Let the program be right only where a condition holds, which says what `holds(since)` does."""
+        """Restrict the program to calls where a condition holds, which replaces the guards of `holds(since)`."""
         self.checked.update([key for key, guard in self.guards.items() if guard.number >= since])
         self.conditions = [*(n for n in self.conditions if n < since), condition.aux[0]]
 
@@ -421,17 +420,17 @@ class Guarded(Stage):
         for key, guard in self.guards.items():
             if guard.number >= since and key not in self.checked:
                 type_ = program.types[program.type_of[guard.number]]
-                with on_line(guard.line):  # what is made of the answer belongs there as well
+                with on_line(guard.line):  # attribute the ops on the answer to the same line
                     yield _same(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         results = tuple([self.operand(y) for y in outputs])
-        attempts = [] if self.failed else self.attempts  # where one did fail, the graph is not used
+        attempts = [] if self.failed else self.attempts  # if one did fail, the graph is not used
         needed = self._needed(results) if attempts else set()
         for attempt in attempts:
-            if needed.isdisjoint(attempt):  # a program would not compute it, and never fail
+            if needed.isdisjoint(attempt):  # dead code: the program would never fail
                 raise UnsupportedError(
-                    "an operation is tried for its failure alone, and its result is not used", self.program.line_of[attempt[0]]
+                    "an operation is tried for its error only, and its result is not used", self.program.line_of[attempt[0]]
                 )
         found, count = self.program.columns(), len(self.inputs) - self.spare
         operands = np.where(found.operands >= self.first_captured + self.reserved, found.operands - self.spare, found.operands)
@@ -440,7 +439,7 @@ class Guarded(Stage):
         return Graph(name, tuple(self.names[:count]), tuple(self.inputs[:count]), columns, results)
 
     def _needed(self, results: Sequence[int | Literal]) -> set[int]:
-        """The values that results are computed from, themselves included."""
+        """The values that the results depend on, the results included."""
         program = self.program
         needed = {o for o in results if isinstance(o, int)}
         at, number = len(program.operands), len(program.type_of)
@@ -454,21 +453,21 @@ class Guarded(Stage):
 
 
 def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[Any]) -> tuple[Type, ...] | None:
-    """The types of an op's results, as far as they are known without running it."""
+    """The types of an op's results, if known without running it."""
     try:
         found = type_rule(op, types, params, weak)
-    except Exception:  # an op without a rule, or a mistake of the user's: running the op gives the types, or NumPy's error
+    except Exception:  # no type rule, or a user error: running the op gives the types, or NumPy's error
         return None
     return found if op.many else (found,)
 
 
 def _strong(x: Any) -> Any:
-    """A Python number as the scalar that NumPy makes of it."""
+    """A Python number as a NumPy scalar."""
     return cast(x, dtype=dtype_of(x)) if isinstance(x, Traced) else np.asarray(x)[()]
 
 
 def _weight(number: Any) -> tuple[Any, ...]:
-    """What promotion looks at in a Python number: its class, and of an integer whether it fits."""
+    """The promotion key of a Python number: its class, and for an integer whether it fits."""
     return (int, number < 0, max(number, ~number).bit_length()) if type(number) is int else (type(number),)
 
 

@@ -1,8 +1,8 @@
-"""The numbers of a recording, worked out when somebody asks for one.
+"""The numbers of a recording, computed on demand.
 
-Most programs never do, so nothing is computed while they are written down. A question is answered by running the equations that
-the value depends on, each once: what they give is kept for the next question. Of large arrays there is only so much room; those
-that were not used for the longest time are forgotten, and computed again if need be.
+Most programs need none, so nothing is computed while they are staged. A requested number is computed by running the equations
+that it depends on, each once: their results are cached. The cache of large arrays is bounded; the least recently used ones are
+evicted, and recomputed if necessary.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from ..core.types import Value
 from ..ir.columns import ColumnWriter
 
-LARGE = 1 << 12  # bytes of an array that counts
-ROOM = 1 << 28  # bytes for all of them,
-COPIES = 16  # or so many times the bytes of the inputs, if that is more
+LARGE = 1 << 12  # bytes; smaller arrays are not counted
+ROOM = 1 << 28  # bytes in all,
+COPIES = 16  # or this many times the bytes of the inputs, if larger
 
 
 class Elsewhere:
@@ -30,16 +30,16 @@ class Elsewhere:
 
 
 class Numbers:
-    """The values of a program that is being written, as far as they are known."""
+    """The known values of a program that is being staged."""
 
     def __init__(self, program: ColumnWriter) -> None:
         self.program = program
         self.known: dict[int, Any] = {}
         self.room, self.given = ROOM, 0
         self.held = 0
-        self.bytes: dict[int, int] = {}  # of the large arrays, those used last at the end; inputs stay anyway
-        self.places: list[tuple[int, int, int]] = []  # of the equations seen so far: first operand, integer and result
-        self.made_by: list[int] = []  # the equation behind each value that is no input
+        self.bytes: dict[int, int] = {}  # of the large arrays, the last used at the end; inputs are never evicted
+        self.places: list[tuple[int, int, int]] = []  # of each equation so far: first operand, integer and result
+        self.made_by: list[int] = []  # the equation of each value that is not an input
 
     def give(self, number: int, value: Value) -> None:
         """The value of an input."""
@@ -52,14 +52,15 @@ class Numbers:
         if operand < 0:
             return self.program.literals[-1 - operand].value
         if operand not in self.known:
-            self._work_out(operand)
+            self._compute(operand)
         value = self.known[operand]
         if type(value) is Elsewhere:
             value = self.known[operand] = value.fetch()
         return value
 
     def keep(self, first: int, values: Iterable[Any], uses: Mapping[int, int]) -> None:
-        """Keep the results of an equation, and forget others if there is no room; not those with `uses`, which are still read."""
+        """Cache the results of an equation, and evict others if there is no room, except those with `uses`, which are still
+        needed."""
         for number, value in enumerate(values, first):
             self.known[number] = value
             size = getattr(value, "nbytes", 0)
@@ -73,11 +74,11 @@ class Numbers:
                 self.held -= self.bytes.pop(number)
                 del self.known[number]
 
-    def _work_out(self, wanted: int) -> None:
-        """Run the equations behind a value, in the order in which they were written."""
-        self._look_up()
+    def _compute(self, wanted: int) -> None:
+        """Run the equations that a value depends on, in program order."""
+        self._index_new()
         chosen: set[int] = set()
-        uses = {wanted: 1}  # by whoever asks
+        uses = {wanted: 1}  # by the caller
         waiting = [wanted]
         while waiting:
             i = self.made_by[waiting.pop() - self.program.inputs]
@@ -105,8 +106,8 @@ class Numbers:
                     self.bytes[o] = self.bytes.pop(o)
         self.keep(number, result if kind.op.many else (result,), uses)
 
-    def _look_up(self) -> None:
-        """Note where the equations begin that were written since the last question."""
+    def _index_new(self) -> None:
+        """Index the equations staged since the last request."""
         program = self.program
         operand = integer = 0
         number = program.inputs

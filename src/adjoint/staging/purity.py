@@ -1,18 +1,18 @@
-"""Purity: what a staged function must not take from outside: a file, the network, a random draw, the clock.
+"""Purity: a staged function must not read files, the network, random numbers or the clock.
 
-What is read or drawn while a function is staged would be baked into the graph as a constant. Five watches see it:
+Anything read or drawn while a function is staged would be baked into the graph as a constant. Five checks detect it:
 
-- a file that is opened for reading, a connection, a process or a question to the user is refused on the spot, by Python's
-  audit events, with the line that asked;
+- a file that is opened for reading, a connection, a process or input() is refused at once, by Python's audit events, with the
+line;
 - under `jit`, the clock, the environment and random generators that the function names are replaced by objects that refuse to
   be used (`stand_in`): nothing is drawn, so the streams of the generators do not move;
-- elsewhere a draw shows in the state of a generator: those of `random` and `np.random`, and those that
+- otherwise a draw changes the state of a generator: those of `random` and `np.random`, and those that
   the function can reach by name (in closures, globals, objects and containers, those of functions it calls included);
-- a generator that is made without a seed asks the system for one, and so does `secrets`: refused on the spot;
-- a constant with many digits, which may be anything, makes `ad.graph` stage the function a second time; if it differs then, it
-  was not the function's own. This finds the clock.
+- a generator that is made without a seed asks the system for one, and so does `secrets`: refused at once;
+- a constant with many digits makes `ad.graph` stage the function a second time; if it differs then, it came from elsewhere. This
+detects the clock.
 
-Imports, source lines for messages, and files opened for writing only (a log) are let through.
+Imports, source lines for messages, and files opened for writing only (a log) are allowed.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _EVENTS = {
     "os.system": "runs the program {!r}",
     "builtins.input": "asks the user",
 }
-#: Python's own reading: of modules, and of source lines that stand in a warning or a traceback.
+#: Reads by Python itself: of modules, and of source lines for a warning or a traceback.
 #: And the names of temporary files.
 _READERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport", "linecache", "warnings", "tempfile"})
 LIBRARY_NAMES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", __name__.partition(".")[0]})
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
-#: What was refused while something is staged; None outside of staging.
+#: The refusals of the current staging; None outside staging.
 _staging: ContextVar[list[UnsupportedError] | None] = ContextVar("adjoint_staging", default=None)
 _hooks: list[Any] = []
 _lock = lock()
@@ -76,7 +76,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 
 def refused(message: str, line: str | None = None) -> UnsupportedError:
-    """The error that refuses an effect. It is kept, so that a function which catches it is refused all the same."""
+    """The error that refuses an effect. It is recorded, so that a function that catches it is refused anyway."""
     error = UnsupportedError(message, line)
     refusals = _staging.get()
     if refusals is not None:
@@ -85,7 +85,7 @@ def refused(message: str, line: str | None = None) -> UnsupportedError:
 
 
 def _is_harmless(path: Any, mode: str | None, flags: int) -> bool:
-    if isinstance(path, int):  # a descriptor that is open already
+    if isinstance(path, int):  # an open descriptor
         return True
     if isinstance(mode, str):
         return "r" not in mode and "+" not in mode
@@ -93,7 +93,7 @@ def _is_harmless(path: Any, mode: str | None, flags: int) -> bool:
 
 
 def _line(frame: types.FrameType | None) -> str | None:
-    """The user's line behind an event, rather than one of a library it calls; None if it is Python's own doing, or ours."""
+    """The user's line of an event, rather than one of a library it calls; None if Python or adjoint caused it."""
     own = library = None
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] != __name__.partition(".")[0]:
         if frame.f_globals.get("__name__") in _READERS:
@@ -110,11 +110,11 @@ def _line(frame: types.FrameType | None) -> str | None:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """While this is open, what the running code reads from outside is refused, as far as Python tells."""
+    """While this is open, outside reads of the running code are refused, as far as audit events report them."""
     with _lock:
         if not _hooks:
             _hooks.append(_hook)
-            sys.addaudithook(_hook)  # it stays, for Python cannot take one away, and is idle unless something is staged
+            sys.addaudithook(_hook)  # audit hooks cannot be removed; this one is idle unless something is staged
     refusals: list[UnsupportedError] = []
     token = _staging.set(refusals)
     try:
@@ -132,7 +132,7 @@ _SEED = random.Random.seed
 
 
 class _Sources:
-    """What the system is asked for random bits through; while something is staged, refusals stand in their place."""
+    """The system's sources of random bits; replaced by refusals while something is staged."""
 
     def __init__(self) -> None:
         # np.random.default_rng() and secrets go through the second.
@@ -161,7 +161,7 @@ _sources = _Sources()
 
 
 def _refusing(original: Any) -> Any:
-    """A source of random bits that refuses code that is staged; other threads have it as ever."""
+    """A source of random bits that refuses staged code; other threads use it as usual."""
 
     @functools.wraps(original)
     def asked(*args: Any, **kwargs: Any) -> Any:
@@ -180,11 +180,11 @@ def _refusing(original: Any) -> Any:
 
 # -- random numbers ---------------------------------------------------------------------------------------------
 
-_MOST_HELD = 1000  # things that are looked at in search of generators
+_MOST_HELD = 1000  # objects searched for generators
 
 
 class Draws:
-    """Tells whether generators have moved since this was made: the global ones, and those that f can reach."""
+    """Detects whether generators have advanced since this was made: the global ones, and those that f can reach."""
 
     def __init__(self, f: Any) -> None:
         self.generators = [x for x in reached(f) if isinstance(x, _GENERATORS) and not isinstance(x, random.SystemRandom)]
@@ -196,12 +196,12 @@ class Draws:
 
     @property
     def happened(self) -> bool:
-        """Whether one has moved. Another thread may have moved it: see `is_alone`."""
+        """Whether one has advanced. Another thread may have advanced it: see `is_alone`."""
         return self.states() != self.before
 
     def undo(self) -> None:
-        """Set the generators back, so that the function, run after all, draws what it would have drawn."""
-        if is_alone():  # else the draws of others would be repeated
+        """Restore the generators, so that an eager run of the function draws the same numbers."""
+        if is_alone():  # else draws of other threads would be repeated
             for generator, state in zip(self.generators, self.before, strict=True):
                 _set_state(generator, pickle.loads(state))
 
@@ -240,7 +240,7 @@ _STOOD_IN = frozenset(
 
 
 class Refused:
-    """Stands for something that a staged function may name but not use."""
+    """A replacement for an object that a staged function may name but not use."""
 
     def __init__(self, real: Any, what: str, name: str) -> None:
         self._adjoint_real, self._adjoint_what, self._adjoint_name = real, what, name
@@ -248,7 +248,7 @@ class Refused:
     def _adjoint_refuse(self) -> UnsupportedError:
         return refused(
             f"the function that is staged {self._adjoint_what} ({self._adjoint_name}); do it before, and pass the result as an "
-            f"argument, or write ad.static({self._adjoint_name}) for what is found when it is compiled"
+            f"argument, or write ad.static({self._adjoint_name}) to bake in its value at compile time"
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -301,7 +301,8 @@ class _Date(datetime.date):
 
 
 def stand_in(x: Any, name: str) -> Any:
-    """What a staged function sees of an object whose answers differ from call to call: x itself if there is nothing to refuse."""
+    """The replacement that a staged function sees for an object that varies between calls; x itself if there is nothing to
+    refuse."""
     if is_static(x):
         return x
     if isinstance(x, types.ModuleType):
@@ -320,16 +321,16 @@ def stand_in(x: Any, name: str) -> Any:
     return x
 
 
-_static: dict[int, Any] = {}  # by id; kept, so that the id stays its own
+_static: dict[int, Any] = {}  # by id; kept alive, so that the id stays unique
 
 
 def static(x: Any) -> Any:
-    """Mark an object as one that never changes: a compiled function that finds it outside takes it as it is.
+    """Mark an object as constant: a compiled function that reads it bakes it in.
 
     >>> table = static(np.arange(3.0))
 
     Returns the object itself. Without the mark, arrays are read again at each call, numbers are checked, and objects whose
-    changes cannot be seen (iterators, tables of other libraries, the clock) make the function run eagerly.
+    changes cannot be detected (iterators, tables of other libraries, the clock) make the function run eagerly.
     """
     if isinstance(x, Refused):
         return x._adjoint_real
@@ -343,7 +344,7 @@ def is_static(x: Any) -> bool:
 
 
 def reached(f: Any) -> Iterator[Any]:
-    """What a function can reach, nearest first: see `_held`."""
+    """The objects that a function can reach, nearest first: see `_contents`."""
     seen: set[int] = set()
     names: set[str] = set()
     waiting = deque([f])
@@ -352,16 +353,16 @@ def reached(f: Any) -> Iterator[Any]:
         if id(x) not in seen and not isinstance(x, _PLAIN):
             seen.add(id(x))
             yield x
-            waiting.extend(_held(x, names))
+            waiting.extend(_contents(x, names))
 
 
 _PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
 
 
-def _held(x: Any, names: set[str]) -> Iterator[Any]:
-    """What stands in the closure, the defaults and the globals of a function, the attributes of an object, a container.
+def _contents(x: Any, names: set[str]) -> Iterator[Any]:
+    """The contents of a function (closure, defaults, globals), of an object (attributes) or of a container.
 
-    `names` collects the names that occur in functions: of a module, only what they name is looked at.
+    `names` collects the names that occur in functions: in a module, only these are searched.
     """
     if isinstance(x, types.FunctionType):
         named = set(names_in(x.__code__))
@@ -369,7 +370,7 @@ def _held(x: Any, names: set[str]) -> Iterator[Any]:
         yield from [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
         if str(x.__globals__.get("__name__")).partition(".")[0] not in LIBRARY_NAMES:
             yield from [x.__globals__[name] for name in named if name in x.__globals__]
-        yield from [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]  # not an empty one
+        yield from [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]  # empty cells are skipped
         yield getattr(x, "__wrapped__", None)
     elif isinstance(x, types.MethodType):
         yield from (x.__self__, x.__func__)
@@ -383,7 +384,7 @@ def _held(x: Any, names: set[str]) -> Iterator[Any]:
     elif isinstance(x, functools.partial):
         yield from (x.func, x.args, x.keywords)
     elif not isinstance(x, type):
-        attributes = getattr(x, "__dict__", None)  # which some objects make up
+        attributes = getattr(x, "__dict__", None)  # which some objects generate
         held = attributes.values() if isinstance(attributes, dict) else ()
         ours = type(x).__module__.partition(".")[0] == __name__.partition(".")[0]
         yield from [y for y in held if callable(y) or not ours]  # of a compiled function, not its programs
@@ -402,7 +403,7 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 
 # -- constants --------------------------------------------------------------------------------------------------
 
-_DIGITS = 8  # a number drawn at random has more
+_DIGITS = 8  # a random number has more
 
 
 def literals(graph: Graph) -> Iterator[tuple[Literal, Equation | None]]:
@@ -438,7 +439,7 @@ def _is_short(value: Any) -> bool:
 
 
 def _is_regular(whole: Any) -> bool:
-    """Whether whole or truth values follow each other in equal steps, or are few: not a permutation, nor a mask."""
+    """Whether integers or booleans have equal steps, or are few: not a permutation, nor a mask."""
     steps = np.diff(whole.ravel().astype(np.int64))
     return whole.size < 4 or bool(np.all(steps == steps[0]))
 
@@ -454,7 +455,7 @@ def difference(first: Graph, second: Graph) -> str | None:
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that are compared: a function, say, may be another object each time and do the same."""
+    """The parameters that are compared: a function may be a new object each time and do the same."""
     return {name: value for name, value in params.items() if isinstance(value, (int, float, str, tuple, slice))}
 
 
@@ -462,7 +463,7 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def pure(f: Any, stage: Callable[[], G]) -> G:
-    """The graph that `stage` makes of f, refused if f takes something from outside."""
+    """The graph that `stage` makes of f, refused if f is impure."""
     draws = Draws(f)
     with watched():
         graph = stage()
@@ -475,7 +476,7 @@ def pure(f: Any, stage: Callable[[], G]) -> G:
     drew = moved and (line is not None or is_alone())
     if drew or line is not None:
         draws.undo()
-        what = "draws random numbers" if drew else "brings in other numbers each time it is run"
+        what = "draws random numbers" if drew else "gives other constants each time it is run"
         raise UnsupportedError(
             f"the function {getattr(f, '__name__', '')!r} that is staged {what}, which the graph would hold as constants; make "
             "them before, and pass them as an argument",
@@ -485,7 +486,7 @@ def pure(f: Any, stage: Callable[[], G]) -> G:
 
 
 def is_alone() -> bool:
-    """Whether no other thread can have moved a generator: then it was the function."""
+    """Whether no other thread can have advanced a generator: then the function did."""
     return threading.active_count() == 1
 
 

@@ -1,8 +1,8 @@
-"""Python's own arithmetic in a program.
+"""Python arithmetic in compiled code.
 
-Python's numbers are not NumPy's: whole numbers never wrap around, division by zero raises, and so does a power that overflows;
-the power of a negative number may be complex. A program computes with 64 bits. So an operator between Python numbers is written
-down with the condition under which both agree, and a call for which it does not hold runs eagerly.
+Python's numbers are not NumPy's: integers never wrap around, division by zero raises, and so does a power that overflows; the
+power of a negative number may be complex. Compiled code computes with 64 bits. So an operator between Python numbers is staged
+with the condition under which both agree, and a call that violates it runs eagerly.
 
     1 / x      x ≠ 0
     n * n      n² < 2**62
@@ -36,7 +36,7 @@ from ..ops.elementwise import (
     sub,
 )
 
-#: What Python does where an operator is written, by the name of its special method.
+#: Python's operators, by the name of the special method.
 OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")},
     **{name: getattr(operator, f"__{name}__") for name in ("and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge")},
@@ -44,13 +44,13 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "divmod": divmod,
 }
 _WHOLE = frozenset({bool, int})
-_WIDE = 2.0**62  # with the rounding of a float, within 64 bits
-_EXACT = 2.0**53  # up to here a float tells whole numbers apart
+_WIDE = 2.0**62  # within 64 bits, with the rounding of a float
+_EXACT = 2.0**53  # up to here floats represent integers exactly
 _FLOAT = np.dtype(np.float64)
 
 
 def conditions(name: str, y: Value, args: tuple[Value, ...]) -> Iterator[Value]:
-    """Where NumPy's result y of an operator is Python's as well."""
+    """The conditions under which NumPy's result y of an operator is Python's."""
     are_whole = [class_of(a) in _WHOLE for a in args]
     if name in ("truediv", "floordiv", "mod", "divmod"):
         yield not_equal(args[1], 0)

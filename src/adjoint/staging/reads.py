@@ -1,20 +1,20 @@
-"""What a staged function reads from outside, noted place by place while it runs.
+"""The places that a staged function reads, recorded while it runs.
 
     data, lam = np.ones(3), 0.5
     f = jit(lambda w: lam * np.sum(w * data))
 
-Staging runs a copy of the function in which every read of a closure cell, a global or a default is seen: the copy has dicts of
-globals of its own (`Names`) and cells of its own. Attributes of objects from outside are seen because their class asks us first
-while the function is staged. What a read gives depends on what stands there:
+Staging runs a copy of the function in which every read of a closure cell, a global or a default is intercepted: the copy has new
+globals (`Names`) and new cells. Attributes of outside objects are intercepted by a hook on their class while the function is
+staged. The result of a read depends on the value:
 
 - an array becomes an input of the program, read again at each call (`Check.INPUT`);
-- a number is a constant, and the call checks that it has not changed; one that did change is an input of the next program;
-- functions of the user's are copied in the same way, containers are copied item by item, objects are watched;
-- what cannot be checked is refused: iterators, the clock, the environment, random generators (see `purity.py`).
+- a number is a constant, and each call checks that it has not changed; one that has changed is an input of the next program;
+- user functions are copied in the same way, containers are copied item by item, objects are watched;
+- anything that cannot be checked is refused: iterators, the clock, the environment, random generators (see `purity.py`).
 
-A function that writes to what it found outside (a counter, a cache) is refused as well: the write would happen once.
-Code that no copy can reach, such as `__init__` of a class that the function uses, is looked at by name (`Reads.by_name`):
-whatever its names stand for must stay the same.
+A function that writes to an outside object (a counter, a cache) is refused as well: the write would happen only once. Code that
+cannot be copied, such as `__init__` of a class that the function uses, is analysed by name (`Reads.by_name`): the objects that
+its names refer to must stay the same.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from .lazy import Elsewhere
 from .purity import LIBRARY_NAMES, is_static, names_in, refused, stand_in
 from .watch import HOOKS, Module, Names, reading, same_items
 
-MOST_PLACES = 1000  # that one program reads from
-MOST_ITEMS = 16  # of a container of numbers that are checked one by one; a longer one is compared as a whole
+MOST_PLACES = 1000  # per program
+MOST_ITEMS = 16  # of a container of numbers checked one by one; a longer one is compared as a whole
 MOST_BYTES = 1 << 20  # of an array that is compared at each call
 
 _NUMBERS = (float, int, complex)
 _PLAIN = (*_NUMBERS, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 _EQUAL = (*_PLAIN, range, slice, fractions.Fraction, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, frozenset)
-_FIXED = (  # classes whose objects never change, or do not matter to what is computed
+_FIXED = (  # classes of immutable objects, or objects that do not affect the result
     *(np.dtype, np.ufunc, enum.Enum, re.Pattern, property, io.TextIOBase, io.BufferedIOBase, io.RawIOBase, np.vectorize),
     *(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
     *(
@@ -79,17 +79,17 @@ _OWN = __name__.partition(".")[0]
 
 
 class _At(NamedTuple):
-    """Where a value was found."""
+    """The place of a value."""
 
     load: Load
-    owner: Any  # an object, or the number of a place where chained
+    owner: Any  # an object, or the number of a place if chained
     key: Any
     name: str
     chained: bool = False
 
 
 class Reads:
-    """The places that one staging has read from, and what it found there."""
+    """The places that one staging has read, and their values."""
 
     stage: Guarded
 
@@ -97,7 +97,7 @@ class Reads:
         self.varying = varying  # keys of numbers that have changed between calls
         self.by_value = by_value  # arrays are constants that are compared at each call,
         self.places: list[Place] = []
-        self.keys: list[Any] = []  # tell a place in one staging from the same one in another
+        self.keys: list[Any] = []  # identify a place across stagings
         self.inputs: list[int] = []  # the places of the inputs that the stage has captured, in order
         self.values: list[Any] = []  # of those inputs
         self.cards: dict[str, int] = {}  # of those that are on a card: its number
@@ -109,7 +109,7 @@ class Reads:
         self._attributes: dict[tuple[int, str], Any] = {}
         self._by_name: set[int] = set()
         self._fixed: set[Any] = set()  # places whose object must stay, by key
-        self._unwritten: list[tuple[str, Callable[[], bool]]] = []  # what is named there was not written to
+        self._unwritten: list[tuple[str, Callable[[], bool]]] = []  # name, and a check that it was not written to
 
     # -- the function itself --
 
@@ -119,7 +119,7 @@ class Reads:
 
     @contextmanager
     def noting(self, stage: Guarded) -> Iterator[None]:
-        """While this is open, what the function reads outside goes to a stage, and attributes of objects are read through us."""
+        """While this is open, outside reads go to a stage, and attributes of watched objects are intercepted."""
         self.stage = stage
         stage.reserve()
         token = reading.set(self)
@@ -130,15 +130,15 @@ class Reads:
             reading.reset(token)
 
     def fixed(self, x: Any) -> Any:
-        """What the function sees of an object that is always the same: the function itself, a static argument."""
+        """The replacement for an object that never varies: the function itself, a static argument."""
         return self.met(x, _At(Load.FIXED, x, None, getattr(x, "__name__", type(x).__name__)))
 
     def check(self) -> None:
-        """Raise if the function has written to what it found outside."""
+        """Raise if the function has written to an outside object."""
         for name, unwritten in self._unwritten:
             if not unwritten():
                 raise self._refuse(
-                    f"writes to {name}, which is outside of it: the program would not; return the new value instead"
+                    f"writes to {name}, which is outside the function: the program would not; return the new value instead"
                 )
 
     def _refuse(self, what: str) -> UnsupportedError:
@@ -149,7 +149,7 @@ class Reads:
     def _note(self, at: _At, check: Check, expected: Any = None) -> int:
         if len(self.places) == MOST_PLACES:
             raise self._refuse(
-                f"reads from more than {MOST_PLACES} places outside, {at.name} among them; pass them as an argument"
+                f"reads from more than {MOST_PLACES} outside places, {at.name} among them; pass them as an argument"
             )
         self.places.append(Place(at.load, at.owner, at.key, check, expected, at.name, at.chained))
         self.keys.append(self._key(at))
@@ -159,7 +159,7 @@ class Reads:
         return at.load, self.keys[at.owner] if at.chained else id(at.owner), at.key
 
     def _fix(self, at: _At, value: Any, seen: Any = None) -> Any:
-        """The object itself must stand there."""
+        """Require the same object at this place."""
         if at.load is not Load.FIXED and (self._key(at), id(value)) not in self._fixed:
             self._fixed.add((self._key(at), id(value)))
             self._note(at, Check.IS, value)
@@ -171,7 +171,7 @@ class Reads:
         return self.stage.capture(at.name, value)
 
     def met(self, value: Any, at: _At) -> Any:
-        """What the function sees of a value that it reads at a place outside."""
+        """The replacement that the function sees for the value at a place."""
         if type(value) in _PLAIN:
             return self._number(value, at)
         if is_static(value) or isinstance(value, Traced):
@@ -206,11 +206,9 @@ class Reads:
 
     def _array(self, value: Any, at: _At) -> Any:
         if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
-            raise self._refuse(
-                f"reads {at.name}, a {type(value).__name__} outside of it; pass np.asarray({at.name}) as an argument"
-            )
+            raise self._refuse(f"reads {at.name}, an outside {type(value).__name__}; pass np.asarray({at.name}) as an argument")
         if value.dtype.hasobject:
-            raise self._refuse(f"reads {at.name}, an array of objects outside of it; {_advice(at.name)}")
+            raise self._refuse(f"reads {at.name}, an outside array of objects; {_advice(at.name)}")
         if isinstance(value, np.ndarray) and _is_read_only(value):
             return self._fix(at, value)
         if value.dtype.kind in "biufc" and value.dtype.isnative and not self.by_value:
@@ -218,7 +216,7 @@ class Reads:
         else:
             if value.nbytes > MOST_BYTES:
                 raise self._refuse(
-                    f"reads {at.name}, an array outside of it that is too large to be compared at each call; {_advice(at.name)}"
+                    f"reads {at.name}, an outside array that is too large to be compared at each call; {_advice(at.name)}"
                 )
             same = Contents(value)
             self._note(at, Check.TEST, same)
@@ -243,13 +241,13 @@ class Reads:
         self._found[id(value)] = place, seen
 
     def _container(self, value: Any, at: _At) -> Any:
-        """A copy, whose items are seen in turn. A long container of plain numbers is compared as a whole."""
+        """A copy with its items replaced likewise. A long container of plain numbers is compared as a whole."""
         cls = type(value)
         if cls not in _CONTAINERS and not (isinstance(value, tuple) and hasattr(cls, "_fields")):
-            raise self._refuse(f"reads {at.name}, a {cls.__name__} outside of it, whose items cannot be seen; {_advice(at.name)}")
+            raise self._refuse(f"reads {at.name}, an outside {cls.__name__} whose items cannot be read; {_advice(at.name)}")
         is_plain = all(type(x) in _PLAIN for x in items_of(value).values())
         if cls in (set, deque) and not is_plain:
-            raise self._refuse(f"reads {at.name}, a {cls.__name__} of objects outside of it; {_advice(at.name)}")
+            raise self._refuse(f"reads {at.name}, an outside {cls.__name__} of objects; {_advice(at.name)}")
         if cls in (set, deque) or (is_plain and len(items_of(value)) > MOST_ITEMS):
             same, seen = Equal(value), copy.copy(value)
             self._find(value, self._note(at, Check.TEST, same), seen)
@@ -263,7 +261,7 @@ class Reads:
             return _At(Load.ATTRIBUTE if is_space else _load(value), owner, key, name, True)
 
         seen = None if isinstance(value, tuple) else _empty(cls, value)
-        if seen is not None:  # known before its items, since it may hold itself
+        if seen is not None:  # registered before its items, since it may contain itself
             self._find(value, owner, seen)
         found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
         if isinstance(value, tuple):
@@ -275,7 +273,7 @@ class Reads:
         return seen
 
     def _object(self, value: Any, at: _At) -> Any:
-        """Anything else: watched, if its class is Python's; let through, if it cannot change; or refused."""
+        """Anything else: watched if its class is written in Python, returned unchanged if immutable, or refused."""
         replaced = stand_in(value, at.name)
         if replaced is not value:
             return self._fix(at, value, replaced)
@@ -295,25 +293,23 @@ class Reads:
             return self._fix(at, value)
         if module in _FIXED_MODULES or cls is object:
             return self._fix(at, value)
-        if hasattr(value, "__wrapped__") and cls.__module__ == "functools":  # a memo, whose function runs as it is
+        if hasattr(value, "__wrapped__") and cls.__module__ == "functools":  # a memo, whose function is not copied
             self.by_name(value.__wrapped__)
             return self._fix(at, value)
         if hasattr(cls, "__next__"):
-            raise self._refuse(
-                f"reads {at.name}, an iterator outside of it, whose next item is another at each call; {_advice(at.name)}"
-            )
+            raise self._refuse(f"reads {at.name}, an outside iterator, whose next item differs at each call; {_advice(at.name)}")
         if self.watch(value, at):
             return value
-        raise self._refuse(f"reads {at.name}, a {cls.__name__} outside of it, whose changes cannot be seen; {_advice(at.name)}")
+        raise self._refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {_advice(at.name)}")
 
     def _rewrapped(self, value: Any) -> Any:
-        """An object of ours around functions of the user's, such as grad(f): the same around functions whose reads are noted."""
+        """An adjoint object that wraps user functions, such as grad(f), rebuilt around hooked functions."""
         inner = getattr(type(value), "staged_as", None)
         if inner is not None:
             return self.fixed(getattr(value, inner))
         if not _is_function(value):
             return value
-        if hasattr(value, "functions_inside"):  # it is known by its identity
+        if hasattr(value, "functions_inside"):  # compared by identity
             for f in value.functions_inside():
                 self.by_name(f)
             return value
@@ -324,7 +320,8 @@ class Reads:
     # -- functions, modules, classes --
 
     def hook(self, f: types.FunctionType) -> Any:
-        """A copy of a function that reads what it finds outside through us. Of a library's, only given functions are seen."""
+        """A copy of a function whose outside reads are intercepted. For a library function, only the functions passed to it
+        are."""
         known = self._functions.get(id(f))
         if known is not None:
             return known
@@ -344,7 +341,7 @@ class Reads:
             if contents is _EMPTY:
                 continue
             seen = self.met(contents, _At(Load.CELL, old, None, name)) if is_users or callable(contents) else contents
-            if not is_users and isinstance(contents, dict):  # a table of functions, which run as they are
+            if not is_users and isinstance(contents, dict):  # a table of functions, which are not copied
                 self.by_name(contents)
             cell.cell_contents = seen
             self._unwritten.append((name, lambda cell=cell, seen=seen: _contents(cell) is seen))  # type: ignore[misc]
@@ -376,11 +373,11 @@ class Reads:
         return self.met(names[name], _At(Load.ENTRY, names, name, name))
 
     def of_module(self, module: types.ModuleType, name: str) -> Any:
-        """An attribute of a module of the user's."""
+        """An attribute of a user module."""
         return self.met(getattr(module, name), _At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
 
     def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        """`import` inside a function that is staged."""
+        """`import` inside a staged function."""
         module = builtins.__import__(name, globals, locals, fromlist, level)
         return self.fixed(module)
 
@@ -404,7 +401,7 @@ class Reads:
     # -- objects --
 
     def watch(self, value: Any, at: _At) -> bool:
-        """Let the attributes of an object be read through us; False if its class does not allow that."""
+        """Intercept the attribute reads of an object; False if its class does not allow that."""
         if not HOOKS.add(type(value)):
             return False
         place = self._note(at, Check.TYPE, type(value))
@@ -413,7 +410,7 @@ class Reads:
         for cls in type(value).__mro__:
             for name, method in vars(cls).items():
                 if name.startswith("__") and name not in _PASSED and isinstance(method, types.FunctionType):
-                    self.by_name(method)  # an operator, which Python calls as it is
+                    self.by_name(method)  # an operator, which Python calls on the type
         return True
 
     def is_watched(self, value: Any) -> bool:
@@ -437,7 +434,7 @@ class Reads:
         return found
 
     def _reduced(self, value: Any, protocol: int) -> Any:
-        """What copy and pickle make a watched object of, with its attributes as the function sees them."""
+        """The reduced form of a watched object for copy and pickle, with its attributes as the function sees them."""
         made = object.__reduce_ex__(value, protocol)
         if isinstance(made, str) or len(made) < 3 or made[2] is None:
             return made
@@ -449,7 +446,7 @@ class Reads:
         declared = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
         if isinstance(declared, property) and isinstance(declared.fget, types.FunctionType):
             return self.hook(declared.fget)(value)
-        token = reading.set(None)  # a cached property is computed as the function would: once, and kept in the object
+        token = reading.set(None)  # a cached property is computed once and stored in the object, as in an eager run
         try:
             found = object.__getattribute__(value, name)
         finally:
@@ -466,13 +463,13 @@ class Reads:
     def refuse_write(self, value: Any, name: str) -> UnsupportedError:
         called = self._objects[id(value)][1]
         return self._refuse(
-            f"writes to {called}.{name}, which is outside of it: the program would not; return the new value instead"
+            f"writes to {called}.{name}, which is outside the function: the program would not; return the new value instead"
         )
 
     # -- code that runs as it is --
 
     def by_name(self, x: Any) -> None:
-        """Let what the names in a function, or in the methods of a class, stand for be the same at each call."""
+        """Require that the names in a function, or in the methods of a class, refer to the same objects at each call."""
         if id(x) in self._by_name:
             return
         self._by_name.add(id(x))
@@ -499,7 +496,7 @@ class Reads:
                     self._constant(_contents(cell), _At(Load.CELL, cell, None, name), names)
 
     def _constant(self, value: Any, at: _At, names: set[str]) -> None:
-        """A value that code which runs as it is may read."""
+        """A value that uncopied code may read."""
         if type(value) in _PLAIN or isinstance(value, _EQUAL):
             self._note(at, Check.EQUAL, value)
         elif isinstance(value, (types.FunctionType, type)):
@@ -514,7 +511,7 @@ class Reads:
             self._note(at, Check.TEST, Contents(value))
         elif hasattr(type(value), "__next__") or isinstance(value, np.ndarray):
             raise self._refuse(
-                f"uses code that reads {at.name}, a {type(value).__name__} whose changes cannot be seen; {_advice(at.name)}"
+                f"uses code that reads {at.name}, a {type(value).__name__} whose changes cannot be detected; {_advice(at.name)}"
             )
         elif type(value) in (tuple, list, dict):
             owner = self._note(at, Check.LENGTH, (type(value), len(value)))
@@ -559,12 +556,12 @@ def _is_users(f: types.FunctionType) -> bool:
 
 
 def _is_installed(module: types.ModuleType) -> bool:
-    """Whether a module is part of an installed package, whose globals are taken as fixed."""
+    """Whether a module is part of an installed package, whose globals are assumed constant."""
     return str(getattr(module, "__file__", "") or "").startswith(_INSTALLED)
 
 
 def _is_function(x: Any) -> bool:
-    """Whether x runs code of the user's: a function, a method, one of ours around such a function, or a table of them."""
+    """Whether x runs user code: a function, a method, an adjoint object around such a function, or a table of them."""
     if isinstance(x, functools.partial):
         return _is_function(x.func)
     if isinstance(x, types.FunctionType):
@@ -579,7 +576,7 @@ def _is_function(x: Any) -> bool:
 
 
 def _is_read_only(x: np.ndarray[Any, Any]) -> bool:
-    """Whether nobody can write to an array: neither to it nor to the memory it is a view of."""
+    """Whether an array is immutable: neither it nor its bases are writeable."""
     at: Any = x
     while isinstance(at, np.ndarray):
         if at.flags.writeable:

@@ -1,7 +1,7 @@
-"""Staging: running a function on types instead of numbers, to write it down as a graph.
+"""Staging: running a function on types instead of numbers, to record it as a graph.
 
 Every op on a staged value becomes an equation. Python code that asks for a number (an `if`, `float()`) is refused:
-the graph would be right for one branch only.
+the graph would be valid for one branch only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, is_array, settled
+from ..core.bind import Trace, Traced, is_array, unwrap_fresh
 from ..core.errors import UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
@@ -30,7 +30,7 @@ class Stage(Trace):
         self.inputs: list[Type] = []
         self.names: list[str] = []
         self.equations: list[Equation] = []
-        self.constants: dict[int, Literal] = {}  # by identity, so that an array that is used often is kept once
+        self.constants: dict[int, Literal] = {}  # by identity, so that a repeated array is stored once
 
     def input(self, name: str, type_: Type) -> Traced:
         """A new input of the graph; all inputs come before the first op."""
@@ -39,15 +39,15 @@ class Stage(Trace):
         return Traced(self, None, (len(self.inputs) - 1, type_, type_.shape != ()))
 
     def input_like(self, name: str, value: Value) -> Traced:
-        """A new input that stands for a value."""
+        """A new input with the type of a value."""
         return self.input(name, Type.of(value))
 
     def inner(self, name: str) -> Stage:
-        """A recording of the same kind, for the body of a function that becomes one equation of this one."""
+        """A recording of the same kind, for a body that becomes one equation of this graph."""
         return Stage(name)
 
     def operand(self, x: Value) -> Operand:
-        x = settled(x)
+        x = unwrap_fresh(x)
         if isinstance(x, Traced):
             if x.by is self:
                 return x.aux[0]  # type: ignore[no-any-return]
@@ -60,7 +60,7 @@ class Stage(Trace):
         return self.constant(x)
 
     def constant(self, x: Value) -> Literal:
-        """A number or array of the user's, as it is now: a later write to the array does not reach the graph."""
+        """The current contents of a number or array: later writes to the array do not affect the graph."""
         if not isinstance(x, np.ndarray):
             return Literal(x)
         known = self.constants.get(id(x))
@@ -87,14 +87,14 @@ class Stage(Trace):
         return tuple(results) if op.many else results[0]
 
     def note(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...]) -> range:
-        """Write an equation down; the numbers of its results."""
+        """Record an equation; returns the numbers of its results."""
         first = self.equations[-1].outputs[-1] + 1 if self.equations else len(self.inputs)
         numbers = range(first, first + len(types))
         self.equations.append(Equation(op, inputs, params, tuple(numbers), types, written_on.get() or user_line()))
         return numbers
 
     def note_values(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], result: Any) -> Any:
-        """As `note`, of an op that has run on numbers: what came of it, traced."""
+        """As `note`, for an op that has run on numbers; returns its results, traced."""
         parts = tuple(result) if op.many else (result,)
         types = tuple(map(Type.of, parts))
         numbers = self.note(op, inputs, params, types)
@@ -128,7 +128,7 @@ class Stage(Trace):
 
     def concrete(self, x: Traced, what: str) -> Any:
         raise UnsupportedError(
-            f"{what} a value inside {self.name} is not known: the graph is written down without numbers. Use np.where to choose "
+            f"{what} a value inside {self.name} is not known: the graph is staged without numbers. Use np.where to choose "
             "between values, or make the argument a constant"
         )
 

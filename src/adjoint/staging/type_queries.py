@@ -1,4 +1,4 @@
-"""Questions that nothing can answer for a stand-in: `type(x)`, which looks past `__class__`, and `x is y`.
+"""Queries that a stand-in cannot answer: `type(x)`, which ignores `__class__`, and `x is y`.
 
 Whether a function asks them is read off its code, and that of the functions it can reach. The copy that is staged has a `type` of
 its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call
@@ -20,7 +20,7 @@ import numpy as np
 from ..core.tree import flatten
 from .purity import LIBRARY_NAMES, reached
 
-_TOLERANCE = 1e-6  # of a result that is computed in another order; a wrong branch is further away
+_TOLERANCE = 1e-6  # rounding of another order of operations; a wrong branch differs more
 
 
 def line_of_type(f: Any) -> str | None:
@@ -82,7 +82,7 @@ def same_objects(leaves: Sequence[Any]) -> tuple[int, ...]:
 
 
 def agree(found: Any, expected: Any) -> bool:
-    """Whether a program and the function give the same results, up to rounding: of the largest, since others may be zeros."""
+    """Whether a program and the function give the same results, up to rounding relative to the largest."""
     (some, structure), (others, other) = flatten(found), flatten(expected)
     arrays = [np.asarray(b) for b in others]
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
-"""How a staged function is watched while it reads outside: its globals, modules, and the attributes of objects.
+"""Hooks that intercept the outside reads of a staged function: globals, modules, attributes of objects.
 
-f(x): return x * lam * model.w         the copy of f that is staged has `Names` for globals, which asks `Reads` for lam;
-                                       the class of model asks `Reads` for w (`HOOKS`)
+f(x): return x * lam * model.w         the staged copy of f has `Names` for globals, which calls `Reads` for lam;
+                                       the class of model calls `Reads` for w (`HOOKS`)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..core.locks import lock
 
 
 class Reads(Protocol):
-    """What is asked for each read: see `reads.py`."""
+    """The interface called for each read: see `reads.py`."""
 
     def entry(self, names: dict[str, Any], name: str) -> Any: ...
     def of_module(self, module: types.ModuleType, name: str) -> Any: ...
@@ -33,7 +33,7 @@ def same_items(some: Mapping[Any, Any], others: Mapping[Any, Any]) -> bool:
 
 
 class Names(dict[str, Any]):
-    """The globals of a function that is staged: a name is looked up in the real ones when it is first read."""
+    """The globals of a staged function: a name is looked up in the real ones on first read."""
 
     def __init__(self, reads: Reads, real: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in real.items() if name.startswith("__")})
@@ -52,7 +52,7 @@ class Names(dict[str, Any]):
 
 
 class Module(types.ModuleType):
-    """A module of the user's, as a function that is staged sees it."""
+    """A user module, as a staged function sees it."""
 
     def __init__(self, reads: Reads, real: types.ModuleType) -> None:
         super().__init__(real.__name__, real.__doc__)
@@ -74,15 +74,15 @@ reading: ContextVar[Reads | None] = ContextVar("adjointreading", default=None)
 
 
 class Hooks:
-    """Classes whose objects tell us when an attribute is read or written, for as long as some function is staged.
+    """Classes with hooked attribute access while some function is staged.
 
-    Only the thread that stages, and only objects that its function found outside, take the long way.
+    The hooks act only in the staging thread, and only on outside objects of its function.
     """
 
     def __init__(self) -> None:
         self.lock = lock()
         self.stagings = 0
-        self.hooked: dict[type, dict[str, Any]] = {}  # with what they had of their own
+        self.hooked: dict[type, dict[str, Any]] = {}  # with the attributes they defined themselves
 
     def __enter__(self) -> None:
         with self.lock:
@@ -101,7 +101,7 @@ class Hooks:
                 self.hooked.clear()
 
     def add(self, cls: type) -> bool:
-        """Hook a class; False if that cannot be done."""
+        """Hook a class; False if that is not possible."""
         with self.lock:
             if cls in self.hooked:
                 return True
@@ -125,7 +125,7 @@ class Hooks:
 
             try:
                 type.__setattr__(cls, "__getattribute__", _getattribute)
-            except TypeError:  # a class of C's
+            except TypeError:  # a class written in C
                 return False
             type.__setattr__(cls, "__setattr__", set_)
             type.__setattr__(cls, "__delattr__", delete_)

@@ -1,1 +1,1 @@
-"""Looking at programs: the evaluation trace as a table, graphs as pictures. Views read and change nothing."""
+"""Views of programs: the evaluation trace as a table, graphs as pictures. Views only read."""

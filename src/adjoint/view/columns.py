@@ -75,7 +75,7 @@ def _markdown(text: str) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A LaTeX array, for mathematics mode. The cells are mathematics already; the heads are text."""
+    """A LaTeX array, for mathematics mode. The cells are in mathematics mode; the heads are text."""
     lines = [rf"\begin{{array}}{{{'|'.join('l' * len(table.heads))}}}"]
     lines.append(" & ".join(rf"\text{{{head}}}" for head in table.heads) + r" \\")
     for part in table.parts:

@@ -1,7 +1,7 @@
-"""A graph as boxes and edges, ready to be drawn: what both the still picture and the explorer show.
+"""A graph as boxes and edges, shown by both the still picture and the explorer.
 
-A box stands for an input, for an array constant, for an equation or for an output. Numbers among the operands are written
-in the box. Each value leaves its box through a port of its own, under the label of its type.
+A box is an input, an array constant, an equation or an output. Numbers among the operands are written in the box. Each value
+leaves its box through its own port, labelled with its type.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ KINDS = {
     "structured": "loop or branch",
     "output": "output",
 }
-HEAD, SMALL = 13.0, 10.5  # sizes of type
-ADVANCE = 0.62  # of a character of a monospaced font, with some room to spare, by the size of type
+HEAD, SMALL = 13.0, 10.5  # font sizes
+ADVANCE = 0.62  # width of a character of a monospaced font, with a margin, relative to the font size
 LIMIT = 34  # characters of a line in a box
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DiagramNode:
     """A box: `name op` above, operands and parameters below it. `values` leave through its ports, labelled by `types`."""
 
     kind: str
@@ -58,10 +58,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Diagram:
-    """Boxes in an order in which they can be computed, and edges with the types that flow along them."""
+    """Boxes in topological order, and edges with their types."""
 
     name: str
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[DiagramNode] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     edge_values: list[int] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class Diagram:
 
 
 def width_of(text: str, size: float) -> float:
-    """How wide a text is at most in a monospaced font."""
+    """An upper bound of the width of a text in a monospaced font."""
     if text.isascii():
         return len(text) * ADVANCE * size
     cells = sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
@@ -84,7 +84,7 @@ def port(i: int, count: int) -> float:
 
 
 def shorten(text: str, limit: int = LIMIT) -> str:
-    """One line of a text, cut with an ellipsis where it is too long."""
+    """One line of a text, truncated with an ellipsis if too long."""
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -96,7 +96,7 @@ def diagram(graph: Graph) -> Diagram:
     origin: dict[int, tuple[int, float]] = {}  # the box and port of each value
     constants: dict[int, int] = {}  # array constants by identity, numbered below zero
 
-    def add(node: Node) -> None:
+    def add(node: DiagramNode) -> None:
         for operand in node.operands:
             box, at = origin[operand]
             drawn.edges.append(Edge(box, len(drawn.nodes), at))
@@ -106,7 +106,7 @@ def diagram(graph: Graph) -> Diagram:
         drawn.nodes.append(node)
 
     def number(operand: Operand) -> int | None:
-        """The number under which a value that has a box of its own is known."""
+        """The number of a value with its own box."""
         return operand if isinstance(operand, int) else constants.get(id(operand))
 
     def write(operand: Operand) -> str:
@@ -116,12 +116,12 @@ def diagram(graph: Graph) -> Diagram:
         return show_literal(operand)  # type: ignore[arg-type]
 
     for i, (name, type_) in enumerate(zip(graph.input_names, graph.input_types, strict=True)):
-        add(Node("input", shorten(name), "", "", (i,), (repr(type_),), text=f"{name}: {type_!r}"))
+        add(DiagramNode("input", shorten(name), "", "", (i,), (repr(type_),), text=f"{name}: {type_!r}"))
     for operand in _operands(graph):
         if isinstance(operand, Literal) and operand.type.ndim and id(operand) not in constants:
             key = constants[id(operand)] = -1 - len(constants)
             names[key] = name = f"c{len(constants) - 1}"
-            add(Node("constant", name, "const", "", (key,), (repr(operand.type),), text=f"const {name}: {operand.type!r}"))
+            add(DiagramNode("constant", name, "const", "", (key,), (repr(operand.type),), text=f"const {name}: {operand.type!r}"))
     for i, equation in enumerate(graph.equations):
         add(_equation(i, equation, [write(o) for o in equation.inputs], [number(o) for o in equation.inputs]))
     for i, operand in enumerate(graph.outputs):
@@ -129,7 +129,7 @@ def diagram(graph: Graph) -> Diagram:
         known = number(operand)
         text = f"return {write(operand)}"
         reads = () if known is None else (known,)
-        add(Node("output", label, "", "" if reads else shorten(write(operand)), (), (), text=text, operands=reads))
+        add(DiagramNode("output", label, "", "" if reads else shorten(write(operand)), (), (), text=text, operands=reads))
     return drawn
 
 
@@ -137,7 +137,7 @@ def _operands(graph: Graph) -> list[Operand]:
     return [o for equation in graph.equations for o in equation.inputs] + list(graph.outputs)
 
 
-def _equation(i: int, equation: Equation, operands: list[str], reads: list[int | None]) -> Node:
+def _equation(i: int, equation: Equation, operands: list[str], reads: list[int | None]) -> DiagramNode:
     name = ", ".join(f"v{n}" for n in equation.outputs)
     options = ", ".join(f"{key}={_option(value)}" for key, value in equation.params.items())
     types = tuple(map(repr, equation.types))
@@ -146,11 +146,13 @@ def _equation(i: int, equation: Equation, operands: list[str], reads: list[int |
     kind = equation.op.kind if equation.op.kind in KINDS else "opaque"
     detail = shorten(", ".join(operands) + (f"  {options}" if options else ""))
     used = tuple(n for n in reads if n is not None)
-    return Node(kind, shorten(name), shorten(equation.op.name), detail, equation.outputs, types, equation.line, text, used, i)
+    return DiagramNode(
+        kind, shorten(name), shorten(equation.op.name), detail, equation.outputs, types, equation.line, text, used, i
+    )
 
 
 def _option(value: Any) -> str:
-    """A parameter in few words: a large array or a graph inside it is not written out."""
+    """A parameter in short form: large arrays and graphs are abbreviated."""
     if isinstance(value, Graph):
         return f"<{len(value)} equations>"
     if hasattr(value, "shape") and hasattr(value, "dtype"):

@@ -1,7 +1,7 @@
-"""The explorer: one page, with nothing outside it, in which a person walks through a graph.
+"""The explorer: one self-contained page to step through a graph.
 
-`page` takes graphs or evaluations and returns the text of the page. The data travel as JSON in a block that is not run; the
-scripts and styles in it are named by their hashes in a policy that forbids everything else, loading and foreign code alike.
+`page` takes graphs or evaluations and returns the text of the page. The data is JSON in an inert script block; a content security
+policy allows the scripts and styles by their hashes and forbids everything else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from ..core.errors import source_text
 from ..ir.evaluation import Evaluation
 from ..ir.graph import Graph, Literal
-from .diagram import HEAD, KINDS, SMALL, Diagram, Node, diagram, shorten, width_of
+from .diagram import HEAD, KINDS, SMALL, Diagram, DiagramNode, diagram, shorten, width_of
 from .repeats import Run, runs
 from .summary import brief, summary
 from .svg import PALETTE
@@ -26,7 +26,7 @@ NUMBER_LINE = 15.0  # height of a line of numbers in a box
 
 
 def page(shown: Evaluation | Graph, simplified: Evaluation | Graph | None = None) -> str:
-    """The page of a graph, or of an evaluation with its numbers; `simplified` is what the page can switch to."""
+    """The page of a graph, or of an evaluation with its numbers; the page can switch to `simplified`."""
     graph = _of(shown)
     graphs = {"raw": _graph(shown)}
     same = simplified is not None and _of(simplified) == graph
@@ -43,7 +43,7 @@ def page(shown: Evaluation | Graph, simplified: Evaluation | Graph | None = None
         "script": script,
     }
     text = _file("explorer.html")
-    for name, part in parts.items():  # each mark stands once, and the data come after all marks but the script's
+    for name, part in parts.items():  # each mark occurs once, and the data is inserted after all marks but the script's
         before, after = text.split(f"<!--{name}-->")
         text = before + part + after
     return text
@@ -54,7 +54,7 @@ def _of(shown: Evaluation | Graph) -> Graph:
 
 
 def embed(data: Any) -> str:
-    """JSON that can stand inside a script element: nothing in it can end or comment out the element."""
+    """JSON that is safe inside a script element: nothing in it can end or comment out the element."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -107,12 +107,12 @@ def _graph(shown: Evaluation | Graph) -> dict[str, Any]:
     }
 
 
-def _value_name(node: Node, value: int) -> str:
+def _value_name(node: DiagramNode, value: int) -> str:
     return f"v{value}" if node.equation is not None else node.name
 
 
 def _constants(graph: Graph, drawn: Diagram) -> dict[int, Any]:
-    """The arrays of the boxes that stand for constants, in the order in which the diagram numbers them."""
+    """The arrays of the constant boxes, in the order of the diagram."""
     arrays: dict[int, Any] = {}
     for operand in [o for equation in graph.equations for o in equation.inputs] + list(graph.outputs):
         if isinstance(operand, Literal) and operand.type.ndim:
@@ -121,7 +121,7 @@ def _constants(graph: Graph, drawn: Diagram) -> dict[int, Any]:
     return dict(zip(numbers, arrays.values(), strict=True))
 
 
-def _node(node: Node, names: Mapping[int, str], known: Mapping[int, Any], evaluation: Evaluation | None) -> dict[str, Any]:
+def _node(node: DiagramNode, names: Mapping[int, str], known: Mapping[int, Any], evaluation: Evaluation | None) -> dict[str, Any]:
     values = []
     for value, type_ in zip(node.values, node.types, strict=True):
         entry: dict[str, Any] = {"name": names[value], "type": type_}
@@ -150,7 +150,7 @@ def _node(node: Node, names: Mapping[int, str], known: Mapping[int, Any], evalua
 
 
 def _add_outputs(nodes: Sequence[dict[str, Any]], drawn: Diagram, evaluation: Evaluation) -> None:
-    """The result that each output box hands out, and its seed."""
+    """The result of each output box, and its seed."""
     boxes = [i for i, node in enumerate(drawn.nodes) if node.kind == "output"]
     rows = zip(boxes, evaluation.output_values(), evaluation.graph.output_types, evaluation.seeds, strict=True)
     for i, value, type_, seed in rows:
@@ -161,7 +161,7 @@ def _add_outputs(nodes: Sequence[dict[str, Any]], drawn: Diagram, evaluation: Ev
 
 
 def _add_rules(nodes: Sequence[dict[str, Any]], drawn: Diagram, evaluation: Evaluation, names: Mapping[int, str]) -> None:
-    """The derivative rules of each equation, and what it hands on in the reverse sweep."""
+    """The derivative rules of each equation, and its contributions in the reverse sweep."""
     boxes = {node.equation: nodes[i] for i, node in enumerate(drawn.nodes) if node.equation is not None}
     for equation, rules in enumerate(evaluation.partials):
         boxes[equation].update(rules=list(rules), hands=[])
@@ -210,14 +210,14 @@ def _groups(
 
 
 def _attached(drawn: Diagram, start: int, run: Run, members: Mapping[int, int]) -> dict[int, int]:
-    """Inputs, constants and outputs that most repetitions have for themselves in the same place, such as the weights of a layer.
+    """Inputs, constants and outputs that most repetitions have in the same position, such as the weights of a layer.
 
-    What only one repetition has there, such as the input that the first one starts from, stays outside.
+    Those of a single repetition, such as the input of the first one, stay outside.
     """
     stop = start + run.period * run.times
     repetitions: dict[int, set[int]] = {}  # that read a source
-    places: dict[tuple[str, int, int], dict[int, int]] = {}  # of the body: box and operand, then what hangs there by repetition
-    operand: dict[int, int] = {}  # how many edges have come to a box
+    places: dict[tuple[str, int, int], dict[int, int]] = {}  # (box, operand) in the body: attached nodes by repetition
+    operand: dict[int, int] = {}  # the number of edges into a box so far
     for edge in drawn.edges:
         operand[edge.target] = operand.get(edge.target, -1) + 1
         if start <= edge.target < stop and edge.source < start and not drawn.nodes[edge.source].operands:

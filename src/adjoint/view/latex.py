@@ -20,7 +20,7 @@ def latex(graph: Graph) -> str:
 
 
 class _Named(Writer):
-    """Writes inputs by their names, and the rest by the numbers that the printed graph has."""
+    """Writes inputs by their names, and other values by the numbers of the printed graph."""
 
     def name(self, number: int) -> str:
         names = self.graph.input_names

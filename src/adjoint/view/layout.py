@@ -1,12 +1,12 @@
-"""Where the boxes of a drawing stand and how its edges run: a layered layout, top to bottom.
+"""Layered layout of a drawing, top to bottom: positions of boxes and routes of edges.
 
-    1. a box goes below everything it needs (longest path), and as near to its readers as that costs nothing;
+    1. a box goes below all its operands (longest path), and as near to its readers as possible at no cost;
     2. an edge that passes several layers gets a bend in each, which takes room like a box; the edges of one port share theirs;
-    3. sweeps down and up order each layer by the mean place of its neighbours, to cross few edges;
-    4. sweeps place each layer as near to its neighbours as order and room permit: a least-squares fit with an exact solution.
+    3. sweeps down and up order each layer by the mean position of its neighbours, to reduce crossings;
+    4. sweeps place each layer as near to its neighbours as order and gaps permit: a least-squares fit with an exact solution.
 
 Boxes and edges are numbered; an edge goes from a lower number to a higher one, so there are no cycles. The time grows
-nearly linearly with the number of edges. `layout.js` says the same in JavaScript, for what is folded and unfolded there.
+nearly linearly with the number of edges. `layout.js` is the same in JavaScript, for folding and unfolding.
 
 >>> drawing = place([(40, 20), (40, 20), (40, 20)], [Edge(0, 1), Edge(0, 2)])
 >>> [(box.x, box.y) for box in drawing.boxes]
@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 GAP_X = 24.0  # between boxes of a layer
 BEND_GAP = 12.0  # between an edge that passes a layer and its neighbours
-GAP_Y = 52.0  # between layers; edges leave straight through the labels of their types
-LONG = 24  # layers that an edge passes at most, for each edge of its port, to be led around boxes
-LONGEST = 96  # the same, however many edges its port has
+GAP_Y = 52.0  # between layers; edges start straight through their type labels
+LONG = 24  # layers of an edge that is routed around boxes, per edge of its port
+LONGEST = 96  # the same, for any number of edges
 ORDER_SWEEPS = 6
 PLACE_SWEEPS = 16
 
@@ -49,7 +49,7 @@ Point = tuple[float, float]
 
 
 class Drawing(NamedTuple):
-    """Boxes by their left upper corners; for each edge the points it passes; the size of the whole."""
+    """Boxes by their upper left corners; the points of each edge; the size of the drawing."""
 
     boxes: list[Box]
     routes: list[list[Point]]
@@ -112,12 +112,13 @@ class _Net:
             self.above[lower].append(upper)
 
     def gap(self, left: int, right: int) -> float:
-        """The least distance of the centres of two neighbours."""
+        """The minimum distance between the centres of two neighbours."""
         gap = GAP_X if left < self.count and right < self.count else BEND_GAP
         return (self.widths[left] + self.widths[right]) / 2 + gap
 
     def pull(self, upper: int, lower: int) -> float:
-        """How much a link wants to be vertical: long edges most, so that they are straight; a source must not move a chain."""
+        """The weight of a link being vertical: largest for long edges, so that they are straight; a source must not move a
+        chain."""
         if upper >= self.count and lower >= self.count:
             return 8.0
         return 1.0 if self.above[upper] else 0.1
@@ -135,7 +136,7 @@ def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
     rank = [0] * count
     for box in range(count):
         rank[box] = max((rank[s] + 1 for s in sources[box]), default=0)
-    for box in reversed(range(count)):  # one operand or none: what an edge gains above, it saves below
+    for box in reversed(range(count)):  # at most one operand: moving it down lengthens no edge in total
         if targets[box] and len(set(sources[box])) <= 1:
             rank[box] = min(rank[t] for t in targets[box]) - 1
     return rank
@@ -145,7 +146,7 @@ def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
 
 
 def _order(net: _Net) -> None:
-    """Sort the layers to cross few edges; the best order met is kept."""
+    """Sort the layers to reduce crossings; returns the best order found."""
     place_of = [0.0] * len(net.widths)
     for layer in net.layers:
         _number(layer, place_of)
@@ -171,7 +172,7 @@ def _order(net: _Net) -> None:
 
 
 def _number(layer: Sequence[int], place_of: list[float]) -> None:
-    """Places between 0 and 1, so that layers of different lengths compare."""
+    """Positions between 0 and 1, so that layers of different lengths are comparable."""
     for i, cell in enumerate(layer):
         place_of[cell] = (i + 0.5) / len(layer)
 
@@ -219,13 +220,13 @@ def _centers(net: _Net) -> list[float]:
                     weight += pull
                 wanted.append(total / weight if weight else x[cell])
                 weights.append(weight or 0.01)
-            _settle(net, layer, wanted, weights, x)
+            _place_layer(net, layer, wanted, weights, x)
     left = min(x[cell] - net.widths[cell] / 2 for cell in range(len(x)))
     return [at - left for at in x]
 
 
-def _settle(net: _Net, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float], x: list[float]) -> None:
-    """Put a layer nearest to where its cells want to be, keeping order and gaps: pool adjacent violators."""
+def _place_layer(net: _Net, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float], x: list[float]) -> None:
+    """Place a layer as near as possible to the wanted positions, keeping order and gaps: pool adjacent violators."""
     offset, offsets = 0.0, []
     blocks: list[tuple[float, float, int]] = []  # mean, weight, cells
     for i, cell in enumerate(layer):
@@ -250,7 +251,7 @@ def _settle(net: _Net, layer: Sequence[int], wanted: Sequence[float], weights: S
 
 def _draw(net: _Net, centers: Sequence[float]) -> Drawing:
     boxes = [Box(0.0, 0.0, 0.0, 0.0)] * net.count
-    tops: dict[int, Point] = {}  # of a bend: where its layer begins and ends
+    tops: dict[int, Point] = {}  # of a bend: the top and bottom of its layer
     y = 0.0
     for layer in net.layers:
         height = max((net.sizes[cell][1] for cell in layer if cell < net.count), default=0.0)
@@ -274,7 +275,7 @@ def _draw(net: _Net, centers: Sequence[float]) -> Drawing:
     arriving: list[list[int]] = [[] for _ in boxes]
     for i, edge in enumerate(net.edges):
         arriving[edge.target].append(i)
-    for target, members in enumerate(arriving):  # side by side, in the order in which they come
+    for target, members in enumerate(arriving):  # side by side, in order of arrival
         box = boxes[target]
         members.sort(key=lambda i: routes[i][-1][0])
         for nth, i in enumerate(members):

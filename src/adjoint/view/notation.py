@@ -1,4 +1,4 @@
-"""How values, numbers and ops are written: as mathematics in Unicode, in ASCII, in LaTeX, or in the names of a printed graph.
+"""Notations for values, numbers and ops: Unicode mathematics, ASCII, LaTeX, or the names of a printed graph.
 
 unicode   v₋₁    v̄₁        v̇₁        ∂v₄/∂v₁      ln v₋₁
 ascii     v[-1]  v[1]_bar  v[1]_dot  dv[4]/dv[1]  ln v[-1]
@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.types import Value
 
-SUM, PRODUCT, APPLY, POWER, ATOM = range(5)  # how tightly a text binds
+SUM, PRODUCT, APPLY, POWER, ATOM = range(5)  # operator precedence
 COMPARE = -1
 
 DIGITS = 3  # after the point
@@ -26,7 +26,7 @@ SHOWN = 4  # elements of an array
 
 
 class Text(NamedTuple):
-    """A piece of a formula, and how tightly it binds."""
+    """A piece of a formula, and its precedence."""
 
     text: str
     level: int = ATOM
@@ -38,7 +38,7 @@ _NAMES = {"log": "ln", "arcsin": "arcsin", "expit": "σ", "stop_gradient": "cons
 
 
 class Unicode:
-    """Mathematics as a person writes it, in text."""
+    """Mathematics in Unicode text."""
 
     times, minus, dots = "·", "−", "…"
     flavour = 0
@@ -78,7 +78,7 @@ class Unicode:
         return Text(f"|{x.text}|")
 
     def apply(self, name: str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
-        """A function of its arguments; a single short one stands without parentheses, as in sin v₀."""
+        """A function of its arguments; a single short one has no parentheses, as in sin v₀."""
         word = self.word(name)
         if len(args) == 1 and not options and args[0].level == ATOM and name in _TRADITIONAL:
             return Text(f"{word} {args[0].text}", APPLY)
@@ -96,7 +96,7 @@ class Unicode:
     # -- numbers ------------------------------------------------------------------------------------------------
 
     def number(self, x: Any) -> str:
-        """A number with three digits after the point; one that is exact in fewer is written with fewer."""
+        """A number with three decimals; fewer if it is exact."""
         if isinstance(x, (bool, np.bool_)):
             return str(bool(x))
         if isinstance(x, (complex, np.complexfloating)):
@@ -145,7 +145,7 @@ class Unicode:
 
 
 class Ascii(Unicode):
-    """The same for terminals that show nothing else."""
+    """The same in ASCII."""
 
     times, minus, dots = "*", "-", "..."
     flavour = 1
@@ -182,7 +182,7 @@ class Ascii(Unicode):
 
 
 class Plain(Ascii):
-    """The names of a printed graph; for a reader of graphs rather than of textbooks."""
+    """The names of a printed graph."""
 
     times, minus, dots = "*", "-", "…"
 
@@ -285,7 +285,7 @@ _LATEX_SPECIAL = {"\\": r"\backslash ", "~": r"\sim ", "^": r"\hat{}", "{": r"\{
 
 
 def escape_latex(text: str) -> str:
-    """Text of the user's, safe inside LaTeX."""
+    """User text, escaped for LaTeX."""
     return re.sub(r"[\\~^{}#$%&_]", lambda m: _LATEX_SPECIAL.get(m[0], "\\" + m[0]), text)
 
 
@@ -300,7 +300,7 @@ def _marked(name: str, mark: str) -> str:
 
 
 def inside(x: Text, level: int) -> str:
-    """A text where at least this level is needed: in parentheses if it binds less."""
+    """A text where at least this precedence is needed, in parentheses if necessary."""
     return x.text if x.level >= level else f"({x.text})"
 
 

@@ -1,7 +1,7 @@
-"""Repeated structure: the layers of a network, the steps of a loop that was recorded while it ran.
+"""Repeated structure: the layers of a network, the iterations of a recorded loop.
 
-A run is a stretch of equations in which the same sequence of ops, with the same types, comes three times or more. It can be
-shown as one box; opened, it shows one box for each repetition, and these open in turn.
+A run is a range of equations in which the same sequence of ops, with the same types, repeats three times or more. It is shown as
+one box; opened, it shows one box per repetition, and these open too.
 
 >>> [(run.start, run.period, run.times) for run in runs("a b c b c b c b c d".split())]
 [(1, 2, 4)]
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 LEAST_TIMES = 3
-LEAST_LENGTH = 6  # equations in all: less needs no folding
+LEAST_LENGTH = 6  # equations in all; shorter runs are not folded
 LONGEST_PERIOD = 1000
 
 
@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 
 def runs(items: Sequence[Hashable]) -> list[Run]:
-    """The runs in a sequence, in order and apart from each other: those that cover most, of the shortest period, first."""
+    """The disjoint runs in a sequence, in order: the longest runs, of the shortest period, are preferred."""
     numbers: dict[Hashable, int] = {}
     codes = np.array([numbers.setdefault(item, len(numbers)) for item in items], dtype=np.int64)
     found: list[Run] = []

@@ -1,4 +1,4 @@
-"""Numbers and arrays in few words: a large array is summarised, never written out."""
+"""Numbers and arrays in short form: large arrays are summarised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-WRITTEN = 64  # elements; a larger array is told by its extremes and its corners
+WRITTEN = 64  # elements; a larger array is summarised by its extremes and corners
 MAP = 16  # rows and columns of the small picture of an array
 
 
@@ -46,7 +46,7 @@ def brief(value: Any) -> str:
 
 
 def summary(value: Any) -> dict[str, Any]:
-    """What the page tells of a value: in brief, in full or by its extremes, and a small picture of an array."""
+    """The data that the page shows for a value: short form, full form or extremes, and a small picture of an array."""
     array = np.asarray(value)
     told: dict[str, Any] = {"brief": brief(array)}
     told["full"] = repr(array.item()) if array.ndim == 0 else _write(array)
@@ -69,7 +69,7 @@ def _write(array: Any) -> str:
 
 
 def _map(array: Any, low: float, high: float) -> list[str]:
-    """Rows of digits 0 to 9 from the least to the greatest, x for what is not finite; a large array is sampled."""
+    """Rows of digits 0 to 9 from the minimum to the maximum, x for non-finite elements; a large array is sampled."""
     plane = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
     rows, columns = (np.unique(np.linspace(0, n - 1, min(n, MAP)).round().astype(int)) for n in plane.shape)
     sample = plane[np.ix_(rows, columns)]

@@ -1,7 +1,7 @@
-"""A graph as a still picture: one SVG text, drawn without any other program.
+"""A graph as a still picture: one SVG text, without Graphviz.
 
-Colours tell the kind of each op and follow the reader's light or dark theme; a `<title>` on each box and edge tells the
-same in words.
+Colours show the kind of each op and follow the reader's light or dark theme; a `<title>` on each box and edge gives the same in
+words.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from html import escape
 from re import sub
 
 from ..ir.graph import Graph
-from .diagram import HEAD, KINDS, SMALL, Node, diagram, port, width_of
+from .diagram import HEAD, KINDS, SMALL, DiagramNode, diagram, port, width_of
 from .layout import Box, Point, place
 
 MARGIN = 20.0
-FAR = 1500.0  # the height of an edge that is drawn faintly
-STEM = 20.0  # of an edge, beside which the type stands
+FAR = 1500.0  # height of an edge that is drawn faintly
+STEM = 20.0  # of an edge, next to the type label
 
 #: Fill, line and text of each kind, on light and on dark.
 PALETTE = {
@@ -37,7 +37,7 @@ def picture(graph: Graph) -> str:
     drawn = diagram(graph)
     drawing = place(drawn.sizes, drawn.edges)
     digest = sha256(repr(drawn).encode("utf-8", "backslashreplace")).hexdigest()
-    key = f"adjoint-{digest[:10]}"  # several pictures may stand in one page
+    key = f"adjoint-{digest[:10]}"  # several pictures may be in one page
     kinds = [kind for kind in KINDS if any(node.kind == kind for node in drawn.nodes)]
     legend, legend_width = _legend(kinds, drawing.height + 34)
     width, height = max(drawing.width, legend_width) + 2 * MARGIN, drawing.height + 2 * MARGIN + (44 if kinds else 0)
@@ -71,7 +71,7 @@ def clean(text: str) -> str:
 
 
 def is_far(route: Sequence[Point]) -> bool:
-    """Whether an edge runs straight over a long way, behind the boxes between."""
+    """Whether an edge is long and runs behind the boxes in between."""
     return len(route) == 2 and route[1][1] - route[0][1] > FAR
 
 
@@ -91,7 +91,7 @@ def path(route: Sequence[Point]) -> str:
 
 
 def style(key: str) -> str:
-    """The rules of one picture; they reach nothing outside it."""
+    """The CSS rules of one picture, scoped to it."""
     light = ["--page:#ffffff;--edge:#8b95a3;--label:#5a6472"]
     dark = ["--page:#14171c;--edge:#707b8a;--label:#a9b3c0"]
     for kind, colours in PALETTE.items():
@@ -117,13 +117,13 @@ def style(key: str) -> str:
     return "".join(rules)
 
 
-def _name(node: Node, value: int | None = None) -> str:
+def _name(node: DiagramNode, value: int | None = None) -> str:
     if value is None or len(node.values) < 2:
         return f"{node.name} {node.op}".strip()
     return f"v{value}"
 
 
-def _box(node: Node, box: Box) -> str:
+def _box(node: DiagramNode, box: Box) -> str:
     middle = box.x + box.width / 2
     words = f"{node.text} ({KINDS[node.kind]})" + (f", {node.line}" if node.line else "")
     corner = box.height / 2 if node.kind in ("input", "output") else 6.0

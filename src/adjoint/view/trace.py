@@ -1,4 +1,4 @@
-"""The evaluation trace of a function, as the table of the textbooks.
+"""The evaluation trace of a function, as a textbook table.
 
     Forward primal trace ↓ │ Reverse adjoint trace ↑
     ───────────────────────┼──────────────────────────────────────
@@ -27,8 +27,8 @@ from .columns import Row, Table, to_html, to_latex, to_markdown, to_text
 from .notation import ASCII, LATEX, SUM, UNICODE, Text, Unicode, escape_latex
 from .writer import Writer
 
-LIMIT = 60  # equations shown unless asked otherwise
-WIDE = 64  # characters; a rule that is longer is not written out in the table
+LIMIT = 60  # equations shown by default
+WIDE = 64  # characters; a longer rule is not shown in the table
 
 _PRIMAL = "Forward primal trace"
 _SWEEPS = {"reverse": "Reverse adjoint trace", "forward": "Forward tangent trace"}
@@ -37,7 +37,7 @@ _KEYS = {"reverse": "adjoint", "forward": "tangent"}
 
 
 class EvaluationTrace:
-    """What one run of a function computed, step by step. Print it; `evaluation` holds the numbers.
+    """The trace of one run of a function. Print it; `evaluation` holds the numbers.
 
     Every way of writing it takes `modes`, which sweeps to show ("reverse", "forward" or both); `limit`, the number of
     equations at which the middle is left out (None shows all); `lines=True` adds the source line of each equation.
@@ -45,7 +45,7 @@ class EvaluationTrace:
 
     def __init__(self, evaluation: Evaluation, simplified: Callable[[], Evaluation] | None = None) -> None:
         self.evaluation = evaluation
-        self._simplified = simplified  # the same run of the simplified graph, made when it is asked for
+        self._simplified = simplified  # the same run of the simplified graph, on demand
 
     def text(
         self,
@@ -77,7 +77,7 @@ class EvaluationTrace:
         return "\n".join(map(to_html, self._tables(UNICODE, modes, limit, lines)))
 
     def explore(self, path: str | os.PathLike[str]) -> Path:
-        """Write a page in which to step through this run with the keyboard or buttons; it is one file and loads nothing."""
+        """Write a page in which to step through this run with the keyboard or buttons; one self-contained file."""
         file = Path(path)
         page = explorer.page(self.evaluation, None if self._simplified is None else self._simplified())
         file.write_text(page, encoding="utf-8")
@@ -253,7 +253,7 @@ class _Tabulation:
         return tuple(rows)
 
     def seed_totals(self) -> dict[int, tuple[bool, Value]]:
-        """For each output, whether its value has got a seed before (one value may be returned twice), and the sum so far."""
+        """For each output, whether its value already has a seed (one value may be returned twice), and the sum so far."""
         sums: dict[int, Value] = {}
         found = {}
         for place in range(len(self.graph.outputs) - 1, -1, -1):

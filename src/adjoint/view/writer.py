@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.op import Linear, Multilinear, Op
 from ..core.types import Type
-from ..ir.evaluation import Rule
+from ..ir.evaluation import DerivativeRule
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ir.text import show_value
 from .notation import ATOM, COMPARE, PRODUCT, SUM, Latex, Plain, Text, Unicode, escape_latex, inside
@@ -45,6 +45,7 @@ class Writer:
             "mul": notation.product,
             "chain": notation.product,
             "absorb": notation.product,
+            "times": notation.product,
             "div": self.quotient,
             "neg": lambda x: Text(f"{notation.minus}{inside(x, PRODUCT)}", PRODUCT),
             "power": self.power,
@@ -78,7 +79,7 @@ class Writer:
         ).text
 
     def operand_type(self, equation: Equation, types: Mapping[int, Type] | None = None) -> Type | None:
-        """The type of the first operand, which tells what its axes are."""
+        """The type of the first operand."""
         if not equation.inputs:
             return None
         first = equation.inputs[0]
@@ -99,7 +100,7 @@ class Writer:
         if op.name == "cast" and not isinstance(notation, Plain):
             return notation.apply(op.name, args, self.options([params["dtype"].name]))
         if op.name in ("broadcast_to", "reshape") and not isinstance(notation, Plain):
-            return notation.apply(op.name.removesuffix("_to"), args)  # to the shape that the result shows
+            return notation.apply(op.name.removesuffix("_to"), args)  # to the shape of the result
         if op.name == "transpose" and first is not None and params == {"axes": tuple(range(first.ndim))[::-1]}:
             return notation.transpose(args[0])
         options = [
@@ -122,8 +123,8 @@ class Writer:
 
     # -- derivatives --------------------------------------------------------------------------------------------
 
-    def rule_text(self, rule: Rule, equation: Equation, marked: Callable[[str], str] | None = None) -> Text:
-        """The output of a rule's graph, written out. `marked` is how an adjoint is written."""
+    def rule_text(self, rule: DerivativeRule, equation: Equation, marked: Callable[[str], str] | None = None) -> Text:
+        """The output of a rule's graph, written out. `marked` is the notation of an adjoint."""
         known: dict[int, Text] = {}
         for number, name in enumerate(rule.graph.input_names):
             kind, place = name[0], int(name[1:])
@@ -148,8 +149,8 @@ class Writer:
             known.update((n, written) for n in inner.outputs)
         return text(rule.graph.outputs[0])
 
-    def reciprocal_of(self, rule: Rule, equation: Equation) -> Text | None:
-        """What a partial of the form 1/x divides by."""
+    def reciprocal_of(self, rule: DerivativeRule, equation: Equation) -> Text | None:
+        """The x of a partial of the form 1/x."""
         if not rule.graph.equations or rule.graph.outputs != rule.graph.equations[-1].outputs:
             return None
         last = rule.graph.equations[-1]
@@ -166,23 +167,23 @@ class Writer:
         place = int(names[below][1:])
         return self.operand(equation.inputs[place]) if names[below][0] == "x" else Text(self.name(equation.outputs[place]))
 
-    def scaled(self, factor: str, rule: Rule, equation: Equation) -> Text:
+    def scaled(self, factor: str, rule: DerivativeRule, equation: Equation) -> Text:
         """An adjoint or tangent times a partial."""
         below = self.reciprocal_of(rule, equation)
         if below is not None:
             return self.notation.fraction(Text(factor), below)
         return self.notation.product(Text(factor), self.rule_text(rule, equation))
 
-    def handed_on(self, rule: Rule, equation: Equation, target: Operand) -> Text:
-        """What an equation hands on to an operand in the reverse sweep."""
+    def handed_on(self, rule: DerivativeRule, equation: Equation, target: Operand) -> Text:
+        """The contribution of an equation to an operand in the reverse sweep."""
         if rule.is_partial:
             written = self.scaled(self.notation.bar(self.name(equation.outputs[0])), rule, equation)
             is_spread = isinstance(target, int) and self.types[target].shape != equation.types[0].shape
             return self.notation.apply("sum", [written]) if is_spread else written  # over the axes that were broadcast
         return self.rule_text(rule, equation)
 
-    def pushed(self, equation: Equation, rules: Mapping[int, Rule | None], places: Sequence[int]) -> Text | None:
-        """The tangent of an equation's result from those of the operands in `places`; None where that is not written."""
+    def pushed(self, equation: Equation, rules: Mapping[int, DerivativeRule | None], places: Sequence[int]) -> Text | None:
+        """The tangent of an equation's result from those of the operands in `places`; None if it has no notation."""
         terms: list[Text] = []
         moved = {p: self.notation.dot(self.name(o)) for p in places if isinstance(o := equation.inputs[p], int)}
         if isinstance(equation.op, Linear):
@@ -208,7 +209,7 @@ class Writer:
             total = self.infix["add"](total, term)
         return total
 
-    def partials(self, equation: Equation, rules: Mapping[int, Rule | None]) -> tuple[str, ...]:
+    def partials(self, equation: Equation, rules: Mapping[int, DerivativeRule | None]) -> tuple[str, ...]:
         """One line for each operand that has a derivative."""
         lines = []
         for place, rule in rules.items():

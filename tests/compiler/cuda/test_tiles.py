@@ -8,7 +8,7 @@ from on_device import both_orders, on_cpu
 import adjoint as ad
 from adjoint.compiler.cuda import tiles
 from adjoint.compiler.cuda.tiles import Tile
-from adjoint.compiler.lower import row_tiles as bands
+from adjoint.compiler.lower import row_tiles
 
 RNG = np.random.default_rng(0)
 
@@ -59,7 +59,7 @@ def test_few_long_rows_stay_apart():
 @pytest.mark.parametrize("chunk", range(2))
 def test_random_programs_in_tiles(chunk, monkeypatch):
     for name, least in (("WORTH", 0), ("_LARGE", 0)):
-        monkeypatch.setattr(bands, name, least)
+        monkeypatch.setattr(row_tiles, name, least)
     monkeypatch.setattr(tiles, "FEWEST_THREADS", 0)
     monkeypatch.setattr(tiles, "MOST_BLOCKS", 2)
     grouped = 0

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler import native as llvm
-from adjoint.compiler.llvm import emit
+from adjoint.compiler import native
+from adjoint.compiler.native import emit
 
 X = np.linspace(0.1, 3, 500)
 
@@ -103,4 +103,4 @@ def test_text_that_is_wrong_is_an_error():
 def test_what_is_made_of_a_text_can_be_read(text):
     assert "@program" in emit.optimised(text)
     assert "program:" in emit.assembly(text)
-    assert isinstance(llvm.object_code(text)[1], list)
+    assert isinstance(native.object_code(text)[1], list)

@@ -177,9 +177,9 @@ def chosen():
     )
 
     wide = rng.normal(size=(1003, 33))
-    yield "in bands", lambda x: (x / np.sum(x * x, axis=1, keepdims=True), x - x.max(1, keepdims=True)), (wide,)
+    yield "in row tiles", lambda x: (x / np.sum(x * x, axis=1, keepdims=True), x - x.max(1, keepdims=True)), (wide,)
     yield (
-        "a gradient in bands",
+        "a gradient in row tiles",
         ad.value_and_grad(lambda x: np.sum(np.tanh(x / np.sum(x * x, axis=1, keepdims=True)) ** 3)),
         (wide,),
     )

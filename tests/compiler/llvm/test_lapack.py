@@ -42,10 +42,10 @@ def layouts(x):
     yield padded, lambda a: a[..., 1:, ::2]
 
 
-def agree(f, *xs, native=True, tolerance=1e-11, settle=lambda r: r):
+def agree(f, *xs, native=True, tolerance=1e-11, normalise=lambda r: r):
     compiled = ad.jit(f)
     got, want = compiled(*xs), f(*xs)
-    got, want = (settle(r) if isinstance(r, tuple) else (r,) for r in (got, want))
+    got, want = (normalise(r) if isinstance(r, tuple) else (r,) for r in (got, want))
     for a, b in zip(got, want, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         slack = tolerance if b.dtype != np.float32 else 2e-4
@@ -107,12 +107,12 @@ def signs(vectors):
     return np.sign(np.take_along_axis(vectors, largest, axis=-2))
 
 
-def settle_eigenvectors(results):
+def normalise_eigenvectors(results):
     w, v = results
     return w, v * signs(v)
 
 
-def settle_singular_vectors(results):
+def normalise_singular_vectors(results):
     """Those that belong to no singular value are any basis of what is left."""
     u, s, vh = results
     k = s.shape[-1]
@@ -128,7 +128,7 @@ def settle_singular_vectors(results):
 def test_eigenvalues(n, stack, dtype, lower):
     spread = positive(stack, n) + np.diag(np.arange(n) * 3.0)
     for a, view in layouts(spread.astype(dtype)):
-        steps = agree(lambda a: eigh(view(a), lower=lower), a, tolerance=1e-9, settle=settle_eigenvectors)  # noqa: B023
+        steps = agree(lambda a: eigh(view(a), lower=lower), a, tolerance=1e-9, normalise=normalise_eigenvectors)  # noqa: B023
         assert any(isinstance(s, Lapack) for s in steps)
     agree(lambda w: negligible(w, sign=-1), np.array([1.0, 1.0, 2.0], dtype))
 
@@ -142,7 +142,7 @@ def test_rectangles(m, n, stack, dtype, full):
     whole = 0.1 * matrices(stack, m, n)
     whole[..., : min(m, n), : min(m, n)] += diagonal  # singular values far apart
     for a, view in layouts(whole.astype(dtype)):
-        agree(lambda a: svd(view(a), full=full), a, tolerance=1e-8, settle=settle_singular_vectors)  # noqa: B023
+        agree(lambda a: svd(view(a), full=full), a, tolerance=1e-8, normalise=normalise_singular_vectors)  # noqa: B023
         agree(lambda a: qr(view(a), complete=full), a, tolerance=1e-10)  # noqa: B023
 
 

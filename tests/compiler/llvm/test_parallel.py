@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler import native as llvm
-from adjoint.compiler.lower.step import Together
+from adjoint.compiler import native
+from adjoint.compiler.lower.step import ParallelGroup
 
 RNG = np.random.default_rng(0)
 X = np.linspace(0.1, 0.9, 4)
 TURNS = 3000
 MEMBER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-TOGETHER = ctypes.CFUNCTYPE(None, MEMBER, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+GROUP = ctypes.CFUNCTYPE(None, MEMBER, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 
 @pytest.fixture
 def pool():
-    found = llvm.pool()
+    found = native.pool()
     before = found.threads
     found.threads = 3
     yield found
@@ -29,7 +29,7 @@ def pool():
 
 
 def groups(compiled, *args):
-    return [step for step in compiled.lower(*args).lowered.steps if isinstance(step, Together)]
+    return [step for step in compiled.lower(*args).lowered.steps if isinstance(step, ParallelGroup)]
 
 
 def loop(x, turns=TURNS, reverse=False):
@@ -226,31 +226,31 @@ def test_calls_from_many_threads(pool):
 
 def test_members_meet(pool):
     """Two members wait for each other, so they run at the same time; unless they were short the last time."""
-    together = TOGETHER(pool.together)
+    run_group = GROUP(pool.parallel_group)
     gain = ctypes.c_int64(10**9)
     meeting = threading.Barrier(2)
-    together(MEMBER(lambda table, i: meeting.wait(20) and None), None, 2, ctypes.addressof(gain))
+    run_group(MEMBER(lambda table, i: meeting.wait(20) and None), None, 2, ctypes.addressof(gain))
     assert not meeting.broken
     seen = []
     gain.value = 0
-    together(MEMBER(lambda table, i: seen.append((i, threading.get_native_id()))), None, 4, ctypes.addressof(gain))
+    run_group(MEMBER(lambda table, i: seen.append((i, threading.get_native_id()))), None, 4, ctypes.addressof(gain))
     assert seen == [(i, threading.get_native_id()) for i in range(4)]
     sleep = threading.Event()
-    together(MEMBER(lambda table, i: sleep.wait(0.01 * (i + 1)) and None), None, 3, ctypes.addressof(gain))
+    run_group(MEMBER(lambda table, i: sleep.wait(0.01 * (i + 1)) and None), None, 3, ctypes.addressof(gain))
     assert 25_000_000 < gain.value < 10**9  # two of three times
-    together(MEMBER(lambda table, i: None), None, 2, ctypes.addressof(gain))
+    run_group(MEMBER(lambda table, i: None), None, 2, ctypes.addressof(gain))
     assert gain.value < 5_000_000
 
 
 @contextlib.contextmanager
 def intercepted(function):
     """Programs that are loaded meanwhile call this function in the place of the pool's."""
-    kept = TOGETHER(function)
-    llvmlite.binding.add_symbol("adjoint_together", ctypes.cast(kept, ctypes.c_void_p).value)
+    kept = GROUP(function)
+    llvmlite.binding.add_symbol("adjoint_parallel_group", ctypes.cast(kept, ctypes.c_void_p).value)
     try:
         yield
     finally:
-        llvmlite.binding.add_symbol("adjoint_together", llvm.pool().together)
+        llvmlite.binding.add_symbol("adjoint_parallel_group", native.pool().parallel_group)
 
 
 @pytest.mark.parametrize("name", ["gradient both ways", "while", "in and out"])
@@ -289,4 +289,4 @@ def test_groups_in_reports_and_profiles(pool):
     args = PROGRAMS["both ways"][1:]
     f(*args)
     assert "1 group of independent steps, " in f.report()
-    assert "together, 2 members that may run at the same time" in f.profile(*args)
+    assert "parallel group of 2 members" in f.profile(*args)

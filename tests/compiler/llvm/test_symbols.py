@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler import native as llvm
+from adjoint.compiler import native
 from adjoint.compiler.jit import CompileWarning
-from adjoint.compiler.llvm import emit, symbols
+from adjoint.compiler.native import emit, symbols
 from adjoint.compiler.runtime import cache
 
 TEXT = """
@@ -71,13 +71,13 @@ def test_an_unknown_format_is_an_error():
 def test_a_program_that_calls_what_nothing_defines_is_not_loaded():
     code = emit.object_code(BAD)
     with pytest.raises(RuntimeError, match="internal error: compiled code calls nobody_defines_this, which nothing defines"):
-        llvm.load(code)
+        native.load(code)
 
 
 def test_nor_is_one_from_the_disk(tmp_path, monkeypatch):
     """The code in the cache is exchanged for one that would call address 0: the call runs eagerly, and says why."""
     monkeypatch.setenv("ADJOINT_CACHE_DIR", str(tmp_path))
-    name, _, _ = llvm.object_code(ad.jit(np.sin).lower(1.5).native.text)
+    name, _, _ = native.object_code(ad.jit(np.sin).lower(1.5).native.text)
     cache.write(name, pickle.dumps(emit.object_code(BAD)))
     with pytest.warns(CompileWarning, match="nobody_defines_this"):
         assert ad.jit(np.sin)(1.5) == np.sin(1.5)

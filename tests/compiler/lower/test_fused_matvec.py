@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.lower import fused_matvec as twice
-from adjoint.compiler.lower.step import Bands, Product
+from adjoint.compiler.lower import fused_matvec
+from adjoint.compiler.lower.step import Product, RowTiles
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(4000, 40)), RNG.normal(size=4000)
@@ -41,7 +41,7 @@ def test_the_gradient_of_a_function_of_a_product_reads_the_matrix_once(dtype):
     assert slope.dtype == dtype
     steps = compiled.lower(w, x, y).lowered.steps
     assert not has_products(steps)
-    group = next(step for step in steps if isinstance(step, Bands))
+    group = next(step for step in steps if isinstance(step, RowTiles))
     assert sum(any(v.buffer.size == x.size for v in kernel.reads()) for kernel in group.kernels) == 2
 
 
@@ -83,7 +83,7 @@ def test_kernels_that_they_leave_behind_are_as_if_they_had_never_met():
 
 @pytest.mark.parametrize("columns", [2, 3, 7, 8, 9, 33])
 def test_narrow_matrices(monkeypatch, columns):
-    monkeypatch.setattr(twice, "LARGE", 1)
+    monkeypatch.setattr(fused_matvec, "LARGE", 1)
     x = RNG.normal(size=(5000, columns))
     steps_of(ad.value_and_grad(loss), RNG.normal(size=columns), x, RNG.normal(size=5000))
 

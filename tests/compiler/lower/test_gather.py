@@ -27,7 +27,7 @@ def test_the_transpose_adds_to_zeros():
 
 def test_an_index_out_of_bounds_is_told_in_the_end():
     compiled = ad.jit(lambda x, i: x[i])
-    (outside,) = compiled.lower(X, AT).lowered.outside
+    (outside,) = compiled.lower(X, AT).lowered.out_of_bounds
     assert outside.shape == ()
     with pytest.raises(IndexError):
         compiled(X, np.array([0, 10]))

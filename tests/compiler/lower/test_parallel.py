@@ -9,8 +9,8 @@ import adjoint as ad
 from adjoint.compiler.lower.fuse import lower
 from adjoint.compiler.lower.kernel import Buffer, Kernel, View
 from adjoint.compiler.lower.memory import plan
-from adjoint.compiler.lower.parallel import together
-from adjoint.compiler.lower.step import Foreign, Lowered, Product, Scan, Together, can_fail
+from adjoint.compiler.lower.parallel import group_parallel
+from adjoint.compiler.lower.step import Foreign, Lowered, ParallelGroup, Product, Scan, can_fail
 
 X = np.linspace(0.1, 0.9, 4)
 LONG, SHORT = 3000, 20
@@ -25,7 +25,7 @@ def steps(f, *args):
 
 
 def groups(f, *args):
-    return [step for step in steps(f, *args) if isinstance(step, Together)]
+    return [step for step in steps(f, *args) if isinstance(step, ParallelGroup)]
 
 
 def kinds(group):
@@ -37,7 +37,7 @@ def kinds(group):
 
 def test_two_loops():
     first, second = steps(lambda x: loop(x) * loop(x + 1), X)[-2:]
-    assert isinstance(first, Together)
+    assert isinstance(first, ParallelGroup)
     assert kinds(first) == [["Scan"], ["Scan"]]
     assert isinstance(second, Kernel)
 
@@ -96,7 +96,7 @@ def test_what_a_member_needs_comes_before():
 
     before, group, *_ = steps(f, X, np.ones((3, 4)))
     assert isinstance(before, Kernel)
-    assert isinstance(group, Together)
+    assert isinstance(group, ParallelGroup)
 
 
 def test_three_loops_and_steps_in_between():
@@ -141,9 +141,9 @@ def test_steps_that_use_all_cores_are_no_members():
 def test_groups_print():
     program = lower(ad.graph(lambda x: loop(x) * loop(x + 1))(X))
     text = str(program)
-    assert "together, 2 members that may run at the same time:" in text
+    assert "parallel group of 2 members:" in text
     assert text.count("  member") == 2
-    assert text.count("scan of 3000 turns") == 2
+    assert text.count("scan of 3000 iterations") == 2
 
 
 # -- programs drawn at random, of steps that do nothing --
@@ -156,7 +156,7 @@ def drawn(rng):
     buffers = [Buffer(i, FLOAT, int(rng.integers(1, 40)), "local") for i in range(int(rng.integers(4, 14)))]
     views = [View.whole(b, (b.size,)) for b in buffers]
     inside = Lowered([], [], [], [])
-    fails = Lowered([], [], [], [], outside=[View.whole(Buffer(-1, np.dtype(bool), 1, "local"), ())])
+    fails = Lowered([], [], [], [], out_of_bounds=[View.whole(Buffer(-1, np.dtype(bool), 1, "local"), ())])
     wide = Product(*[View.whole(buffers[0], (150, 150))] * 3, {})
     busy = Lowered([], [wide], [], [])
     found = []
@@ -184,7 +184,7 @@ def conflict(one, two):
 
 
 def flat(program):
-    return [inner for step in program.steps for inner in (_all(step) if isinstance(step, Together) else [step])]
+    return [inner for step in program.steps for inner in (_all(step) if isinstance(step, ParallelGroup) else [step])]
 
 
 def _all(group):
@@ -198,7 +198,7 @@ def test_random_steps(chunk):
     for _ in range(150):
         program = drawn(rng)
         before = list(program.steps)
-        together(program)
+        group_parallel(program)
         plan(program)
         after = flat(program)
         assert sorted(map(id, before)) == sorted(map(id, after))
@@ -208,7 +208,7 @@ def test_random_steps(chunk):
                 if conflict(first, second) or (can_fail(first) and can_fail(second)):
                     assert order[id(first)] < order[id(second)]
         for group in program.steps:
-            if isinstance(group, Together):
+            if isinstance(group, ParallelGroup):
                 made += 1
                 check_group(program, group)
     assert made > 20

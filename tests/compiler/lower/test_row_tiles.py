@@ -1,13 +1,12 @@
-"""Kernels over the same rows: which run band by band, and that they compute what they would compute one after the other."""
+"""Kernels over the same rows: which run tile by tile, and that they compute what they would compute one after the other."""
 
 import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.lower import row_tiles as bands
-from adjoint.compiler.lower import schedule
+from adjoint.compiler.lower import row_tiles, schedule
 from adjoint.compiler.lower.kernel import Kernel
-from adjoint.compiler.lower.step import Bands
+from adjoint.compiler.lower.step import RowTiles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2000, 50))
@@ -39,20 +38,20 @@ def steps_of(f, *args):
 
 @pytest.fixture
 def always(monkeypatch):
-    """Groups of all that may be one, in bands of a row or a few."""
-    monkeypatch.setattr(bands, "WORTH", 0)
-    monkeypatch.setattr(bands, "_LARGE", 0)
-    monkeypatch.setattr(bands, "BAND", 200)
+    """Groups of all that may be one, in tiles of a row or a few."""
+    monkeypatch.setattr(row_tiles, "WORTH", 0)
+    monkeypatch.setattr(row_tiles, "_LARGE", 0)
+    monkeypatch.setattr(row_tiles, "TILE", 200)
 
 
 @pytest.mark.parametrize("f", [softmax, standardised])
 def test_rows_that_are_reduced_and_used_again_are_one_pass(f):
     (step,) = steps_of(f, X)
-    assert isinstance(step, Bands)
+    assert isinstance(step, RowTiles)
     assert len(step.kernels) >= 3
     assert step.length == 2000
-    assert 1 < step.band < 200
-    assert not {v.buffer.kind for v in step.writes()} - {"output"}  # what is in between has room for a band only
+    assert 1 < step.tile < 200
+    assert not {v.buffer.kind for v in step.writes()} - {"output"}  # what is in between has room for one tile only
 
 
 def test_small_arrays_stay_apart():
@@ -65,10 +64,10 @@ def test_rows_that_are_too_long_stay_apart():
 
 def test_results_over_all_rows_are_added_up_band_by_band():
     first, *rest = steps_of(ad.value_and_grad(nearest), RNG.normal(size=(16, 8)), RNG.normal(size=(3000, 8)))
-    assert isinstance(first, Bands)
+    assert isinstance(first, RowTiles)
     assert len(first.totals) == 2
     assert {*first.totals.values()} == {"sum"}
-    assert not any(isinstance(step, Bands) for step in rest)
+    assert not any(isinstance(step, RowTiles) for step in rest)
 
 
 @pytest.mark.parametrize("how", [np.sum, np.max, np.min, lambda y, axis: np.any(y > 1, axis=axis), np.mean])
@@ -77,7 +76,7 @@ def test_every_reduction_over_all_rows(how):
         y = x / (1 + np.sum(x * x, axis=1, keepdims=True))
         return how(1 + y, axis=0), how(1 + y, axis=None)
 
-    assert any(isinstance(step, Bands) and step.totals for step in steps_of(f, X))
+    assert any(isinstance(step, RowTiles) and step.totals for step in steps_of(f, X))
 
 
 def test_a_step_that_reads_other_rows_comes_after():
@@ -86,7 +85,7 @@ def test_a_step_that_reads_other_rows_comes_after():
         return y[::-1] + y, y / np.sum(y, axis=1, keepdims=True)
 
     group, *rest = steps_of(f, X)
-    assert isinstance(group, Bands)
+    assert isinstance(group, RowTiles)
     assert rest
 
 
@@ -97,7 +96,7 @@ def test_a_step_between_that_does_not_matter_comes_later():
         return np.exp(x - most), order
 
     group, *rest = steps_of(f, X)
-    assert isinstance(group, Bands)
+    assert isinstance(group, RowTiles)
     assert rest
 
 
@@ -106,7 +105,7 @@ def test_what_a_later_step_reads_is_whole():
         y = np.exp(x - np.max(x, axis=1, keepdims=True))
         return np.sum(y / np.sum(y, axis=1, keepdims=True), axis=1), np.sort(y, axis=0)
 
-    group = next(step for step in steps_of(f, X) if isinstance(step, Bands))
+    group = next(step for step in steps_of(f, X) if isinstance(step, RowTiles))
     assert any(v.buffer.kind == "local" for v in group.writes())
 
 
@@ -122,7 +121,7 @@ def test_threads_and_their_number():
             found.append(f(x).tobytes())
     finally:
         ad.set_num_threads(before)
-    assert max(step.chunks for step in f.lower(x).lowered.steps if isinstance(step, Bands)) > 4
+    assert max(step.chunks for step in f.lower(x).lowered.steps if isinstance(step, RowTiles)) > 4
     assert len({*found}) == 1
 
 
@@ -131,7 +130,7 @@ SHAPES = [(7, 5), (13, 1), (1, 9), (4, 3, 6), (30, 2, 2), (0, 4), (9, 0), (25,)]
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("pieces", [False, True])
-def test_bands_of_single_rows(always, monkeypatch, shape, pieces):
+def test_tiles_of_single_rows(always, monkeypatch, shape, pieces):
     if pieces:
         monkeypatch.setattr(schedule, "_PIECE", 10)
     x = RNG.normal(size=shape)
@@ -144,7 +143,7 @@ def test_bands_of_single_rows(always, monkeypatch, shape, pieces):
     steps = steps_of(rows, x)
     steps_of(ad.grad(lambda x: rows(x)[0]), x)
     if x.size > 30:
-        assert any(isinstance(step, Bands) for step in steps)
+        assert any(isinstance(step, RowTiles) for step in steps)
 
 
 def test_a_kernel_over_no_points_is_in_no_group(always):
@@ -154,7 +153,7 @@ def test_a_kernel_over_no_points_is_in_no_group(always):
         return np.sin(x) * 2, np.sum(np.broadcast_to(np.cos(x)[:, None], (x.size, 0)), axis=0)
 
     steps = steps_of(f, RNG.normal(size=30))
-    assert all(0 not in kernel.domain for step in steps if isinstance(step, Bands) for kernel in step.kernels)
+    assert all(0 not in kernel.domain for step in steps if isinstance(step, RowTiles) for kernel in step.kernels)
 
 
 def test_windows_along_the_rows(always):
@@ -184,6 +183,6 @@ def test_inside_a_scan(always):
 def test_it_can_be_read():
     (step,) = ad.jit(softmax).lower(X).lowered.steps
     head, *inside = str(step).splitlines()
-    assert head.startswith("bands of ")
-    assert " of 2000 turns" in head
+    assert head.startswith("row tiles of ")
+    assert " of 2000 iterations" in head
     assert sum("kernel over (2000, 50)" in line for line in inside) == len(step.kernels)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler import native as llvm
+from adjoint.compiler import native
 from adjoint.compiler.runtime import blas
 from adjoint.core.errors import UnsupportedError
 
@@ -26,7 +26,7 @@ def libraries():
 
 @pytest.fixture
 def pool():
-    found = llvm.pool()
+    found = native.pool()
     before = found.threads, found.usual
     yield found
     found.threads, found.usual = before
@@ -129,7 +129,7 @@ def test_as_a_decorator():
 def test_a_blas_whose_threads_cannot_be_set(monkeypatch):
     assert blas.library(types.SimpleNamespace(__file__=None)) is None  # the process itself has none
     monkeypatch.setattr(blas, "of_scipy", lambda: None)
-    llvm.one_thread_of_blas.cache_clear()
+    native.one_thread_of_blas.cache_clear()
     with pytest.raises(UnsupportedError, match=r"deterministic=True needs an OpenBLAS or MKL"):
         ad.jit(lambda x: x * 2.0, deterministic=True)(1.0)
-    llvm.one_thread_of_blas.cache_clear()
+    native.one_thread_of_blas.cache_clear()

@@ -12,17 +12,17 @@ import pytest
 from numpy._core.multiarray import get_handler_name
 
 import adjoint as ad
-from adjoint.compiler import native as llvm
-from adjoint.compiler.runtime import memory as blocks
+from adjoint.compiler import native
+from adjoint.compiler.runtime import memory
 
-MANY = blocks.LARGE // 8
+MANY = memory.LARGE // 8
 
 
 class Shelves:
     """Shelves of our own, called directly."""
 
     def __init__(self):
-        self.engine = llvm.load(llvm.object_code(blocks.TEXT, quickly=True)[1])
+        self.engine = native.load(native.object_code(memory.TEXT, quickly=True)[1])
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         self.take = self.function("take", pointer, pointer, size)
         self.give = self.function("give", None, pointer, pointer, size)
@@ -92,23 +92,23 @@ def test_only_blocks_that_fit(shelves):
 
 def test_the_oldest_go_first(shelves):
     for _ in range(2):
-        for size in range(blocks.LARGE, 3 * blocks.LARGE, blocks.LARGE // 8):
+        for size in range(memory.LARGE, 3 * memory.LARGE, memory.LARGE // 8):
             taken = [shelves.take(None, size) for _ in range(3)]
             for block in taken:
                 shelves.give(None, block, size)
-            assert shelves.kept <= blocks.SHELVES * 3 * blocks.LARGE
+            assert shelves.kept <= memory.SHELVES * 3 * memory.LARGE
             assert shelves.take(None, size) in taken
 
 
 def test_limits(shelves):
-    small, huge = blocks.LARGE - 1, blocks.LARGEST_KEPT + 1
+    small, huge = memory.LARGE - 1, memory.LARGEST_KEPT + 1
     for size in (small, huge):
         shelves.give(None, shelves.take(None, size), size)
         assert shelves.kept == 0
-    held = [shelves.take(None, blocks.LARGEST_KEPT) for _ in range(4)]
+    held = [shelves.take(None, memory.LARGEST_KEPT) for _ in range(4)]
     for block in held:
-        shelves.give(None, block, blocks.LARGEST_KEPT)
-        assert shelves.kept <= blocks.KEPT
+        shelves.give(None, block, memory.LARGEST_KEPT)
+        assert shelves.kept <= memory.KEPT
     shelves.give(None, None, 0)
 
 
@@ -120,20 +120,20 @@ def test_what_cannot_be(shelves):
 
 
 def test_zeros(shelves):
-    block = shelves.take(None, blocks.LARGE)
-    ctypes.memset(block, 255, blocks.LARGE)
-    shelves.give(None, block, blocks.LARGE)
-    assert shelves.zeros(None, blocks.LARGE // 8, 8) == block
-    assert ctypes.string_at(block, blocks.LARGE) == bytes(blocks.LARGE)
+    block = shelves.take(None, memory.LARGE)
+    ctypes.memset(block, 255, memory.LARGE)
+    shelves.give(None, block, memory.LARGE)
+    assert shelves.zeros(None, memory.LARGE // 8, 8) == block
+    assert ctypes.string_at(block, memory.LARGE) == bytes(memory.LARGE)
 
 
 def test_whoever_finds_them_in_use_does_without(shelves):
     """As in a child of a fork, whose parent had them in use."""
     shelves.word("lock", ctypes.c_int32).value = 1
-    block = shelves.take(None, blocks.LARGE)
-    shelves.give(None, block, blocks.LARGE)
+    block = shelves.take(None, memory.LARGE)
+    shelves.give(None, block, memory.LARGE)
     assert shelves.kept == 0
-    assert shelves.take(None, blocks.LARGE)
+    assert shelves.take(None, memory.LARGE)
 
 
 def test_threads():

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.runtime import cache
-from adjoint.compiler.runtime import program_cache as kept
+from adjoint.compiler.runtime import cache, program_cache
 from adjoint.compiler.specialization import lower
 
 X = np.linspace(0.1, 1, 7)
@@ -21,9 +20,9 @@ X = np.linspace(0.1, 1, 7)
 def place(tmp_path, monkeypatch):
     folder = tmp_path / "objects"
     monkeypatch.setenv("ADJOINT_CACHE_DIR", str(folder))
-    monkeypatch.setattr(kept, "_LOADED", 1 << 62)  # the source files may be new: this process has them as they are
-    compiler = kept._compiler.__wrapped__()
-    monkeypatch.setattr(kept, "_compiler", lambda: compiler)
+    monkeypatch.setattr(program_cache, "_LOADED", 1 << 62)  # the source files may be new: this process has them as they are
+    compiler = program_cache._compiler.__wrapped__()
+    monkeypatch.setattr(program_cache, "_compiler", lambda: compiler)
     return folder
 
 
@@ -90,7 +89,7 @@ def test_large_constants_of_the_graph_are_not_written_again(place):
 
 
 def test_programs_with_too_many_constants_are_not_kept(place, lowered, monkeypatch):
-    monkeypatch.setattr(kept, "LARGEST", 50)
+    monkeypatch.setattr(program_cache, "LARGEST", 50)
     twice(lambda x: x * np.arange(7.0), X)
     assert len(lowered) == 2
 
@@ -135,27 +134,27 @@ def test_every_circumstance_changes_the_name(place, monkeypatch):
     graph = ad.graph(lambda x, y: x * y)(X, 2.0)
     other = ad.graph(lambda x, y: x + y)(X, 2.0)
     machine = ("x86", "zen", "+avx", "LLVM 20")
-    names = [kept.name_of(graph, (), False, machine), kept.name_of(other, (), False, machine)]
-    names += [kept.name_of(graph, (1,), False, machine), kept.name_of(graph, (), True, machine)]
+    names = [program_cache.name_of(graph, (), False, machine), program_cache.name_of(other, (), False, machine)]
+    names += [program_cache.name_of(graph, (1,), False, machine), program_cache.name_of(graph, (), True, machine)]
     for i in range(len(machine)):
-        names.append(kept.name_of(graph, (), False, (*machine[:i], "other", *machine[i + 1 :])))
-    compiler = kept._compiler()
+        names.append(program_cache.name_of(graph, (), False, (*machine[:i], "other", *machine[i + 1 :])))
+    compiler = program_cache._compiler()
     for i in range(len(compiler)):
-        monkeypatch.setattr(kept, "_compiler", lambda i=i: (*compiler[:i], "other", *compiler[i + 1 :]))
-        names.append(kept.name_of(graph, (), False, machine))
+        monkeypatch.setattr(program_cache, "_compiler", lambda i=i: (*compiler[:i], "other", *compiler[i + 1 :]))
+        names.append(program_cache.name_of(graph, (), False, machine))
     assert len({name.key for name in names}) == len(names)
-    monkeypatch.setattr(kept, "_compiler", lambda: compiler)
-    assert kept.name_of(graph, (), False, machine).key == names[0].key
-    monkeypatch.setattr(kept, "_compiler", lambda: None)
-    assert kept.name_of(graph, (), False, machine) is None
+    monkeypatch.setattr(program_cache, "_compiler", lambda: compiler)
+    assert program_cache.name_of(graph, (), False, machine).key == names[0].key
+    monkeypatch.setattr(program_cache, "_compiler", lambda: None)
+    assert program_cache.name_of(graph, (), False, machine) is None
     monkeypatch.setenv("ADJOINT_CACHE_DIR", "")
-    monkeypatch.setattr(kept, "_compiler", lambda: compiler)
-    assert kept.name_of(graph, (), False, machine) is None
+    monkeypatch.setattr(program_cache, "_compiler", lambda: compiler)
+    assert program_cache.name_of(graph, (), False, machine) is None
 
 
 def test_every_source_file_counts_as_the_compiler():
     """The rules of ops are written into programs as much as code generation is."""
-    files = {path for path, _, _ in kept._sources(str(kept._PACKAGE))}
+    files = {path for path, _, _ in program_cache._sources(str(program_cache._PACKAGE))}
     root = os.path.dirname(ad.__file__)
     expected = {
         os.path.join(root, *part.split("/")) for part in ("ops/elementwise.py", "rewrite/loops/roll.py", "compiler/jit.py")
@@ -186,7 +185,7 @@ def test_a_change_of_the_compiler_is_seen(tmp_path, monkeypatch):
     for path in (source, inner):
         path.write_text("x = 1")
         os.utime(path, (100, 100))
-    found = [kept._stamps(tmp_path)]
+    found = [program_cache._stamps(tmp_path)]
     for change in (
         lambda: os.utime(inner, (200, 200)),
         lambda: (source.write_text("x = 10"), os.utime(source, (100, 100))),
@@ -194,12 +193,12 @@ def test_a_change_of_the_compiler_is_seen(tmp_path, monkeypatch):
         lambda: (tmp_path / "c.py").unlink(),
     ):
         change()
-        found.append(kept._stamps(tmp_path))
+        found.append(program_cache._stamps(tmp_path))
     assert len(set(found)) == 5
     (tmp_path / "notes.txt").write_text("")
-    assert kept._stamps(tmp_path) == found[-1]
-    monkeypatch.setattr(kept, "_LOADED", 50 * 10**9)
-    assert kept._stamps(tmp_path) is None
+    assert program_cache._stamps(tmp_path) == found[-1]
+    monkeypatch.setattr(program_cache, "_LOADED", 50 * 10**9)
+    assert program_cache._stamps(tmp_path) is None
 
 
 PROGRAM = textwrap.dedent(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.bind import Traced, settled
+from ...core.bind import Traced, unwrap_fresh
 from ...core.types import dtype_of, shape_of
 
 Box = Traced
@@ -14,7 +14,7 @@ Box = Traced
 
 def isbox(x: Any) -> bool:
     """Whether x is traced."""
-    return isinstance(settled(x), Traced)
+    return isinstance(unwrap_fresh(x), Traced)
 
 
 def getval(x: Any) -> Any:

@@ -25,14 +25,14 @@ import numpy as np
 from ... import stop_gradient
 from ...api.arguments import name_of, output_leaf
 from ...api.custom import Call
-from ...core.bind import FRESH, Traced, settled
+from ...core.bind import FRESH, Traced, unwrap_fresh
 from ...core.errors import UnsupportedError
 from ...core.tree import Structure, flatten, flatten_like, map_leaves
 from ...core.types import Value
 from ...eager.batch import Batch
 from ...eager.tape import Tape
 from ...numpy.table import holds_traced
-from ...ops.broadcast import settle
+from ...ops.broadcast import fit_tangent
 from ...staging.stage import Stage
 from .box import Box
 from .util import subval
@@ -66,7 +66,7 @@ class Primitive:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten(list(args))
-        leaves = [settled(x) for x in leaves]
+        leaves = [unwrap_fresh(x) for x in leaves]
         if not self.traced:
             leaves, kwargs = stop_gradient(leaves), stop_gradient(kwargs)
         top = max((x.by for x in leaves if isinstance(x, Traced)), key=lambda trace: trace.level, default=FRESH)
@@ -179,7 +179,7 @@ class _Application:
         if pushed is None:
             return results, [None] * len(results)
         parts = flatten_like(self.result, pushed, f"the tangent of {name_of(self.primitive.fun)}")
-        return results, [settle(t, y) for t, y in zip(parts, results, strict=True)]
+        return results, [fit_tangent(t, y) for t, y in zip(parts, results, strict=True)]
 
 
 def _no_rule(primitive: Primitive, what: str, argnums: Sequence[int]) -> UnsupportedError:

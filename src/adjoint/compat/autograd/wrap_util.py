@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.bind import Traced, settled
+from ...core.bind import Traced, unwrap_fresh
 from ...core.tree import map_leaves
 from ...core.types import dtype_of
 from .util import subvals
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def _as_float(x: Any) -> Any:
-    x = settled(x)
+    x = unwrap_fresh(x)
     if type(x) in (int, float) or isinstance(x, np.integer):
         return np.float64(x)
     if type(x) is complex:

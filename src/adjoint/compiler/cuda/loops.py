@@ -37,7 +37,7 @@ class Looping(Threads):
             for place, view in views.items():
                 start = self.pointer(self.begins[place[0]], view.offset, self.moves(view))
                 code.store(code.load(start, view.dtype), self.registers[place], view.dtype)
-            with code.turns("0", str(scan.length)) as i:
+            with code.iterations("0", str(scan.length)) as i:
                 self.iteration = code.let(f"sub nsw i64 {scan.length - 1}, {i}") if scan.reverse else i
                 self.point([])
             for place, view in views.items():

@@ -24,7 +24,7 @@ from ...ops.control import segment_length
 from ..llvm.lapack import FAILURES
 from ..lower.donate import reusable
 from ..lower.kernel import Buffer, View, size_of
-from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, Unwind, While
+from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, While, WhileVjp
 from ..lower.sweep import Sweep
 from ..runtime.entry import ERRORS, MISS
 from . import linear
@@ -69,8 +69,8 @@ class Program:
         self.launches = launches(lowered)
         is_long = (self.launches or 0) >= FEWEST and can_be_captured(lowered)
         self.replays = Replays(device) if is_long and clock is None else None
-        asked = [*lowered.outside, *(view for view, _ in lowered.failures)]
-        self.checks = [(view, 1) for view in lowered.outside] + [(view, FAILURES[how]) for view, how in lowered.failures]
+        asked = [*lowered.out_of_bounds, *(view for view, _ in lowered.failures)]
+        self.checks = [(view, 1) for view in lowered.out_of_bounds] + [(view, FAILURES[how]) for view, how in lowered.failures]
         self.guard = lowered.guard
         self.is_checked = bool(asked) or self.guard is not None
 
@@ -221,7 +221,7 @@ class Routine:
     def watched(self, step: Any) -> Action:
         """The action of a step, with a look at the clock if there is one; of loops and branches, their steps are timed."""
         action, clock = self.action(step), self.program.clock
-        if clock is None or isinstance(step, (Scan, While, Unwind, Branch)):
+        if clock is None or isinstance(step, (Scan, While, WhileVjp, Branch)):
             return action
         is_kernel = isinstance(step, (Launch, Tile, Sweep))
         what = f"kernel {self.program.kernels[-1].name}" if is_kernel else str(step).splitlines()[0].rstrip(":")
@@ -240,7 +240,7 @@ class Routine:
             Scan: self.scan,
             Sweep: self.sweep,
             While: self.while_loop,
-            Unwind: self.unwind,
+            WhileVjp: self.unwind,
             Branch: self.branch,
         }
         if type(step) not in kinds:
@@ -394,7 +394,7 @@ class Routine:
 
         return run
 
-    def unwind(self, step: Unwind) -> Action:
+    def unwind(self, step: WhileVjp) -> Action:
         """The backward pass of a while loop: see `backend.unwind`. The host reads the number of iterations, and nothing else."""
         forward, pull = self.body(step.step), self.body(step.pull)
         offsets, record = _record(step.carries)

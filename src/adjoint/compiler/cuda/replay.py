@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ..lower.step import Branch, Lowered, Scan, Unwind, While
+from ..lower.step import Branch, Lowered, Scan, While, WhileVjp
 from ..lower.sweep import Sweep
 from .launch import Launch
 from .tiles import Tile
@@ -23,7 +23,7 @@ def launches(lowered: Lowered) -> int | None:
     """How many launches and calls of libraries a program makes; None if that depends on numbers."""
     count = 0
     for step in lowered.steps:
-        if isinstance(step, (While, Unwind, Branch)):
+        if isinstance(step, (While, WhileVjp, Branch)):
             return None
         inside = launches(step.body) if isinstance(step, Scan) else 1
         if inside is None:

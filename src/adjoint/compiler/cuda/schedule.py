@@ -22,7 +22,7 @@ from ..lower.dead_code import prune
 from ..lower.kernel import Buffer, Dtype, Kernel, Reduce, Store, View, contiguous, size_of
 from ..lower.merge import merged, recomputed, written_out
 from ..lower.schedule import arrange, group
-from ..lower.step import Bands, Lowered, Scan, Step
+from ..lower.step import Lowered, RowTiles, Scan, Step
 from ..lower.sweep import Sweep, sweep
 from .launch import Launch, covers
 from .layout import Layout, choose, is_flag, reduced_loops
@@ -65,7 +65,7 @@ def schedule(lowered: Lowered) -> None:
     for step in lowered.steps:
         if isinstance(step, Kernel):
             steps += made.launches(step)
-        elif isinstance(step, Bands):
+        elif isinstance(step, RowTiles):
             steps += made.tile(step)
         else:
             steps.append(made.swept(step) if isinstance(step, Scan) else step)
@@ -141,7 +141,7 @@ class Scheduling:
         for part in later:
             yield from self.launches(part)
 
-    def tile(self, bands: Bands) -> Iterator[Step | AddAt | Tile]:
+    def tile(self, bands: RowTiles) -> Iterator[Step | AddAt | Tile]:
         """Kernels over the same rows as one launch, if they suit one."""
         made = tiled(bands)
         if made is None:

@@ -142,12 +142,12 @@ def _simulated(entry: Entry) -> str:
     flip = code.let(f"and i64 %flip, {entry.threads - 1}")
 
     def call(i: int, number: str) -> None:
-        with code.turns("0", str(entry.threads)) as counter:
+        with code.iterations("0", str(entry.threads)) as counter:
             thread = code.let(f"xor i64 {counter}, {flip}")
             given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
             code.do(f"call void @{name}_{i}({', '.join(given)})")
 
-    with code.turns("%from", "%to") as block:
+    with code.iterations("%from", "%to") as block:
         _sequence(code, entry, block, call, lambda which: None)
     code.do("ret void")
     head = f"define void @{name}(ptr %table, i64 %from, i64 %to, i64 %flip) nounwind {{"
@@ -161,7 +161,7 @@ def _sequence(code: Code, entry: Entry, block: str, call: Callable[[int, str], N
     for part in (before, inside, after):
         barrier = _WARP_BARRIER if in_warps and part is inside else _BARRIER
         is_loop = part is inside and tiles > entry.blocks
-        with code.turns(block, str(tiles), entry.blocks) if is_loop else nullcontext(block) as number:
+        with code.iterations(block, str(tiles), entry.blocks) if is_loop else nullcontext(block) as number:
             for i in range(start, start + len(part)):
                 call(i, number)
                 if is_loop or i + 1 < start + len(part):

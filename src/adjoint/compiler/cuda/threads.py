@@ -155,7 +155,7 @@ class Threads(Nest):
                 start = lane
                 if layout.pieces > 1:
                     start = code.let(f"add nuw nsw i64 {code.let(f'mul nuw nsw i64 {piece}, {layout.lanes}')}, {lane}")
-                with code.turns(start, str(layout.terms), layout.lanes * layout.pieces) as term:
+                with code.iterations(start, str(layout.terms), layout.lanes * layout.pieces) as term:
                     self.at(point, term)
                     self.point(totals)
                 self.unroll()
@@ -184,7 +184,7 @@ class Threads(Nest):
         code.do(f"br label %{after}")
         code.label(rest)
         if layout.results % layout.per_thread:
-            with code.turns(point, str(layout.results)) as i:
+            with code.iterations(point, str(layout.results)) as i:
                 self.at(i)
                 self.point([])
         code.do(f"br label %{after}")

@@ -4,7 +4,7 @@
     kernel over (n, m): e[i, j] = exp(x[i, j] - m[i])   →        m; barrier; e and its sum; barrier; y
     kernel over (n, m): y[i, j] = e[i, j] / sum of row i
 
-`lower.bands` finds the kernels, as it does for the CPU's caches. Sums over all rows, such as the gradient of a weight, are
+`lower.row_tiles` finds the kernels, as it does for the CPU's caches. Sums over all rows, such as the gradient of a weight, are
 gathered in shared memory, each element by the same thread for all tiles of a block, and left for a second launch to combine.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ..llvm.instruction import MEMORY, Function, start_of
 from ..lower.kernel import Buffer, Kernel, Reduce, View, size_of
 from ..lower.row_tiles import split
-from ..lower.step import Bands
+from ..lower.step import RowTiles
 from .launch import Launch, covers
 from .layout import NEIGHBOURS, THREADS, Layout, is_flag, power_of_two
 from .threads import Parts, Threads, combined
@@ -64,7 +64,7 @@ class Tile:
         return "\n  ".join([head, *(line for kernel in self.kernels for line in str(kernel).splitlines())])
 
 
-def tiled(bands: Bands) -> Tile | None:
+def tiled(bands: RowTiles) -> Tile | None:
     """The kernels of a group as one launch; None if they do not suit one."""
     kernels, inner = [], 1
     for kernel in bands.kernels:
@@ -203,7 +203,7 @@ class _Writer(Threads):
     def clear(self) -> None:
         """Set the totals to their beginning."""
         for buffer, how in self.tile.totals.items():
-            with self.code.turns("%thread", str(_elements(self.tile, buffer)), THREADS) as i:
+            with self.code.iterations("%thread", str(_elements(self.tile, buffer)), THREADS) as i:
                 self.code.store(start_of(how, buffer.dtype), self.total(buffer, i), buffer.dtype)
 
     def leave(self) -> None:
@@ -215,9 +215,9 @@ class _Writer(Threads):
             copies = _elements(self.tile, buffer) // buffer.size
             parts = self.tile.parts[buffer]
             r = Reduce(how, 0, (), View.whole(buffer, (buffer.size,)))
-            with code.turns("%thread", str(buffer.size), THREADS) as i:
+            with code.iterations("%thread", str(buffer.size), THREADS) as i:
                 code.store(start_of(how, buffer.dtype), so_far, buffer.dtype)
-                with code.turns("0", str(copies)) as copy:
+                with code.iterations("0", str(copies)) as copy:
                     index = self.offset(0, [(copy, buffer.size), (i, 1)])
                     part = code.load(self.total(buffer, index), buffer.dtype)
                     code.store(combined(code, r, code.load(so_far, buffer.dtype), part), so_far, buffer.dtype)

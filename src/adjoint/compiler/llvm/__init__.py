@@ -1,1 +1,1 @@
-"""Native code through llvmlite. Loaded by the compiler only: `import adjoint` does not import llvmlite."""
+"""Native code through llvmlite. Loaded on the first compilation: `import adjoint` does not import llvmlite."""

@@ -1,14 +1,13 @@
-"""The pull-back through a Cholesky factor of one matrix, in place: the cotangent p of l lᵀ from g, that of l.
+"""The pullback through a Cholesky factor of one matrix, in place: the cotangent p of l lᵀ from g, that of l.
 
 By blocks of columns, the last first (after Murray, arXiv:1602.07527). Once the block p₂ right below a block is known,
 
     [ l₁     ]   [ p₁     ]       p₂₁ = (g₂₁ − p₂ c) l₁⁻¹
     [ c   l₂ ]   [ p₂₁ p₂ ]       p₁ is found in the same way from l₁ and g₁ − p₂₁ᵀ c, a column at a time
 
-p is symmetric, and both of its triangles are written as it is found, so the products are plain ones. Those are nearly all of the
-work. They are narrow, so they are written out, as in `tile`: BLAS, which copies p₂ every time, takes nearly twice as long on one
-core. Those of large matrices are left to it nevertheless, for its threads.
-All matrices lie by rows. Of g and l only the lower triangles are read.
+p is symmetric, and both of its triangles are stored, so the products are ordinary ones. They are nearly all of the work. They are
+narrow, so they are unrolled, as in `tile`: BLAS, which copies p₂ every time, takes nearly twice as long on one core. For large
+matrices BLAS is used anyway, for its threads. All matrices are row-major. Only the lower triangles of g and l are read.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _PANEL = 4  # vectors of right-hand sides that are solved for together
 
 
 def pull_back(c: Matrix, factor: str, p: str, *work: str) -> str:
-    """p holds g, and in the end p. The memory is there if the products are to be written out: for the columns below a block."""
+    """p holds g, and at the end p. The memory, for the columns below a block, is given if the products are unrolled."""
     c.attributes = WRITTEN_AS_VECTORS
     _Blocks(c, factor, p, *work).run()
     return "false"
@@ -45,7 +44,7 @@ class _Blocks:
         )
         self.total, self.totals = self.single.slot(), self.panel.slot()
         self.line = self.code.let(f"alloca [{self.width} x {c.kind}]")
-        height = max(1, most * size // (self.width * item)) if below else 0  # rows that registers can hold
+        height = max(1, most * size // (self.width * item)) if below else 0  # rows that fit in registers
         self.rows = [self.row.slot() for _ in range(1 << height.bit_length() >> 1)]
 
     def run(self) -> None:
@@ -55,15 +54,15 @@ class _Blocks:
             return
         multiply = self.written_out if self.below else self.by_blas()
 
-        def block(turn: str) -> None:
-            number = code.let(f"sub nsw i64 {-(-n // self.width) - 1}, {turn}")
+        def block(count: str) -> None:
+            number = code.let(f"sub nsw i64 {-(-n // self.width) - 1}, {count}")
             start = code.let(f"mul nsw i64 {number}, {self.width}")
             stop = self.code.smaller(code.let(f"add nsw i64 {start}, {self.width}"), str(n))
             if self.below:
                 c.span(stop, str(n), lambda i: self.keep(i, start, stop))
 
             def phase(number: str) -> None:
-                """Below the block first, then on the diagonal, from what was found below it."""
+                """First below the block, then on the diagonal, from the result below it."""
                 is_first = code.let(f"icmp eq i64 {number}, 0")
                 top, bottom = (code.let(f"select i1 {is_first}, i64 {x}, i64 {y}") for x, y in ((stop, start), (str(n), stop)))
                 multiply(top, bottom, start, stop)
@@ -93,7 +92,7 @@ class _Blocks:
         return multiply
 
     def written_out(self, top: str, bottom: str, start: str, stop: str) -> None:
-        """A few rows at a time, in registers. Where fewer are left, the last is computed several times."""
+        """A few rows at a time, in registers. Where fewer are left, the last is computed repeatedly."""
         code, row = self.code, self.row
         height = len(self.rows)
         last = code.let(f"sub nsw i64 {bottom}, 1")
@@ -117,7 +116,7 @@ class _Blocks:
         self.c.span("0", code.let(f"sdiv i64 {beyond}, {height}"), tile)
 
     def keep(self, i: str, start: str, stop: str) -> None:
-        """A row below the block, without gaps to the next and with its sign changed."""
+        """A row below the block, packed and negated."""
         value = self.code.let(f"fneg {self.row.type} {self.row.load(self.at_l(i, start))}")
         self.row.store(value, self.at_kept(i, stop))
 
@@ -126,14 +125,14 @@ class _Blocks:
         return self.c.element(self.below, self.code.let(f"mul nsw i64 {row}, {self.width}"))
 
     def below_block(self, start: str, stop: str) -> None:
-        """What the product has left is transposed, and solved for there."""
+        """Transpose the remainder, and solve the transposed system."""
         self.each_below(start, stop, lambda i, j: self.copy(self.at_p(i, j), self.at_p(j, i)))
         self.solve(start, stop)
 
     # -- the rest of a block ------------------------------------------------------------------------------------
 
     def each_below(self, start: str, stop: str, do: Callable[[str, str], None]) -> None:
-        """Every element below the block, a few columns at a time: their rows across the diagonal lie in as many pages."""
+        """Every element below the block, a few columns at a time: their mirrored rows are in as many pages."""
         code = self.code
 
         def stripe(number: str) -> None:
@@ -149,7 +148,7 @@ class _Blocks:
             visit(start, stop)
 
     def solve(self, start: str, stop: str) -> None:
-        """The columns right of the block, by the transpose of its triangle: vectors of them first, then what is left."""
+        """The columns right of the block, by the transpose of its triangle: whole vectors first, then the rest."""
         code, lanes = self.code, self.panel.lanes
         across = code.let(f"sub nsw i64 {self.n}, {stop}")
         panels = code.let(f"sdiv i64 {across}, {lanes}")
@@ -223,7 +222,7 @@ class _Blocks:
 
     def backward(self, start: str, stop: str, body: Callable[[str], None]) -> None:
         last = self.code.let(f"sub nsw i64 {self.code.let(f'add nsw i64 {start}, {stop}')}, 1")
-        self.c.span(start, stop, lambda turn: body(self.code.let(f"sub nsw i64 {last}, {turn}")))
+        self.c.span(start, stop, lambda count: body(self.code.let(f"sub nsw i64 {last}, {count}")))
 
     def copy(self, source: str, target: str) -> None:
         self.single.store(self.single.load(source), target)

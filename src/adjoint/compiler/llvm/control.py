@@ -1,4 +1,4 @@
-"""Loops and branches: each body is a function of its own, which is called with the addresses of what it reads and writes."""
+"""Loops and branches: each body is a separate function of the addresses that it reads and writes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..lower.kernel import View
-from ..lower.step import Branch, Lowered, Scan, Unwind, While
+from ..lower.step import Branch, Lowered, Scan, While, WhileVjp
 from ..runtime import signals
-from . import while_vjp as unwind
+from . import while_vjp
 
 if TYPE_CHECKING:
-    from .program import Routine
+    from .program import StepRoutine
 
 
-def emit(routine: Routine, step: Scan | While | Unwind | Branch) -> None:
+def emit(routine: StepRoutine, step: Scan | While | WhileVjp | Branch) -> None:
     if isinstance(step, Scan):
         _scan(routine, step)
     elif isinstance(step, While):
         _while_loop(routine, step)
-    elif isinstance(step, Unwind):
+    elif isinstance(step, WhileVjp):
         _unwind(routine, step)
     else:
         _branch(routine, step)
 
 
-def _run_body(routine: Routine, name: str, body: Lowered, pointers: Sequence[str], scratch: Sequence[View]) -> None:
+def _run_body(routine: StepRoutine, name: str, body: Lowered, pointers: Sequence[str], scratch: Sequence[View]) -> None:
     memory = routine.pointers[scratch[0].buffer] if scratch else "null"
     arguments = ", ".join(f"ptr {p}" for p in (*pointers, "%env", memory))
     status = routine.code.let(f"call i32 {name}({arguments})")
@@ -35,61 +35,61 @@ def _run_body(routine: Routine, name: str, body: Lowered, pointers: Sequence[str
         routine.check(status)
 
 
-def _scan(routine: Routine, step: Scan) -> None:
-    """Turns write their carries alternately to two places, so that the last one writes to the final one."""
+def _scan(routine: StepRoutine, step: Scan) -> None:
+    """Double-buffered carries: iterations alternate between two buffers, so that the last one writes to the final one."""
     finals = [routine.at(v) for v in step.finals]
     begin = [routine.at(v) for v in step.carries]
     if not step.length:
         for final, start, view in zip(finals, begin, step.finals, strict=True):
             _copy(routine, start, final, view.buffer.nbytes)
         return
-    code, turn = routine.code, _Turn(routine, signals.turns_between(step, step.body))
+    code, loop = routine.code, _CarryLoop(routine, signals.iterations_between(step, step.body))
     consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
     spare = [routine.at(v) for v in step.spare]
     targets = (finals, spare) if step.length % 2 else (spare, finals)
-    carries = turn.open(begin, *targets, step.length)
-    i = turn.index
+    carries = loop.open(begin, *targets, step.length)
+    i = loop.index
     if step.reverse:
         i = code.let(f"sub nsw i64 {step.length - 1}, {i}")
     moved = [_row(routine, p, v, i) for p, v in zip((*rows, *stacks), (*step.rows, *step.stacks), strict=True)]
     name = routine.body(step.body)
     inputs = [*consts, *carries, *moved[: len(rows)]]
-    _run_body(routine, name, step.body, [*inputs, *turn.targets, *moved[len(rows) :]], step.scratch)
-    turn.close()
+    _run_body(routine, name, step.body, [*inputs, *loop.targets, *moved[len(rows) :]], step.scratch)
+    loop.close()
 
 
-def _row(routine: Routine, pointer: str, view: View, i: str) -> str:
+def _row(routine: StepRoutine, pointer: str, view: View, i: str) -> str:
     """The address of row i."""
     size = view.buffer.nbytes if not view.shape[0] else view.dtype.itemsize * max(1, int(np.prod(view.shape[1:])))
     code = routine.code
     return code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul nsw i64 {i}, {size}')}")
 
 
-def _while_loop(routine: Routine, step: While) -> None:
-    """As `scan`, but where the carries end is not known before."""
-    code, turn = routine.code, _Turn(routine, signals.turns_between(step, step.body))
+def _while_loop(routine: StepRoutine, step: While) -> None:
+    """As `scan`, but the final buffer is not known in advance."""
+    code, loop = routine.code, _CarryLoop(routine, signals.iterations_between(step, step.body))
     test_consts, body_consts = ([routine.at(v) for v in views] for views in (step.test_consts, step.body_consts))
     spare = [routine.at(v) for v in step.spare]
     half = len(spare) // 2
     truth = code.let("alloca i8")
-    carries = turn.open([routine.at(v) for v in step.carries], spare[:half], spare[half:])
+    carries = loop.open([routine.at(v) for v in step.carries], spare[:half], spare[half:])
     test = routine.body(step.test)
     _run_body(routine, test, step.test, [*test_consts, *carries, truth], step.scratch)
     goes_on = code.load(truth, np.dtype(bool))
-    inside = routine.module.name("turn")[1:]
-    code.do(f"br i1 {turn.unless_paused(goes_on)}, label %{inside}, label %{turn.end}")
+    inside = routine.module.name("iteration")[1:]
+    code.do(f"br i1 {loop.unless_paused(goes_on)}, label %{inside}, label %{loop.end}")
     code.label(inside)
     body = routine.body(step.body)
-    _run_body(routine, body, step.body, [*body_consts, *carries, *turn.targets], step.scratch)
-    turn.close(goes_on)
+    _run_body(routine, body, step.body, [*body_consts, *carries, *loop.targets], step.scratch)
+    loop.close(goes_on)
     for view, carry in zip(step.finals, carries, strict=True):
         _copy(routine, carry, routine.at(view), view.buffer.nbytes)
 
 
-def _unwind(routine: Routine, step: Unwind) -> None:
+def _unwind(routine: StepRoutine, step: WhileVjp) -> None:
     run, pull = (routine.body(body) for body in (step.step, step.pull))
     name = routine.module.name("unwind")
-    text, declared = unwind.define(name, step, run, pull)
+    text, declared = while_vjp.define(name, step, run, pull)
     routine.module.definitions.append(text)
     routine.module.declared |= declared
     views = (*step.reads(), *step.totals, *step.finals, *step.parts, *step.spare)
@@ -98,7 +98,7 @@ def _unwind(routine: Routine, step: Unwind) -> None:
     routine.check(routine.code.let(f"call i32 {name}({arguments})"))
 
 
-def _branch(routine: Routine, step: Branch) -> None:
+def _branch(routine: StepRoutine, step: Branch) -> None:
     code = routine.code
     yes, no, after = (routine.module.name(what)[1:] for what in ("yes", "no", "after"))
     code.do(f"br i1 {code.load(routine.at(step.truth), step.truth.dtype)}, label %{yes}, label %{no}")
@@ -111,26 +111,26 @@ def _branch(routine: Routine, step: Branch) -> None:
     code.label(after)
 
 
-def _copy(routine: Routine, source: str, target: str, size: int) -> None:
+def _copy(routine: StepRoutine, source: str, target: str, size: int) -> None:
     routine.module.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
     routine.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
 
 
-class _Turn:
-    """A loop whose carries are read at one address and written to another, which change places.
+class _CarryLoop:
+    """A loop with double-buffered carries, whose addresses are swapped in each iteration.
 
-    One that looks for signals is two loops: the inner one goes on for so many turns (`pause`), the outer one looks. So nothing is
-    added to a turn but a comparison, and LLVM finds the same simple loop.
+    One that polls for signals is two loops: the inner one runs `pause` iterations, the outer one polls. So an iteration costs
+    only one more comparison, and LLVM sees the same simple loop.
     """
 
-    def __init__(self, routine: Routine, pause: int) -> None:
+    def __init__(self, routine: StepRoutine, pause: int) -> None:
         self.routine, self.code, self.pause = routine, routine.code, pause
         labels = ("before", "outer", "loop", "again", "resume", "end")
         self.before, self.outer, self.head, self.again, self.resume, self.end = (routine.module.name(x)[1:] for x in labels)
         self.index, self.following = self.code.fresh(), self.code.fresh()
 
     def open(self, begin: Sequence[str], first: Sequence[str], second: Sequence[str], length: int | None = None) -> list[str]:
-        """Begin the loop; the addresses that a turn reads. It writes to `targets`."""
+        """Begin the loop; returns the addresses that an iteration reads. It writes to `targets`."""
         code, self.length = self.code, length
         self.go_to(self.before)
         self.go_to(self.outer if self.pause else self.head)
@@ -146,13 +146,14 @@ class _Turn:
         return self.sources
 
     def unless_paused(self, goes_on: str) -> str:
-        """Whether the inner loop goes on: the condition holds, and it is not time to look for signals."""
+        """Whether the inner loop continues: the condition holds, and it is not time to poll for signals."""
         if not self.pause:
             return goes_on
         return self.code.let(f"and i1 {goes_on}, {self.code.let(f'icmp ne i64 {self.index}, {self.limit}')}")
 
     def close(self, goes_on: str = "") -> None:
-        """Go on for `length` turns. If that is not known, the body leaves the inner loop for `end`, and all unless `goes_on`."""
+        """Run `length` iterations. If that is not known, the body leaves the inner loop for `end`, and the outer one unless
+        `goes_on`."""
         code = self.code
         here = [self.index, *self.sources, *self.targets, *self.others]
         later = [self.following, *self.targets, *self.others, *self.targets]
@@ -187,7 +188,7 @@ class _Turn:
     def merge(
         self, place: int, names: Sequence[str], before: str, starts: Sequence[str], again: str, nexts: Sequence[str]
     ) -> None:
-        """Write the head of a loop: the index and the addresses of a turn, as they begin and as the turn before leaves them."""
+        """Write the head of a loop: phi nodes for the index and the addresses of an iteration."""
         kinds = ["i64", *["ptr"] * (len(names) - 1)]
         rows = zip(names, kinds, starts, nexts, strict=True)
         self.code.lines[place:place] = [

@@ -1,4 +1,4 @@
-"""Machine code out of LLVM's text, for this processor: large functions are compiled at the same time, on all cores.
+"""Machine code from LLVM text, for this processor: large functions are compiled in parallel, on all cores.
 
     define internal void @kernel1(…) noinline {…}              the text of a program
     define internal void @kernel2(…) noinline {…}
@@ -7,8 +7,8 @@
     define void @kernel1(…) noinline {…}                       one part of it
     declare void @kernel1(…)   define internal void @kernel2(…) noinline {…}   define i32 @program(…) {…}      another
 
-Each part holds a copy of the small functions it calls. LLVM works on modules of different contexts at the same time; llvmlite
-lets one call into LLVM at a time, so that the two calls that take long are made around it.
+Each part has a copy of the small functions it calls. LLVM can process modules of different contexts at the same time; llvmlite
+serializes its calls, so the two slow calls bypass its lock.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ...core.locks import at_fork
 from ...core.version import VERSION
 from ..runtime.threads import default_threads
 
-PIPELINE = "1, vectors"  # what `optimise` does, in short: code that was made otherwise is not taken from disk
+PIPELINE = "1, vectors"  # names what `optimise` does, for the cache key
 MOST_PARTS = 8
-LOOP = 40  # lines of straight code that take as long as to make vectors of the loops of a function: about 10 ms
+LOOP = 40  # lines of straight-line code that compile as long as vectorizing the loops of a function: about 10 ms
 _FUNCTION = re.compile(r"^define .*?^}\n?", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@([\w.]+)")
 _LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
 
 
-# No thread is in one of llvmlite's calls while the process forks: the lock around them, and LLVM's own, would stay held.
+# No thread may be in one of llvmlite's calls while the process forks: its lock, and LLVM's, would stay locked.
 at_fork(before=ffi.lib._lock.__enter__, parent=ffi.lib._lock.__exit__, child=ffi.lib._lock.__exit__)
 
 
@@ -50,14 +50,14 @@ def target() -> tuple[Any, str, str]:
 
 
 def machine(level: int = 3) -> Any:
-    """This machine, for LLVM. An engine owns its own."""
+    """LLVM's target machine. An engine owns its own."""
     made, processor, features = target()
     return made.create_target_machine(cpu=processor, features=features, opt=level, codemodel="jitdefault", jit=True)
 
 
 @functools.cache
 def described() -> tuple[str, ...]:
-    """What all machine code depends on."""
+    """The versions and the target that all machine code depends on."""
     made, processor, features = target()
     versions = f"{VERSION} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
     return made.triple, processor, features, versions, PIPELINE
@@ -66,31 +66,31 @@ def described() -> tuple[str, ...]:
 def optimise(module: Any, machine: Any) -> None:
     """Vectorise and simplify a module for a machine.
 
-    The shortest of LLVM's pipelines, with vectors: the longer ones take twice the time, and some of what they do makes loops
-    slower, such as to carry what was read from one turn to the next. Loops are written out where `nest` says so, nowhere else.
+    The shortest of LLVM's pipelines, with vectorization: the longer ones take twice the time, and some of their passes make loops
+    slower, such as carrying loads from one iteration to the next. Only loops that `nest` marks are unrolled.
     """
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.loop_interleaving = True
     options.loop_unrolling = False
-    options.slp_vectorization = False  # vectors out of straight code: a long search, and nothing got faster
+    options.slp_vectorization = False  # a slow search, and nothing got faster
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     _run_passes()(passes, module, builder)
-    NewPassManager._dispose(passes)  # llvmlite keeps it for ever, 70 kB each: the class inherits a `_dispose` that does nothing
+    NewPassManager._dispose(passes)  # llvmlite leaks it, 70 kB each: the class inherits a `_dispose` that does nothing
     passes.detach()
 
 
 def object_code(text: str, quickly: bool = False) -> list[bytes]:
-    """The machine code of a program, in as many parts as were compiled at the same time.
+    """The machine code of a program, in as many parts as were compiled in parallel.
 
-    `quickly` leaves out the optimiser: for code that is compiled more often than it would gain.
+    `quickly` skips the optimiser, for code that would not gain from it.
 
-    LLVM cannot be interrupted. So the main thread, which gets the signals, only waits: Ctrl-C leaves at once, and what the other
-    threads are at ends with the call into LLVM that is under way.
+    LLVM cannot be interrupted. So the main thread, which gets the signals, only waits: Ctrl-C leaves at once, and the other
+    threads end with their current call into LLVM.
     """
     main = threading.main_thread()
     dropped = threading.Event()
-    if not main.is_alive():  # functions for the end of a process can start no threads
+    if not main.is_alive():  # atexit functions cannot start threads
         return [_compiled(text, quickly, dropped)]
     texts = [text] if quickly else parts(text, min(default_threads(), MOST_PARTS))
     here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
@@ -105,21 +105,21 @@ def object_code(text: str, quickly: bool = False) -> list[bytes]:
 
 
 def optimised(text: str) -> str:
-    """What LLVM makes of a text."""
+    """The optimised LLVM text."""
     module = llvm.parse_assembly(text)
     optimise(module, machine())
     return str(module)
 
 
 def assembly(text: str) -> str:
-    """The machine code of a text, to be read."""
+    """The assembly of a text."""
     module, own = llvm.parse_assembly(text), machine()
     optimise(module, own)
     return str(own.emit_assembly(module))
 
 
 class _Part(threading.Thread):
-    """A part that is compiled in a thread of its own."""
+    """A part that is compiled in a separate thread."""
 
     def __init__(self, text: str, quickly: bool, dropped: threading.Event) -> None:
         super().__init__(name="adjoint compiles", daemon=True)
@@ -141,7 +141,7 @@ class _Part(threading.Thread):
 
 
 def _compiled(text: str, quickly: bool, dropped: threading.Event) -> bytes:
-    """The machine code of a text; nothing if nobody waits for it any more."""
+    """The machine code of a text; nothing if it is no longer needed."""
     module, own = llvm.parse_assembly(text, llvm.create_context()), machine(1 if quickly else 3)
     if not quickly and not dropped.is_set():
         optimise(module, own)
@@ -208,7 +208,7 @@ def parts(text: str, count: int) -> list[str]:
 
 
 def _balanced(names: Iterable[str], weights: Mapping[str, int], count: int, first: int) -> list[list[str]]:
-    """Names in groups of about the same weight, the largest first; the first group begins with some weight."""
+    """Names in groups of about the same weight, the largest first; the first group has an initial weight."""
     groups: list[list[str]] = [[] for _ in range(count)]
     totals = [first] + [0] * (count - 1)
     for name in sorted(names, key=lambda name: -weights[name]):
@@ -219,7 +219,7 @@ def _balanced(names: Iterable[str], weights: Mapping[str, int], count: int, firs
 
 
 def _reached(names: Iterable[str], calls: Mapping[str, Iterable[str]], large: Collection[str]) -> set[str]:
-    """What these functions call, and those in turn, up to the large ones."""
+    """The functions that these call, transitively, except the large ones."""
     found: set[str] = set()
     waiting = [c for name in names for c in calls[name]]
     while waiting:
@@ -235,5 +235,5 @@ def _name(body: str) -> str:
 
 
 def _names(body: str) -> list[str]:
-    """The names of functions in a text, in order: its own comes first."""
+    """The names of functions in a text, in order: the defined one first."""
     return _NAME.findall(body)

@@ -1,4 +1,4 @@
-"""Scalar operations as lines of LLVM's language, for each dtype."""
+"""Scalar operations as LLVM instructions, for each dtype."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..lower import special
 
 Dtype = np.dtype[Any]
 
-#: In a register, and in memory: a truth is a bit here and a byte there.
+#: The LLVM types in a register and in memory: a bool is i1 or i8.
 REGISTER = {"float64": "double", "float32": "float", "int64": "i64", "int32": "i32", "bool": "i1"}
 MEMORY = {**REGISTER, "bool": "i8"}
 _SUFFIX = {"double": "f64", "float": "f32", "i64": "i64", "i32": "i32"}
@@ -56,7 +56,7 @@ class Function(NamedTuple):
         return f"{self.inlined}.apart" if self.apart else self.inlined
 
     def define(self) -> str:
-        """The function that stands apart: it calls the one that is inlined."""
+        """An out-of-line function that calls the inlined one."""
         arguments = ", ".join(f"{self.kind} %x{i}" for i in range(self.arity))
         call = f"  %y = call {self.kind} {self.inlined}({arguments})"
         head = f"define internal {self.kind} {self.symbol}({arguments}) nounwind noinline {{"
@@ -67,10 +67,10 @@ class Code:
     """Lines of one function, with fresh names, the intrinsics it declares and the functions of `vecmath` it calls."""
 
     def __init__(self, apart: bool = False) -> None:
-        self.apart = apart  # functions are called, not written into the code: it runs a few times only
+        self.apart = apart  # call functions out of line: the code runs a few times only
         self.lines: list[str] = []
         self.count = 0
-        self.block = ""  # the one that is written to
+        self.block = ""  # the current block
         self.loops = 0
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
@@ -80,7 +80,7 @@ class Code:
         return f"%t{self.count}"
 
     def let(self, text: str) -> str:
-        """A line that gives a value; its name."""
+        """Add a line with a value; returns its name."""
         name = self.fresh()
         self.lines.append(f"  {name} = {text}")
         return name
@@ -93,8 +93,8 @@ class Code:
         self.block = name
 
     @contextmanager
-    def turns(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
-        """A loop: what is written inside runs for each number from `start` to below `stop`, if there are any."""
+    def iterations(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
+        """A loop over the numbers from `start` to below `stop`, possibly none."""
         self.loops += 1
         before, head, inside, last, end = (f"{what}{self.loops}" for what in ("from", "test", "inside", "next", "past"))
         index, following = self.fresh(), self.fresh()
@@ -117,7 +117,7 @@ class Code:
         return self.let(f"select i1 {self.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
     def slot(self, table: str, i: int | str) -> str:
-        """The address of a word of a table."""
+        """The address of a table entry."""
         return self.let(f"getelementptr ptr, ptr {table}, i64 {i}")
 
     def intrinsic(self, name: str, kind: str, *args: str, flags: str = "") -> str:
@@ -193,7 +193,7 @@ def _absolute(c: Code, source: Dtype, result: Dtype, x: str) -> str:
 def _extremum(comparison: str) -> Rule:
     def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
         first = c.compare(comparison, source, a, b)
-        if source.kind == "f":  # a nan wins
+        if source.kind == "f":  # nan propagates
             first = c.let(f"or i1 {first}, {_is_nan(c, source, result, a)}")
         return c.pick(first, source, a, b)
 
@@ -221,7 +221,7 @@ def _cast(c: Code, source: Dtype, result: Dtype, x: str) -> str:
         return c.let(f"{how} {before} {x} to {after}")
     if result.kind == "f":
         return c.let(f"{'fpext' if result.itemsize > source.itemsize else 'fptrunc'} {before} {x} to {after}")
-    # Out of range, and for nan, processors give the least integer; LLVM leaves it open.
+    # Out of range, and for nan, processors give the smallest integer; in LLVM it is undefined.
     bits = result.itemsize * 8
     least = -(2 ** (bits - 1))
     inside = c.let(f"fcmp oge {before} {x}, {literal(least, source)}")
@@ -269,7 +269,7 @@ def start_of(how: str, dtype: Dtype) -> str:
 
 
 def combine(c: Code, how: str, dtype: Dtype, a: str, b: str) -> str:
-    """Two parts of a reduction. Sums and products may be taken in any order, so that they use vectors."""
+    """Combine two parts of a reduction. Sums and products may be reassociated, so that they vectorize."""
     kind = REGISTER[dtype.name]
     if how in ("max", "min"):
         return c.intrinsic({"max": "maximum", "min": "minimum"}[how], kind, a, b)

@@ -1,8 +1,8 @@
-"""Matrix products by BLAS and routines of LAPACK in a program: one function for a single matrix, called for each of a stack.
+"""BLAS products and LAPACK routines in a program: one function for a single matrix, called for each of a stack.
 
     define internal i1 @potrf3(ptr %p0)        the Cholesky factor of one matrix, in place; true if there is none
 
-Matrices lie by columns, without gaps, unless said otherwise. What the routines are used for is in `lower.matrix`.
+Matrices are column-major and contiguous, unless stated otherwise. `lower.matrix` uses the routines.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
 from .symmetry import is_symmetric
 
 if TYPE_CHECKING:
-    from .program import Routine
+    from .program import StepRoutine
 
-#: What is called, without the letter of the precision.
+#: The routines, without the letter of the precision.
 BLAS = ("gemm", "gemv", "trsm", "trsv")
 LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 
-_NAME = "@NAME"  # of a function, as long as it has none
+_NAME = "@NAME"  # placeholder for the name of a function
 _BLOCK, _MOST_BLOCKS = 64, 32  # of a triangular system
 
 
-def emit(routine: Routine, step: Lapack) -> None:
-    """The call for each matrix. The last result is a truth: whether one of the calls failed."""
+def emit(routine: StepRoutine, step: Lapack) -> None:
+    """Call the function for each matrix. The last result is a bool: whether one of the calls failed."""
     *outs, failed = step.outs
     views = [*step.operands, *step.inout, *outs]
     stack = (*step.inout, *outs)[0].shape[:-2]
@@ -52,8 +52,8 @@ def emit(routine: Routine, step: Lapack) -> None:
     code.store(status, routine.at(failed), failed.dtype)
 
 
-def product(routine: Routine, step: Product) -> None:
-    """Matrix products by BLAS. It sees matrices by columns, so it computes the transpose of the product of transposes."""
+def product(routine: StepRoutine, step: Product) -> None:
+    """Matrix products by BLAS. BLAS is column-major, so it computes the transpose as the product of transposes."""
     views = [step.left, step.right, step.out]
     matrix = Matrix(step, len(views))
     name = _defined(routine, matrix, "product")
@@ -71,15 +71,15 @@ def product(routine: Routine, step: Product) -> None:
         _for_each(routine, count, call)
 
 
-def _defined(routine: Routine, matrix: Matrix, what: str) -> str:
+def _defined(routine: StepRoutine, matrix: Matrix, what: str) -> str:
     """The name of the function for one matrix. Steps of the same sizes share one."""
     name = routine.module.function(what, matrix.define())
     routine.module.declared |= matrix.code.declared
     return name
 
 
-def _for_each(routine: Routine, count: int, call: Callable[[str], str]) -> str:
-    """Call for each index; whether one of the calls gave true."""
+def _for_each(routine: StepRoutine, count: int, call: Callable[[str], str]) -> str:
+    """Call for each index; returns whether one of the calls gave true."""
     code = routine.code
     before, head, end = (routine.module.name(what)[1:] for what in ("before", "each", "end"))
     index, following, so_far = code.fresh(), code.fresh(), code.fresh()
@@ -113,7 +113,7 @@ def _moved(code: Code, pointer: str, view: View, stack: tuple[int, ...], index: 
 
 
 class Matrix:
-    """Writes the function for one matrix: %p0, %p1, … are its operands, what it changes, its results and its memory."""
+    """Writes the function for one matrix: %p0, %p1, … are its operands, in-place arguments, results and work memory."""
 
     def __init__(self, step: Lapack | Product, count: int) -> None:
         self.code = Code()
@@ -126,7 +126,7 @@ class Matrix:
         self.attributes = ""  # of the function
 
     def define(self) -> str:
-        """The text of the function, which is still to be given a name."""
+        """The text of the function, with a placeholder for its name."""
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
         arguments = ", ".join(f"ptr noalias %p{i}" for i in range(self.count))
@@ -134,7 +134,7 @@ class Matrix:
         return "\n".join([head, *self.code.lines, f"  ret i1 {result}", "}"])
 
     def number(self, value: Any, kind: str = "i32") -> str:
-        """A number in memory, since Fortran takes addresses."""
+        """A number in memory, since Fortran passes by reference."""
         pointer = self.code.let(f"alloca {kind}")
         self.code.do(f"store {kind} {value}, ptr {pointer}")
         return pointer
@@ -148,14 +148,14 @@ class Matrix:
         self.code.do(f"call void @{full}({', '.join(f'ptr {a}' for a in arguments)})")
 
     def lapack(self, name: str, *arguments: str) -> str:
-        """Call a routine; true if it reports a failure."""
+        """Call a routine; returns whether it reports a failure."""
         info = self.number(0)
         self.call(name, *arguments, info)
         return self.code.let(f"icmp ne i32 {self.code.let(f'load i32, ptr {info}')}, 0")
 
     def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
         """A loop from one number to another."""
-        with self.code.turns(start, stop) as index:
+        with self.code.iterations(start, stop) as index:
             body(index)
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
@@ -187,7 +187,7 @@ class Matrix:
         self.call("gemv", how, m, n, one, matrix, self.number(leading), vector, self.number(max(step, 1)), zero, out, unit)
 
     def side(self, view: int = 0) -> int:
-        """The number of rows of something that is changed."""
+        """The number of rows of an in-place argument."""
         return self.step.inout[view].shape[-2]
 
 
@@ -212,7 +212,7 @@ def _product(c: Matrix, left: str, right: str, out: str) -> str:
 
 
 def _stripes(rows: int, inner: int, triangle: str) -> list[tuple[int, int, int, int]]:
-    """Rows of a product, with the part of the inner axis along which they are not zero."""
+    """Rows of a product, with the range of the inner axis where they are not zero."""
     if not triangle or rows < 2 * _BLOCK:
         return [(0, rows, 0, inner)]
     size = max(_BLOCK, -(-rows // _MOST_BLOCKS))
@@ -221,7 +221,7 @@ def _stripes(rows: int, inner: int, triangle: str) -> list[tuple[int, int, int, 
 
 
 def _layout(view: View) -> tuple[str, int]:
-    """How BLAS reads a matrix of ours, of which it sees the transpose: as it is if rows are contiguous, else transposed."""
+    """How BLAS reads a matrix, of which it sees the transpose: unchanged if rows are contiguous, else transposed."""
     (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
     if (across == 1 or columns == 1) and (down >= columns or rows == 1):
         return "N", max(down, columns, 1)
@@ -229,7 +229,7 @@ def _layout(view: View) -> tuple[str, int]:
 
 
 def _cholesky(c: Matrix, a: str) -> str:
-    """By rows: LAPACK sees the transpose, whose upper triangle is the lower one that we are given."""
+    """Row-major: LAPACK sees the transpose, whose upper triangle is our lower one."""
     n = c.side()
     failed = c.lapack("potrf", c.letter("U"), c.number(n), a, c.number(n))
 
@@ -267,7 +267,7 @@ def _inverse(c: Matrix, pivots: str, info: str, x: str, work: str) -> str:
 
 
 def _triangular(c: Matrix, a: str, x: str) -> str:
-    """One triangle, as BLAS sees it; x by rows is its transpose, to be solved for from the right."""
+    """One triangle, as BLAS sees it; a row-major x is its transpose, solved from the right."""
     rows, columns = c.step.inout[0].shape[-2:]
     if is_small(rows, columns):
         steps = (columns, 1) if c.options["by_rows"] else (1, rows)
@@ -289,7 +289,7 @@ def _triangular(c: Matrix, a: str, x: str) -> str:
     for start, stop, known in _blocks(rows, forward=is_upper == from_right):
         size = c.number(stop - start)
         part = c.element(x, str(start * columns if from_right else start))
-        if known:  # what is known of x goes to the other side
+        if known:  # move the known part of x to the right-hand side
             first, count = known[0], c.number(known[1] - known[0])
             rest = c.element(x, str(first * columns if from_right else first))
             i, j = (start, first) if plain != from_right else (first, start)
@@ -305,7 +305,7 @@ def _triangular(c: Matrix, a: str, x: str) -> str:
 
 
 def _blocks(n: int, forward: bool) -> list[tuple[int, int, tuple[int, int] | None]]:
-    """Pieces of a triangular system, in order, with the unknowns that are known before. Products are faster than solving."""
+    """Blocks of a triangular system, in order, with the unknowns solved before. Products are faster than solving."""
     size = max(_BLOCK, -(-n // _MOST_BLOCKS))
     parts = [(start, min(start + size, n)) for start in range(0, n, size)]
     if forward:

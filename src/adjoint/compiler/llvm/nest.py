@@ -1,7 +1,7 @@
-"""A kernel as loops in LLVM's language.
+"""A kernel as loops in LLVM IR.
 
-Code over whole arrays is a single loop that LLVM turns into vector instructions. A reduction whose innermost axes are summed
-keeps its partial result in a register; others add to memory.
+Code over whole arrays is a single loop, which LLVM vectorizes. A reduction over the innermost axes accumulates in a register;
+others accumulate in memory.
 
     for i in rows:                  kernel over (rows, columns), sum over the columns
       total = 0
@@ -9,11 +9,11 @@ keeps its partial result in a register; others add to memory.
         total += f(x[i, j])
       out[i] = total
 
-What lies in a window of an array is computed in loops of its own, without a test in every turn:
+The interior of a window is a separate loop, without a test in every iteration:
 
     for i in 0 … 1:   tests          for i in 1 … n - 1:   no tests          for i in n - 1 … n:   tests
 
-The body of a kernel is a function of its buffers, which do not overlap, and of the part of the outermost loop that it shall run.
+The body of a kernel is a function of its buffers, which do not overlap, and of the range of the outermost loop to run.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
-from ..lower.step import Bands
+from ..lower.step import RowTiles
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
-SMALL = 16  # points of a kernel up to which it is written into the program that calls it
+SMALL = 16  # points of a kernel that is inlined into the program
 LONGEST_INLINED = 20_000  # lines times points
-WIDE = '"prefer-vector-width"="512"'  # where there are such vectors: faster by 1.2 to 1.9 for functions such as exp
-WRITTEN_OUT = ", !llvm.loop !WRITTEN_OUT"  # the module gives each such loop a name of its own
-LONG_ENOUGH = 64  # turns of the innermost loop, for which they pay
-WORTH_A_LOOP = 16  # turns between the edges of windows
-SHORT = 8  # turns up to which a loop is written out, so that the loop around it is the one that becomes vectors
-LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines of that; lines that a function such as exp stands for
-ROW = (4, 8)  # turns of a loop along memory that is one vector
-BLOCK = 2048  # terms of a long sum that are added up by themselves, so that rounding errors do not pile up
+WIDE = '"prefer-vector-width"="512"'  # if available: faster by 1.2 to 1.9 for functions such as exp
+WRITTEN_OUT = ", !llvm.loop !WRITTEN_OUT"  # the module gives each such loop a distinct metadata node
+LONG_ENOUGH = 64  # iterations of the innermost loop from which they pay
+WORTH_A_LOOP = 16  # iterations between the edges of windows
+SHORT = 8  # iterations of a loop that is unrolled, so that the loop around it is vectorized
+LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines after unrolling; lines counted for a function such as exp
+ROW = (4, 8)  # iterations of a contiguous loop that is one vector
+BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding errors
 
 
 class Nest:
     """Writes the body of one kernel."""
 
-    def __init__(self, kernel: Kernel, bands: Bands | None = None) -> None:
+    def __init__(self, kernel: Kernel, tiles: RowTiles | None = None) -> None:
         self.kernel = kernel
-        self.own = bands.own if bands else {}  # buffers that begin with the first turn of a call
-        self.begun = bands.totals if bands else {}  # to which a call adds
+        self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
+        self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.is_small = size_of(kernel.domain) <= SMALL
         self.code = Code(apart=self.is_small)
         self.loops = kernel.loops
-        # The turns of the outermost loop that a call makes: a part of them in each, or all, which are then known beforehand.
-        in_parts = bands is not None or kernel.chunks > 1
+        # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
+        in_parts = tiles is not None or kernel.chunks > 1
         self.whole = ("%start", "%length") if in_parts else ("0", str(self.loops[0].length) if self.loops else "1")
         self.views = kernel.views
         self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
@@ -57,13 +57,13 @@ class Nest:
         self.depths = [self.suffix(r) for r in kernel.reductions]
         self.is_rows = self.is_a_vector_a_row()
         self.indices: list[str] = []
-        self.ranges: list[tuple[int, int]] = []  # in which the indices lie
-        self.totals: dict[int, str] = {}  # of the reductions that are in a register now
+        self.ranges: list[tuple[int, int]] = []  # of the indices
+        self.totals: dict[int, str] = {}  # of the reductions that are currently in a register
         self.labels = 0
-        self.standing, self.more = 0, 0  # loops that stay loops; lines that there will be more when others are written out
+        self.standing, self.more = 0, 0  # loops that stay loops; lines added by unrolling the others
 
     def define(self, name: str) -> str:
-        """The function `name(buffers…, start, length)`; a small one becomes part of the program, in registers if it can."""
+        """The function `name(buffers…, start, length)`; a small one is inlined, in registers if possible."""
         for r, d in zip(self.kernel.reductions, self.depths, strict=True):
             if self.adds_to_memory(r, d) and r.view.buffer not in self.begun:
                 self.fill(r)
@@ -81,7 +81,7 @@ class Nest:
         return "\n".join([head, *self.code.lines, "  ret void", "}"])
 
     def is_a_vector_a_row(self) -> bool:
-        """Whether the innermost loop goes along rows that are as long as a vector, and adds nothing up along them."""
+        """Whether the innermost loop runs along rows as long as a vector, without a reduction along them."""
         if len(self.loops) < 2 or self.loops[-1].length not in ROW:
             return False
         moves = all(d == len(self.loops) for d in self.depths)
@@ -96,7 +96,7 @@ class Nest:
         return d
 
     def adds_to_memory(self, r: Reduce, d: int) -> bool:
-        """Whether the result is gathered in memory: it is met more than once, or not at all."""
+        """Whether the result is accumulated in memory: it is reached more than once, or not at all."""
         several = any(not s for s in self.strides[id(r.view)][:d])
         return several or r.view.buffer in self.begun or not all(self.kernel.domain)
 
@@ -107,7 +107,7 @@ class Nest:
         return f"{what}{self.labels}"
 
     def level(self, level: int) -> None:
-        """The loop of a level and all inside, with the reductions that begin here."""
+        """The loop of a level and its contents, with the reductions that begin here."""
         beginning = [i for i, d in enumerate(self.depths) if d == level]
         for i in beginning:
             r = self.kernel.reductions[i]
@@ -131,7 +131,7 @@ class Nest:
     def loop(self, start: str, length: str, level: int) -> None:
         """for index in start … start + length: the next level. In parts, where windows begin and end."""
         whole = (0, self.loops[level].length)
-        deep = any(self.is_cut(outer, *self.ranges[outer]) for outer in range(level))  # then tests are made anyway
+        deep = any(self.is_cut(outer, *self.ranges[outer]) for outer in range(level))  # then tests are needed anyway
         parts = [whole] if deep else segments(self.edges(level), whole[1])
         for lo, hi in parts:
             self.ranges.append((lo, hi))
@@ -152,10 +152,10 @@ class Nest:
         if length == "1":
             body("0")
         else:
-            self.turn(length, body, self.is_rows and level == len(self.loops) - 1)
+            self.counted_loop(length, body, self.is_rows and level == len(self.loops) - 1)
 
     def overlap(self, start: str, length: str, level: int) -> None:
-        """The stretch of a loop that lies in the range of this level, if there is one."""
+        """The part of a loop within the range of this level, if there is one."""
         code, (lo, hi) = self.code, self.ranges[level]
         stop = code.let(f"add nuw nsw i64 {start}, {length}")
         first = code.let(f"call i64 @llvm.smax.i64(i64 {start}, i64 {lo})")
@@ -187,8 +187,8 @@ class Nest:
         """Whether a window begins or ends within a range."""
         return any(lo < edge < hi for edge in self.edges(level))
 
-    def turn(self, length: str, body: Callable[[str], None], row: bool = False) -> None:
-        """A counted loop, of one turn at least, that carries the totals. One over a `row` is not written out."""
+    def counted_loop(self, length: str, body: Callable[[str], None], row: bool = False) -> None:
+        """A counted loop, of at least one iteration, that carries the totals. One over a `row` is not unrolled."""
         code = self.code
         before, head, last, end = (self.label(what) for what in ("before", "loop", "last", "end"))
         code.do(f"br label %{before}")
@@ -204,7 +204,7 @@ class Nest:
         body(index)
         inlined = 0 if code.apart else sum(line.count("@adjoint.") for line in code.lines[at:])
         size = len(code.lines) - at + inlined * FUNCTION + self.more - more
-        # Written out, a longer one would make the loop around it jump through memory from lane to lane.
+        # Unrolling a longer one would make the loop around it access memory with large strides between lanes.
         short = not row and length.isdigit() and int(length) <= (SMALL if self.is_small else SHORT) and self.standing == standing
         if short and int(length) * size <= LONGEST_WRITTEN_OUT:
             how = WRITTEN_OUT
@@ -225,7 +225,7 @@ class Nest:
         code.lines[at:at] = lines
 
     def blocks(self, start: str, length: str, level: int) -> None:
-        """A long innermost loop in blocks: each has totals of its own, which are added to those of all."""
+        """A long innermost loop in blocks: each has separate totals, which are added to the overall totals."""
         code = self.code
         more = code.let(f"add nuw nsw i64 {length}, {BLOCK - 1}")
         count = code.let(f"udiv i64 {more}, {BLOCK}")
@@ -244,10 +244,10 @@ class Nest:
                 r = self.kernel.reductions[i]
                 self.totals[i] = combine(code, r.how, r.view.dtype, total, self.totals[i])
 
-        self.turn(count, block)
+        self.counted_loop(count, block)
 
     def fill(self, r: Reduce) -> None:
-        """Set what a reduction adds to, to its beginning."""
+        """Initialise the result of a reduction in memory."""
         moving = [(k, loop.length, s) for k, (loop, s) in enumerate(zip(self.loops, self.strides[id(r.view)], strict=True)) if s]
         if all(n for _, n, _ in moving):
             self.fill_loops(r, moving, [])
@@ -264,7 +264,7 @@ class Nest:
             index = self.code.let(f"add nuw nsw i64 {start}, {i}") if moved else i
             self.fill_loops(r, rest, [*at, (index, stride)])
 
-        self.turn(length if k == 0 else str(n), body)
+        self.counted_loop(length if k == 0 else str(n), body)
 
     # -- the body --
 
@@ -282,7 +282,7 @@ class Nest:
             self.totals[i] = combine(code, r.how, r.view.dtype, self.totals[i], values[r.scalar])
 
     def run(self, lines: Sequence[Scalar]) -> list[str]:
-        """The values of lines of code, at the point where the loops are."""
+        """The values of lines of code, at the current point of the loops."""
         values: list[str] = []
         code = self.code
         for line in lines:
@@ -292,8 +292,8 @@ class Nest:
                 values.append(literal(line.data, line.dtype))
             elif line.kind == "window":
                 inner, window = line.data
-                outside = values[line.args[0]] if line.args else literal(0, line.dtype)
-                values.append(self.window(inner, window, outside, line.dtype))
+                elsewhere = values[line.args[0]] if line.args else literal(0, line.dtype)
+                values.append(self.window(inner, window, elsewhere, line.dtype))
             elif line.kind == "gather":
                 view, strides = line.data
                 values.append(
@@ -304,15 +304,15 @@ class Nest:
                 values.append(code.operation(line.data, [values[a] for a in line.args], source, line.dtype))
         return values
 
-    def window(self, inner: tuple[Scalar, ...], window: Window, outside: str, dtype: Any) -> str:
-        """The value of the last inner line where the point lies inside, else another. What is not there is not read."""
+    def window(self, inner: tuple[Scalar, ...], window: Window, elsewhere: str, dtype: Any) -> str:
+        """The value of the last inner line where the point is inside, else another. Nothing outside is read."""
         if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
-            return outside  # an axis of length one has no loop: nothing is inside
+            return elsewhere  # an axis of length one has no loop: the window is empty
         code, inside = self.code, ""
         for loop, index, (start, stop) in zip(self.loops, self.indices, self.ranges, strict=True):
             lo, hi = window[loop.axes[0]] if len(loop.axes) == 1 else (0, loop.length)
             if hi <= start or stop <= lo:
-                return outside
+                return elsewhere
             tests = [f"icmp sge i64 {index}, {lo}"] * (lo > start) + [f"icmp slt i64 {index}, {hi}"] * (hi < stop)
             for test in map(code.let, tests):
                 inside = code.let(f"and i1 {inside}, {test}") if inside else test
@@ -328,7 +328,7 @@ class Nest:
         code.label(last)
         code.do(f"br label %{after}")
         code.label(after)
-        return code.let(f"phi {REGISTER[dtype.name]} [ {value}, %{last} ], [ {outside}, %{before} ]")
+        return code.let(f"phi {REGISTER[dtype.name]} [ {value}, %{last} ], [ {elsewhere}, %{before} ]")
 
     def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
         indices = self.indices
@@ -348,7 +348,7 @@ class Nest:
 
 
 def segments(edges: Collection[int], length: int) -> list[tuple[int, int]]:
-    """A loop in parts: between edges, where that is long enough; what is shorter stays together.
+    """A loop in parts, cut at the edges; adjacent short parts are merged.
 
     >>> segments({0, 1, 2, 99, 100}, 100)
     [(0, 2), (2, 99), (99, 100)]

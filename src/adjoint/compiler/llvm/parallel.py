@@ -1,9 +1,9 @@
-"""A group of programs that may run at the same time: one function that runs the member of a number.
+"""Parallel groups: one function that runs the member with a given number.
 
-    define internal void @together(ptr %table, i64 %number)
+    define internal void @parallel_group(ptr %table, i64 %number)
 
-The table holds the addresses of what the members read and write, then `env`, then a word for what each member returned. Whether
-the members go to several threads is decided when they run, by how long they took the last time: see `pool`.
+The table holds the addresses of the buffers of the members, then `env`, then a word for the status of each member. Whether the
+members run on several threads is decided at run time, by how long they took the last time: see `runtime.threads`.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 from ..lower.kernel import Buffer
 from ..lower.schedule import work
-from ..lower.step import Lowered, Together
+from ..lower.step import Lowered, ParallelGroup
 from ..runtime.signals import can_stop
 from .instruction import Code
 
 if TYPE_CHECKING:
-    from .program import Routine
+    from .program import StepRoutine
 
 _ADDITIONS = 3  # in a nanosecond
 
 
-def emit(routine: Routine, step: Together) -> None:
+def emit(routine: StepRoutine, step: ParallelGroup) -> None:
     module, code = routine.module, routine.code
     scratch = [view.buffer for view in step.scratch]
     used = list(dict.fromkeys([*(b for member in step.members for b in _buffers(member)), *scratch]))
     statuses = len(used) + 1
     table = routine.table([*(routine.pointers[b] for b in used), "%env"], more=len(step.members))
-    name = module.name("together")
-    longest = sorted(range(len(step.members)), key=lambda i: -_work(step.members[i]))  # begins first
+    name = module.name("parallel_group")
+    longest = sorted(range(len(step.members)), key=lambda i: -_work(step.members[i]))  # starts first
     cases, lines = [], Code()
     for number, i in enumerate(longest):
         member = step.members[i]
@@ -46,16 +46,16 @@ def emit(routine: Routine, step: Together) -> None:
     works = sorted(map(_work, step.members))
     module.definitions.append(f"{name}.gain = internal global i64 {sum(works[:-1]) // _ADDITIONS}")
     module.definitions.append("\n".join([head, switch, *lines.lines, "}"]))
-    module.declared.add("declare i32 @adjoint_together(ptr, ptr, i64, ptr) nounwind")
+    module.declared.add("declare i32 @adjoint_parallel_group(ptr, ptr, i64, ptr) nounwind")
     arguments = f"ptr {name}, ptr {table}, i64 {len(step.members)}, ptr {name}.gain"
-    routine.check(code.let(f"call i32 @adjoint_together({arguments})"))
+    routine.check(code.let(f"call i32 @adjoint_parallel_group({arguments})"))
     for i, member in enumerate(step.members):
         if can_stop(member):
             routine.check(code.let(f"load i32, ptr {code.slot(table, statuses + i)}"))
 
 
 def _buffers(member: Lowered) -> list[Buffer]:
-    """What a member is given the addresses of, in order."""
+    """The buffers whose addresses a member gets, in order."""
     return [*member.inputs, *(view.buffer for view in member.outputs)]
 
 

@@ -2,10 +2,10 @@
 
     define i32 @program(ptr %table, ptr %env)
 
-`table` holds the addresses of the inputs and outputs of one call; `env` is memory that belongs to the compiled program: the
-arena for intermediate arrays (taken by one call at a time), the addresses of constants, and the objects that foreign calls need.
-The result is 0, or says what went wrong. The bodies of loops and branches are functions of the same kind, which get their
-addresses one by one.
+`table` holds the addresses of the inputs and outputs of one call; `env` is memory of the compiled program: the arena for
+intermediate arrays (used by one call at a time), the addresses of constants, and the objects that foreign calls need. The result
+is 0, or an error code. The bodies of loops and branches are functions of the same kind, which take their addresses as separate
+arguments.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from types import MappingProxyType
 
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
-from ..lower.step import Bands, Branch, Foreign, Lapack, Lowered, Product, Scan, Step, Together, Unwind, While
+from ..lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Scan, Step, While, WhileVjp
 from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
-from . import control, lapack, tile, vecmath
-from . import parallel as together
-from . import row_tiles as bands
+from . import control, lapack, parallel, row_tiles, tile, vecmath
 from .instruction import Code, Function
 from .nest import Nest
 
@@ -37,19 +35,19 @@ _FIRST_NAME = 1000  # of a loop
 
 
 class Module:
-    """What the functions of one program share: declarations, definitions, constants, foreign calls."""
+    """The shared state of the functions of one program: declarations, definitions, constants, foreign calls."""
 
     def __init__(self, lowered: Lowered, timed: bool = False) -> None:
-        self.timed = len(lowered.steps) if timed else 0  # steps of the program whose times are added up
+        self.timed = len(lowered.steps) if timed else 0  # steps of the program that are timed
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
         self.definitions: list[str] = []
         self.constants: list[Buffer] = []
         self.foreign: list[Foreign] = []
-        self.defined: dict[str, str] = {}  # the functions of kernels, of their pieces and of matrices, by their text
+        self.defined: dict[str, str] = {}  # names of the functions of kernels, pieces and matrices, by their text
         self.names = 0
         self.guarded = lowered.guard is not None
-        Routine(self, lowered).define_program()
+        StepRoutine(self, lowered).define_program()
 
     @property
     def slots(self) -> int:
@@ -57,7 +55,7 @@ class Module:
         return 1 + len(self.constants) + len(self.foreign) + self.timed
 
     def function(self, what: str, text: str) -> str:
-        """The name of a function, @NAME in its text; one of the same text serves again."""
+        """The name of a function, @NAME in its text; functions of equal text are shared."""
         known = self.defined.get(text)
         if known is None:
             known = self.defined[text] = self.name(what)
@@ -81,13 +79,13 @@ class Module:
         return _with_loops_named("\n".join([*declared, *math, *apart, *definitions]))
 
     def place(self, found: re.Match[str]) -> int:
-        """The word of `env` of a constant or of an object that is called: known when all of them are."""
+        """The word of `env` of a constant or of a called object: known when all of them are."""
         before = {"CONSTANT": 0, "FOREIGN": len(self.constants), "TIME": len(self.constants) + len(self.foreign)}
         return 1 + before[found[1]] + int(found[2])
 
 
 def _with_loops_named(text: str) -> str:
-    """Each loop that is to be written out gets a name, which says so."""
+    """Each loop to be unrolled gets a distinct metadata node."""
     names = itertools.count(_FIRST_NAME + 1)
     text, count = _WRITTEN_OUT.subn(lambda _: f"!{next(names)}", text)
     if not count:
@@ -97,7 +95,7 @@ def _with_loops_named(text: str) -> str:
     return "\n".join([text, f'{how} = !{{!"llvm.loop.unroll.full"}}', *named])
 
 
-class Routine:
+class StepRoutine:
     """One function: the steps of a program, or of a body."""
 
     def __init__(self, module: Module, lowered: Lowered) -> None:
@@ -105,7 +103,7 @@ class Routine:
         self.lowered = lowered
         self.code = Code()
         self.pointers: dict[Buffer, str] = {}
-        self.borrowed = False  # the arena is to be given back
+        self.borrowed = False  # the arena must be released
         self.is_timed = False
 
     def define_program(self) -> None:
@@ -158,21 +156,21 @@ class Routine:
     def step(self, step: Step) -> None:
         if isinstance(step, Kernel):
             self.kernel(step)
-        elif isinstance(step, Bands):
-            bands.emit(self, step)
+        elif isinstance(step, RowTiles):
+            row_tiles.emit(self, step)
         elif isinstance(step, Product):
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):
             lapack.emit(self, step)
-        elif isinstance(step, (Scan, While, Unwind, Branch)):
+        elif isinstance(step, (Scan, While, WhileVjp, Branch)):
             control.emit(self, step)
-        elif isinstance(step, Together):
-            together.emit(self, step)
+        elif isinstance(step, ParallelGroup):
+            parallel.emit(self, step)
         else:
             self.foreign_call(step)
 
     def timed(self, number: int, step: Step) -> None:
-        """A step, and how many cycles it took, added to its word of `env`."""
+        """A step, with its cycles added to its word of `env`."""
         code = self.code
         self.module.declared.add("declare i64 @llvm.readcyclecounter()")
         before = code.let("call i64 @llvm.readcyclecounter()")
@@ -183,14 +181,14 @@ class Routine:
         code.do(f"store i64 {code.let(f'add i64 {so_far}, {took}')}, ptr {place}")
 
     def status(self) -> str:
-        """What is returned in the end: 0 unless the guards do not hold, or an index was out of bounds."""
+        """The status of the program: 0 unless the guards do not hold, a routine failed, or an index was out of bounds."""
         code, status = self.code, "0"
-        for view in self.lowered.outside:
+        for view in self.lowered.out_of_bounds:
             status = code.let(f"select i1 {code.load(self.at(view), view.dtype)}, i32 {OUT_OF_BOUNDS}, i32 {status}")
         for view, how in reversed(self.lowered.failures):  # the first one counts
             failed = code.load(self.at(view), view.dtype)
             status = code.let(f"select i1 {failed}, i32 {lapack.FAILURES[how]}, i32 {status}")
-        guard = self.lowered.guard  # comes last: on the wrong path anything may be out of bounds
+        guard = self.lowered.guard  # last: after a guard miss anything may be out of bounds
         if guard is None:
             return status
         return code.let(f"select i1 {code.load(self.at(guard), guard.dtype)}, i32 {status}, i32 {GUARD_MISSED}")
@@ -201,11 +199,11 @@ class Routine:
         return self.code.let(f"getelementptr i8, ptr {base}, i64 {view.offset * view.dtype.itemsize}") if view.offset else base
 
     def check(self, status: str) -> None:
-        """Leave if a call did not return 0."""
+        """Return if a call did not return 0."""
         code, go_on, failed = self.code, self.module.name("fine")[1:], self.module.name("failed")[1:]
         code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %{go_on}, label %{failed}")
         code.label(failed)
-        if self.lowered.guard is not None:  # on the wrong path anything may fail; on the right one the function itself tells
+        if self.lowered.guard is not None:  # after a guard miss anything may fail; otherwise the eager run raises
             raised = code.let(f"icmp eq i32 {status}, {FAILED}")
             status = code.let(f"select i1 {raised}, i32 {FAILED}, i32 {GUARD_MISSED}")
         self.leave(status)
@@ -231,7 +229,7 @@ class Routine:
             self.pointers[buffer] = self.code.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
     def take_arena(self) -> None:
-        """Intermediate arrays are in the arena, or in a new one if another call has it."""
+        """Intermediate arrays are in the arena, or in a new one if another call uses it."""
         code = self.code
         self.module.declared |= {"declare ptr @aligned_alloc(i64, i64) nounwind", "declare void @free(ptr) nounwind"}
         self.module.definitions.append(_GIVE_ARENA)
@@ -252,7 +250,7 @@ class Routine:
     # -- steps --
 
     def kernel(self, kernel: Kernel) -> None:
-        """A function of its own, inlined if it is small; called for each piece, if it is in pieces."""
+        """A separate function, inlined if it is small; called for each piece."""
         nest = Nest(kernel)
         name = self.define_nest(nest, "kernel")
         length = kernel.loops[0].length if kernel.loops else 1
@@ -264,9 +262,9 @@ class Routine:
     def in_pieces(
         self, name: str, buffers: Sequence[Buffer], length: int, count: int, own: Mapping[Buffer, Buffer] = _NONE
     ) -> None:
-        """Call a function of buffers and of a part of its turns, for all turns or piece by piece.
+        """Call a function of buffers and of a range of iterations, for all iterations or piece by piece.
 
-        In the place of a buffer in `own`, each piece gets a part of another one for itself.
+        Instead of a buffer in `own`, each piece gets its part of another one.
         """
         if count == 1:
             self.call(name, [self.pointers[b] for b in buffers], length)
@@ -276,7 +274,7 @@ class Routine:
         self.in_parallel(piece, self.table([self.pointers[b] for b in used]), count)
 
     def in_parallel(self, function: str, table: str, count: int) -> None:
-        """Call a function of a table and a number for all numbers below `count`, at the same time if that can be."""
+        """Call a function of a table and a number for all numbers below `count`, in parallel if possible."""
         if count == 1:
             self.code.do(f"call void {function}(ptr {table}, i64 0)")
         else:
@@ -284,14 +282,14 @@ class Routine:
             self.code.do(f"call void @adjoint_parallel(ptr {function}, ptr {table}, i64 {count})")
 
     def table(self, pointers: Sequence[str], more: int = 0) -> str:
-        """A table of addresses, with room for some words more."""
+        """A table of addresses, with room for more words."""
         table = self.code.let(f"alloca [{len(pointers) + more} x ptr]")
         for i, pointer in enumerate(pointers):
             self.code.do(f"store ptr {pointer}, ptr {self.code.slot(table, i)}")
         return table
 
     def define_nest(self, nest: Nest, what: str) -> str:
-        """The function of a nest; one that is the same for another kernel serves both."""
+        """The function of a nest; kernels with equal code share it."""
         name = self.module.function(what, nest.define("@NAME"))
         self.module.declared |= nest.code.declared
         self.module.functions |= nest.code.functions
@@ -301,7 +299,7 @@ class Routine:
         self.code.do(f"call void {name}({', '.join([*(f'ptr {p}' for p in pointers), 'i64 0', f'i64 {length}'])})")
 
     def gather_pieces(self, count: int, how: str, out: Buffer, partial: str) -> None:
-        """Combine the results of the pieces, in order: itself a small kernel over pieces and elements."""
+        """Combine the partial results of the pieces, in order, by a small kernel over pieces and elements."""
         given = Buffer(-1, out.dtype, out.size * count, "local")
         domain = (count, out.size)
         small = Kernel(domain)
@@ -330,19 +328,20 @@ class Routine:
         failed = code.let(f"icmp eq ptr {result}, null")
         self.check(code.let(f"select i1 {failed}, i32 {FAILED}, i32 0"))
         code.do(f"call void @Py_DecRef(ptr {result})")
-        if self.module.guarded:  # what it was called with comes back: see `llvm._callable`
+        if self.module.guarded:  # it returns its argument to refuse: see `native._callable`
             refused = code.let(f"icmp eq ptr {result}, {address}")
             self.check(code.let(f"select i1 {refused}, i32 {GUARD_MISSED}, i32 0"))
 
     def body(self, lowered: Lowered) -> str:
         """The name of the function of a program inside this one."""
-        return Routine(self.module, lowered).define_body()
+        return StepRoutine(self.module, lowered).define_body()
 
 
 def _piece(
     name: str, buffers: Sequence[Buffer], own: Mapping[Buffer, Buffer], used: list[Buffer], length: int, count: int
 ) -> str:
-    """The function that runs one piece of a kernel: finds its buffers in a table, and its part of the outermost loop."""
+    """The function that runs one piece of a kernel: it loads its buffers from a table, and computes its range of the outermost
+    loop."""
     code = Code()
     per = -(-length // count)
     pointers = []

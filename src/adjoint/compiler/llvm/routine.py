@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from ..runtime import cpython as py
 
-Offset = int | str  # in bytes: known, or the name of an i64
+Offset = int | str  # in bytes: constant, or the name of an i64
 
 
-class Routine:
+class InterpreterRoutine:
     """One LLVM function with fresh names, and the interpreter's functions that it calls."""
 
     def __init__(self, head: str, called: set[str]) -> None:
@@ -66,7 +66,7 @@ class Routine:
         self.do(f"br i1 {condition}, label %{yes}, label %{no}")
 
     def need(self, condition: str, otherwise: str) -> None:
-        """Go on where the condition holds, else to a label."""
+        """Continue if the condition holds, else branch to a label."""
         name = self.name("ok")
         self.branch(condition, name, otherwise)
         self.label(name)
@@ -99,7 +99,7 @@ class Routine:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """The block runs where the condition holds."""
+        """The block runs if the condition holds."""
         yes, after = self.name("when"), self.name("after")
         self.branch(condition, yes, after)
         self.label(yes)

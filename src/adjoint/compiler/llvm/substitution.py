@@ -1,7 +1,7 @@
-"""Triangular systems, and those of LU factors, for one matrix by columns.
+"""Triangular systems, and systems with LU factors, for one column-major matrix.
 
-Small ones are solved in place: calling BLAS takes longer than the work, and it may hand a system of a few unknowns to its
-threads, which on a busy machine costs milliseconds.
+Small ones are solved inline: calling BLAS takes longer than the work, and it may use its threads for a system of a few unknowns,
+which on a busy machine costs milliseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Triangle(NamedTuple):
 
 
 class Unknowns(NamedTuple):
-    """The right-hand sides, which become the solutions; steps in memory from one unknown and one side to the next."""
+    """The right-hand sides, which become the solutions; strides from one unknown and one side to the next."""
 
     pointer: str
     rows: int
@@ -46,8 +46,8 @@ def substitute(c: Matrix, a: Triangle, x: Unknowns) -> None:
     code, n = c.code, x.rows
     forward = a.lower != a.transposed
 
-    def each(turn: str) -> None:
-        k = turn if forward else code.let(f"sub nsw i64 {n - 1}, {turn}")
+    def each(count: str) -> None:
+        k = count if forward else code.let(f"sub nsw i64 {n - 1}, {count}")
         others = (code.let(f"add nsw i64 {k}, 1"), str(n)) if a.lower else ("0", k)
         if not a.transposed:
             divide(k)
@@ -56,7 +56,7 @@ def substitute(c: Matrix, a: Triangle, x: Unknowns) -> None:
             divide(k)
 
     def eliminate(k: str, i: str, j: str) -> None:
-        """What unknown i does to k, or k to i, in one of the right-hand sides."""
+        """Eliminate unknown i from equation k, or k from i, in one of the right-hand sides."""
         target, known = (k, i) if a.transposed else (i, k)
         factor = code.load(c.element(a.pointer, _at(c, (i, 1), (k, a.leading))), c.dtype)
         place = c.element(x.pointer, _at(c, (target, x.down), (j, x.across)))
@@ -80,7 +80,7 @@ def substitute(c: Matrix, a: Triangle, x: Unknowns) -> None:
 
 
 def triangular(c: Matrix, a: Triangle, x: Unknowns) -> None:
-    """Solve a system whose unknowns lie by columns."""
+    """Solve a system whose unknowns are column-major."""
     if is_small(x.rows, x.columns):
         substitute(c, a, x)
         return
@@ -107,11 +107,11 @@ def by_factors(c: Matrix, factors: str, pivots: str, x: Unknowns, transposed: bo
 
 
 def exchange(c: Matrix, pivots: str, x: Unknowns, backward: bool) -> None:
-    """Exchange rows as the pivots say, which count from one."""
+    """Exchange rows by the pivots, which count from one."""
     code = c.code
 
-    def each(turn: str) -> None:
-        i = code.let(f"sub nsw i64 {x.rows - 1}, {turn}") if backward else turn
+    def each(count: str) -> None:
+        i = code.let(f"sub nsw i64 {x.rows - 1}, {count}") if backward else count
         pivot = code.let(f"load i32, ptr {code.let(f'getelementptr i32, ptr {pivots}, i64 {i}')}")
         other = code.let(f"sub nsw i64 {code.let(f'sext i32 {pivot} to i64')}, 1")
 
@@ -127,7 +127,7 @@ def exchange(c: Matrix, pivots: str, x: Unknowns, backward: bool) -> None:
 
 
 def _at(c: Matrix, *steps: tuple[str, int]) -> str:
-    """The number of an element: the sum of indices times strides."""
+    """The offset of an element: the sum of indices times strides."""
     terms = [index if stride == 1 else c.code.let(f"mul nsw i64 {index}, {stride}") for index, stride in steps]
     total = terms[0]
     for term in terms[1:]:

@@ -1,7 +1,7 @@
-"""The symbols of object files: which they define, and which they leave for others to define.
+"""The symbols of object files: which they define, and which they need.
 
-MCJIT takes an undefined symbol that it does not find for address 0, and the program calls that. So `check` looks at all object
-files before an engine gets them, whether they were compiled now or read from disk.
+MCJIT resolves an unknown symbol to address 0, and the program would call that. So `check` inspects all object files before an
+engine gets them, whether compiled now or read from disk.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _of_elf(data: bytes) -> Iterator[Symbol]:
 
 
 def _of_macho(data: bytes) -> Iterator[Symbol]:
-    """macOS: 64 bits. Names begin with an underscore, which the engine takes off."""
+    """macOS: 64 bits. Names begin with an underscore, which the engine removes."""
     (commands,) = struct.unpack_from("<I", data, 16)
     at = 32
     for _ in range(commands):
@@ -80,7 +80,7 @@ def _of_coff(data: bytes) -> Iterator[Symbol]:
     while i < count:
         at = symbols + 18 * i
         zeros, place, value, section, _, kind, more = struct.unpack_from("<IIIhHBB", data, at)
-        if kind == 2:  # IMAGE_SYM_CLASS_EXTERNAL; without a section, a value is the size of memory that is common
+        if kind == 2:  # IMAGE_SYM_CLASS_EXTERNAL; without a section, a value is the size of common memory
             name = data[at : at + 8].rstrip(b"\0").decode() if zeros else _text(data, names + place)
             yield Symbol(name, bool(section or value))
         i += 1 + more

@@ -1,7 +1,7 @@
-"""Whether a matrix is symmetric up to rounding, as `ops.matrix.is_hermitian` says: no pair differs much for its largest element.
+"""Whether a matrix is symmetric up to rounding, as `ops.matrix.is_hermitian`: no pair differs by much relative to the largest
+element.
 
-Elements are compared in tiles. What lies across the diagonal is first written to a tile of its own by columns, so that both can
-be read as vectors.
+Elements are compared in tiles. The mirrored tile is first transposed into a buffer, so that both can be read as vectors.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def is_symmetric(c: Matrix, a: str, out: str) -> str:
 
 
 class _Pairs:
-    """Visits all pairs of elements across the diagonal. The transpose serves as well, so `across` is the smaller stride."""
+    """Visits all pairs of mirrored elements. The transpose is equivalent, so `across` is the smaller stride."""
 
     def __init__(self, c: Matrix, a: str, n: int, down: int, across: int) -> None:
         self.c, self.code, self.a, self.n, self.down, self.across = c, c.code, a, n, down, across
         self.single, self.row = (Vector(c.code, c.kind, lanes, c.dtype.itemsize) for lanes in (1, _TILE))
         zero = literal(0, c.dtype)
-        self.slots = {}  # for the largest element, and for the widest gap
+        self.slots = {}  # for the largest element, and the largest difference
         for vector in (self.single, self.row):
             self.slots[vector] = places = (vector.slot(), vector.slot())
             for place in places:
@@ -68,17 +68,17 @@ class _Pairs:
         def turned(i: str) -> str:
             return c.element(self.turned, code.let(f"mul nsw i64 {code.let(f'sub nsw i64 {i}, {top}')}, {_TILE}"))
 
-        def turn(j: str, i: str) -> None:
+        def transpose(j: str, i: str) -> None:
             place = c.element(turned(i), code.let(f"sub nsw i64 {j}, {left}"))
             self.single.store(self.single.load(self.at(j, i)), place)
 
-        c.span(left, right, lambda j: c.span(top, bottom, lambda i: turn(j, i)))
+        c.span(left, right, lambda j: c.span(top, bottom, lambda i: transpose(j, i)))
         c.span(top, bottom, lambda i: self.compare(self.row, self.at(i, left), turned(i)))
 
     def compare(self, vector: Vector, here: str, there: str) -> None:
         largest, widest = self.slots[vector]
         x, y, zero = vector.load(here), vector.load(there), vector.repeated(literal(0, self.c.dtype))
-        vector.enlarge(largest, vector.call("fabs", x))  # as large as y, if they are to be equal up to rounding
+        vector.enlarge(largest, vector.call("fabs", x))  # as large as y if they are equal up to rounding
         gap = vector.call("fabs", self.code.let(f"fsub {vector.type} {x}, {y}"))
         bits = "i1" if vector.lanes == 1 else f"<{vector.lanes} x i1>"
         same = self.code.let(f"fcmp oeq {vector.type} {x}, {y}")  # infinities, too

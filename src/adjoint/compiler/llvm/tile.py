@@ -1,4 +1,4 @@
-"""Products of narrow matrices, written out: a tile of rows times all columns stays in vector registers.
+"""Unrolled products of narrow matrices: a tile of rows times all columns stays in vector registers.
 
     for each tile of rows:                  C[rows, :] = A[rows, :] @ B, with the columns of C in a few vectors
       total = 0                             a vector for each row and each vector of columns
@@ -6,8 +6,7 @@
         total[r] += A[r, k] * B[k, :]
       C[rows] = total
 
-BLAS first copies parts of both matrices to memory of its own, which does not pay if there are but a few columns. B lies by rows;
-the elements of A may lie anywhere.
+BLAS first packs parts of both matrices, which does not pay for few columns. B is row-major; A may have any strides.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from ..lower.step import Product
 from .instruction import REGISTER, Code
 
 if TYPE_CHECKING:
-    from .program import Routine
+    from .program import StepRoutine
 
 
 @functools.cache
 def registers() -> tuple[int, int, int]:
-    """Bytes of a vector of this processor, vectors that a tile may take, and how many of them side by side."""
+    """Bytes of a vector of this processor, vectors of a tile, and how many of them side by side."""
     features = llvm.get_host_cpu_features()
     if features.get("avx512f"):
         return 64, 24, 4
     return (32, 12, 3) if features.get("avx2") else (16, 12, 3)
 
 
-def product(routine: Routine, step: Product) -> None:
-    """Emit a product: its tiles are the turns of one loop, in pieces that may run at the same time."""
+def product(routine: StepRoutine, step: Product) -> None:
+    """Emit a product: its tiles are the iterations of one loop, in pieces that may run in parallel."""
     tile = _Tile(step)
     name = routine.module.name("tile")
     routine.module.definitions.append(tile.define(name))
@@ -166,7 +165,7 @@ class _Tile:
         return found
 
     def spread(self, element: str, width: int) -> str:
-        """A vector of one number."""
+        """A number repeated in all lanes."""
         code, vector = self.code, self.vector(width)
         first = code.let(f"insertelement {vector} poison, {self.kind} {element}, i64 0")
         return code.let(f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer")
@@ -180,7 +179,7 @@ class _Tile:
 
 
 def _panels(columns: int, lanes: int, wide: int) -> list[list[int]]:
-    """The columns as vectors, some side by side: whole ones, then ever smaller ones.
+    """The columns as vectors, some side by side: full ones, then smaller ones.
 
     >>> _panels(20, 8, 4), _panels(19, 4, 3)
     ([[8, 8, 4]], [[4, 4, 4], [4, 2, 1]])

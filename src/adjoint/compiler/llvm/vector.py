@@ -1,4 +1,4 @@
-"""Some numbers beside each other as one value of LLVM's language, which it cuts into the vectors of the machine."""
+"""LLVM vector values, which LLVM splits into the vectors of the machine."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from .instruction import Code
 
-#: Of a function whose vectors are all written here: they are as long as the machine has them, and LLVM is not to look for others
-#: in its many short loops, which takes longer than all the rest.
+#: For functions with explicit vectors: as long as the machine has them, and without vectorizing their many short loops, which
+#: would dominate the compile time.
 WRITTEN_AS_VECTORS = 'noimplicitfloat "prefer-vector-width"="512"'
 
 
 class Vector(NamedTuple):
-    """Some numbers beside each other, as a value of LLVM's; or a single one."""
+    """An LLVM vector, or a single number."""
 
     code: Code
     kind: str
@@ -43,7 +43,7 @@ class Vector(NamedTuple):
         return self.code.let(f"shufflevector {self.type} {single}, {self.type} poison, <{self.lanes} x i32> zeroinitializer")
 
     def add_product(self, place: str, a: str, b: str) -> None:
-        """Add a product to what is in a place."""
+        """Add a product to the value at an address."""
         self.store(self.call("fmuladd", a, b, self.load(place)), place)
 
     def call(self, name: str, *args: str) -> str:
@@ -53,7 +53,7 @@ class Vector(NamedTuple):
         return self.code.let(f"call {self.type} {full}({', '.join(f'{self.type} {a}' for a in args)})")
 
     def enlarge(self, place: str, value: str) -> None:
-        """The larger of a value and what is in a place, lane by lane; nan stays."""
+        """The larger of a value and the value at an address, lane by lane; nan propagates."""
         self.store(self.call("maximum", self.load(place), value), place)
 
     def largest(self, value: str) -> str:

@@ -1,11 +1,11 @@
-"""The backward pass of a `while` loop, as a function of its own.
+"""The backward pass of a `while` loop, as a separate function.
 
-    i32 @unwind(ptr count, ptr consts…, carries…, cotangents…, totals…, finals…, parts…, spare…, ptr env, ptr scratch)
+    i32 @while_vjp(ptr count, ptr consts…, carries…, cotangents…, totals…, finals…, parts…, spare…, ptr env, ptr scratch)
 
-All states are kept; or the turns are cut into segments, and going forward, the state at the start of each is kept (a mark);
-going back, the states of one segment at a time are computed again, and pulled through from the last to the first. How many turns
-there are is known only now, so marks and states are in memory of their own, which is freed at the one place where the function
-ends.
+All states are stored; or the iterations are cut into segments: the forward pass stores the state at the start of each (a
+checkpoint), and the backward pass recomputes the states of one segment at a time, and pulls the cotangents through them from the
+last to the first. The number of iterations is known only at run time, so checkpoints and states are in malloced memory, which is
+freed at the single exit of the function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lower.kernel import View
-from ..lower.step import Lowered, Unwind
+from ..lower.step import Lowered, WhileVjp
 from ..runtime import signals
 from .instruction import MEMORY, Code
 
@@ -21,13 +21,13 @@ OUT_OF_MEMORY = 3  # see `entry.ERRORS`
 _LARGEST = 1 << 62  # bytes
 
 
-def define(name: str, step: Unwind, run: str, pull: str) -> tuple[str, set[str]]:
+def define(name: str, step: WhileVjp, run: str, pull: str) -> tuple[str, set[str]]:
     """The text of the function, with the names of those for its bodies, and what it declares."""
     return _Unwinding(step, run, pull).define(name)
 
 
 class _Unwinding:
-    def __init__(self, step: Unwind, run: str, pull: str) -> None:
+    def __init__(self, step: WhileVjp, run: str, pull: str) -> None:
         self.step, self.run_name, self.pull_name = step, run, pull
         self.code = Code()
         self.labels = 0
@@ -64,90 +64,90 @@ class _Unwinding:
             code.do(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {view.buffer.nbytes}, i1 false)")
         for source, target, view in zip(self.pointers["cotangents"], self.pointers["finals"], step.finals, strict=True):
             self.copy(source, target, view.buffer.nbytes)
-        turns = code.let("load i64, ptr %count, align 8")
-        self.need(code.let(f"icmp sgt i64 {turns}, 0"))
+        iterations = code.let("load i64, ptr %count, align 8")
+        self.need(code.let(f"icmp sgt i64 {iterations}, 0"))
         if step.checkpoint is None:
-            self.in_one(turns)
+            self.in_one(iterations)
         else:
-            self.in_segments(turns, self.segment_length(turns))
-        self.settle()
+            self.in_segments(iterations, self.segment_length(iterations))
+        self.finish()
 
-    def in_one(self, turns: str) -> None:
-        """All states are kept."""
-        self.allocate(turns, turns)
+    def in_one(self, iterations: str) -> None:
+        """All states are stored."""
+        self.allocate(iterations, iterations)
         self.states = self.code.let(f"load ptr, ptr {self.block}")
         self.begin(self.states)
-        self.go_on(turns)
-        self.go_back(turns)
+        self.go_on(iterations)
+        self.go_back(iterations)
 
-    def in_segments(self, turns: str, length: str) -> None:
+    def in_segments(self, iterations: str, length: str) -> None:
         code = self.code
-        segments = self.divided(turns, length)
-        self.allocate(turns, code.let(f"add i64 {segments}, {length}"))
+        segments = self.divided(iterations, length)
+        self.allocate(iterations, code.let(f"add i64 {segments}, {length}"))
         marks = code.let(f"load ptr, ptr {self.block}")
         self.states = self.at(marks, segments)
         self.begin(marks)
         last = code.let(f"sub i64 {segments}, 1")
-        with self.code.turns("0", last) as k:
+        with self.code.iterations("0", last) as k:
             self.fill(self.at(marks, k), length)
             end = self.at(self.states, code.let(f"sub i64 {length}, 1"))
-            self.turn(end, self.at(marks, code.let(f"add i64 {k}, 1")))
-        with self.code.turns("0", segments) as passed:
+            self.advance(end, self.at(marks, code.let(f"add i64 {k}, 1")))
+        with self.code.iterations("0", segments) as passed:
             k = code.let(f"sub i64 {last}, {passed}")
-            left = code.let(f"sub i64 {turns}, {code.let(f'mul i64 {k}, {length}')}")
+            left = code.let(f"sub i64 {iterations}, {code.let(f'mul i64 {k}, {length}')}")
             count = self.code.smaller(left, length)
             self.fill(self.at(marks, k), count)
             self.go_back(count)
 
     # -- the parts of the work --
 
-    def segment_length(self, turns: str) -> str:
+    def segment_length(self, iterations: str) -> str:
         """As `ops.control.segment_length`."""
         code, checkpoint = self.code, self.step.checkpoint
         assert checkpoint is not None
-        if checkpoint == "sqrt":  # exact below 2^52 turns
-            root = code.intrinsic("sqrt", "double", code.let(f"sitofp i64 {turns} to double"))
-            return self.divided(turns, code.let(f"fptosi double {root} to i64"))
-        return self.divided(turns, str(max(int(checkpoint), 1)))
+        if checkpoint == "sqrt":  # exact below 2^52 iterations
+            root = code.intrinsic("sqrt", "double", code.let(f"sitofp i64 {iterations} to double"))
+            return self.divided(iterations, code.let(f"fptosi double {root} to i64"))
+        return self.divided(iterations, str(max(int(checkpoint), 1)))
 
-    def allocate(self, turns: str, records: str) -> None:
-        """Room for so many states, of which there are at most one more than turns."""
+    def allocate(self, iterations: str, records: str) -> None:
+        """Allocate room for so many states, at most one more than iterations."""
         code = self.code
-        self.need(code.let(f"icmp slt i64 {turns}, {_LARGEST // self.record}"), OUT_OF_MEMORY)
+        self.need(code.let(f"icmp slt i64 {iterations}, {_LARGEST // self.record}"), OUT_OF_MEMORY)
         block = code.let(f"call ptr @malloc(i64 {code.let(f'mul i64 {records}, {self.record}')})")
         code.do(f"store ptr {block}, ptr {self.block}")
         self.need(code.let(f"icmp ne ptr {block}, null"), OUT_OF_MEMORY)
 
     def begin(self, state: str) -> None:
-        """The first state: what the loop started from."""
+        """Store the first state: the initial carries."""
         for pointer, target, view in zip(self.pointers["carries"], self.carries(state), self.step.carries, strict=True):
             self.copy(pointer, target, view.buffer.nbytes)
 
     def fill(self, mark: str, count: str) -> None:
-        """The states of a segment, from its mark."""
+        """Recompute the states of a segment from its checkpoint."""
         self.copy(mark, self.states, self.record)
         self.go_on(count)
 
     def go_on(self, count: str) -> None:
-        """The states after the first, of so many."""
+        """Compute the states after the first, so many in all."""
         code = self.code
-        with self.code.turns("0", code.let(f"sub i64 {count}, 1")) as i:
-            self.turn(self.at(self.states, i), self.at(self.states, code.let(f"add i64 {i}, 1")))
+        with self.code.iterations("0", code.let(f"sub i64 {count}, 1")) as i:
+            self.advance(self.at(self.states, i), self.at(self.states, code.let(f"add i64 {i}, 1")))
             self.look_for_signals(i, self.step.step)
 
     def go_back(self, count: str) -> None:
-        """Pull the cotangents through so many turns, from the last."""
+        """Pull the cotangents back through so many iterations, from the last."""
         code = self.code
-        with self.code.turns("0", count) as i:
+        with self.code.iterations("0", count) as i:
             j = code.let(f"sub i64 {code.let(f'sub i64 {count}, 1')}, {i}")
             self.pull(self.at(self.states, j))
             self.look_for_signals(i, self.step.pull)
 
-    def turn(self, source: str, target: str) -> None:
+    def advance(self, source: str, target: str) -> None:
         self.call(self.run_name, self.step.step, [*self.pointers["consts"], *self.carries(source), *self.carries(target)])
 
     def pull(self, state: str) -> None:
-        """One turn back. Cotangents are read at one place and written to the other, in turns."""
+        """Pull back one iteration. The cotangents are double-buffered."""
         code = self.code
         flip = code.let(f"load i1, ptr {self.flip}")
         pairs = list(zip(self.pointers["finals"], self.pointers["spare"], strict=True))
@@ -169,11 +169,11 @@ class _Unwinding:
         if view.buffer.size == 1:
             add_one(total, part)
             return
-        with self.code.turns("0", str(view.buffer.size)) as i:
+        with self.code.iterations("0", str(view.buffer.size)) as i:
             add_one(*(code.let(f"getelementptr {kind}, ptr {p}, i64 {i}") for p in (total, part)))
 
-    def settle(self) -> None:
-        """After an odd number of turns the cotangents are in the spare place."""
+    def finish(self) -> None:
+        """After an odd number of iterations, copy the cotangents from the spare buffer."""
         code = self.code
         yes, after = self.label("odd"), self.label("even")
         code.do(f"br i1 {code.let(f'load i1, ptr {self.flip}')}, label %{yes}, label %{after}")
@@ -193,10 +193,10 @@ class _Unwinding:
             self.need(code.let(f"icmp eq i32 {status}, 0"))
 
     def look_for_signals(self, index: str, body: Lowered) -> None:
-        """After every so many turns of a loop."""
+        """Poll for signals every so many iterations."""
         code, due, after = self.code, self.label("due"), self.label("undue")
         code.declared.add(signals.DECLARATION)
-        last = signals.turns_between(self.step, body) - 1
+        last = signals.iterations_between(self.step, body) - 1
         is_due = code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {last}')}, {last}")
         code.do(f"br i1 {is_due}, label %{due}, label %{after}")
         code.label(due)
@@ -207,7 +207,7 @@ class _Unwinding:
         code.label(after)
 
     def need(self, condition: str, status: int | None = None) -> None:
-        """Go to the end unless a condition holds, with a status or the one that is set."""
+        """Branch to the exit unless a condition holds, with a new status or the current one."""
         code, fine = self.code, self.label("fine")
         if status is not None:
             code.do(f"store i32 {code.let(f'select i1 {condition}, i32 0, i32 {status}')}, ptr {self.status}")
@@ -236,7 +236,7 @@ class _Unwinding:
 
 
 def _layout(carries: Sequence[View]) -> tuple[list[int], int]:
-    """Where the carries are in a state, and how many bytes it has; each at a multiple of the size of its elements."""
+    """The offsets of the carries in a state, aligned to their elements, and its size in bytes."""
     offsets, end = [], 0
     for view in carries:
         end = -(-end // view.dtype.itemsize) * view.dtype.itemsize

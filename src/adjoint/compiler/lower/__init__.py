@@ -1,1 +1,1 @@
-"""From a graph to loop nests over memory: which operations share a loop, and where each array lives."""
+"""Lowering: from a graph to loop nests over buffers. Decides which operations share a loop, and where each array is stored."""

@@ -1,4 +1,4 @@
-"""Loops and branches: steps with programs of their own inside, which read and write whole arrays."""
+"""Loops and branches: steps that contain programs, which read and write whole arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from .kernel import View, contiguous
 from .scalar import FLOATS
-from .step import Branch, Lowered, Scan, Step, Unwind, While
+from .step import Branch, Lowered, Scan, Step, While, WhileVjp
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -62,7 +62,7 @@ def while_loop(low: Lowering, equation: Equation) -> bool:
     return _add(low, equation, step, outs)
 
 
-def unwind(low: Lowering, equation: Equation) -> bool:
+def while_vjp(low: Lowering, equation: Equation) -> bool:
     params = equation.params
     last = len(params["wanted"])
     shared = len(equation.types) - (len(equation.inputs) - 1 - last)
@@ -71,7 +71,7 @@ def unwind(low: Lowering, equation: Equation) -> bool:
     count, *operands = [_solid(low, o) for o in equation.inputs]
     outs = [low.local(t) for t in equation.types]
     step, pull = low.body(params["step"]), low.body(params["pull"])
-    unwind = Unwind(
+    while_vjp = WhileVjp(
         step,
         pull,
         params["checkpoint"],
@@ -86,7 +86,7 @@ def unwind(low: Lowering, equation: Equation) -> bool:
         _scratch(low, step, pull),
         {low.line: None} if low.line else {},
     )
-    return _add(low, equation, unwind, outs)
+    return _add(low, equation, while_vjp, outs)
 
 
 def branch(low: Lowering, equation: Equation) -> bool:
@@ -98,7 +98,7 @@ def branch(low: Lowering, equation: Equation) -> bool:
 
 
 def inlined(low: Lowering, equation: Equation) -> bool:
-    """A part of the program that is kept together for its derivative only: its equations, here."""
+    """Inline a sub-graph that exists only for its derivative (a checkpoint)."""
     body: Graph = equation.params["body"]
     numbers: dict[int, Operand] = dict(enumerate(equation.inputs))
     for inner in body.equations:
@@ -109,7 +109,7 @@ def inlined(low: Lowering, equation: Equation) -> bool:
         low.equation(Equation(inner.op, inputs, inner.params, outputs, inner.types, inner.line))  # type: ignore[arg-type]
     for number, o in zip(equation.outputs, body.outputs, strict=True):
         operand = numbers[o] if isinstance(o, int) else o
-        low.held[number] = low.view(operand) if isinstance(operand, Literal) else low.held[operand]
+        low.values[number] = low.view(operand) if isinstance(operand, Literal) else low.values[operand]
     return True
 
 
@@ -117,12 +117,12 @@ def _add(low: Lowering, equation: Equation, step: Step, outs: Sequence[View]) ->
     position = low.step(step)
     for view in step.writes():
         low.ready[view.buffer] = position
-    low.held.update(zip(equation.outputs, outs, strict=True))
+    low.values.update(zip(equation.outputs, outs, strict=True))
     return True
 
 
 def _solid(low: Lowering, operand: Operand) -> View:
-    """An operand in memory without gaps, as the body of a loop reads it."""
+    """An operand in contiguous memory, as the body of a loop reads it."""
     view = low.view(operand)
     if view.strides == contiguous(view.shape) or 0 in view.shape:
         return view
@@ -137,4 +137,4 @@ def _scratch(low: Lowering, *bodies: Lowered) -> tuple[View, ...]:
     return (low.local(Type((size,), _BYTE)),) if size else ()
 
 
-RULES = {"scan": scan, "while": while_loop, "while_vjp": unwind, "cond": branch, "checkpoint": inlined}
+RULES = {"scan": scan, "while": while_loop, "while_vjp": while_vjp, "cond": branch, "checkpoint": inlined}

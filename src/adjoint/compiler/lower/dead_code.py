@@ -1,4 +1,4 @@
-"""What nobody reads is left out: lines of kernels, and kernels that write nothing."""
+"""Dead code elimination: unused lines of kernels, and kernels that write nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .step import Step
 
 
 def prune(steps: list[Step]) -> list[Step]:
-    """Steps without the lines, and the kernels, that nothing comes of."""
+    """Steps without unused lines and kernels."""
     for step in steps:
         if isinstance(step, Kernel):
             _prune_lines(step)
@@ -17,7 +17,7 @@ def prune(steps: list[Step]) -> list[Step]:
 
 
 def needed(code: list[Scalar], roots: set[int]) -> list[int]:
-    """The lines that some lines are computed from, themselves included, in order."""
+    """The lines that some lines depend on, these included, in order."""
     found, waiting = set(roots), list(roots)
     while waiting:
         fresh = set(code[waiting.pop()].args) - found

@@ -1,7 +1,7 @@
 """Sums of products: `einsum` with explicit letters, as loops or as matrix products.
 
     ij,ij->i      a loop over i and j that multiplies and sums
-    bik,bjk->bij  matrix products, one for each b; nothing is copied
+    bik,bjk->bij  matrix products, one for each b; no copies
     ii->i         a view of the diagonal
 
 Several factors are multiplied pair by pair, in the order that NumPy chooses.
@@ -23,7 +23,7 @@ from .scalar import BOOL, FLOATS, NATIVE, Writer
 if TYPE_CHECKING:
     from .fuse import Lowering
 
-_SMALL = 1000  # multiplications up to which loops are better than a call
+_SMALL = 1000  # multiplications; below, loops beat a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def einsum(low: Lowering, equation: Equation) -> bool:
     sizes: dict[str, int] = {}
     for t, letters in zip(types, inputs, strict=True):
         if any(sizes.setdefault(c, n) != n for c, n in zip(letters, t.shape, strict=True)):
-            return False  # an axis of length one that is stretched
+            return False  # a broadcast axis of length one
     if 0 in sizes.values() or result.dtype == BOOL or any(t.dtype not in NATIVE for t in (*types, result)):
         return False
     factors = [_with_diagonals(letters, low.view(o)) for o, letters in zip(equation.inputs, inputs, strict=True)]
@@ -61,7 +61,7 @@ def einsum(low: Lowering, equation: Equation) -> bool:
 
 
 def _with_diagonals(letters: str, view: View) -> Factor:
-    """A letter that stands twice moves along both axes."""
+    """A repeated letter moves along both axes."""
     once = "".join(dict.fromkeys(letters))
     strides = tuple(sum(s for c, s in zip(letters, view.strides, strict=True) if c == wanted) for wanted in once)
     shape = tuple(view.shape[letters.index(c)] for c in once)
@@ -69,7 +69,7 @@ def _with_diagonals(letters: str, view: View) -> Factor:
 
 
 def _arranged(factor: Factor, letters: str, sizes: dict[str, int]) -> View:
-    """A view over letters; those that a factor does not have stand still."""
+    """A view over letters; those that a factor lacks have stride 0."""
     at = dict(zip(factor.letters, factor.view.strides, strict=True))
     return View(factor.view.buffer, tuple(sizes[c] for c in letters), tuple(at.get(c, 0) for c in letters), factor.view.offset)
 
@@ -116,7 +116,7 @@ def _product(low: Lowering, left: Factor, right: Factor, output: str, summed: st
     def matrices(factor: Factor, first: str, second: str) -> int:
         whole = _arranged(factor, stack + first + second, sizes)
         number = low.fresh_number(whole.type)
-        low.held[number] = whole
+        low.values[number] = whole
         shape = (*(sizes[c] for c in stack), size_of([sizes[c] for c in first]), size_of([sizes[c] for c in second]))
         return low.emit("reshape", (number,), Type(shape, dtype), shape=shape)
 

@@ -1,10 +1,10 @@
-"""Values that are written into others.
+"""Values written into others: frames of zeros, slice assignment, concatenation.
 
-    place(x, spec=(slice(1, -1),), shape=(n,))      0 x x x 0: a frame, which is not stored
-    put(a, v, spec=…)                               a, but v at an index: a choice at each point
-    concatenate(a, b)                               each piece is written to its place, by the kernel that computes it
+    place(x, spec=(slice(1, -1),), shape=(n,))      0 x x x 0: a frame, not stored
+    put(a, v, spec=…)                               a with v at an index: a select at each point
+    concatenate(a, b)                               each piece is written in place, by the kernel that computes it
 
-An index with steps has no frame: what it leaves out is copied, or filled with zeros, first.
+An index with steps has no frame: the whole is first copied, or filled with zeros.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .views import region
 if TYPE_CHECKING:
     from .fuse import Lowering
 
-_CHEAP = 32  # additions; so much is computed again, in a frame, rather than stored and read
+_CHEAP = 32  # additions; up to this cost, recompute in a frame rather than store and load
 
 
 def placed(low: Lowering, equation: Equation) -> bool:
@@ -59,7 +59,7 @@ def put(low: Lowering, equation: Equation) -> bool:
 
 
 def _put_window(low: Lowering, equation: Equation) -> bool:
-    """A write without steps is a choice, point by point: nothing is copied first."""
+    """A write without steps is a select at each point: no copy first."""
     x, v = equation.inputs
     (result,) = equation.types
     spec = equation.params["spec"]
@@ -80,9 +80,9 @@ def _put_window(low: Lowering, equation: Equation) -> bool:
 
 def _framed(low: Lowering, x: Operand, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
     """A value in a frame; None if the index has steps."""
-    held = None if isinstance(x, Literal) else low.held[x]
-    if isinstance(held, Line):
-        again = _computed_again(low, held, spec, shape)
+    value = None if isinstance(x, Literal) else low.values[x]
+    if isinstance(value, Line):
+        again = _computed_again(low, value, spec, shape)
         if again is not None:
             return again
     view = low.view(x)
@@ -91,7 +91,7 @@ def _framed(low: Lowering, x: Operand, spec: tuple[Any, ...], shape: Shape) -> F
 
 
 def _computed_again(low: Lowering, line: Line, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
-    """A line of a kernel in a frame, by its own code, if that is cheap: it saves a trip through memory."""
+    """A line of a kernel in a frame, recomputed if that is cheap: it saves a round trip through memory."""
     code = low.cheap(line, _CHEAP)
     if code is None:
         return None
@@ -111,7 +111,7 @@ def _computed_again(low: Lowering, line: Line, spec: tuple[Any, ...], shape: Sha
 
 
 def _window(spec: tuple[Any, ...], shape: Shape, view: View) -> tuple[View, Window] | None:
-    """Where a value lies in a frame of zeros, by the index it was placed at; None if the index has steps."""
+    """The window of a value in a frame of zeros, from its index; None if the index has steps."""
     entries = list(spec)
     used = sum(e is not None and e is not Ellipsis for e in entries)
     if Ellipsis in entries:
@@ -121,7 +121,7 @@ def _window(spec: tuple[Any, ...], shape: Shape, view: View) -> tuple[View, Wind
         entries += [slice(None)] * (len(shape) - used)
     axes, strides, window, offset = iter(zip(view.shape, view.strides, strict=True)), [], [], view.offset
     lengths = iter(shape)
-    # A value that was broadcast into its place has fewer axes, or axes of size one: not seen here.
+    # A value that was broadcast has fewer axes, or axes of size one: not handled.
     for e in entries:
         if e is None:
             if next(axes, (0, 0))[0] != 1:
@@ -146,7 +146,7 @@ def _window(spec: tuple[Any, ...], shape: Shape, view: View) -> tuple[View, Wind
 
 
 def joined(low: Lowering, equation: Equation) -> bool:
-    """Each piece is written to its place in the whole."""
+    """Each piece is written in place."""
     (result,) = equation.types
     if result.dtype not in NATIVE or any(low.type_of(o).dtype not in NATIVE for o in equation.inputs):
         return False

@@ -1,9 +1,9 @@
-"""From a graph to steps: operations over the same points share one loop, reductions included.
+"""From a graph to steps: operations over the same index space are fused into one loop, reductions included.
 
-Each value of the graph is, at any time, one of three things: a line in the code of a kernel, not stored anywhere;
-a view of a buffer; or such a view inside a frame of zeros (the transpose of a slice). Reshapes, transposes, slices
-and broadcasts of a view are views. An elementwise operation joins the latest kernel over its shape that has
-what it needs, and stores nothing unless somebody else asks.
+A lowered value is one of three things: a line in the code of a kernel, not stored; a view of a buffer; or such a view inside a
+frame of zeros (the transpose of a slice). Reshapes, transposes, slices and broadcasts of a view are views. An elementwise
+operation joins the latest kernel over its shape that can read its operands, and its result is stored only if another step needs
+it in memory.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from . import control, einsum, frames, gather, matrix, product, reductions, scalar, views
 from .kernel import Buffer, View
-from .lowered import Held, Line
+from .lowered import Line, LoweredValue
 from .memory import plan
-from .parallel import together
+from .parallel import group_parallel
 from .scalar import NATIVE, Writer
 from .schedule import schedule
 from .step import Foreign, Lowered
@@ -28,7 +28,7 @@ from .workspace import Workspace
 
 
 def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
-    """The steps of a graph. The inputs `weak` are Python numbers; if `guarded`, the last output says if the rest is right."""
+    """The steps of a graph. The inputs `weak` are Python numbers; if `guarded`, the last output is the truth of the guards."""
     return Lowering(graph, weak).run(guarded)
 
 
@@ -39,31 +39,31 @@ class Lowering(Workspace):
         super().__init__(graph.types)
         self.graph = graph
         self.weak = set(weak)
-        self.outside: list[View] = []  # truths: see `gather`
-        self.failures: list[tuple[View, str]] = []  # truths: see `matrix`
+        self.out_of_bounds: list[View] = []  # bools: see `gather`
+        self.failures: list[tuple[View, str]] = []  # bools: see `matrix`
         self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`
-        self.triangular: dict[Buffer, View] = {}  # that hold a Cholesky factor, by rows
+        self.triangular: dict[Buffer, View] = {}  # buffers with a Cholesky factor, row-major
 
     def run(self, guarded: bool) -> Lowered:
         inputs = []
         for i, t in enumerate(self.graph.input_types):
             buffer = self.buffer(t, "input")
             inputs.append(buffer)
-            self.held[i] = View.whole(buffer, t.shape)
+            self.values[i] = View.whole(buffer, t.shape)
         for equation in self.graph.equations:
             self.equation(equation)
         taken: set[Buffer] = set()
         results = self.graph.outputs[:-1] if guarded else self.graph.outputs
         outputs = [self.output(o, taken) for o in results]
         guard = self.view(self.graph.outputs[-1]) if guarded else None
-        lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.outside, self.failures)
+        lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.out_of_bounds, self.failures)
         self.finish(lowered)
         return lowered
 
     def finish(self, lowered: Lowered) -> None:
-        """Choose loops and places in memory."""
+        """Schedule loops and assign memory."""
         schedule(lowered)
-        together(lowered)
+        group_parallel(lowered)
         plan(lowered)
 
     def equation(self, equation: Equation) -> None:
@@ -74,13 +74,13 @@ class Lowering(Workspace):
             self.foreign(equation)
 
     def emit(self, name: str, inputs: tuple[Operand, ...], type_: Type, **params: Any) -> int:
-        """One more equation, as if it stood in the graph."""
+        """Lower one more equation, as if it were in the graph."""
         number = self.fresh_number(type_)
         self.equation(Equation(OPS[name], inputs, params, (number,), (type_,), self.line))
         return number
 
     def fresh_number(self, t: Type) -> int:
-        number = -1 - len(self.types)  # apart from the graph's own
+        number = -1 - len(self.types)  # distinct from the graph's numbers
         self.types[number] = t
         return number
 
@@ -90,12 +90,12 @@ class Lowering(Workspace):
 
     # -- what an equation gives --
 
-    def hold(self, equation: Equation, held: Held) -> bool:
-        self.held[equation.outputs[0]] = held
+    def hold(self, equation: Equation, value: LoweredValue) -> bool:
+        self.values[equation.outputs[0]] = value
         return True
 
     def hold_lines(self, equation: Equation, position: int, lines: Sequence[int]) -> None:
-        self.held.update((number, Line(position, line)) for number, line in zip(equation.outputs, lines, strict=True))
+        self.values.update((number, Line(position, line)) for number, line in zip(equation.outputs, lines, strict=True))
 
     # -- operations at each point --
 
@@ -105,7 +105,7 @@ class Lowering(Workspace):
         self.stay_weak(equation, dtypes)
         numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
         if result.dtype == np.int32 and any(self.types[o].dtype.kind == "i" for o in numbers):
-            return False  # a Python int that may not fit: NumPy refuses it
+            return False  # a Python int that may not fit: NumPy raises
         if equation.op.name in ("cast", "truncate"):
             wanted = [result.dtype]
             if result.dtype not in NATIVE or self.type_of(equation.inputs[0]).dtype not in NATIVE:
@@ -127,14 +127,14 @@ class Lowering(Workspace):
         return self.hold(equation, Line(position, writer.cast(line, result.dtype)))
 
     def promoting(self, operand: Operand) -> Any:
-        """What an operand is in promotion: a dtype, or a Python number, which is weak."""
+        """An operand for promotion: a dtype, or a Python number, which is weak."""
         if isinstance(operand, Literal):
             return operand.value if operand.is_weak else operand.type.dtype
         dtype = self.types[operand].dtype
         return dtype.type(0).item() if operand in self.weak else dtype
 
     def stay_weak(self, equation: Equation, operands: Sequence[Any]) -> None:
-        """The sum of two Python numbers is one too."""
+        """A result of Python numbers only is a Python number too."""
         if any(isinstance(o, np.dtype) for o in operands):
             return
         with np.errstate(all="ignore"):
@@ -152,7 +152,7 @@ class Lowering(Workspace):
         position = self.step(Foreign(equation.op, operands, equation.params, outs, lines, weak))
         for number, out in zip(equation.outputs, outs, strict=True):
             self.ready[out.buffer] = position
-            self.held[number] = out
+            self.values[number] = out
 
     def copy_any(self, source: Any, out: View) -> None:
         """Copy a view, or a plain value, of any dtype."""
@@ -162,7 +162,7 @@ class Lowering(Workspace):
             self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
 
     def output(self, operand: Operand, taken: set[Buffer]) -> View:
-        """A result in a buffer of its own."""
+        """A result in a separate buffer."""
         t = self.type_of(operand)
         self.line = ""
         if not isinstance(operand, Literal):
@@ -181,7 +181,7 @@ class Lowering(Workspace):
 
 
 class _Copy:
-    """The foreign step that copies an array of a dtype that loops cannot handle."""
+    """A foreign call that copies an array of a dtype that kernels do not support."""
 
     name = "copy"
     many = False

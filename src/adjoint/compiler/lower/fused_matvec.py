@@ -1,12 +1,12 @@
-"""A matrix that is multiplied by vectors from both sides, as the gradient of a function of X @ w does: read once, not twice.
+"""Fused matvec: `X @ w` and `g @ X`, as in the gradient of a function of X @ w, in one pass over the matrix.
 
-    product X @ w to y            bands of 80 of 10000 turns:
+    product X @ w to y            row tiles of 80 of 10000 iterations:
     kernel of y to g                kernel over (10000, 50): sum X * w into y
     product g @ X to d              kernel of y to g
                                     kernel over (10000, 50): sum X * g into d
 
-BLAS would read the matrix for each product. As kernels, the products join the bands of what is between them, and the rows of
-a band are still in the cache for the second.
+BLAS would read the matrix for each product. As kernels, the products join the row tiles of the kernels between them, and the rows
+of a tile are still in the cache for the second.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .kernel import Kernel, Reduce, View
-from .row_tiles import BAND
+from .row_tiles import TILE
 from .scalar import Writer
-from .step import Bands, Product, Step
+from .step import Product, RowTiles, Step
 
-LARGE = 1 << 20  # bytes of a matrix that is read from memory, or from far caches, each time
+LARGE = 1 << 20  # bytes; a smaller matrix stays in the cache
 
 
 def products(steps: Sequence[Step]) -> list[Product]:
-    """Products of large matrices that lie by rows, by vectors from both sides."""
+    """Products of large row-major matrices with vectors from both sides."""
     found: dict[View, tuple[list[Product], list[Product]]] = {}
     for step in steps:
         if isinstance(step, Product) and len(step.out.shape) == 2 and not step.is_narrow and not step.triangle:
@@ -33,8 +33,8 @@ def products(steps: Sequence[Step]) -> list[Product]:
 
 
 def met(halves: Mapping[Product, Kernel], steps: Sequence[Step]) -> list[Product]:
-    """The products whose kernels came together with one from the other side."""
-    groups = [{*step.kernels} for step in steps if isinstance(step, Bands)]
+    """The products whose kernels are in one group with one from the other side."""
+    groups = [{*step.kernels} for step in steps if isinstance(step, RowTiles)]
     sides = {product: _matrix(product) for product in halves}
 
     def is_met(product: Product) -> bool:
@@ -46,7 +46,7 @@ def met(halves: Mapping[Product, Kernel], steps: Sequence[Step]) -> list[Product
 
 
 def _matrix(product: Product) -> tuple[View | None, int]:
-    """The matrix of a product by a vector, by rows, and the side: 0 if each row gives a result, 1 if rows are added up."""
+    """The row-major matrix of a product with a vector, and the side: 0 if each row gives a result, 1 if rows are summed."""
     (rows, inner), columns = product.left.shape, product.right.shape[-1]
     if columns == 1 and rows > 1:
         matrix = product.left
@@ -54,12 +54,12 @@ def _matrix(product: Product) -> tuple[View | None, int]:
         matrix = View(product.right.buffer, (columns, inner), product.right.strides[::-1], product.right.offset)
     else:
         return None, 0
-    down, across = matrix.strides  # one row for each result
+    down, across = matrix.strides  # one row per result
     side = 0 if across == 1 and down >= inner else 1 if down == 1 and across >= matrix.shape[0] else 2
     if side:
         matrix = View(matrix.buffer, matrix.shape[::-1], matrix.strides[::-1], matrix.offset)
     row = matrix.shape[1] * matrix.dtype.itemsize
-    is_large = matrix.shape[0] * row >= LARGE and 2 * row <= BAND
+    is_large = matrix.shape[0] * row >= LARGE and 2 * row <= TILE
     return (matrix, side) if side < 2 and is_large else (None, 0)
 
 

@@ -1,7 +1,7 @@
-"""Reads and sums at computed places: x[i, j] for arrays of whole numbers, and its transpose.
+"""Gather and scatter-add: x[i, j] for integer arrays, and its transpose.
 
-An index counts from the front or, if negative, from the back. The program ends with an error if one was out of bounds; until
-then element 0 is taken in its place.
+An index counts from the front or, if negative, from the back. The program ends with an error if one was out of bounds; until then
+element 0 is used instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INDEX = np.dtype(np.int64)
 
 
 def gather(low: Lowering, equation: Equation) -> bool:
-    """x[:, i, j]: reads at computed places."""
+    """x[:, i, j]."""
     x, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(x)
@@ -41,7 +41,7 @@ def gather(low: Lowering, equation: Equation) -> bool:
 
 
 def scatter(low: Lowering, equation: Equation) -> bool:
-    """Zeros, to which values are added at computed places."""
+    """Zeros, to which values are added at the indices."""
     g, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(g)
@@ -63,7 +63,7 @@ def scatter(low: Lowering, equation: Equation) -> bool:
 def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Shape, start: int, sizes: Shape) -> tuple[int, ...]:
     """Index arrays that vary along the axes of the domain from `start` on, counted from the front, inside the bounds.
 
-    Whether one was outside is gathered in a truth of its own; 0 is taken in its place.
+    Whether one was out of bounds is reduced into a bool; 0 is used instead.
     """
     kernel = low.kernel(position)
     w = Writer(kernel)
@@ -82,10 +82,10 @@ def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Sh
         line = w("select", w.test("less", line, zero), w("add", line, length), line)
         wrong = w.test("or", w.test("less", line, zero), w.test("greater_equal", line, length))
         found.append(w("select", wrong, zero, line))
-        outside = low.local(Type((), BOOL))
-        kernel.reductions.append(Reduce("any", wrong, tuple(range(len(domain))), outside.over(domain)))
-        low.ready[outside.buffer] = position
-        low.outside.append(outside)
+        out_of_bounds = low.local(Type((), BOOL))
+        kernel.reductions.append(Reduce("any", wrong, tuple(range(len(domain))), out_of_bounds.over(domain)))
+        low.ready[out_of_bounds.buffer] = position
+        low.out_of_bounds.append(out_of_bounds)
     return tuple(found)
 
 
@@ -94,7 +94,7 @@ def _are_whole(low: Lowering, arrays: Sequence[Operand]) -> bool:
 
 
 def _without(view: View, axis: int, count: int, domain: Shape) -> View:
-    """A view over the domain of a gather: it stands still along the axes of the indices, which replace `count` of its own."""
+    """A view over the domain of a gather: stride 0 along the axes of the indices, which replace `count` of its axes."""
     ndim = len(domain) - len(view.shape) + count
     strides = (*view.strides[:axis], *(0,) * ndim, *view.strides[axis + count :])
     return View(view.buffer, domain, strides, view.offset)

@@ -1,4 +1,4 @@
-"""A kernel: a loop nest over buffers of memory, whose body is straight scalar code.
+"""A kernel: a loop nest over buffers of memory, whose body is straight-line scalar code.
 
 buffer 0: float64 x 3   input
 buffer 1: float64 x 1   output
@@ -23,7 +23,7 @@ Dtype = np.dtype[Any]
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """A piece of memory: elements in a row. `kind` says who owns it: input, constant, local or output."""
+    """A contiguous piece of memory. `kind` is its owner: input, constant, local or output."""
 
     number: int
     dtype: Dtype
@@ -67,7 +67,7 @@ class View:
         return self.offset == 0 and self.buffer.size == size_of(self.shape) and self.strides == contiguous(self.shape)
 
     def over(self, domain: Shape) -> View:
-        """This view broadcast to a domain: axes of size one, and missing ones in front, do not move."""
+        """This view broadcast to a domain: axes of size one, and missing ones in front, have stride 0."""
         missing = len(domain) - len(self.shape)
         strides = (0,) * missing + tuple(0 if n == 1 else s for n, s in zip(self.shape, self.strides, strict=True))
         return View(self.buffer, domain, strides, self.offset)
@@ -77,7 +77,7 @@ class View:
 
 
 def contiguous(shape: Shape) -> tuple[int, ...]:
-    """Strides of an array in C order. Axes of size one stand still, so that equal layouts compare equal."""
+    """Strides of an array in C order. Axes of size one have stride 0, so that equal layouts compare equal."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(0 if n == 1 else step)
@@ -92,7 +92,7 @@ def size_of(shape: Iterable[int]) -> int:
     return size
 
 
-Window = tuple[tuple[int, int], ...]  # for each axis, from where to where there is something to read
+Window = tuple[tuple[int, int], ...]  # for each axis, the range inside the window
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,10 @@ class Scalar:
 
     kind    data                          value
     load    View                          the element of a view at the point of the domain
-    window  (lines, Window)               what the lines compute where the point lies inside, elsewhere 0, or the line `args`
-    gather  (View, strides)               the element of a view, moved by `args` (whole numbers) times the strides
+    window  (lines, Window)               the result of the lines where the point is inside, elsewhere 0, or the line `args`
+    gather  (View, strides)               the element of a view at offset `args` (integers) times the strides
     const   a number                      that number
-    op      the name of an operation      its result, of the earlier lines `args`; all of the dtype the operation works in
+    op      the name of an operation      its result on the earlier lines `args`, all of the dtype the operation works in
     """
 
     kind: str
@@ -129,7 +129,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Combines a line's values over the axes along which the view stands still."""
+    """Reduces a line's values over the axes along which the view has stride 0."""
 
     how: str  # sum, prod, max, min, any, all
     scalar: int
@@ -142,7 +142,7 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Adds a line's value to an element of a view, moved by the lines `at` (whole numbers) times the strides."""
+    """Adds a line's value to the element of a view at offset `at` (lines of integers) times the strides."""
 
     scalar: int
     at: tuple[int, ...]
@@ -155,11 +155,11 @@ class Scatter:
 
 @dataclass(slots=True)
 class Loop:
-    """One loop of a nest: how often it runs, and how far each view moves per turn."""
+    """One loop of a nest: its length, and the stride of each view per iteration."""
 
     length: int
     strides: list[int]  # of the kernel's views, in order
-    axes: tuple[int, ...]  # of the domain, that it stands for
+    axes: tuple[int, ...]  # of the domain, merged in this loop
 
 
 @dataclass(slots=True, eq=False)
@@ -172,15 +172,15 @@ class Kernel:
     reductions: list[Reduce] = field(default_factory=list)
     scatters: list[Scatter] = field(default_factory=list)
     lines: dict[str, None] = field(default_factory=dict)  # the user's source lines, for reports
-    known: dict[Any, int] = field(default_factory=dict)  # lines that stand in the code already
+    known: dict[Any, int] = field(default_factory=dict)  # existing lines, for common subexpressions
     loops: list[Loop] = field(default_factory=list)  # outermost first; see `schedule`
     chunks: int = 1  # pieces of the outermost loop that may run at the same time
-    #: By result of reductions: how its pieces are combined, and where they leave theirs.
+    #: By result of a reduction: how the partial results of the pieces are combined, and their buffer.
     partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)
 
     def add(self, kind: str, args: tuple[int, ...], data: Any, dtype: Dtype) -> int:
-        """A line of code; the same line is not written twice."""
-        # A number is known by its bits: 0.0 and -0.0 are equal, and so are 1 and True.
+        """Add a line of code; an existing line is reused."""
+        # A number is keyed by its bits: 0.0 and -0.0 compare equal, and so do 1 and True.
         key = (kind, args, (type(data), np.asarray(data).tobytes()) if kind == "const" else data, dtype)
         if key not in self.known:
             self.known[key] = len(self.code)
@@ -208,13 +208,13 @@ class Kernel:
 
     @property
     def results(self) -> set[int]:
-        """The lines that are written somewhere, or say where."""
+        """The lines that are stored, or give the index of a store."""
         written: list[Store | Reduce | Scatter] = [*self.stores, *self.reductions, *self.scatters]
         return {w.scalar for w in written}.union(*(scatter.at for scatter in self.scatters))
 
     @property
     def views(self) -> list[View]:
-        """What the code reads and writes, in the order of the strides of its loops."""
+        """The views that the code reads and writes, in the order of the strides of its loops."""
         written: list[Store | Reduce | Scatter] = [*self.stores, *self.reductions, *self.scatters]
         return [*self.reads(), *(w.view for w in written)]
 

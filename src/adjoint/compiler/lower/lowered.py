@@ -1,4 +1,4 @@
-"""What a value of the graph is while it is lowered: a line of some kernel, a view of memory, or a view in a frame of zeros."""
+"""Lowered values: a line of a kernel, a view of memory, or a view in a frame of zeros."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A value surrounded by zeros: `window` says, for each axis of the shape, where it lies.
+    """A value surrounded by zeros: `window` is its range along each axis of the shape.
 
-    `lines` compute it, over the whole shape: a load from memory, or more, if it is cheap to compute again.
+    `lines` compute it, over the whole shape: a load from memory, or more if recomputing is cheap.
     """
 
     lines: tuple[Scalar, ...]
@@ -36,4 +36,4 @@ class Frame:
         return [line.data for line in self.lines if line.kind == "load"]
 
 
-Held = Line | View | Frame
+LoweredValue = Line | View | Frame

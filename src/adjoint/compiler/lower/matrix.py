@@ -1,8 +1,8 @@
-"""Linear algebra as steps: decompositions and systems for LAPACK, and what surrounds them as loops.
+"""Linear algebra as steps: decompositions and linear systems by LAPACK, and the rest as loops.
 
-LAPACK works in place on matrices that lie by columns. So an operand is first written to memory of its own in that order, by
-the kernel that computes it if it can, and the result is a view of that memory. All that needs the LU factors of a matrix, or
-of its transpose, shares them.
+LAPACK works in place on column-major matrices. So an operand is first written to a new buffer in that order, by the kernel that
+computes it if possible, and the result is a view of that buffer. The LU factors of a matrix are shared by all operations on it or
+on its transpose.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .fuse import Lowering
 
 _INT = np.dtype(np.int32)
-_NARROW, _WIDE, _BY_BLAS = 16, 64, 768  # columns of a block in the pull-back of Cholesky; rows from which on it is a wide one
+_NARROW, _WIDE, _BY_BLAS = 16, 64, 768  # columns of a block in the pullback of Cholesky; rows from which it is wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Factors:
 
 
 def by_columns(low: Lowering, shape: Shape, dtype: Dtype) -> View:
-    """New memory for matrices, each by columns."""
+    """A new buffer for column-major matrices."""
     *stack, m, n = shape
     outer = contiguous((*stack, m * n))[: len(stack)]
     return View(low.buffer(Type(shape, dtype), "local"), shape, (*outer, 0 if m == 1 else 1, 0 if n == 1 else m))
 
 
 def _by_rows(low: Lowering, view: View) -> View:
-    """Matrices whose rows have no gaps and do not overlap; a copy if they do."""
+    """Matrices with contiguous rows that do not overlap; a copy otherwise."""
     (m, n), (down, across) = view.shape[-2:], view.strides[-2:]
     if (across == 1 or n == 1) and (down >= n or m == 1):
         return view
@@ -69,7 +69,7 @@ def _constant(low: Lowering, data: Any) -> View:
 
 
 def _written(low: Lowering, operand: Operand, out: View) -> View:
-    """A copy of an operand, broadcast, in other memory."""
+    """A copy of an operand, broadcast, in another buffer."""
     low.copy(low.operand(operand, out.shape), out)
     return out
 
@@ -84,7 +84,7 @@ def _run(
     failure: str = "",
     **options: Any,
 ) -> View:
-    """Add a step; whether it failed, which ends the program if `failure` says how to call that."""
+    """Add a step; returns whether it failed. With `failure`, the name of the error, a failure ends the program."""
     failed = _numbers(low, (), BOOL)
     lines = {low.line: None} if low.line else {}
     step = Lapack(routine, tuple(operands), tuple(inout), (*outs, failed), tuple(work), options, lines)
@@ -138,9 +138,9 @@ def _cholesky_pullback(low: Lowering, equation: Equation) -> bool:
 
 
 def _factors(low: Lowering, operand: Operand, or_transposed: bool = True) -> Factors:
-    """The LU factors of a matrix: those that are there, be it of its transpose, or new ones."""
-    held = low.operand(operand, low.type_of(operand).shape)
-    mine = low.in_memory(held)
+    """The LU factors of a matrix: existing ones, possibly of its transpose, or new ones."""
+    value = low.operand(operand, low.type_of(operand).shape)
+    mine = low.in_memory(value)
     for known, factors in low.factored:
         same = low.in_memory(known)
         if same is mine or same == mine:
@@ -154,7 +154,7 @@ def _factors(low: Lowering, operand: Operand, or_transposed: bool = True) -> Fac
     zero = _numbers(low, tuple(stack), BOOL)
     failed = _run(low, "factors", inout=[lu], outs=[pivots, zero])
     factors = Factors(lu, pivots, zero, failed)
-    low.factored.append((held, factors))
+    low.factored.append((value, factors))
     return factors
 
 
@@ -216,14 +216,14 @@ def _refuse_zeros(low: Lowering, diagonal: View) -> None:
 
 
 def _solve_triangle(low: Lowering, a: View, b: Operand, result: Type, lower: bool, transposed: bool) -> View:
-    """x is by rows or by columns, as b is."""
+    """x is row-major or column-major, as b is."""
     *stack, _, columns = result.shape
-    held = low.operand(b, result.shape)
-    by_rows = not (isinstance(held, View) and held.strides[-2] == 1 and columns > 1)
+    value = low.operand(b, result.shape)
+    by_rows = not (isinstance(value, View) and value.strides[-2] == 1 and columns > 1)
     x = low.local(result) if by_rows else by_columns(low, result.shape, result.dtype)
-    low.copy(held, x)
+    low.copy(value, x)
     n, (down, across) = a.shape[-1], a.strides[-2:]
-    # BLAS sees the matrix if its columns have no gaps, else its transpose; for x by rows it solves the transposed system.
+    # BLAS sees the matrix if its columns are contiguous, else its transpose; for a row-major x it solves the transposed system.
     sees_transpose = across == 1 and n > 1
     upper = lower == sees_transpose
     flipped = transposed != sees_transpose
@@ -302,12 +302,12 @@ def _det(low: Lowering, equation: Equation) -> bool:
 
 @functools.cache
 def _work_size(routine: str, dtype: Dtype, *sizes: Any, **options: Any) -> tuple[int, ...]:
-    """The memory that a routine wants, asked of LAPACK itself."""
+    """The work size of a routine, from LAPACK's workspace query."""
     from scipy.linalg import lapack
 
     letter = "d" if dtype == np.float64 else "s"
     *found, info = getattr(lapack, f"{letter}{routine}_lwork")(*sizes, **options)
-    assert info == 0, f"{routine} does not say how much memory it wants"
+    assert info == 0, f"the workspace query of {routine} failed"
     return tuple(int(x) for x in found)
 
 
@@ -321,7 +321,7 @@ def _eigh(low: Lowering, equation: Equation) -> bool:
     work = [_numbers(low, (size,), values.dtype), _numbers(low, (whole,), _INT)]
     triangle = "L" if equation.params["lower"] else "U"
     _run(low, "eigen", (), [v], [w], work, "eigenvalues", triangle=triangle)
-    low.held.update(zip(equation.outputs, (w, v), strict=True))
+    low.values.update(zip(equation.outputs, (w, v), strict=True))
     return True
 
 
@@ -334,7 +334,7 @@ def _qr(low: Lowering, equation: Equation) -> bool:
     k, columns = min(m, n), tq.shape[-1]
     f = _written(low, a, by_columns(low, t.shape, t.dtype))
     tau = low.local(Type((*stack, k), t.dtype))
-    (size,) = _work_size("geqrf", t.dtype, m, max(n, columns))  # a block of columns: as much for q
+    (size,) = _work_size("geqrf", t.dtype, m, max(n, columns))  # a block of columns; the same size for q
     work = _numbers(low, (size,), t.dtype)
     _run(low, "reflectors", (), [f], [tau], [work])
     q = by_columns(low, tq.shape, t.dtype)
@@ -348,7 +348,7 @@ def _qr(low: Lowering, equation: Equation) -> bool:
     line = low.read(position, source)
     low.write(position, w("select", low.read(position, mask), line, w.like(0, line)), r)
     _run(low, "orthogonal", [tau], [q], (), [work])
-    low.held.update(zip(equation.outputs, (q, r), strict=True))
+    low.values.update(zip(equation.outputs, (q, r), strict=True))
     return True
 
 
@@ -363,7 +363,7 @@ def _svd(low: Lowering, equation: Equation) -> bool:
     size = _work_size("gesdd", t.dtype, m, n, compute_uv=True, full_matrices=full)
     work = [_numbers(low, size, t.dtype), _numbers(low, (8 * min(m, n),), _INT)]
     _run(low, "singular", (), [copy], [u, s, vh], work, "singular values", full=full)
-    low.held.update(zip(equation.outputs, (u, s, vh), strict=True))
+    low.values.update(zip(equation.outputs, (u, s, vh), strict=True))
     return True
 
 
@@ -376,7 +376,7 @@ def _lu(low: Lowering, equation: Equation) -> bool:
     line = low.read(position, factors.pivots)
     pivots = low.local(equation.types[1])
     low.write(position, w.cast(w("sub", line, w.like(1, line)), pivots.dtype), pivots)  # LAPACK counts from 1
-    low.held.update(zip(equation.outputs, (factors.lu, pivots), strict=True))
+    low.values.update(zip(equation.outputs, (factors.lu, pivots), strict=True))
     return True
 
 
@@ -401,12 +401,12 @@ def _hermitian(low: Lowering, equation: Equation) -> bool:
     weighted = low.emit("mul", (Literal(weights), a), t)
     half = low.emit("where", (Literal(weights != 0), weighted, Literal(t.dtype.type(0))), t)
     other = low.emit("transpose", (half,), t, axes=(*range(t.ndim - 2), t.ndim - 1, t.ndim - 2))
-    low.held[equation.outputs[0]] = low.held[low.emit("add", (half, other), t)]
+    low.values[equation.outputs[0]] = low.values[low.emit("add", (half, other), t)]
     return True
 
 
 def _negligible(low: Lowering, equation: Equation) -> bool:
-    """Whether the sum or the difference of two eigenvalues is nothing but rounding."""
+    """Whether the sum or the difference of two eigenvalues is rounding error only."""
     (w,), (result,) = equation.inputs, equation.types
     t = low.type_of(w)
     if t.dtype not in FLOATS or 0 in t.shape:
@@ -420,7 +420,7 @@ def _negligible(low: Lowering, equation: Equation) -> bool:
     total = low.emit("sum", (sizes,), each, axis=(len(stack) + 1,), keepdims=True)
     least = low.emit("mul", (Literal(8 * np.finfo(t.dtype).eps), total), each)
     found = low.emit("less_equal", (low.emit("abs", (gaps,), pairs), least), result)
-    low.held[equation.outputs[0]] = low.held[found]
+    low.values[equation.outputs[0]] = low.values[found]
     return True
 
 

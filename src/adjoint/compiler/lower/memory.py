@@ -1,4 +1,4 @@
-"""Where the intermediate arrays live: one arena, in which a place is used again once its array is read no more."""
+"""Memory planning: all intermediate arrays share one arena, and a range is reused after the last read of its array."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def plan(lowered: Lowered) -> None:
-    """Give each local buffer a place: the lowest gap that is free from its first to its last step.
+    """Give each local buffer an offset: the lowest gap that is free from its first to its last step.
 
-    What a program is given, or gives, has a place already, even if it is local to the program around it.
+    Inputs and outputs of a program already have memory, even if they are local to the enclosing program.
     """
     given = {*lowered.inputs, *(view.buffer for view in lowered.outputs)}
     first: dict[Buffer, int] = {}
@@ -22,12 +22,12 @@ def plan(lowered: Lowered) -> None:
         for view in (*step.reads(), *step.writes()):
             first.setdefault(view.buffer, position)
             last[view.buffer] = position
-    asked = [*lowered.outside, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
-    for view in asked:  # when all is done
+    asked = [*lowered.out_of_bounds, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
+    for view in asked:  # at the end
         last[view.buffer] = len(lowered.steps)
     ending: dict[int, list[Buffer]] = {}
     offsets: dict[Buffer, int] = {}
-    taken: list[tuple[int, int]] = []  # pieces in use: where they begin and end
+    taken: list[tuple[int, int]] = []  # ranges in use
     size = 0
     starting: dict[int, list[Buffer]] = {}
     for buffer, position in first.items():
@@ -48,7 +48,7 @@ def plan(lowered: Lowered) -> None:
 
 
 def _gap(taken: list[tuple[int, int]], length: int) -> int:
-    """The lowest place with room."""
+    """The lowest offset with room."""
     end = 0
     for begin, until in taken:
         if begin - end >= length:

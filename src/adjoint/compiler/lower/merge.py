@@ -1,10 +1,10 @@
-"""Fewer and wider kernels: short axes are written out, and kernels over the same points are merged.
+"""Fewer and larger kernels: short axes are unrolled, and kernels over the same domain are merged.
 
     kernel over (n, n, 3):  sum of squares over the last axis into r       kernel over (n, n):  r = a*a + b*b + c*c
     kernel over (n, n):     1 / r                                   →                           1 / r
 
-For a GPU, where a launch costs some microseconds and what one kernel leaves for the next goes through memory: a kernel takes in
-the next one over the same domain, if that reads what the first one writes only at the same points.
+For a GPU, where a launch costs some microseconds and intermediates go through memory: a kernel absorbs the next one over the same
+domain, if that reads the results of the first only at the same points.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .schedule import arrange, cost
 from .step import Lowered, Step
 from .unroll import unrolled
 
-SHORT = 4  # indices of an axis that is written out
-LONGEST = 500  # additions that a kernel may cost after that, as in `lower.schedule`
-CHEAP = 12  # additions; so much is computed again
+SHORT = 4  # length of an axis that is unrolled
+LONGEST = 500  # additions per point after unrolling, as in `lower.schedule`
+CHEAP = 12  # additions; up to this cost, recompute
 LARGEST = 4000  # lines of a merged kernel
 _MOST_FUNCTIONS, _FUNCTION = 24, 20  # such as exp, as in `lower.workspace`
 
 
 def written_out(kernel: Kernel) -> Kernel:
-    """A kernel without its short innermost axis, if it combines values along that axis or along others."""
+    """A kernel with its short innermost axis unrolled, if it reduces along that axis or along others."""
     arrange(kernel)
     if len(kernel.loops) < 2 or 0 in kernel.domain or not kernel.reductions:
         return kernel
@@ -39,7 +39,7 @@ def written_out(kernel: Kernel) -> Kernel:
 
 
 def merged(lowered: Lowered, steps: list[Step]) -> list[Step]:
-    """Neighbouring kernels over the same domain as one, where the second reads what the first writes at the same points only."""
+    """Consecutive kernels over the same domain as one, where the second reads results of the first at the same points only."""
     found: list[Step] = []
     for step in steps:
         last = found[-1] if found else None
@@ -55,7 +55,7 @@ def merged(lowered: Lowered, steps: list[Step]) -> list[Step]:
 
 
 def recomputed(lowered: Lowered, steps: list[Step]) -> list[Step]:
-    """What is cheap, and read by the next kernel at neighbouring points only, is computed there again rather than stored.
+    """Recompute cheap values that the next kernel reads only at neighbouring points, rather than store them.
 
     b = g * k                                            (the adjoint of a stencil)
     h[i] = g[i] + b[i - 1] + b[i + 1]           →        h[i] = g[i] + g[i - 1] * k[i - 1] + g[i + 1] * k[i + 1]
@@ -70,7 +70,7 @@ def recomputed(lowered: Lowered, steps: list[Step]) -> list[Step]:
 
 
 def _compute_again(first: Kernel, second: Kernel, store: Store) -> None:
-    """Replace the loads of what a store writes, if all can be."""
+    """Replace the loads of a stored value by its code, if all can be."""
     buffer, strides, start = store.view.buffer, store.view.strides, store.view.offset
     lines = [(i, first.code[i]) for i in needed(first.code, {store.scalar})]
     cheap = sum(cost(line) for _, line in lines) <= CHEAP and all(line.kind in ("load", "const", "op") for _, line in lines)
@@ -87,7 +87,7 @@ def _compute_again(first: Kernel, second: Kernel, store: Store) -> None:
         return
 
     def again(code: list[Scalar], by: int) -> int:
-        """Append the lines, at points that are so many elements further; the number of the last one."""
+        """Append the lines, shifted by so many elements; returns the number of the last one."""
         numbers: dict[int, int] = {}
         for i, line in lines:
             data = line.data
@@ -120,23 +120,23 @@ def _compute_again(first: Kernel, second: Kernel, store: Store) -> None:
 
 
 def _users(lowered: Lowered, steps: list[Step]) -> Counter[Buffer]:
-    """How many steps touch each buffer; what is asked for when all is done counts, too."""
+    """The number of steps that access each buffer; reads at the end count too."""
     users = Counter(buffer for step in steps for buffer in {view.buffer for view in (*step.reads(), *step.writes())})
-    asked = [*lowered.outputs, *lowered.outside, *(view for view, _ in lowered.failures)]
+    asked = [*lowered.outputs, *lowered.out_of_bounds, *(view for view, _ in lowered.failures)]
     asked += [lowered.guard] if lowered.guard is not None else []
     users.update(view.buffer for view in asked)
     return users
 
 
 def can_join(first: Kernel, second: Kernel, limited: bool = True) -> bool:
-    """Whether the second kernel can be done at the points of the first; if `limited`, only where that makes no huge kernel."""
+    """Whether the second kernel can run at the points of the first; if `limited`, only if the result is not too large."""
     if first.domain != second.domain or 0 in first.domain or first.scatters or second.scatters:
         return False
     if limited and (len(first.code) + len(second.code) > LARGEST or _functions(first) + _functions(second) > _MOST_FUNCTIONS):
         return False
     axes = [frozenset(a for a in r.axes if r.view.shape[a] > 1) for r in (*first.reductions, *second.reductions)]
     if any(not (a <= b or b <= a) for a in axes for b in axes):
-        return False  # it would be computed twice: see `schedule`
+        return False  # it would be recomputed: see `schedule`
     stored = {store.view for store in first.stores}
     touched = {view.buffer for view in (*first.reads(), *first.writes())}
     if any(view.buffer in touched for view in second.writes()):
@@ -174,7 +174,7 @@ def join(first: Kernel, second: Kernel) -> None:
 
 
 def _drop_stores(kernel: Kernel, users: Counter[Buffer]) -> None:
-    """Leave out what was stored for a kernel that has been merged: nobody reads it any more."""
+    """Drop stores that only a merged kernel read."""
     reads = {view.buffer for view in kernel.reads()}
 
     def is_read(buffer: Buffer) -> bool:

@@ -1,13 +1,13 @@
-"""Independent steps that run at the same time: two loops over the same data, one forward and one backward, say.
+"""Parallel groups: independent steps that run at the same time, such as a forward and a backward loop over the same data.
 
-    scan a            together:                     a long step that needs nothing of the others begins a member;
-    kernel of a         scan a; kernel of a         what needs one member only goes on with it, unless it makes it the longest;
-    scan b              scan b                      what needs several comes after all of them
+    scan a            parallel group:               a long step that is independent of the others begins a member;
+    kernel of a         scan a; kernel of a         a step that needs one member only joins it, unless that makes it the longest;
+    scan b              scan b                      a step that needs several comes after the group
     kernel of a, b    kernel of a, b
 
-Steps that use all cores by themselves (a kernel in pieces, a large product) are never members. Which steps are grouped depends
-on the program alone, and each computes what it would compute alone: the result is the same on any number of threads. If several
-fail, the first one in the order of the program counts; where that could not be told, steps are not grouped.
+Steps that use all cores by themselves (a kernel in pieces, a large product) are never members. Grouping depends on the program
+alone and does not change the arithmetic: the result is the same on any number of threads. If several members fail, the first one
+in program order counts; where that order could not be kept, steps are not grouped.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from .kernel import Buffer, Kernel, View, size_of
 from .memory import plan
 from .parts import Result, only, parts
 from .schedule import work
-from .step import Bands, Lapack, Lowered, Product, Step, Together, bodies, calls_python, can_fail
+from .step import Lapack, Lowered, ParallelGroup, Product, RowTiles, Step, bodies, calls_python, can_fail
 
-_LONG = 60_000  # additions that are worth a member: about 20 µs
+_LONG = 60_000  # additions of the smallest member: about 20 µs
 _IN_PRODUCTS = 10  # multiplications of a matrix product in the time of an addition
-#: From when on BLAS uses threads of its own: multiplications of a product or a decomposition, elements of a matrix that is
-#: multiplied by a vector, right sides of a system of equations.
+#: The sizes from which BLAS uses its threads: multiplications of a product or a decomposition, elements of a matrix times a
+#: vector, right-hand sides of a linear system.
 _PRODUCT, _VECTOR, _COLUMNS = 1 << 19, 1 << 13, 8
-_BY_VECTORS = ("eigen", "reflectors", "orthogonal", "singular")  # decompositions that are made of such products
-_SMALL = 1024  # points of a kernel that costs no more in parts
+_BY_VECTORS = ("eigen", "reflectors", "orthogonal", "singular")  # decompositions by matrix-vector products
+_SMALL = 1024  # points of a kernel that may be split
 _BYTE = np.dtype(np.uint8)
-_WINDOW = 64  # steps that are looked at for one group
+_WINDOW = 64  # steps considered for one group
 _BEFORE, _AFTER = -1, _WINDOW
 
 
-def together(lowered: Lowered) -> None:
-    """Group the steps of a program that may run at the same time. Others change places where that is needed."""
+def group_parallel(lowered: Lowered) -> None:
+    """Group the steps of a program that may run at the same time, reordering other steps where necessary."""
     if sum(_length(step) >= _LONG and not uses_cores(step) for step in lowered.steps) > 1:
         _Grouping(lowered).run()
 
@@ -48,9 +48,9 @@ def _length(step: Step) -> int:
 def uses_cores(step: Step) -> bool:
     """Whether a step uses several cores by itself: its pieces do, or BLAS does for matrices of this size.
 
-    Two calls of BLAS that both want its threads take turns, and spin while they wait.
+    Two BLAS calls that both use its threads run one after the other, and spin while they wait.
     """
-    if isinstance(step, (Kernel, Bands)):
+    if isinstance(step, (Kernel, RowTiles)):
         return step.chunks > 1
     if isinstance(step, Product):
         if step.is_narrow:
@@ -67,11 +67,11 @@ def uses_cores(step: Step) -> bool:
 
 
 class _Grouping:
-    """Goes through the steps of a program; a long one may begin a group with some of those that follow."""
+    """Visits the steps of a program; a long one may begin a group with some of the following steps."""
 
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
-        self.parts: dict[Step, tuple[Kernel, list[Result]]] = {}  # of small kernels, while their places are sought
+        self.parts: dict[Step, tuple[Kernel, list[Result]]] = {}  # of small kernels, during placement
         self.steps = [part for step in lowered.steps for part in self.apart(step)]
         self.busy = {step for step in self.steps if uses_cores(step)}
         self.lengths = {step: _length(step) for step in self.steps}
@@ -81,15 +81,15 @@ class _Grouping:
         self.reads = {step: {view.buffer for view in step.reads()} for step in self.steps}
         self.writes = {step: {view.buffer for view in step.writes()} for step in self.steps}
         self.needs = self.dependences()
-        asked = [*lowered.outside, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
-        self.users = dict.fromkeys((view.buffer for view in asked), 1)  # how many read or write a buffer
+        asked = [*lowered.out_of_bounds, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
+        self.users = dict.fromkeys((view.buffer for view in asked), 1)  # the number of steps that access a buffer
         for step in self.steps:
             for buffer in self.reads[step] | self.writes[step]:
                 self.users[buffer] = self.users.get(buffer, 0) + 1
-        self.numbers = len(lowered.buffers)  # that buffers have so far
+        self.numbers = len(lowered.buffers)  # the next buffer number
 
     def run(self) -> None:
-        """Put the groups into the program; one without any stays as it is."""
+        """Insert the groups; a program without any is unchanged."""
         i = 0
         while i < len(self.steps):
             window = self.steps[i : i + _WINDOW]
@@ -97,18 +97,18 @@ class _Grouping:
             if places:
                 window = window[: len(places)]
                 failing = [place for step, place in zip(window, places, strict=True) if step in self.failing]
-                parts: dict[int, list[Step]] = {place: [] for place in (*failing, *places)}  # the first to fail comes first
+                parts: dict[int, list[Step]] = {place: [] for place in (*failing, *places)}  # in program order, for failures
                 for step, place in zip(window, places, strict=True):
                     parts[place].append(step)
                 before, after = parts.pop(_BEFORE, []), parts.pop(_AFTER, [])
                 self.steps[i : i + len(places)] = [*before, self.group(list(parts.values())), *after]
                 i += len(before)
             i += 1
-        if any(isinstance(step, Together) for step in self.steps):
+        if any(isinstance(step, ParallelGroup) for step in self.steps):
             self.lowered.steps[:] = self.whole(self.steps)
 
     def apart(self, step: Step) -> list[Step]:
-        """The parts of a small kernel: one of them may be what a member needs, and another one need a member."""
+        """The independent parts of a small kernel: one may be needed by a member, and another one need a member."""
         if not isinstance(step, Kernel) or size_of(step.domain) > _SMALL or uses_cores(step):
             return [step]
         found = parts(step)
@@ -119,7 +119,7 @@ class _Grouping:
         return [*made]
 
     def whole(self, steps: Sequence[Step]) -> list[Step]:
-        """Steps with the parts of a kernel put together again, as far as they are in one place."""
+        """Steps with the parts of a kernel rejoined where they have the same place."""
         found: list[Step] = []
         for kernel, some in itertools.groupby(steps, lambda step: self.parts[step][0] if step in self.parts else None):
             if kernel is None:
@@ -130,7 +130,7 @@ class _Grouping:
         return found
 
     def split(self, steps: Sequence[Step]) -> list[int]:
-        """For the first steps, as many as can be: where each comes; nothing if there are no two members."""
+        """The place of each of the first steps, as many as possible; empty if there are not two members."""
         end: int | None = next((i for i, step in enumerate(steps) if step in self.python), len(steps))
         while end is not None:
             steps = steps[:end]
@@ -139,8 +139,8 @@ class _Grouping:
         return places if len({*places} - {_BEFORE, _AFTER}) > 1 else []
 
     def places(self, steps: Sequence[Step]) -> list[int]:
-        """Where each step comes. Members have the number of their first step."""
-        found: list[set[int]] = []  # the members that a step needs, or is in; _AFTER if it cannot be in one
+        """The place of each step. Members are numbered by their first step."""
+        found: list[set[int]] = []  # the members that a step needs, or is in; _AFTER if it cannot be a member
         known = {step: i for i, step in enumerate(steps)}
         needs = [[known[other] for other in self.needs[step] if other in known] for step in steps]
         for i, step in enumerate(steps):
@@ -166,7 +166,8 @@ class _Grouping:
         return [_BEFORE if i in before else min(f) if len(f) == 1 else _AFTER for i, f in enumerate(found)]
 
     def out_of_order(self, steps: Sequence[Step], places: Sequence[int]) -> int | None:
-        """The first step that can fail out of turn: failures come before a group, in one member after the other, or after it."""
+        """The first step whose failure would be out of order: failures come before a group, in its members in order, or after
+        it."""
         seen: list[int] = []
         for i, (step, place) in enumerate(zip(steps, places, strict=True)):
             if step in self.failing:
@@ -176,7 +177,7 @@ class _Grouping:
         return None
 
     def dependences(self) -> dict[Step, set[Step]]:
-        """For each step, earlier ones that must be done before: they write what it reads, or read or write what it writes."""
+        """The dependences of each step on earlier ones: read after write, write after read, write after write."""
         found: dict[Step, set[Step]] = {}
         written: dict[Buffer, Step] = {}
         read: dict[Buffer, list[Step]] = {}
@@ -191,7 +192,7 @@ class _Grouping:
                 read.setdefault(buffer, []).append(step)
         return found
 
-    def group(self, members: list[list[Step]]) -> Together:
+    def group(self, members: list[list[Step]]) -> ParallelGroup:
         programs = tuple(map(self.member, members))
         scratch = []
         for program in programs:
@@ -199,10 +200,10 @@ class _Grouping:
             self.numbers += 1
             self.lowered.buffers.append(buffer)
             scratch.append(View.whole(buffer, (buffer.size,)))
-        return Together(programs, tuple(scratch))
+        return ParallelGroup(programs, tuple(scratch))
 
     def member(self, steps: list[Step]) -> Lowered:
-        """Steps as a program of its own, in which the buffers that nobody else uses are its own."""
+        """Steps as a separate program; buffers that only they use become local to it."""
         users: dict[Buffer, int] = {}
         for step in steps:
             for buffer in dict.fromkeys(view.buffer for view in (*step.reads(), *step.writes())):

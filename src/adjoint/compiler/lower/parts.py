@@ -1,4 +1,4 @@
-"""A kernel as several kernels, of results that have nothing to do with each other.
+"""Split a kernel into kernels of independent results.
 
     kernel over (3,):                       kernel over (3,):               kernel over (3,):
       s0 = load b0                            s0 = load b0                    s0 = load b1
@@ -6,8 +6,8 @@
       s2 = load b1                            store s1 to b2
       store s1 to b2, s2 to b3
 
-Results over the same points share a loop, even if one needs a long step before and the other one is what a second long step waits
-for. Where that matters, they are better computed apart.
+Results over the same domain are fused, even if one depends on a long step and another is needed by a second long step. For a
+parallel group they are computed separately.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Sequence
 from .kernel import Kernel, Reduce, Scatter, Store
 from .schedule import arrange
 
-_FREE = ("load", "const")  # lines that may stand in several kernels
+_FREE = ("load", "const")  # lines that may be duplicated
 
 
 Result = Store | Reduce | Scatter
 
 
 def parts(kernel: Kernel) -> list[list[Result]]:
-    """The results of a kernel: those that share more than what they read are in one list."""
+    """The results of a kernel, grouped: those that share more than loads are in one list."""
     code = kernel.code
-    known = list(range(len(code)))  # for each line, one that belongs to the same part, up to that which stands for all
+    known = list(range(len(code)))  # union-find: for each line, a line of the same part, up to its root
 
     def part(i: int) -> int:
         while known[i] != i:
@@ -34,7 +34,7 @@ def parts(kernel: Kernel) -> list[list[Result]]:
         return i
 
     def joined(lines: tuple[int, ...]) -> int | None:
-        """The part of some lines, which are one from now on."""
+        """Merge the parts of some lines; returns the root."""
         found = [part(i) for i in lines if code[i].kind not in _FREE]
         for i in found:
             known[part(i)] = part(found[0])

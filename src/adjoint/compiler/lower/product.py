@@ -1,4 +1,4 @@
-"""Matrix products: calls of BLAS; loops, if they are small; or tiles that are written out, if they are narrow."""
+"""Matrix products: BLAS calls; loops, if they are small; or unrolled tiles, if they are narrow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 #: Up to this many multiplications a matrix product is written as loops, which LLVM unrolls, instead of calling BLAS.
 _INLINE = 1000
-_FEWEST, _NARROW = 8, 32  # columns of a product that is written out: a row of them is a few vectors
-_AT_HAND = 8192  # elements of a matrix that stays in the nearest caches
-_WORTH_A_COPY = 64  # rows for which a matrix that lies by columns is copied first
+_FEWEST, _NARROW = 8, 32  # columns of an unrolled product: a row is a few vectors
+_AT_HAND = 8192  # elements of a matrix that fits in the L1 or L2 cache
+_WORTH_A_COPY = 64  # rows from which a column-major matrix is copied first
 
 
 def product(low: Lowering, equation: Equation) -> bool:
@@ -37,7 +37,7 @@ def product(low: Lowering, equation: Equation) -> bool:
     *stack, rows, inner = left.shape
     columns = right.shape[-1]
     stack = list(np.broadcast_shapes(tuple(stack), right.shape[:-2]))
-    if inner == 1 and result.ndim == len(stack) + 2:  # every element is one product
+    if inner == 1 and result.ndim == len(stack) + 2:  # every element is a single product
         position = low.place(result.shape, [left, right])
         line = Writer(low.kernel(position))("mul", low.read(position, left), low.read(position, right))
         return low.hold(equation, Line(position, line))
@@ -59,12 +59,12 @@ def product(low: Lowering, equation: Equation) -> bool:
 
 
 def known_triangle(low: Lowering, operand: Operand) -> tuple[View, bool] | None:
-    """The Cholesky factor that an operand is, and whether it is its transpose."""
-    held = None if isinstance(operand, Literal) else low.held[operand]
-    base = low.triangular.get(held.buffer) if isinstance(held, View) else None
+    """The Cholesky factor that an operand is, and whether transposed."""
+    value = None if isinstance(operand, Literal) else low.values[operand]
+    base = low.triangular.get(value.buffer) if isinstance(value, View) else None
     if base is None:
         return None
-    return (base, False) if held == base else (base, True) if held == transposed(base) else None
+    return (base, False) if value == base else (base, True) if value == transposed(base) else None
 
 
 def _triangle(low: Lowering, operand: Operand) -> str:
@@ -89,7 +89,7 @@ def _loops(low: Lowering, left: View, right: View, out: View, inner: int) -> Non
 
 
 def _is_narrow(rows: int, inner: int, columns: int, lies_by_rows: bool) -> bool:
-    """Whether a product is better written out than left to BLAS: few columns, and what is read again and again is small."""
+    """Whether a product is better unrolled than left to BLAS: few columns, and the reused matrix is small."""
     if not (_FEWEST <= columns <= _NARROW and rows * 2 >= _FEWEST):
         return False
     at_hand = inner * columns <= _AT_HAND
@@ -97,7 +97,7 @@ def _is_narrow(rows: int, inner: int, columns: int, lies_by_rows: bool) -> bool:
 
 
 def _by_rows(low: Lowering, view: View) -> View:
-    """Matrices whose rows have no gaps; a copy if they have."""
+    """Matrices with contiguous rows; a copy otherwise."""
     if view.strides[-1] == 1 and view.strides[-2] >= 0:
         return view
     whole = low.local(view.type)
@@ -106,7 +106,7 @@ def _by_rows(low: Lowering, view: View) -> View:
 
 
 def for_blas(low: Lowering, view: View) -> View:
-    """A view of matrices with a unit stride along one axis, and the other at least as long; a copy if it is not one."""
+    """A view of matrices with a unit stride along one axis, and the other stride large enough for BLAS; a copy otherwise."""
     (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
     by_rows = (across == 1 or columns == 1) and (down >= columns or rows == 1)
     by_columns = (down == 1 or rows == 1) and (across >= rows or columns == 1)

@@ -1,4 +1,4 @@
-"""Sums, extrema and truths over axes: part of the kernel that computes what is combined."""
+"""Reductions over axes, fused into the kernel that computes the operand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reduction(low: Lowering, equation: Equation) -> bool:
 
 
 def _reinsert(strides: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides with a place for each reduced axis."""
+    """Strides with reduced axes reinserted."""
     kept = iter(strides)
     return tuple(0 if k in axes else next(kept) for k in range(len(strides) + len(axes)))
 
@@ -50,7 +50,7 @@ def log_sum_exp(low: Lowering, equation: Equation) -> bool:
     terms = low.emit("exp", (low.emit("sub", (x, shift), t),), t)
     total = low.emit("log", (low.emit("sum", (terms,), kept, axis=axis, keepdims=True),), kept)
     y = low.emit("add", (total, shift), kept)
-    low.held[equation.outputs[0]] = low.held[low.emit("reshape", (y,), result, shape=result.shape)]
+    low.values[equation.outputs[0]] = low.values[low.emit("reshape", (y,), result, shape=result.shape)]
     return True
 
 
@@ -60,7 +60,7 @@ def norm(low: Lowering, equation: Equation) -> bool:
     if t.dtype not in FLOATS:
         return False
     total = low.emit("sum", (low.emit("square", (x,), t),), result, **equation.params)
-    low.held[equation.outputs[0]] = low.held[low.emit("sqrt", (total,), result)]
+    low.values[equation.outputs[0]] = low.values[low.emit("sqrt", (total,), result)]
     return True
 
 

@@ -1,12 +1,12 @@
-"""Kernels over the same rows run for a band of rows at a time, so that what one leaves for the next stays in the cache.
+"""Row tiles: run several kernels over one block of rows at a time, so that intermediates stay in the cache.
 
-    kernel over (10000, 16): max of each row          bands of 256 of 10000 turns:
+    kernel over (10000, 16): max of each row          row tiles of 256 of 10000 iterations:
     kernel over (10000, 16): exp(x - max), its sum      kernel over (10000, 16): max of each row
     kernel over (10000, 16): exp(x - max) / sum         …
 
-A kernel joins if, in each turn of its outermost loop, it touches one row of the arrays that it shares with the others, the same
-one as they; or if it adds up over all turns what nobody of them reads. Steps between them that do not matter to it come later.
-Arrays that nobody else uses have room for a band only.
+A kernel joins a group if each iteration of its outermost loop accesses one row of the arrays that it shares with the others, the
+same row as they do; or if it reduces over all rows into a result that no kernel of the group reads. Independent steps in between
+are moved behind the group. Arrays that only the group uses hold one tile.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .kernel import Buffer, Kernel, Loop, View, size_of
-from .step import Bands, Lowered, Step
+from .step import Lowered, RowTiles, Step
 
-WORTH = 1 << 17  # bytes that are written for a later kernel; fewer stay in the cache anyway
-_LARGE = 1 << 14  # bytes of the largest array that the first kernel of a group touches
-BAND = 1 << 15  # bytes of the rows of a band
-LARGEST_PARTIAL = 1 << 14  # elements of a result that each piece may have for itself
-_WINDOW = 24  # steps that are looked at for one group
+WORTH = 1 << 17  # bytes of intermediates; fewer stay in the cache anyway
+_LARGE = 1 << 14  # bytes of the largest array of the first kernel of a group
+TILE = 1 << 15  # bytes of the rows of a tile
+LARGEST_PARTIAL = 1 << 14  # elements of a partial result per piece
+_WINDOW = 24  # steps considered for one group
 
 
-def in_bands(lowered: Lowered, finest: bool = False) -> None:
-    """Group the kernels of a program, whose loops are chosen already; if `finest`, by the shortest rows that do."""
-    asked = [*lowered.outputs, *lowered.outside, *(failed for failed, _ in lowered.failures)]
+def in_row_tiles(lowered: Lowered, finest: bool = False) -> None:
+    """Group the kernels of a program, after scheduling; if `finest`, by the shortest possible rows."""
+    asked = [*lowered.outputs, *lowered.out_of_bounds, *(failed for failed, _ in lowered.failures)]
     asked += [lowered.guard] if lowered.guard else []
     users = Counter(view.buffer for view in asked)
     for step in lowered.steps:
@@ -37,7 +37,7 @@ def in_bands(lowered: Lowered, finest: bool = False) -> None:
         group = _best(steps[done : done + _WINDOW], finest)
         if group is not None:
             others = [step for step in steps[done : done + _WINDOW] if step not in group.kernels]
-            steps[done : done + _WINDOW] = [group.bands(users), *others]
+            steps[done : done + _WINDOW] = [group.step(users), *others]
         done += 1
 
 
@@ -46,19 +46,19 @@ def _touched(step: Step) -> set[Buffer]:
 
 
 def _best(steps: Sequence[Step], finest: bool) -> _Group | None:
-    """The group of the first step that spares most; None if none is worth it."""
+    """The group of the first step that saves most; None if none pays."""
     first = steps[0]
     if not isinstance(first, Kernel) or max(buffer.nbytes for buffer in _touched(first)) < _LARGE:
         return None
     groups = [group for n in _lengths(first) if (group := _grown(steps, n)) is not None]
     best = max(groups, key=lambda group: (group.spared, group.length if finest else 0), default=None)
-    return best if best is not None and best.spared >= WORTH and best.band > 0 else None
+    return best if best is not None and best.spared >= WORTH and best.tile > 0 else None
 
 
 def _grown(steps: Sequence[Step], length: int) -> _Group | None:
-    """The group that the first step begins, with so many turns."""
+    """The group that the first step begins, with so many iterations."""
     group = _Group(length)
-    read: set[Buffer] = set()  # by the steps that come after the group
+    read: set[Buffer] = set()  # by steps moved behind the group
     written: set[Buffer] = set()
     for step in steps:
         reads, writes = {view.buffer for view in step.reads()}, {view.buffer for view in step.writes()}
@@ -72,28 +72,28 @@ def _grown(steps: Sequence[Step], length: int) -> _Group | None:
 
 
 def _lengths(kernel: Kernel) -> list[int]:
-    """How many turns the outermost loop may have: its own, or those of the first of the axes that it stands for."""
-    found, turns = [], 1
+    """The possible lengths of the outermost loop: its own, or that of the first of its merged axes."""
+    found, iterations = [], 1
     for axis in kernel.loops[0].axes if kernel.loops and all(kernel.domain) else ():
-        turns *= kernel.domain[axis]
-        found.append(turns)
+        iterations *= kernel.domain[axis]
+        found.append(iterations)
     return found
 
 
 @dataclass
 class _Group:
-    """Kernels, and the rows of what they write: elements from one turn to the next."""
+    """Kernels, and the row strides of the buffers they write: elements per iteration."""
 
     length: int
     kernels: list[Kernel] = field(default_factory=list)
     rows: dict[Buffer, int] = field(default_factory=dict)
     shared: set[Buffer] = field(default_factory=set)  # written by one, read by a later one
-    totals: dict[Buffer, str] = field(default_factory=dict)  # results of reductions over all turns, and how they are combined
-    given: dict[Buffer, int] = field(default_factory=dict)  # read before anyone writes it, and its row; 0 if it has none
-    again: set[Buffer] = field(default_factory=set)  # read by several, by rows
+    totals: dict[Buffer, str] = field(default_factory=dict)  # results of reductions over all rows, and the operation
+    given: dict[Buffer, int] = field(default_factory=dict)  # read before it is written, and its row stride; 0 if it has none
+    again: set[Buffer] = field(default_factory=set)  # read by several kernels, by rows
 
     def join(self, kernel: Kernel) -> bool:
-        """Take a kernel in, if it fits."""
+        """Add a kernel, if it fits."""
         if kernel.scatters or self.length not in _lengths(kernel):
             return False
         loops = split(kernel, self.length)
@@ -103,11 +103,11 @@ class _Group:
         if any(r.view.buffer.size > LARGEST_PARTIAL for r in totals.values()):
             return False
         moved = {id(line.data[0]) for line in kernel.code if line.kind == "gather"}
-        rows: dict[Buffer, int] = {}  # of what it shares with the others
+        rows: dict[Buffer, int] = {}  # of the shared buffers
         given: dict[Buffer, int] = {}
         for i, view in enumerate(views):
             if view.buffer in self.totals:
-                return False  # is there when all turns are made
+                return False  # complete only after all iterations
             if id(view) in totals:
                 continue
             row = 0 if id(view) in moved else _row(view, [(loop.length, loop.strides[i]) for loop in loops])
@@ -119,10 +119,10 @@ class _Group:
                 return False
         results = {r.view.buffer: r.how for r in totals.values()}
         if not self.given.keys().isdisjoint(rows.keys() | results.keys()):
-            return False  # an earlier one may read other rows of it
+            return False  # an earlier kernel may read other rows of it
         again = {b for b, row in given.items() if row and row == self.given.get(b)}
         if self.kernels and not again and self.rows.keys().isdisjoint(rows):
-            return False  # has nothing to do with the others
+            return False  # unrelated to the group
         self.shared |= {view.buffer for view in views[:count] if view.buffer in self.rows}
         self.again |= again
         self.given |= {b: row if row == self.given.get(b, row) else 0 for b, row in given.items()}
@@ -133,27 +133,27 @@ class _Group:
 
     @property
     def spared(self) -> int:
-        """Bytes that need not come from memory again."""
+        """Bytes of memory traffic saved."""
         return sum(buffer.nbytes for buffer in self.shared | self.again)
 
     @property
-    def band(self) -> int:
-        """Turns whose rows stay in the cache."""
+    def tile(self) -> int:
+        """The number of rows that fit in the cache."""
         rows = self.given | self.rows
         row = sum(rows[buffer] * buffer.dtype.itemsize for buffer in self.shared | self.again)
-        return min(BAND // max(row, 1), self.length)
+        return min(TILE // max(row, 1), self.length)
 
-    def bands(self, users: Counter[Buffer]) -> Bands:
-        """The step. Buffers that others use, too, are whole."""
+    def step(self, users: Counter[Buffer]) -> RowTiles:
+        """The step. Buffers used by other steps too are stored whole."""
         inside = Counter(buffer for kernel in self.kernels for buffer in _touched(kernel))
         for kernel in self.kernels:
             kernel.loops = split(kernel, self.length)
         own = {b: self.rows[b] for b in self.shared if b.kind == "local" and users[b] == inside[b]}
-        return Bands(tuple(self.kernels), self.length, self.band, own, self.totals)
+        return RowTiles(tuple(self.kernels), self.length, self.tile, own, self.totals)
 
 
 def _row(view: View, loops: Sequence[tuple[int, int]]) -> int:
-    """How far a view moves in a turn of the first loop, if what it touches in one turn is apart from all other turns; else 0."""
+    """The stride of a view along the first loop, if its iterations access disjoint elements; else 0."""
     (_, step), *inner = loops
     least = view.offset + sum(min(0, (n - 1) * s) for n, s in inner)
     most = view.offset + sum(max(0, (n - 1) * s) for n, s in inner)
@@ -161,7 +161,7 @@ def _row(view: View, loops: Sequence[tuple[int, int]]) -> int:
 
 
 def split(kernel: Kernel, length: int) -> list[Loop]:
-    """The loops of a kernel, with an outermost one of so many turns."""
+    """The loops of a kernel, with an outermost one of so many iterations."""
     first, *rest = kernel.loops
     if first.length == length:
         return kernel.loops

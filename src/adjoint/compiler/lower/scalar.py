@@ -1,10 +1,10 @@
-"""Elementwise operations as lines of scalar code, in the vocabulary that a back end knows.
+"""Elementwise operations as lines of scalar code, in the instructions of the back ends.
 
 A rule gets the writer of the code and its operands, already of the dtype in which the operation works:
 
     "square": lambda w, x: w("mul", x, x)
 
-What has no rule, or a dtype that no back end has, is not native; the program then calls NumPy for it.
+An operation without a rule, or with an unsupported dtype, becomes a foreign call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BOOL = np.dtype(bool)
 NATIVE = frozenset(map(np.dtype, (np.float64, np.float32, np.int64, np.int32, bool)))
 FLOATS = frozenset(map(np.dtype, (np.float64, np.float32)))
 
-#: Functions of floats that a back end writes as they are.
+#: Functions of floats that the back ends implement directly.
 FUNCTIONS = frozenset(
     {
         *("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "expit", "logaddexp", "logaddexp2"),
@@ -91,7 +91,7 @@ def _heaviside(w: Writer, x: int, at_zero: int) -> int:
 
 
 def _fraction(w: Writer, x: int) -> int:
-    """x without its whole part: a zero of the same sign where nothing is left, and of an infinite x."""
+    """x without its integer part; a zero of the sign of x if the fraction is zero, or x infinite."""
     rest = w("select", _infinite(w, x), w.like(0, x), w("sub", x, w("trunc", x)))
     return _copysign(w, rest, x)
 
@@ -123,7 +123,7 @@ def _log_expit(w: Writer, x: int) -> int:
 
 
 def _normal_distribution(w: Writer, x: int) -> int:
-    """The half of 1 + erf, or of erfc where that is small; in double precision, since the tail magnifies rounding errors."""
+    """Half of 1 + erf, or of erfc where that is small; in double precision, since the tail magnifies rounding errors."""
     x = w.cast(x, np.dtype(np.float64))
     z, half = w("mul", x, w.like(math.sqrt(0.5), x)), w.like(0.5, x)
     size = w("abs", z)
@@ -133,24 +133,24 @@ def _normal_distribution(w: Writer, x: int) -> int:
 
 
 def _chain(w: Writer, g: int, p: int) -> int:
-    """The product in which a zero g wins. A number p that is finite leaves a zero as it is."""
+    """The product in which a zero g is strong. A finite constant p needs no test."""
     if w.is_plain(g) or w.is_plain(p):
         return w("mul", g, p)
     return w("select", w.test("equal", g, w.like(0, g)), w.like(0, g), w("mul", g, p))
 
 
 def _absorb(w: Writer, a: int, b: int) -> int:
-    """The product in which either zero wins."""
+    """The product in which either zero is strong."""
     if w.is_plain(a) or w.is_plain(b):
         return w("mul", a, b)
     zero = w.test("or", w.test("equal", a, w.like(0, a)), w.test("equal", b, w.like(0, b)))
     return w("select", zero, w.like(0, a), w("mul", a, b))
 
 
-Rule = Callable[..., int]
+ScalarRule = Callable[..., int]
 
 #: By name of the op. The operands have the dtype of the result, unless the op is a comparison, a test or a choice.
-RULES: dict[str, Rule] = {
+RULES: dict[str, ScalarRule] = {
     "add": lambda w, a, b: w("add", a, b),
     "sub": lambda w, a, b: w("sub", a, b),
     "mul": lambda w, a, b: w("mul", a, b),
@@ -172,6 +172,7 @@ RULES: dict[str, Rule] = {
     "fmin": lambda w, a, b: w("select", w.test("isnan", a), b, w("select", w.test("isnan", b), a, w("minimum", a, b))),
     "chain": _chain,
     "absorb": _absorb,
+    "times": lambda w, g, p: w("mul", g, p),
     "root": lambda w, x: w("sqrt", x),
     "deg2rad": lambda w, x: w("mul", x, w.like(math.pi / 180, x)),
     "rad2deg": lambda w, x: w("mul", x, w.like(180 / math.pi, x)),
@@ -199,14 +200,15 @@ _FLOAT_ONLY = (
     FUNCTIONS
     | _TESTS
     | _OF_FLOATS
-    | {"div", "reciprocal", "chain", "absorb", "root", "deg2rad", "rad2deg", "fmax", "fmin", "power"}
+    | {"div", "reciprocal", "chain", "absorb", "times", "root", "deg2rad", "rad2deg", "fmax", "fmin", "power"}
     | {"fabs", "copysign", "heaviside", "fraction", "whole"}
 )
 _NOT_OF_BOOLS = frozenset({"sub", "neg", "abs", "square", "sign", "pos", "add", "mul"})
 
 
 def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype] | None:
-    """The dtype in which each operand enters, or None if that is not native. An operand is a dtype or a Python number."""
+    """The dtype of each operand inside the kernel, or None if there is no native code. An operand is a dtype or a Python
+    number."""
     name = op.name
     if any(type(o) is int and not -(2**63) <= o < 2**63 for o in operands):
         return None
@@ -220,7 +222,7 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype
     elif name in _COMPARISONS or name in _TESTS:
         try:
             common = np.result_type(*operands)
-        except OverflowError:  # a Python int beyond the dtype that it is compared with
+        except OverflowError:  # a Python int outside the range of the dtype it is compared with
             return None
         whole = any(type(o) is int for o in operands) and common.kind == "i"
         wanted = [np.dtype(np.int64) if whole else common] * len(operands)
@@ -242,7 +244,7 @@ def is_native(op: Op) -> bool:
 
 
 def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) -> int:
-    """The lines of one elementwise operation; the line that holds its result."""
+    """Add the lines of one elementwise operation; returns the line of its result."""
     if op.name == "power":
         return _power(writer, args, wanted[0])
     operands = [as_bool(writer, a) if d == BOOL else writer.cast(a, d) for a, d in zip(args, wanted, strict=True)]
@@ -263,10 +265,10 @@ _MOST_FACTORS = 16
 
 
 def _power(w: Writer, args: Sequence[int], dtype: Dtype) -> int:
-    """A small whole power is a product; a half is a square root; the rest is a function.
+    """A small integer power is a product; a half is a square root; the rest is a function.
 
-    Each factor adds half a unit in the last place: beyond the fourth power, the product must keep its rounding errors. A square
-    of the reciprocal, and not the reciprocal of a square, stays right where the result is almost too small.
+    Each factor adds half a unit in the last place: beyond the fourth power, the product must keep its rounding errors. The square
+    of the reciprocal, not the reciprocal of the square, is accurate near underflow.
     """
     base, exponent = args
     line = w.kernel.code[exponent]

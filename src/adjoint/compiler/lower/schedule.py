@@ -1,63 +1,63 @@
-"""How a kernel is run: which loops, in which order, and in how many pieces that may run at the same time.
+"""Scheduling of kernels: which loops, in which order, and in how many pieces that may run in parallel.
 
-Axes along which every view moves alike become one loop. A large kernel is cut along its outermost loop. The number of pieces
-depends on the shapes alone, never on the number of threads, and pieces of a sum are added in order: so the result is the same,
-to the last bit, on any number of threads.
+Adjacent axes with compatible strides in every view are merged into one loop. A large kernel is cut along its outermost loop. The
+number of pieces depends on the shapes alone, never on the number of threads, and partial sums are added in order: so the result
+is bitwise the same on any number of threads.
 """
 
 from __future__ import annotations
 
-from . import fused_matvec as twice
+from . import fused_matvec
 from .dead_code import prune
 from .kernel import Buffer, Kernel, Loop, Reduce, Scalar, size_of
-from .row_tiles import LARGEST_PARTIAL, in_bands
-from .step import Bands, Branch, Lapack, Lowered, Product, Scan, Step, Unwind, While, bodies
+from .row_tiles import LARGEST_PARTIAL, in_row_tiles
+from .step import Branch, Lapack, Lowered, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
 from .unroll import unrolled
 
-#: About how long a line takes, in units of an addition; what is not named is a function.
+#: The estimated cost of a line, in additions; anything else is a function.
 _COST = {
     **dict.fromkeys(("div", "sqrt", "floor", "ceil", "trunc", "rint"), 4),
     **dict.fromkeys(("add", "sub", "mul", "neg", "abs", "select", "cast", "maximum", "minimum", "isnan", "signbit"), 1),
     **dict.fromkeys(("and", "or", "xor", "not", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), 1),
 }
 _FUNCTION = 20  # a function such as exp
-_PIECE = 100_000  # additions that are worth a piece of their own: about 30 µs
+_PIECE = 100_000  # additions of the smallest piece: about 30 µs
 _PIECE_OF_PRODUCT = 1_000_000  # the same, in multiplications of a matrix product
 _MOST_PIECES = 64
-_SHORT = 8  # turns of a loop that may be written out
-_LONGEST = 500  # additions that a kernel may cost after that
-_TURNS = 1000  # taken for a loop whose number of turns is not known
-_TURN = 30  # additions that it takes to begin one: about 10 ns
+_SHORT = 8  # iterations of a loop that may be unrolled
+_LONGEST = 500  # additions per point after unrolling
+_UNKNOWN_LENGTH = 1000  # the assumed length of a loop of unknown length
+_ITERATION = 30  # the overhead of one, in additions: about 10 ns
 
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
     group(lowered, [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
     for step in lowered.steps:
-        if isinstance(step, (Kernel, Bands)):
+        if isinstance(step, (Kernel, RowTiles)):
             _cut(step, lowered.buffers)
         elif isinstance(step, Product) and step.is_narrow:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
 
 def group(lowered: Lowered, steps: list[Step], finest: bool = False) -> None:
-    """Let kernels take turns, and products join them that read a matrix from both sides; `finest` as for `in_bands`."""
-    products = twice.products(steps)
+    """Group kernels in row tiles, with matrix-vector products from both sides of one matrix; `finest` as for `in_row_tiles`."""
+    products = fused_matvec.products(steps)
     while True:
-        halves = {product: _arranged(twice.kernel(product)) for product in products}
+        halves = {product: _arranged(fused_matvec.kernel(product)) for product in products}
         lowered.steps = [halves[step] if isinstance(step, Product) and step in halves else step for step in steps]
-        in_bands(lowered, finest)
-        met = twice.met(halves, lowered.steps)
+        in_row_tiles(lowered, finest)
+        met = fused_matvec.met(halves, lowered.steps)
         if len(met) == len(products):
             return
-        products = met  # the others are better left to BLAS
+        products = met  # the others are left to BLAS
         for step in steps:
             if isinstance(step, Kernel):
-                arrange(step)  # without the loops of a group that may not come again
+                arrange(step)  # undo the loops of the group
 
 
 def arrange(kernel: Kernel) -> None:
-    """Choose the loops: leave out axes of length one, let the smallest strides be innermost, merge what moves alike."""
+    """Choose the loops: drop axes of length one, put the smallest strides innermost, merge compatible axes."""
     views = kernel.views
     windows = [line.data[1] for line in kernel.code if line.kind == "window"]
     framed = {k for window in windows for k, bounds in enumerate(window) if bounds != (0, kernel.domain[k])}
@@ -78,9 +78,9 @@ def arrange(kernel: Kernel) -> None:
 
 
 def _arranged(kernel: Kernel) -> Kernel:
-    """A kernel with its loops. A short innermost one is written out if a sum moves along it, but not along the loop around it:
+    """A kernel with its loops. A short innermost loop is unrolled if it carries a sum and the loop around it does not:
 
-    the terms are then added in registers, and the loop around becomes vectors.
+    the terms are then added in registers, and the loop around it is vectorized.
     """
     arrange(kernel)
     if len(kernel.loops) < 2 or 0 in kernel.domain:
@@ -98,33 +98,33 @@ def _arranged(kernel: Kernel) -> Kernel:
 
 
 def cost(line: Scalar) -> int:
-    """About how long a line takes, in additions."""
+    """The estimated cost of a line, in additions."""
     if line.kind == "window":
         return 1 + sum(map(cost, line.data[0]))
     return _COST.get(line.data, _FUNCTION) if line.kind == "op" else int(line.kind != "const")
 
 
 def work(step: Step) -> int:
-    """About how long a step takes, in additions."""
+    """The estimated cost of a step, in additions."""
     if isinstance(step, Product):
         return size_of(step.out.shape) * step.left.shape[-1]
     if isinstance(step, Lapack):  # a cube of the longest side
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
-    if isinstance(step, Bands):
+    if isinstance(step, RowTiles):
         return sum(map(work, step.kernels))
     if not isinstance(step, Kernel):
-        inside = [_TURN + sum(map(work, body.steps)) for body in bodies(step)]
+        inside = [_ITERATION + sum(map(work, body.steps)) for body in bodies(step)]
         if isinstance(step, Branch):
             return max(inside)
-        turns = step.length if isinstance(step, Scan) else _TURNS if isinstance(step, (While, Unwind)) else 1
-        return turns * sum(inside)
+        length = step.length if isinstance(step, Scan) else _UNKNOWN_LENGTH if isinstance(step, (While, WhileVjp)) else 1
+        return length * sum(inside)
     lines = sum(map(cost, step.code))
     return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
 
-def _cut(step: Kernel | Bands, buffers: list[Buffer]) -> None:
-    """Cut the outermost loop, if there is enough to do and what each piece needs for itself is small."""
-    if isinstance(step, Bands):
+def _cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
+    """Cut the outermost loop, if there is enough work and the partial results are small."""
+    if isinstance(step, RowTiles):
         length, summed = step.length, step.totals
     else:
         length = step.loops[0].length if step.loops else 1
@@ -134,7 +134,7 @@ def _cut(step: Kernel | Bands, buffers: list[Buffer]) -> None:
     pieces = min(work(step) // _PIECE, _MOST_PIECES, length)
     if pieces < 2 or any(out.size > LARGEST_PARTIAL for out in summed):
         return
-    step.chunks = -(-length // -(-length // pieces))  # all of one size but for the last, and none empty
+    step.chunks = -(-length // -(-length // pieces))  # equal sizes except for the last, and none empty
     for out, how in summed.items():
         buffer = Buffer(len(buffers), out.dtype, out.size * step.chunks, "local")
         buffers.append(buffer)

@@ -1,8 +1,8 @@
 """Functions of scipy.special as scalar calls, by the addresses that SciPy publishes in `cython_special`.
 
-A name such as `special.kn.ld` stands for one C function: `kn` of a whole number and a float64. Which one an operation needs is
-asked of NumPy, by the types of its operands. It is taken only if it gives, at sample points, to the last bit what SciPy's own
-ufunc gives; the operation is otherwise not native. Compiled code does not see `scipy.special.errstate`: nothing warns or raises.
+A name such as `special.kn.ld` is one C function: `kn` of an integer and a float64. NumPy's type resolution selects the function
+for the types of the operands. It is used only if it agrees bitwise with SciPy's ufunc at sample points; otherwise the operation
+is a foreign call. Compiled code does not see `scipy.special.errstate`: nothing warns or raises.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _POINTS = 40
 
 
 class Special(NamedTuple):
-    """A C function: the letters of its parameters and of its result, and where it is."""
+    """A C function: the letters of its parameters and of its result, and its address."""
 
     name: str
     parameters: str
@@ -47,7 +47,7 @@ class Special(NamedTuple):
 
 
 def function_name(op: Op) -> str | None:
-    """The function of scipy.special that an elementwise op stands for, if it is one."""
+    """The name in scipy.special of an elementwise op, if it is one."""
     impl = op.impl
     if isinstance(impl, Lazy):
         return impl.name if impl.module == "scipy.special" and not op.many else None
@@ -55,7 +55,7 @@ def function_name(op: Op) -> str | None:
 
 
 def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype] | None:
-    """The dtypes in which operands enter a C function for them; None if there is none to be trusted.
+    """The parameter dtypes of the C function for these operands; None if there is no trusted one.
 
     An operand is a dtype, or a Python number.
     """
@@ -71,7 +71,7 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype
 
 
 def line_name(op: Op, dtypes: Sequence[Dtype]) -> str:
-    """What the line of code is called."""
+    """The name of the line of code."""
     return f"{PREFIX}{function_name(op)}.{''.join(_DTYPES[d] for d in dtypes)}"
 
 
@@ -83,7 +83,7 @@ def of_line(line: str) -> Special:
 
 @functools.cache
 def _loop(name: str, kinds: tuple[Any, ...]) -> str | None:
-    """The letters of the loop that NumPy takes for operands of these kinds; the last is that of the result."""
+    """The letters of the ufunc loop for operands of these kinds; the last is that of the result."""
     from scipy import special
 
     ufunc = getattr(special, name)
@@ -119,7 +119,7 @@ def entries(name: str) -> dict[str, Special]:
 
 @functools.cache
 def _trusted(name: str, parameters: str, result: str, domain: tuple[tuple[float, float], ...]) -> str | None:
-    """The parameters of a C function that computes what a loop of the ufunc does: its own, or those of the wider one."""
+    """The parameters of a C function that agrees with a loop of the ufunc: its own, or those of the wider one."""
     for letters in dict.fromkeys((parameters, parameters.replace("f", "d"))):
         known = entries(name).get(letters)
         if known is not None and _agrees(known, parameters, result, domain):
@@ -142,7 +142,7 @@ def _agrees(known: Special, parameters: str, result: str, domain: tuple[tuple[fl
     with warnings.catch_warnings(record=True) as warned, np.errstate(all="ignore"), special.errstate(all="ignore"):
         warnings.simplefilter("always")
         expected = getattr(special, known.name)(*columns)
-    if warned:  # by itself: such a loop calls Python, for which native code has no leave
+    if warned:  # such a loop calls Python, which native code must not
         return False
     dtype = np.float32 if result == "f" else np.float64
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
-"""What a compiled program is made of: steps that fill buffers, in order.
+"""The steps of a compiled program, which fill buffers in order.
 
-The steps are kernels, kernels that take turns, matrix products, for BLAS, routines of LAPACK, loops and branches with programs of
-their own inside, groups of programs that may run at the same time, and foreign calls, for what has no native form.
+The steps are kernels, kernels in row tiles, matrix products for BLAS, LAPACK routines, loops and branches that contain programs,
+parallel groups of programs, and foreign calls for operations without native code.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from .kernel import Buffer, Kernel, View
 
 
 @dataclass(slots=True, eq=False)
-class Bands:
-    """Kernels with the same outermost loop, run one after the other for a band of its turns at a time: see `lower.bands`."""
+class RowTiles:
+    """Kernels with the same outermost loop, run one after the other for a tile of its iterations at a time: see
+    `lower.row_tiles`."""
 
     kernels: tuple[Kernel, ...]
-    length: int  # turns of the loop
-    band: int  # of them at a time
-    own: dict[Buffer, int]  # what only they use: elements for each turn, of which there is room for a band
-    totals: dict[Buffer, str]  # results of reductions over all turns, and how their parts are combined
-    chunks: int = 1  # pieces of the loop that may run at the same time
-    partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)  # where those leave the parts, if there are several
+    length: int  # iterations of the loop
+    tile: int  # iterations per tile
+    own: dict[Buffer, int]  # buffers that only these kernels use: elements per iteration; they hold one tile
+    totals: dict[Buffer, str]  # results of reductions over all iterations, and the operation
+    chunks: int = 1  # pieces of the loop that may run in parallel
+    partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)  # partial results of the pieces
 
     @property
     def lines(self) -> dict[str, None]:
@@ -37,7 +38,7 @@ class Bands:
         yield from (View.whole(buffer, (buffer.size,)) for _, buffer in self.partials.values())
 
     def __str__(self) -> str:
-        head = f"bands of {self.band} of {self.length} turns, with {_list_of(self.own)} of their own:"
+        head = f"row tiles of {self.tile} of {self.length} iterations, local {_list_of(self.own)}:"
         return "\n  ".join([head, *(line for kernel in self.kernels for line in str(kernel).splitlines())])
 
 
@@ -45,8 +46,8 @@ class Bands:
 class Product:
     """out = left @ right for matrices, or stacks of them, of one shape.
 
-    For BLAS, each has a unit stride along one of the last two axes. A narrow product is written out, in tiles of rows; for that
-    `right` lies by rows.
+    For BLAS, each has a unit stride along one of the last two axes. A narrow product is unrolled in tiles of rows; its `right` is
+    row-major.
     """
 
     left: View
@@ -54,8 +55,8 @@ class Product:
     out: View
     lines: dict[str, None]
     is_narrow: bool = False
-    triangle: str = ""  # "lower" or "upper": where `left` is not zero, if that is known
-    chunks: int = 1  # pieces of a narrow one that may run at the same time
+    triangle: str = ""  # "lower" or "upper" if `left` is known to be triangular
+    chunks: int = 1  # pieces of a narrow product that may run in parallel
 
     def reads(self) -> Iterator[View]:
         yield from (self.left, self.right)
@@ -69,10 +70,10 @@ class Product:
 
 @dataclass(slots=True, eq=False)
 class Lapack:
-    """A routine of LAPACK (or of BLAS), once for each matrix of a stack: see `lower.matrix` and `llvm.lapack`.
+    """A LAPACK (or BLAS) routine, called for each matrix of a stack: see `lower.matrix` and `llvm.lapack`.
 
-    All views have the axes of the stack in front. Matrices are stored by columns, as Fortran does. What is in `inout` was
-    written before and is changed in place; `work` is memory for the time of the step, one for all matrices.
+    All views have the axes of the stack in front. Matrices are column-major. `inout` was written before and is updated in place;
+    `work` is scratch memory, shared by all matrices.
     """
 
     routine: str
@@ -95,7 +96,7 @@ class Lapack:
 
 @dataclass(slots=True, eq=False)
 class Foreign:
-    """A call back into NumPy: an operation that has no native form here."""
+    """A call back into NumPy: an operation without native code."""
 
     op: Any
     operands: tuple[Any, ...]  # views, or plain values
@@ -116,7 +117,7 @@ class Foreign:
 
 @dataclass(slots=True, eq=False)
 class Scan:
-    """A loop of known length: finals, stacks[i] = body(consts, carries, rows[i]), with the carries of the turn before."""
+    """A loop of known length: finals, stacks[i] = body(consts, carries, rows[i]), with the carries of the previous iteration."""
 
     body: Lowered
     length: int
@@ -126,7 +127,7 @@ class Scan:
     rows: tuple[View, ...]
     finals: tuple[View, ...]
     stacks: tuple[View, ...]
-    spare: tuple[View, ...]  # as large as the carries: a turn reads one copy and writes the other
+    spare: tuple[View, ...]  # as large as the carries: an iteration reads one copy and writes the other
     scratch: tuple[View, ...]  # for the intermediate arrays of the body
     lines: dict[str, None]
 
@@ -139,7 +140,7 @@ class Scan:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"scan of {self.length} turns, reads {_list(self.reads())}, writes {_list(self.finals + self.stacks)}:",
+                f"scan of {self.length} iterations, reads {_list(self.reads())}, writes {_list(self.finals + self.stacks)}:",
                 _indented(self.body),
             ]
         )
@@ -147,7 +148,7 @@ class Scan:
 
 @dataclass(slots=True, eq=False)
 class While:
-    """A loop: carries = body(carries) as long as test(carries)."""
+    """A loop: carries = body(carries) while test(carries)."""
 
     test: Lowered
     body: Lowered
@@ -172,10 +173,10 @@ class While:
 
 
 @dataclass(slots=True, eq=False)
-class Unwind:
-    """The backward pass of a loop that made `count` turns: its states come again by `step`, and `pull` goes back over them.
+class WhileVjp:
+    """The backward pass of a while loop of `count` iterations: `step` recomputes the states, and `pull` runs backward over them.
 
-    pull(consts, state, cotangents) gives parts, which are added up in `totals`, and the cotangents of the turn before.
+    pull(consts, state, cotangents) gives parts, which are accumulated in `totals`, and the cotangents of the previous iteration.
     """
 
     step: Lowered
@@ -199,13 +200,13 @@ class Unwind:
         yield from (*self.totals, *self.finals, *self.parts, *self.spare, *self.scratch)
 
     def __str__(self) -> str:
-        head = f"unwind {self.count!r} turns, reads {_list(self.reads())}, writes {_list(self.totals + self.finals)}:"
+        head = f"while_vjp of {self.count!r} iterations, reads {_list(self.reads())}, writes {_list(self.totals + self.finals)}:"
         return "\n".join([head, _indented(self.step), _indented(self.pull)])
 
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """One of two programs, chosen by a truth."""
+    """One of two programs, chosen by a bool."""
 
     truth: View
     true: Lowered
@@ -227,10 +228,10 @@ class Branch:
 
 
 @dataclass(slots=True, eq=False)
-class Together:
-    """Programs that do not depend on each other and may run at the same time; what they read and write is shared memory."""
+class ParallelGroup:
+    """Independent programs that may run at the same time on the buffers of the enclosing program."""
 
-    members: tuple[Lowered, ...]  # if two of them fail, the earlier one counts
+    members: tuple[Lowered, ...]  # if two fail, the earlier one counts
     scratch: tuple[View, ...]  # for the intermediate arrays of each
 
     @property
@@ -247,7 +248,7 @@ class Together:
         yield from self.scratch
 
     def __str__(self) -> str:
-        head = f"together, {len(self.members)} members that may run at the same time:"
+        head = f"parallel group of {len(self.members)} members:"
         parts = [f"  member {i}:\n{_indented(member, 4)}" for i, member in enumerate(self.members)]
         return "\n".join([head, *parts])
 
@@ -264,12 +265,12 @@ def _indented(lowered: Lowered, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | Bands | Product | Lapack | Foreign | Scan | While | Unwind | Branch | Together
+Step = Kernel | RowTiles | Product | Lapack | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
 
 
 def bodies(step: Step) -> tuple[Lowered, ...]:
     """The programs inside a step."""
-    if isinstance(step, Together):
+    if isinstance(step, ParallelGroup):
         return step.members
     return tuple(getattr(step, body) for body in _BODIES.get(type(step), ()))
 
@@ -279,8 +280,8 @@ def calls_python(step: Step) -> bool:
 
 
 def can_fail(step: Step) -> bool:
-    """Whether a step may end the program. What LAPACK and indices tell is looked at when all is done."""
-    return isinstance(step, (Foreign, Unwind)) or any(body.can_fail for body in bodies(step))
+    """Whether a step may end the program. LAPACK failures and index errors are checked at the end."""
+    return isinstance(step, (Foreign, WhileVjp)) or any(body.can_fail for body in bodies(step))
 
 
 @dataclass(slots=True, eq=False)
@@ -291,9 +292,9 @@ class Lowered:
     steps: list[Step]
     inputs: list[Buffer]
     outputs: list[View]
-    guard: View | None = None  # a truth: whether the program was right for these inputs
-    outside: list[View] = field(default_factory=list)  # truths: whether some index was out of bounds
-    failures: list[tuple[View, str]] = field(default_factory=list)  # truths: whether a routine failed, and how
+    guard: View | None = None  # a bool: whether the guards hold
+    out_of_bounds: list[View] = field(default_factory=list)  # bools: whether some index was out of bounds
+    failures: list[tuple[View, str]] = field(default_factory=list)  # bools: whether a routine failed, and the error
     offsets: dict[Buffer, int] = field(default_factory=dict)  # of the local buffers, in bytes: see `memory`
     arena: int = 0  # bytes for all local buffers
 
@@ -309,11 +310,11 @@ class Lowered:
 
     @property
     def can_fail(self) -> bool:
-        return bool(self.outside or self.failures) or any(map(can_fail, self.steps))
+        return bool(self.out_of_bounds or self.failures) or any(map(can_fail, self.steps))
 
     def __str__(self) -> str:
         heads = [f"buffer {b.number}: {b.dtype.name} x {b.size}   {b.kind}" for b in self.buffers]
         return "\n".join([*heads, *map(str, self.steps)])
 
 
-_BODIES = {Scan: ("body",), While: ("test", "body"), Unwind: ("step", "pull"), Branch: ("true", "false")}
+_BODIES = {Scan: ("body",), While: ("test", "body"), WhileVjp: ("step", "pull"), Branch: ("true", "false")}

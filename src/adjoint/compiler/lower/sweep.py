@@ -1,4 +1,4 @@
-"""Loops whose iterations compute point by point: the loop goes inside, and each point makes all iterations by itself.
+"""Loop interchange of pointwise scans: the loop moves inside, and each point runs all iterations by itself.
 
     for i in range(length):               for each point p:
       for each point p:                     c = carry[p]
@@ -7,10 +7,10 @@
                                               c = sin(c)
                                             carry[p] = c
 
-The carries stay in registers, and an iteration costs no launch and no trip through memory. This is legal if each point reads, of
-the carries, only what the same point has written: every load of a carry is a view that the body stores to. The body must be one
-kernel, or several over the same points. A short axis more, such as the three numbers of a state, is written out; what is computed
-for all points alike, a counter say, each point computes for itself.
+The carries stay in registers, and an iteration costs no launch and no memory traffic. This is legal if each point reads only
+those carry elements that it writes itself: every load of a carry is a view that the body stores to. The body must be one kernel,
+or several over the same points. An additional short axis, such as the three numbers of a state, is unrolled; values shared by all
+points, such as a counter, are recomputed by each point.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .merge import can_join, join
 from .step import Scan
 from .unroll import unrolled
 
-SHORT = 8  # indices of an axis that a point takes by itself
+SHORT = 8  # length of an axis that is unrolled
 
 Place = tuple[int, tuple[int, ...], int]  # of a carry: its number, and strides and offset of a view
 
@@ -35,7 +35,7 @@ class Sweep:
 
     scan: Scan
     kernel: Kernel
-    places: tuple[Place, ...]  # what a point keeps of the carries
+    places: tuple[Place, ...]  # the carry elements of a point
 
     @property
     def lines(self) -> dict[str, None]:
@@ -48,11 +48,11 @@ class Sweep:
         yield from (*self.scan.finals, *self.scan.stacks)
 
     def __str__(self) -> str:
-        return f"each point makes {self.scan.length} iterations of\n  " + str(self.kernel).replace("\n", "\n  ")
+        return f"each point runs {self.scan.length} iterations of\n  " + str(self.kernel).replace("\n", "\n  ")
 
 
 def sweep(scan: Scan) -> Sweep | None:
-    """The loop, with its points outside; None if they depend on each other."""
+    """The interchanged loop; None if the points depend on each other."""
     body = _kernel(scan)
     if body is None or not scan.length or body.reductions or body.scatters or not all(body.domain):
         return None
@@ -100,7 +100,7 @@ def _kernel(scan: Scan) -> Kernel | None:
 
 
 def _over(kernel: Kernel, domain: Shape) -> Kernel | None:
-    """A kernel as one over a domain: of one point, it is done at all points; with a short axis more, that is written out."""
+    """A kernel over another domain: a kernel of one point runs at all points; an additional short axis is unrolled."""
     if kernel.domain == domain:
         return kernel
     if size_of(kernel.domain) == 1:
@@ -116,7 +116,7 @@ def _copy(kernel: Kernel) -> Kernel:
 
 
 def _spread(kernel: Kernel, domain: Shape) -> Kernel | None:
-    """A kernel of one point, done at all points of a domain."""
+    """A kernel of one point, run at all points of a domain."""
     if any(line.kind in ("window", "gather") for line in kernel.code) or kernel.reductions or kernel.scatters:
         return None
     still = (0,) * len(domain)
@@ -135,7 +135,7 @@ def _moved(line: Scalar, view: View) -> Scalar:
 
 
 def _without_private(scan: Scan, kernel: Kernel) -> Kernel | None:
-    """Without the stores that were for later kernels of the body. One that is still read is not in registers: no sweep."""
+    """Without the stores for later kernels of the body. If one is still loaded, it is not in a register: no sweep."""
     outputs: set[Buffer] = {view.buffer for view in scan.body.outputs}
     private = {store.view.buffer for store in kernel.stores} - outputs
     if any(view.buffer in private for view in kernel.reads()):

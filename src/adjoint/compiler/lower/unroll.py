@@ -1,4 +1,4 @@
-"""A kernel without one of its axes: what was done for each index of it is written out, line by line.
+"""Unroll one axis of a kernel: the code of each index is written out, line by line.
 
 kernel over (400, 400, 3):                        kernel over (400, 400):
   s0 = load b0[+0, (3, 0, 1)]                       s0 = load b0[+0, (3, 0)]
@@ -20,7 +20,7 @@ _COMBINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "a
 
 
 def unrolled(kernel: Kernel, axis: int) -> Kernel:
-    """The same for each index of an axis, in one kernel over the others."""
+    """The kernel with an axis unrolled."""
     made = Kernel(_without(kernel.domain, axis), lines=dict(kernel.lines))
     copies = [_copied(kernel, made, axis, i) for i in range(kernel.domain[axis])]
     for store in kernel.stores:
@@ -35,7 +35,7 @@ def unrolled(kernel: Kernel, axis: int) -> Kernel:
 
 
 def _reduce(made: Kernel, r: Reduce, axis: int, lines: list[int]) -> None:
-    """Combine the lines themselves, if the axis is one that is reduced; what then has no axes left is a store."""
+    """Combine the lines, if the axis is reduced; a reduction without remaining axes becomes a store."""
     rest = tuple(a - (a > axis) for a in r.axes if a != axis)
     if axis not in r.axes:
         made.reductions += [Reduce(r.how, line, rest, _at(r.view, axis, i)) for i, line in enumerate(lines)]
@@ -71,7 +71,7 @@ def _data(line: Scalar, axis: int, index: int) -> object:
 
 
 def _window(made: Kernel, line: Scalar, args: tuple[int, ...], axis: int, index: int) -> int:
-    """Along the axis it is known whether the point lies inside."""
+    """Whether the point is inside is known along the unrolled axis."""
     inner, window = line.data
     first, end = window[axis]
     if not first <= index < end:

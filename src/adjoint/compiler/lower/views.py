@@ -1,4 +1,4 @@
-"""Reshapes, transposes, slices and broadcasts of a view are views: nothing is copied, unless NumPy would have to."""
+"""Reshapes, transposes, slices and broadcasts of a view are views, copied only where NumPy would copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def as_numpy_does(view: View, change: Callable[[Any], Any]) -> View | None:
-    """The view that NumPy's own view function gives; None if it would have to copy."""
+    """The view that NumPy's function gives; None if it would copy."""
     base = np.empty(0, np.int8)
     stand_in = np.lib.stride_tricks.as_strided(base, view.shape, view.strides, writeable=False)
     try:
@@ -49,16 +49,16 @@ _VIEWS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
 
 
 def reshaped(low: Lowering, equation: Equation) -> bool:
-    """Whatever NumPy makes a view of is a view here: asked of NumPy, on an array without memory of its own."""
+    """A view where NumPy gives one, found by running NumPy's function on a dummy array."""
     (x,) = equation.inputs
     how = _VIEWS[equation.op.name]
     if isinstance(x, Literal) and x.is_weak:
         return False
-    held = low.view(x)
-    view = as_numpy_does(held, lambda a: how(a, equation.params))
+    operand = low.view(x)
+    view = as_numpy_does(operand, lambda a: how(a, equation.params))
     if view is None:  # a reshape of a view with gaps
-        whole = low.local(held.type)
-        low.copy_any(held, whole)
+        whole = low.local(operand.type)
+        low.copy_any(operand, whole)
         view = as_numpy_does(whole, lambda a: how(a, equation.params))
         assert view is not None
     return low.hold(equation, view)

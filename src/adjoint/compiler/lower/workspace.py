@@ -1,8 +1,8 @@
-"""What lowering works on: buffers, what is in them, and the kernels that are being written.
+"""The state of lowering: buffers, lowered values, and open kernels.
 
-A value of the graph is held as a line, a view or a frame (see `held`). It is stored only when somebody asks for it in memory
-(`view`), and by the kernel that computes it. A kernel stays open: later operations over the same domain join it (`place`), if
-all they read is there before it runs (`readable`).
+A lowered value is a line, a view or a frame (see `lowered`). It is stored only when a step needs it in memory (`view`), and by
+the kernel that computes it. A kernel stays open: later operations over the same domain join it (`place`), if their operands are
+available before it runs (`readable`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ...core.types import Shape, Type
 from ...ir.graph import Literal, Operand
 from .dead_code import needed
 from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
-from .lowered import Frame, Held, Line
+from .lowered import Frame, Line, LoweredValue
 from .scalar import Writer
 from .schedule import cost
 from .step import Step
 
-_TRIFLE = 6  # additions; so much is computed again in another kernel, rather than stored and read
-_TRIFLE_OF_LARGE = 16  # the same, if what is stored is too large for the nearest caches
+_TRIFLE = 6  # additions; up to this cost, recompute in another kernel rather than store and load
+_TRIFLE_OF_LARGE = 16  # the same, if the array is too large for the L1 and L2 caches
 _LARGE = 1 << 15  # elements
 _LOOK_BACK = 16  # kernels over one domain that are tried
 _LONGEST = 4000  # lines in one kernel
-_LOOKED_THROUGH = 300  # lines of a kernel, for some that it has no use for
+_LOOKED_THROUGH = 300  # lines of a kernel, searched for unused ones
 _MOST_FUNCTIONS = 24  # such as exp, in a kernel over more than a few points
 _FEW = 16
-_FUNCTION = 20  # the cost from which on a line is one
+_FUNCTION = 20  # the cost of a function
 
 
 class Workspace:
@@ -39,13 +39,13 @@ class Workspace:
         self.types = types
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
-        self.held: dict[int, Held] = {}
-        self.ready: dict[Buffer, int] = {}  # the step after which a buffer may be read; absent: from the start
+        self.values: dict[int, LoweredValue] = {}
+        self.ready: dict[Buffer, int] = {}  # the step after which a buffer may be read; absent: an input
         self.kernels: dict[Shape, list[int]] = {}  # positions of the kernels over a domain
-        self.stored: dict[tuple[int, int], View] = {}  # lines that were put into memory
-        self.moved: dict[Line, Line] = {}  # lines that are computed in a later kernel, the only one that needs them
+        self.stored: dict[tuple[int, int], View] = {}  # lines stored in memory
+        self.moved: dict[Line, Line] = {}  # lines moved to the only kernel that needs them
         self.constants: dict[int, tuple[Literal, View]] = {}
-        self.weighed: dict[int, tuple[int, int]] = {}  # of kernels: lines that were looked at, functions among them
+        self.weighed: dict[int, tuple[int, int]] = {}  # of kernels: lines counted, and functions among them
         self.line = ""  # of the user's source, for reports
 
     # -- buffers and what is in them --
@@ -61,10 +61,10 @@ class Workspace:
     def type_of(self, operand: Operand) -> Type:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
-    def in_memory(self, held: Any) -> Any:
-        """The view of a line that has been stored; anything else as it is."""
-        held = self.now(held)
-        return self.stored.get((held.position, held.scalar), held) if isinstance(held, Line) else held
+    def in_memory(self, value: Any) -> Any:
+        """The view of a line that has been stored; anything else unchanged."""
+        value = self.now(value)
+        return self.stored.get((value.position, value.scalar), value) if isinstance(value, Line) else value
 
     def view(self, operand: Operand) -> View:
         """An operand in memory."""
@@ -73,21 +73,21 @@ class Workspace:
             if key not in self.constants:
                 data = np.ascontiguousarray(operand.value)
                 view = View.whole(self.buffer(operand.type, "constant", data), operand.type.shape)
-                self.constants[key] = (operand, view)  # kept alive: another object might get its id
+                self.constants[key] = (operand, view)  # kept alive, so that its id stays unique
             return self.constants[key][1]
-        held = self.now(self.held[operand])
-        if isinstance(held, Line):
-            return self.store(held)
-        if isinstance(held, Frame):
-            view = self.held[operand] = self.fill_frame(held)
+        value = self.now(self.values[operand])
+        if isinstance(value, Line):
+            return self.store(value)
+        if isinstance(value, Frame):
+            view = self.values[operand] = self.fill_frame(value)
             return view
-        return held
+        return value
 
-    def now(self, held: Any) -> Any:
-        """A line where it is computed now; anything else as it is."""
-        while isinstance(held, Line) and held in self.moved:
-            held = self.moved[held]
-        return held
+    def now(self, value: Any) -> Any:
+        """The current position of a line that may have been moved; anything else unchanged."""
+        while isinstance(value, Line) and value in self.moved:
+            value = self.moved[value]
+        return value
 
     def store(self, line: Line) -> View:
         """A line of a kernel, stored by it."""
@@ -109,10 +109,10 @@ class Workspace:
         self.write(position, self.read(position, frame), view)
         return view
 
-    def copy(self, held: Any, into: View, after: int = -1) -> None:
+    def copy(self, value: Any, into: View, after: int = -1) -> None:
         """Write a value to a view of the same shape, after a step."""
-        position = self.place(into.shape, [held], after)
-        line = self.read(position, held)
+        position = self.place(into.shape, [value], after)
+        line = self.read(position, value)
         self.write(position, Writer(self.kernel(position)).cast(line, into.dtype), into)
 
     # -- kernels --
@@ -123,9 +123,9 @@ class Workspace:
         return kernel
 
     def place(self, domain: Shape, operands: Sequence[Any], after: int = -1) -> int:
-        """The position of a kernel over the domain that can read the operands, after a step; a new one if there is none.
+        """The position of a kernel over the domain, after a step, that can read the operands; a new one if there is none.
 
-        A kernel that computes an operand itself is preferred: it need not be stored.
+        A kernel that computes an operand itself is preferred: the operand need not be stored.
         """
         best = None
         for position in self.kernels.get(domain, [])[: -_LOOK_BACK - 1 : -1]:
@@ -145,7 +145,7 @@ class Workspace:
         return best
 
     def is_full(self, position: int) -> bool:
-        """Whether a kernel has as much code as LLVM compiles in good time; functions are written out in large loops."""
+        """Whether a kernel has as much code as LLVM compiles in reasonable time; functions are inlined in large loops."""
         kernel = self.kernel(position)
         seen, functions = self.weighed.get(position, (0, 0))
         functions += sum(cost(line) >= _FUNCTION for line in kernel.code[seen:])
@@ -156,18 +156,18 @@ class Workspace:
         self.steps.append(step)
         return len(self.steps) - 1
 
-    def readable(self, held: Any, position: int, domain: Shape) -> bool:
-        """Whether a kernel at a position can read a value: it computes it itself, or it is there before."""
-        if isinstance(held, Line):
-            return held.position <= position
-        if isinstance(held, Frame):
-            return all(self.ready.get(view.buffer, -1) < position for view in held.views)
-        if isinstance(held, View):
-            return self.ready.get(held.buffer, -1) < position
+    def readable(self, value: Any, position: int, domain: Shape) -> bool:
+        """Whether a kernel at a position can read a value: it computes it, or the value is available before."""
+        if isinstance(value, Line):
+            return value.position <= position
+        if isinstance(value, Frame):
+            return all(self.ready.get(view.buffer, -1) < position for view in value.views)
+        if isinstance(value, View):
+            return self.ready.get(value.buffer, -1) < position
         return True
 
     def read(self, position: int, operand: Any) -> int:
-        """The line that holds an operand in a kernel: a number, a line of its own, or a load."""
+        """The line of an operand in a kernel: a number, an existing line, or a load."""
         kernel = self.kernel(position)
         if isinstance(operand, Literal):
             value = operand.value
@@ -194,7 +194,7 @@ class Workspace:
         return kernel.add("load", (), operand.over(kernel.domain), operand.dtype)
 
     def cheap(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
-        """The lines that compute a line, with their numbers, if they cost no more than so many additions."""
+        """The lines that a line depends on, with their numbers, if they cost no more than so many additions."""
         code = self.kernel(line.position).code
         found, total, waiting = {line.scalar}, 0, [line.scalar]
         while waiting:
@@ -208,13 +208,13 @@ class Workspace:
         return [(i, code[i]) for i in sorted(found)]
 
     def idle(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
-        """The lines that compute a line that its own kernel has no use for, if not much of them is needed there all the same.
+        """The lines behind a line that its kernel does not use itself, if few of them are needed there anyway.
 
-        Moved to the kernel that reads it, it need not be stored.
+        Moved to the kernel that reads it, the line need not be stored.
         """
         kernel = self.kernel(line.position)
         if len(kernel.code) > _LOOKED_THROUGH or self.is_full(line.position):
-            return None  # all of a full kernel, moved, would fill the next one, and so on
+            return None  # moving all of a full kernel would only fill the next one
         own = needed(kernel.code, {line.scalar})
         if any(kernel.code[i].kind == "gather" for i in own):
             return None
@@ -225,11 +225,11 @@ class Workspace:
         return [(i, kernel.code[i]) for i in own] if sum(cost(kernel.code[i]) for i in shared) <= most else None
 
     def operand(self, operand: Operand, domain: Shape) -> Any:
-        """What a kernel over the domain reads for an operand: a scalar literal, a line, a frame or a view."""
+        """An operand as a kernel over the domain reads it: a scalar literal, a line, a frame or a view."""
         if isinstance(operand, Literal):
             return operand if operand.type.shape == () else self.view(operand)
-        held = self.now(self.held[operand])
+        value = self.now(self.values[operand])
         shape = self.types[operand].shape
-        if shape == domain or isinstance(held, View):
-            return held
+        if shape == domain or isinstance(value, View):
+            return value
         return self.view(operand)

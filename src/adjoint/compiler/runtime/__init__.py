@@ -1,1 +1,1 @@
-"""What runs around native code: entry points, threads, memory, caches, signals."""
+"""The runtime of native code: entry points, threads, memory, caches, signals."""

@@ -1,6 +1,6 @@
-"""The threads of BLAS: how many it uses, as the process or `threadpoolctl` have set it, and how to make it use one.
+"""The threads of BLAS: how many it uses, as set by the process or `threadpoolctl`, and how to limit it to one.
 
-NumPy and SciPy each bring a BLAS along. Their numbers of threads are read and set by functions that OpenBLAS and MKL export.
+NumPy and SciPy each ship a BLAS. Their numbers of threads are read and set by functions that OpenBLAS and MKL export.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _NAMES = (
 
 
 class Library(NamedTuple):
-    """A BLAS in this process: the functions that tell and set its number of threads."""
+    """A BLAS in this process: the functions that get and set its number of threads."""
 
-    threads: Any  # functions of C
+    threads: Any  # C functions
     set_threads: Any
 
 
 def library(module: ModuleType) -> Library | None:
     """The BLAS that an extension module is linked with, if its threads can be set."""
-    loaded = ctypes.CDLL(module.__file__)  # looks into what the module depends on as well
+    loaded = ctypes.CDLL(module.__file__)  # also searches the dependencies of the module
     for read, write in _NAMES:
         if hasattr(loaded, read) and hasattr(loaded, write):
             return Library(getattr(loaded, read), getattr(loaded, write))
@@ -46,19 +46,19 @@ def of_numpy() -> Library | None:
 
 
 def of_scipy() -> Library | None:
-    from scipy.linalg import cython_blas  # loaded by the first program that calls one
+    from scipy.linalg import cython_blas  # loaded by the first program that calls BLAS
 
     return library(cython_blas)
 
 
 class Threaded(Protocol):
-    """The threads of our own loops: see `pool`."""
+    """The threads of our own loops: see `threads`."""
 
     usual: int
 
 
 class OneThread:
-    """Lets BLAS use one thread only while some call asks for it, from whatever thread; then as many as before."""
+    """Limits BLAS to one thread while at least one call, from any thread, asks for it; then restores the number."""
 
     def __init__(self, libraries: Sequence[Library], own: Threaded) -> None:
         self.libraries, self.own = libraries, own
@@ -71,7 +71,7 @@ class OneThread:
         with self._lock:
             if not self._calls:
                 self._before = [self.own.usual, *(library.threads() for library in self.libraries)]
-                self.own.usual = 1  # our own loops go on with all of theirs
+                self.own.usual = 1  # our own loops keep all their threads
                 for library in self.libraries:
                     library.set_threads(1)
             self._calls.append(threading.get_ident())
@@ -88,7 +88,7 @@ class OneThread:
             library.set_threads(count)
 
     def _forget_other_threads(self) -> None:
-        """In the child of a fork their calls do not go on, and do not end."""
+        """In the child of a fork the calls of other threads never end: forget them."""
         before, self._calls = self._calls, [thread for thread in self._calls if thread == threading.get_ident()]
         if before and not self._calls:
             self._restore()

@@ -1,10 +1,11 @@
-"""Object code, and what belongs with it, kept on disk, so that a second process compiles nothing.
+"""The disk cache of object code and programs, so that a second process compiles nothing.
 
-An entry is named by what it depends on: the program, the processor, the versions. It begins with a digest of its contents; one
-that is damaged, or not ours, is thrown away and made again. Entries are written under another name and renamed, so that many
-processes may start at once. The folder is the user's own; what was not read for longest goes when it grows too large.
+The key of an entry is a digest of everything it depends on: the program, the processor, the versions. An entry begins with a
+digest of its contents; one that is damaged, or owned by another user, is discarded and rebuilt. Entries are written under a
+temporary name and renamed, so that many processes may share the folder. The folder belongs to the user; the least recently used
+entries are removed when it grows too large.
 
-    ADJOINT_CACHE_DIR     the folder; empty to keep nothing
+    ADJOINT_CACHE_DIR     the folder; empty to disable the cache
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _DIGEST = 32
 
 
 def folder() -> Path | None:
-    """Where entries are kept; None if nothing shall be."""
+    """The folder of the entries; None if the cache is disabled."""
     asked = os.environ.get("ADJOINT_CACHE_DIR")
     if asked is not None:
         return _home(Path(asked)) if asked else None
@@ -52,7 +53,7 @@ def key(*parts: str) -> str:
 
 
 def read(name: str) -> bytes | None:
-    """The contents of an entry, if there is a good one."""
+    """The contents of an entry, if there is a valid one."""
     place = folder()
     if place is None:
         return None
@@ -62,7 +63,7 @@ def read(name: str) -> bytes | None:
             if not _is_ours(os.fstat(file.fileno())):
                 return None
             data = file.read()
-    except OSError:  # not there, or not to be read: then it is compiled
+    except OSError:  # missing or unreadable: compile
         return None
     head = len(_MAGIC) + _DIGEST
     contents = data[head:]
@@ -75,7 +76,7 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, contents: bytes) -> None:
-    """Keep an entry. A folder that cannot be written to is no error: the program is there, and works."""
+    """Write an entry. A folder that cannot be written to is not an error: the program works without it."""
     place = folder()
     if place is None:
         return
@@ -95,28 +96,28 @@ def write(name: str, contents: bytes) -> None:
         _remove(path)
         return
     _written[place] = _written.get(place, LIMIT) + len(contents)
-    if _written[place] > LIMIT // 16:  # going through the folder at each write would take longer than compiling
+    if _written[place] > LIMIT // 16:  # scanning the folder at each write would take longer than compiling
         _written[place] = 0
         _shrink(place)
 
 
-_written: dict[Path, int] = {}  # bytes since this process has last looked at the size of a folder
+_written: dict[Path, int] = {}  # bytes written since the last scan of a folder
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user, and nobody else can write to it: code from it is run."""
+    """Whether a file or folder belongs to this user and is writable by no other user: its code is run."""
     if os.name == "nt":
         return True
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _shrink(place: Path) -> None:
-    """Remove the entries above the limit, those first that were not read for longest."""
+    """Remove entries above the limit, the least recently used first."""
     entries = []
-    for path in (*place.glob("*.o"), *place.glob("*.tmp")):  # a process that was killed leaves one of these
+    for path in (*place.glob("*.o"), *place.glob("*.tmp")):  # a killed process leaves one of these
         try:
             status = path.stat()
-        except OSError:  # another process was quicker
+        except OSError:  # another process was faster
             continue
         entries.append((status.st_mtime, status.st_size, path))
     total = sum(size for _, size, _ in entries)
@@ -128,5 +129,5 @@ def _shrink(place: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # a folder that is only to be read, or another process was quicker
+    with contextlib.suppress(OSError):  # a read-only folder, or another process was faster
         path.unlink()

@@ -1,6 +1,6 @@
 """The containers that an entry point opens and builds itself.
 
-A pattern is a container as it is given or returned, with the number of a leaf in place of each array: `(0, {"w": 1, "b": 2})`.
+A pattern is a container with the number of a leaf in place of each array: `(0, {"w": 1, "b": 2})`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...core.tree import Structure
 def opens_natively(arguments: Sequence[Structure]) -> bool:
     """Whether the entry point itself opens these containers: tuples, lists, None, and dicts with strings as keys, in any depth.
 
-    Where not, flatten in Python and call with one argument a leaf. Other keys do not do: 1, 1.0 and True would all be found.
+    Otherwise, flatten in Python and call with one argument per leaf. Other keys are excluded since 1, 1.0 and True are equal.
     """
     if not all(map(_plain, arguments)):
         return False
@@ -23,7 +23,7 @@ def opens_natively(arguments: Sequence[Structure]) -> bool:
 
 
 def packs_natively(result: Structure) -> bool:
-    """Whether the entry point itself builds this result: tuples, lists, dicts, None. Where not, it gives the flat tuple."""
+    """Whether the entry point itself builds this result: tuples, lists, dicts, None. Otherwise it returns the flat tuple."""
     return _plain(result)
 
 
@@ -42,7 +42,7 @@ def result_pattern(result: Structure | None, count: int) -> Any:
 
 
 def parts(pattern: Any) -> Sequence[Any]:
-    """What stands in a container directly."""
+    """The direct items of a container."""
     if pattern is None:
         return ()
     return list(pattern.values()) if isinstance(pattern, dict) else pattern

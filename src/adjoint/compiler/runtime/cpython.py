@@ -1,8 +1,8 @@
-"""What native code uses of CPython and NumPy: functions by name, objects by their place in a table.
+"""The CPython and NumPy API for native code: functions by name, objects by their index in a table.
 
-Functions become symbols `adjoint_Py…` of the process, which the linker finds when code is loaded, be it fresh or from a file.
-Objects (types, dtypes, None) are never named in code: it reads them from a table, so that it holds no address of this process and
-works under every code model.
+Functions become symbols `adjoint_Py…` of the process, which the linker finds when code is loaded, new or from a file. Objects
+(types, dtypes, None) are read from a table, so that the code contains no address of this process and works under every code
+model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def refusal(
     return None
 
 
-# Places in NumPy's table of C functions, as in numpy/__multiarray_api.h. They are part of NumPy's binary interface.
+# Indices in NumPy's table of C functions, as in numpy/__multiarray_api.h. They are part of NumPy's binary interface.
 NUMPY_PLACES = {
     "PyArray_GetNDArrayCVersion": 0,
     "PyArray_Scalar": 60,
@@ -87,14 +87,14 @@ def declaration(name: str) -> str:
 
 def _numpy_functions() -> Any:
     """NumPy's table of C functions, as an array of addresses."""
-    # A prototype of our own: the attributes of ctypes.pythonapi are shared with every other module.
+    # A separate prototype: the attributes of ctypes.pythonapi are shared with every other module.
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
     address = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
     return (ctypes.c_void_p * (max(NUMPY_PLACES.values()) + 1)).from_address(address)
 
 
 def _register() -> None:
-    """Check the interpreter, and make FUNCTIONS known to the linker."""
+    """Check the interpreter, and register FUNCTIONS with the linker."""
     table = _numpy_functions()
     version = ctypes.PYFUNCTYPE(ctypes.c_uint)(table[NUMPY_PLACES["PyArray_GetNDArrayCVersion"]])()
     reason = refusal(
@@ -118,9 +118,9 @@ def _register() -> None:
 _register()
 
 
-# Offsets in bytes. PyObject_HEAD is the same in all release builds with the GIL; so is what follows it: the value of a float, a
-# complex number or a NumPy scalar, the contents of a closure cell. PyArrayObject_fields and the head of PyArray_Descr are NumPy's
-# binary interface.
+# Offsets in bytes. PyObject_HEAD is the same in all release builds with the GIL; so is the field after it: the value of a float,
+# a complex number or a NumPy scalar, the contents of a closure cell. PyArrayObject_fields and the head of PyArray_Descr are
+# NumPy's binary interface.
 TYPE = 8
 VALUE = 16
 ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
@@ -136,7 +136,7 @@ DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in _NAMES.spli
 
 @functools.cache
 def canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The one of DTYPES that is equal: `long` and `longlong` are two dtypes, but one thing."""
+    """The equal one of DTYPES: `long` and `longlong` are two dtypes with one meaning."""
     if dtype not in DTYPES:
         raise ValueError(f"native code does not work on arrays of {dtype!r}")
     return DTYPES[DTYPES.index(dtype)]

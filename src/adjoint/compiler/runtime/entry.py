@@ -1,12 +1,12 @@
-"""Compiled programs as Python functions, called without a line of Python in between.
+"""Compiled programs as Python functions, called without running Python code.
 
-One piece of native code, `entry_text()`, serves all of them: compile it once, and `bind_entry` makes a function of it for every
-program. A call opens containers, checks every argument, allocates the results, calls the program with a table of data pointers,
-and packs the results.
+All share one native entry point, `entry_text()`: it is compiled once, and `bind_entry` makes a function of it for every program.
+A call opens containers, checks every argument, allocates the results, calls the program with a table of data pointers, and packs
+the results.
 
-Arguments that do not fit are no error: the call is passed on to `otherwise`, or gives MISS. What fits:
-- an `ndarray` (no subclass) of that dtype in the machine's byte order, of that shape, aligned and C-contiguous. Other strides
-  do not fit: whoever gets the MISS makes a copy and calls again;
+Arguments that do not fit are not an error: the call is passed on to `otherwise`, or returns MISS. These fit: - an `ndarray` (no
+subclass) of that dtype in the machine's byte order, of that shape, aligned and C-contiguous. Other strides do not fit: on MISS
+the caller makes a copy and calls again;
 - for a shape of () also a NumPy scalar of that dtype;
 - for `weak` inputs exactly a Python float, int, bool or complex; an int must fit in 64 bits.
 """
@@ -38,7 +38,7 @@ class _Miss(enum.Enum):
     MISS = "the arguments do not fit"
 
 
-MISS = _Miss.MISS  # what a call gives when its arguments do not fit
+MISS = _Miss.MISS  # returned when the arguments do not fit
 
 Errors = Mapping[int, tuple[type[BaseException], str]]
 ERRORS: Errors = {
@@ -58,7 +58,7 @@ _WEAK = {float: np.float64, int: np.int64, bool: np.bool_, complex: np.complex12
 class Input:
     """An array or number that a program takes; `weak` is the class of a Python number, or None.
 
-    Without axes, `scalar` tells whether it is a NumPy scalar or an array; None lets both in.
+    For a 0-d input, `scalar` is whether it is a NumPy scalar or an array; None accepts both.
     """
 
     type: Type
@@ -88,21 +88,21 @@ def bind_entry(
     memory: Any = None,
     name: str = "compiled",
 ) -> Callable[..., Any]:
-    """A Python function that calls the program at an address through the entry point at another.
+    """A Python function that calls the program at an address through the entry point.
 
-    The program is `i32 (ptr table, ptr env)`. The table points to the data of the inputs, which may not be written, then to the
-    memory of the outputs, whose contents are undefined. It gives 0, or -1 with a Python exception set, or a code from `errors`,
-    or GUARD_MISSED when the arguments fit but their values do not.
+    The program is `i32 (ptr table, ptr env)`. The table points to the data of the inputs, which are read-only, then to the
+    uninitialised memory of the outputs. It returns 0, or -1 with a Python exception set, or a code from `errors`, or GUARD_MISSED
+    when the arguments fit but their values do not.
 
     `arguments` are the structures of the positional arguments, whose leaves are the inputs in order; without them, or where they
     are not `opens_natively`, each input is an argument. `result` is the structure of the result; without it, or where it is not
     `packs_natively`, the function gives the flat tuple of its outputs. Results of shape () are NumPy scalars.
 
-    `places` are read outside of the function, and checked; the values of those in `captured` are the last inputs.
+    `places` are read and checked at each call; the values of those in `captured` are the last inputs.
 
     `env` is an address that the program gets. `keep` is kept alive as long as the function: the owners of that memory and of the
-    code. Calls that do not fit, and all calls with keywords, go to `otherwise`, or give MISS. `memory` is the capsule of NumPy's
-    handler for the memory of large results; see `blocks`.
+    code. Calls that do not fit, and all calls with keywords, go to `otherwise`, or return MISS. `memory` is the capsule of
+    NumPy's handler for the memory of large results; see `memory.py`.
     """
     if min(errors, default=1) < 1 or GUARD_MISSED in errors:
         raise ValueError(f"codes of errors are positive and not {GUARD_MISSED}: {sorted(errors)}")
@@ -123,15 +123,15 @@ def _check_count(count: int, structures: Sequence[Structure] | None, what: str) 
 
 
 _SHARED = {Head.MISS: MISS, Head.NONE: None, Head.TRUE: True, Head.FALSE: False, Head.NDARRAY: np.ndarray}
-_NO_ARRAY = 1 << 31  # a rank that no array has
+_NO_ARRAY = 1 << 31  # an impossible rank
 _KINDS = {float: Kind.FLOATING, complex: Kind.FLOATING, bool: Kind.BOOL, int: Kind.INT}
 _CONTAINERS = {type(None): Kind.NONE, tuple: Kind.TUPLE, list: Kind.LIST, dict: Kind.DICT}
-_WORDS = {float: 1, complex: 2}  # of numbers that are compared bit by bit
+_WORDS = {float: 1, complex: 2}  # of numbers that are compared bitwise
 _NUMBER = 32  # bytes in the frame for a number of any dtype, and its alignment
 
 
 class _Description:
-    """Writes the words that tell the entry point about one function: see `entry_code`."""
+    """Writes the description of one function for the entry point: see `entry_code`."""
 
     def __init__(
         self,
@@ -144,13 +144,13 @@ class _Description:
         captured: Sequence[int],
     ) -> None:
         self.memory = memory
-        self.objects: list[Any] = []  # those that the words refer to: they must stay alive
-        self.words: list[int] = []  # all that follows the head
+        self.objects: list[Any] = []  # referenced by the words, so kept alive
+        self.words: list[int] = []  # after the head
         self.head: dict[Head, int] = {place: self.refer(value) for place, value in _SHARED.items()}
         opened, packed = list(containers(arguments))[1:], list(containers(result))
         shared = sum(len(pattern) for pattern in opened if isinstance(pattern, (list, dict))) + len(places)
 
-        # The frame: objects, table, held references, numbers.
+        # The frame: objects, table, owned references, numbers.
         self.reads = WORD * (len(arguments) + sum(len(pattern) for pattern in opened if pattern is not None))
         self.table = self.reads + WORD * len(places)
         self.held = self.table + WORD * (len(inputs) + len(outputs))
@@ -169,7 +169,7 @@ class _Description:
         return id(value)
 
     def add(self, words: Sequence[int]) -> int:
-        """Append words; gives their place in the description."""
+        """Append words; returns their offset in the description."""
         place = WORD * (len(Head) + len(self.words))
         self.words += words
         return place
@@ -179,12 +179,12 @@ class _Description:
         self.head[start] = self.add([record[field] for record in records for field in sorted(record)])
 
     def hold(self, count: int) -> int:
-        """A place in the frame for references."""
+        """A slot in the frame for references."""
         self.held += WORD * count
         return self.held - WORD * count
 
     def number(self) -> int:
-        """A place in the frame for a number."""
+        """A slot in the frame for a number."""
         self.free += _NUMBER
         return self.free - _NUMBER
 
@@ -301,14 +301,14 @@ class _Description:
         return self.refer(self.memory) if self.memory is not None and math.prod(shape) * dtype.itemsize >= LARGE else 0
 
     def add_errors(self, errors: Errors) -> None:
-        """Pairs by code; 0 is for codes that are not known."""
+        """Pairs by code; 0 is for unknown codes."""
         pairs = [errors.get(code, _UNKNOWN) if code else _UNKNOWN for code in range(max(errors, default=0) + 1)]
         self.head[Head.ERROR_COUNT] = len(pairs)
         self.head[Head.ERRORS] = self.add([self.refer(part) for pair in pairs for part in pair])
 
 
 class _Self(np.ndarray[Any, Any]):
-    """What a function carries: the description, and all that must live as long."""
+    """The `self` of a function: the description, and everything that must live as long."""
 
     keep: Any
 

@@ -1,11 +1,11 @@
-"""The code of an entry point, which serves all compiled functions: LLVM IR for METH_FASTCALL | METH_KEYWORDS.
+"""The entry point shared by all compiled functions: LLVM IR for METH_FASTCALL | METH_KEYWORDS.
 
-What differs from function to function stands in a description, an array of words that `self` carries: a Head, then records.
-Words are numbers, addresses of objects, places in the description, or places in the frame. The frame is the memory of one call:
-the objects found in the arguments, the table of data pointers that the program gets, the references that the call owns (`held`),
-and numbers. Places are offsets in bytes. So the code holds no address of a process, is compiled once, and may be stored.
+Each function has a description, an array of words in `self`: a Head, then records. Words are numbers, addresses of objects,
+offsets in the description, or offsets in the frame. The frame is the memory of one call: the objects found in the arguments, the
+table of data pointers for the program, the references that the call owns (`owned`), and numbers. Offsets are in bytes. So the
+code contains no address of a process, is compiled once, and can be cached.
 
-Every reference that the call owns stands in `held` until it is given away; all ways out release what is there.
+Every reference that the call owns is in `owned` until it is given away; all exits release the rest.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ...core.places import Check, Load
-from ..llvm.routine import Routine
+from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
 
 WORD = 8
 LARGE_FRAME = 1 << 16  # bytes; a larger frame is not on the stack
-GUARD_MISSED = 4  # what a program returns when it finds that it was not made for these values
+GUARD_MISSED = 4  # returned by a program whose guards do not hold
 
 
 class Head(IntEnum):
@@ -30,7 +30,7 @@ class Head(IntEnum):
     RELEASE_GIL = 3
     ARGUMENT_COUNT = 4
     OPENING_COUNT = 5
-    OPENINGS = 6  # place of the first; so are the next three
+    OPENINGS = 6  # offset of the first; so are the next three
     INPUT_COUNT = 7
     INPUTS = 8
     OUTPUT_COUNT = 9
@@ -38,24 +38,24 @@ class Head(IntEnum):
     PACKING_COUNT = 11
     PACKINGS = 12
     ERROR_COUNT = 13
-    ERRORS = 14  # place of pairs (class, message)
-    FRAME_SIZE = 15  # in bytes; the objects stand first
-    TABLE = 16  # places in the frame
+    ERRORS = 14  # offset of pairs (class, message)
+    FRAME_SIZE = 15  # in bytes; the objects come first
+    TABLE = 16  # offsets in the frame
     HELD = 17
     RESULT = 18
     HELD_COUNT = 19
-    HELD_AFTER = 20  # whether a call that succeeds still owns references when it has given its result away
+    HELD_AFTER = 20  # whether a successful call still owns references after returning its result
     MISS = 21
     NONE = 22
     TRUE = 23
     FALSE = 24
     NDARRAY = 25
     READ_COUNT = 26
-    READS = 27  # place of the first
+    READS = 27  # offset of the first
 
 
 class Kind(IntEnum):
-    """What a record is about. An argument is an array, or a Python bool, int, or float or complex; a container is the rest."""
+    """The kind of a record. An argument is an array, or a Python bool, int, or float or complex; the rest are containers."""
 
     ARRAY = 0
     BOOL = 1
@@ -72,10 +72,10 @@ class Opening(IntEnum):
 
     KIND = 0
     CLASS = 1
-    SOURCE = 2  # places in the frame: its own, and that of its first part
+    SOURCE = 2  # offsets in the frame: of the container, and of its first item
     TARGET = 3
     COUNT = 4
-    HELD = 5  # place of the first part in the frame; not used for tuples, which hold their parts themselves
+    HELD = 5  # offset of the first item in the frame; unused for tuples, which own their items
     KEYS = 6
 
 
@@ -83,9 +83,9 @@ class Input(IntEnum):
     """An array or number that the program takes."""
 
     KIND = 0
-    SOURCE = 1  # place of the object in the frame, or among the arguments where there are no containers
+    SOURCE = 1  # offset of the object in the frame, or in the arguments if there are no containers
     CLASS = 2  # of a Python number
-    SLOT = 3  # place of an int in the frame
+    SLOT = 3  # offset of an int in the frame
     DTYPE = 4
     NUMBERS = 5  # one or two type numbers, 32 bits each
     SCALAR = 6  # class of a NumPy scalar that fits, or 0
@@ -94,16 +94,16 @@ class Input(IntEnum):
 
 
 class Read(IntEnum):
-    """A place outside of the function: see `core/places.py`."""
+    """A place outside the function: see `core/places.py`."""
 
     LOAD = 0
-    CHAINED = 1  # whether OWNER is a place in the frame; it is an object otherwise
+    CHAINED = 1  # whether OWNER is an offset in the frame; otherwise an object
     OWNER = 2
     KEY = 3  # an object, or the index of an item
     CHECK = 4
-    EXPECTED = 5  # an object, or a place in the frame
-    COUNT = 6  # of items; of the words of a float or complex number, which are compared
-    TARGET = 7  # places in the frame: of the value, and of the reference that the call owns
+    EXPECTED = 5  # an object, or an offset in the frame
+    COUNT = 6  # of items, or of the words of a float or complex number
+    TARGET = 7  # offsets in the frame: of the value, and of the owned reference
     HELD = 8
 
 
@@ -113,23 +113,23 @@ class Output(IntEnum):
     DTYPE = 0
     NDIM = 1
     SHAPE = 2
-    SLOT = 3  # place of a number in the frame
-    HELD = 4  # place of the result in the frame
+    SLOT = 3  # offset of a number in the frame
+    HELD = 4  # offset of the result in the frame
     MEMORY = 5  # NumPy's handler for the memory of the array, or 0
 
 
 class Packing(IntEnum):
-    """A container to build from held references."""
+    """A container to build from owned references."""
 
     KIND = 0
     COUNT = 1
-    PARTS = 2  # place of the places of the parts in the frame
+    PARTS = 2  # offset of the frame offsets of the items
     KEYS = 3
     HELD = 4
 
 
 def entry_text() -> str:
-    """The LLVM module that defines `@entry`, of which one is enough. Optimisation passes over it cost much and gain nothing."""
+    """The LLVM module that defines `@entry`. Optimisation passes cost much and gain nothing."""
     called: set[str] = set()
     functions = [_check_array(called), _check_number(called), _release(called), _call(called), _entry(called)]
     return "\n".join([*map(py.declaration, sorted(called)), "", *functions])
@@ -137,7 +137,7 @@ def entry_text() -> str:
 
 def _entry(called: set[str]) -> str:
     """Give the call its frame."""
-    code = Routine("define ptr @entry(ptr %function, ptr %args, i64 %nargs, ptr %names)", called)
+    code = InterpreterRoutine("define ptr @entry(ptr %function, ptr %args, i64 %nargs, ptr %names)", called)
     code.do(f"%self = load ptr, ptr {code.address('%function', py.ARRAY_DATA)}")
     size = code.load("i64", "%self", WORD * Head.FRAME_SIZE)
     code.branch(code.value(f"icmp ugt i64 {size}, {LARGE_FRAME}"), "large", "small")
@@ -161,7 +161,7 @@ def _entry(called: set[str]) -> str:
     return code.define()
 
 
-class _Call(Routine):
+class _Call(InterpreterRoutine):
     """The body of a call."""
 
     def __init__(self, called: set[str]) -> None:
@@ -178,7 +178,7 @@ class _Call(Routine):
         return self.value(f"getelementptr [{len(fields)} x i64], ptr {start}, i64 {i}")
 
     def give(self, place: str) -> str:
-        """A held reference that is owned no more."""
+        """An owned reference, given away."""
         value = self.load("ptr", place)
         self.store("ptr null", place)
         return value
@@ -190,7 +190,7 @@ class _Call(Routine):
         return self.value(f"getelementptr i64, ptr {base}, i64 {i}")
 
 
-def _field(code: Routine, record: str, field: IntEnum, kind: str = "i64") -> str:
+def _field(code: InterpreterRoutine, record: str, field: IntEnum, kind: str = "i64") -> str:
     return code.load(kind, record, WORD * field)
 
 
@@ -202,7 +202,7 @@ def _call(called: set[str]) -> str:
     with code.loop(code.word(Head.HELD_COUNT)) as i:
         code.store("ptr null", code.word_at(held, i))
 
-    # Without containers and places outside the arguments are the objects.
+    # Without containers and places, the arguments are the objects.
     before, openings, reads = code.block, code.word(Head.OPENING_COUNT), code.word(Head.READ_COUNT)
     code.branch(code.equal("i64", code.value(f"or i64 {openings}, {reads}"), 0), "inputs", "containers")
     code.label("containers")
@@ -228,7 +228,7 @@ def _call(called: set[str]) -> str:
 
 
 def _open(code: _Call, count: str) -> None:
-    """Write the arguments, then the parts of every container, into the frame."""
+    """Write the arguments, then the items of every container, into the frame."""
     with code.loop("%nargs") as i:
         code.store(f"ptr {code.load('ptr', code.word_at('%args', i))}", code.word_at("%frame", i))
     openings = code.place(Head.OPENINGS)
@@ -257,7 +257,7 @@ def _open(code: _Call, count: str) -> None:
             code.store(f"ptr {part}", code.word_at(target, j))
         code.jump(after)
 
-        # Another thread, or the __eq__ of a key, may take a part out of its list or dict during the call: it is held.
+        # Another thread, or the __eq__ of a key, may remove an item from its list or dict during the call: own a reference.
         code.label(lists)
         code.need_equal("i64", code.call("PyList_Size", f"ptr {container}"), size, "miss")
         with code.loop(size) as j:
@@ -281,7 +281,7 @@ def _open(code: _Call, count: str) -> None:
 
 
 def _read_places(code: _Call, count: str) -> None:
-    """Write what stands outside of the function into the frame, and check it."""
+    """Write the values of the places into the frame, and check them."""
     places = code.place(Head.READS)
     with code.loop(count) as i:
         record = code.record(places, i, Read)
@@ -302,7 +302,7 @@ def _read_places(code: _Call, count: str) -> None:
 
 
 def _load_value(code: _Call, record: str, holder: str) -> str:
-    """The value at a place, with a reference that the call owns: another thread may put something else there."""
+    """The value at a place, with an owned reference: another thread may rebind it."""
     held = code.address("%frame", _field(code, record, Read.HELD))
     labels = {load: code.name(load.name.lower()) for load in Load}
     borrowed, new, loaded = code.name("borrowed"), code.name("new"), code.name("loaded")
@@ -348,7 +348,7 @@ def _load_value(code: _Call, record: str, holder: str) -> str:
 
 
 def _check_value(code: _Call, record: str, value: str) -> None:
-    """Go on if what must hold of a value does."""
+    """Continue if the check of a value holds."""
     labels = {check: code.name(check.name.lower()) for check in Check}
     done = labels[Check.INPUT]
     expected, count = _field(code, record, Read.EXPECTED, "ptr"), _field(code, record, Read.COUNT)
@@ -419,13 +419,13 @@ def _read_inputs(code: _Call, objects: str, table: str) -> None:
 
 def _check_array(called: set[str]) -> str:
     """The data of an array that fits an input, or of a NumPy scalar; null for any other object."""
-    code = Routine("define internal ptr @entry.array(ptr %self, ptr %input, ptr %object)", called)
+    code = InterpreterRoutine("define internal ptr @entry.array(ptr %self, ptr %input, ptr %object)", called)
     kind = code.load("ptr", "%object", py.TYPE)
     code.need_equal("ptr", kind, code.load("ptr", "%self", WORD * Head.NDARRAY), "scalar")
     dtype = code.load("ptr", "%object", py.ARRAY_DTYPE)
     code.branch(code.equal("ptr", dtype, _field(code, "%input", Input.DTYPE, "ptr")), "layout", "another")
 
-    code.label("another")  # another object may be the same dtype: with metadata, or under another name
+    code.label("another")  # another object may be an equal dtype: with metadata, or under another name
     number = code.load("i32", dtype, py.DTYPE_NUMBER)
     numbers = code.address("%input", WORD * Input.NUMBERS)
     first = code.equal("i32", number, code.load("i32", numbers))
@@ -459,7 +459,7 @@ def _check_array(called: set[str]) -> str:
 
 def _check_number(called: set[str]) -> str:
     """The address of the value of a Python number; null for any other object."""
-    code = Routine("define internal ptr @entry.number(ptr %self, ptr %input, ptr %object, ptr %slot)", called)
+    code = InterpreterRoutine("define internal ptr @entry.number(ptr %self, ptr %input, ptr %object, ptr %slot)", called)
     overflow = code.value("alloca i32, align 4")
     code.need_equal("ptr", code.load("ptr", "%object", py.TYPE), _field(code, "%input", Input.CLASS, "ptr"), "miss")
     kind = _field(code, "%input", Input.KIND)
@@ -485,7 +485,7 @@ def _check_number(called: set[str]) -> str:
 
 
 def _allocate_outputs(code: _Call, table: str) -> None:
-    """New arrays, which are held, and places in the frame for numbers."""
+    """New arrays, owned by the call, and slots in the frame for numbers."""
     outputs = code.place(Head.OUTPUTS)
     with code.loop(code.word(Head.OUTPUT_COUNT)) as i:
         record = code.record(outputs, i, Output)
@@ -525,7 +525,7 @@ def _allocate_outputs(code: _Call, table: str) -> None:
 
 
 def _set_memory(code: _Call, wanted: str, handler: str) -> str:
-    """Tell NumPy where arrays get their memory from, if `wanted` is not null: a reference to what it was until now."""
+    """Set NumPy's memory handler, if `wanted` is not null; returns a reference to the previous one."""
     before, set_, after = code.block, code.name("set"), code.name("after")
     code.branch(code.value(f"icmp ne ptr {wanted}, null"), set_, after)
     code.label(set_)
@@ -593,7 +593,7 @@ def _pack(code: _Call) -> None:
                 code.call(f"{name}_SetItem", f"ptr {container}", f"i64 {j}", f"ptr {part}")
             code.jump(after)
 
-        code.label(labels[Kind.DICT])  # takes references of its own: the parts stay held, and are released at the end
+        code.label(labels[Kind.DICT])  # adds references: the items stay owned, and are released at the end
         container = code.call("PyDict_New")
         code.need_not_null(container, "failed")
         code.store(f"ptr {container}", place)
@@ -607,11 +607,11 @@ def _pack(code: _Call) -> None:
 
 
 def _other_exits(code: _Call) -> None:
-    code.label("changed")  # what stands outside has lost an item or an attribute, or cannot be compared
+    code.label("changed")  # a place has lost an item or an attribute, or cannot be compared
     code.call("PyErr_Clear")
     code.jump("miss")
 
-    code.label("absent")  # from a dict; or a key could not be compared
+    code.label("absent")  # missing in a dict, or a key could not be compared
     code.need_equal("ptr", code.call("PyErr_Occurred"), "null", "failed")
     code.jump("miss")
 
@@ -630,7 +630,7 @@ def _other_exits(code: _Call) -> None:
 
     code.label("error")
     code.need(code.value(f"icmp ne i32 %code, {GUARD_MISSED}"), "miss")
-    code.release()  # first: what is freed may run code, which had better not meet an exception
+    code.release()  # first: destructors may run code, which must not see an exception set
     code.need(code.value("icmp ne i32 %code, -1"), "raised")
     number = code.value("sext i32 %code to i64")
     known = code.value(f"icmp ult i64 {number}, {code.word(Head.ERROR_COUNT)}")
@@ -647,7 +647,7 @@ def _other_exits(code: _Call) -> None:
 
 
 def _release(called: set[str]) -> str:
-    code = Routine("define internal void @entry.release(ptr %self, ptr %frame)", called)
+    code = InterpreterRoutine("define internal void @entry.release(ptr %self, ptr %frame)", called)
     held = code.address("%frame", code.load("i64", "%self", WORD * Head.HELD))
     with code.loop(code.load("i64", "%self", WORD * Head.HELD_COUNT)) as i:
         owned = code.load("ptr", code.value(f"getelementptr ptr, ptr {held}, i64 {i}"))

@@ -1,11 +1,11 @@
-"""Memory of large results, kept for the next ones: a page that the system gives anew costs more than what is written to it.
+"""Reuse of memory for large results: faulting in a fresh page costs more than writing to it.
 
-NumPy asks an allocator for the data of an array, and gives it back when the array goes (NEP 49). Ours keeps the blocks that come
-back, up to a limit, and hands one out that has about the size that is asked for. It is used for large results of compiled
-programs only; the arrays are NumPy's own in every other respect.
+NumPy asks an allocator for the data of an array, and gives it back when the array goes (NEP 49). Ours keeps freed blocks, up to a
+limit, and returns one of about the requested size. It is used for large results of compiled programs only; otherwise the arrays
+are ordinary.
 
-A block begins with a word that tells its capacity. Whoever finds the shelf in use by another thread does without it: nobody
-waits, and a child of a fork cannot be stuck.
+A block begins with its capacity. A thread that finds the free list in use by another bypasses it: no thread waits, and the child
+of a fork cannot deadlock.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import ctypes
 import sys
 from typing import Any
 
-LARGE = 1 << 17  # bytes; malloc keeps smaller blocks well enough
+LARGE = 1 << 17  # bytes; malloc handles smaller blocks well
 SHELVES = 16
 LARGEST_KEPT = 1 << 26  # bytes, of a block
 KEPT = 1 << 27  # bytes, in all
-_HEAD = 64  # bytes before the data, which stays aligned for vectors
-_HUGE = 1 << 22  # bytes from which on huge pages are asked for, as NumPy does
+_HEAD = 64  # bytes before the data, so that it stays aligned for vectors
+_HUGE = 1 << 22  # bytes from which huge pages are requested, as in NumPy
 _MADV_HUGEPAGE = 14
 _LINUX = sys.platform == "linux"
 
@@ -244,7 +244,7 @@ def handler(engine: Any) -> Any:
     made = _Handler(b"adjoint", 1, None, *addresses)
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     capsule = new(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(made), _NAME, None)
-    for kept in (engine, made, capsule):  # arrays that are left when the interpreter ends still give their memory back
+    for kept in (engine, made, capsule):  # arrays alive at interpreter exit still free their memory
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     return capsule
 

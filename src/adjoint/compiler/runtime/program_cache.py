@@ -1,8 +1,8 @@
-"""Programs kept on disk by the graph they were made of: a second process writes the graph down, and compiles nothing.
+"""The program cache: programs on disk, keyed by the staged graph. A second process stages the function and compiles nothing.
 
-An entry holds all that machine code needs around it to run. The code itself is in an entry of its own, named by its text, so that
-programs which differ in their constants share it. Large constants that stand in the graph are not written down twice: whoever
-finds the entry has the graph. What a program looks like, its graph and its loops, is made again by those who ask.
+An entry has everything that machine code needs to run. The code itself is a separate entry, keyed by its text, so that programs
+which differ only in constants share it. Large constants of the graph are not stored: the process that reads the entry has the
+graph. The lowered form, for reports, is recomputed on demand.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from . import cache
 
 LARGEST = 1 << 22  # bytes of constants in an entry
 _PACKAGE = Path(sys.modules[__name__.partition(".")[0]].__path__[0])
-_LOADED = time.time_ns()  # when this process took the compiler from its source files
+_LOADED = time.time_ns()  # when this process loaded the compiler
 
 
 @dataclass(frozen=True)
-class Program:
-    """What machine code needs around it: see `llvm.Native`."""
+class CachedProgram:
+    """What machine code needs to run: see `native.Native`."""
 
-    code: str  # the name of its entry
-    symbols: tuple[str, ...]  # of BLAS, LAPACK and scipy.special, that it calls
+    code: str  # the key of its entry
+    symbols: tuple[str, ...]  # called functions of BLAS, LAPACK and scipy.special
     constants: tuple[Any, ...]  # arrays
-    calls: tuple[Foreign, ...]  # back into NumPy
+    calls: tuple[Foreign, ...]  # foreign calls
     guarded: bool
     outputs: tuple[Type, ...]
-    is_long: bool  # other Python threads may run meanwhile
+    is_long: bool  # releases the GIL
 
 
 class Name(NamedTuple):
-    """The name of an entry, and the large arrays of the graph that it stands for."""
+    """The key of an entry, and the large arrays of its graph."""
 
     key: str
     arrays: dict[str, Any]
 
 
 def name_of(graph: Graph, weak: Collection[int], guarded: bool, machine: Sequence[str]) -> Name | None:
-    """What a program for this graph is kept under; None if it is not kept.
+    """The key of the program for this graph; None if it is not cached.
 
     The inputs `weak` are Python numbers; `machine` is what else the code depends on.
     """
@@ -68,22 +68,22 @@ def name_of(graph: Graph, weak: Collection[int], guarded: bool, machine: Sequenc
 
 
 def name_of_entry(machine: Sequence[str]) -> str | None:
-    """What the entry point is kept under: its text depends on the compiler alone, and need not be written to be found."""
+    """The key of the entry point: its text depends on the compiler alone, and need not be generated to be found."""
     compiler = _compiler()
     return None if compiler is None else cache.key("entry", *compiler, *machine)
 
 
-def read(name: Name) -> Program | None:
-    """The program that is kept under a name, if there is a good one."""
+def read(name: Name) -> CachedProgram | None:
+    """The program cached under a key, if there is a valid one."""
     data = cache.read(name.key)
     if data is None:
         return None
-    program: Program = pickle.loads(data)  # written by this user, and whole: `cache.read` has looked
+    program: CachedProgram = pickle.loads(data)  # written by this user, and intact: checked by `cache.read`
     return replace(program, constants=tuple([name.arrays[c] if isinstance(c, str) else c for c in program.constants]))
 
 
-def write(name: Name, program: Program) -> None:
-    """Keep a program, unless its constants are too large."""
+def write(name: Name, program: CachedProgram) -> None:
+    """Cache a program, unless its constants are too large."""
     constants = [_by_digest(c, name.arrays) for c in program.constants]
     if sum(c.nbytes for c in constants if not isinstance(c, str)) <= LARGEST:
         calls = tuple(map(_bare, program.calls))
@@ -91,13 +91,13 @@ def write(name: Name, program: Program) -> None:
 
 
 def _by_digest(constant: Any, arrays: dict[str, Any]) -> Any:
-    """A constant, or the digest by which the graph has it."""
+    """A constant, or the digest of an array of the graph."""
     name = digest(constant) if constant.nbytes > LARGE else ""
     return name if name in arrays else constant
 
 
 def _bare(step: Foreign) -> Foreign:
-    """A call without the contents of its arrays, which are found by address, and without source lines."""
+    """A call without the contents of its arrays, which are passed by address, and without source lines."""
 
     def bare(o: Any) -> Any:
         return View(Buffer(-1, o.dtype, o.buffer.size, o.buffer.kind), o.shape, o.strides, o.offset) if isinstance(o, View) else o
@@ -111,8 +111,8 @@ def _bare(step: Foreign) -> Foreign:
 
 @functools.cache
 def _compiler() -> tuple[str, ...] | None:
-    """The compiler itself, by its source files, and the libraries it asks; None if that cannot be told."""
-    scipy = importlib.util.find_spec("scipy")  # which is not loaded for this
+    """A key of the compiler: its source files, and the libraries it uses; None if not known."""
+    scipy = importlib.util.find_spec("scipy")  # without importing it
     own = _stamps(_PACKAGE)
     if scipy is None or scipy.origin is None or own is None:
         return None
@@ -122,7 +122,7 @@ def _compiler() -> tuple[str, ...] | None:
 
 
 def _stamps(folder: Path) -> str | None:
-    """A digest of the sizes and times of the source files; None if one was changed after it was loaded."""
+    """A digest of the sizes and times of the source files; None if one has changed since it was loaded."""
     found = sorted(_sources(str(folder)))
     if not found or max(time for _, _, time in found) > _LOADED:
         return None

@@ -1,4 +1,4 @@
-"""Ctrl-C in compiled programs: `adjoint_signals()` is called every so often, and gives -1 with a Python exception set to leave.
+"""Ctrl-C in compiled programs: `adjoint_signals()` is polled, and returns -1 with a Python exception set to interrupt.
 
     for start in range(0, n, 512):                   a loop as it is compiled
         for i in range(start, min(start + 512, n)):  for about 20 µs, by an estimate of the work
@@ -6,10 +6,9 @@
         if adjoint_signals():
             leave
 
-Python runs the handlers of signals in the main thread only, which must hold the interpreter's lock for it. So the main thread
-looks at the clock, and ten times a second at the signals. Another thread that holds the lock lets go of it for a moment as often.
-A worker of the pool has no thread state in the interpreter: it leaves when the main thread, whose job it works for, was
-interrupted.
+Python runs signal handlers in the main thread only, which must hold the GIL. So the main thread checks the clock, and ten times a
+second the signals. Another thread that holds the GIL releases it briefly as often. A worker of the pool has no Python thread
+state: it stops when the main thread, whose job it runs, was interrupted.
 
 A single kernel, and a call of BLAS or LAPACK, are not interrupted.
 """
@@ -21,17 +20,17 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..lower.schedule import work
-from ..lower.step import Lowered, Scan, Step, Unwind, While, bodies
+from ..lower.step import Lowered, Scan, Step, While, WhileVjp, bodies
 
 FAILED = -1  # a Python exception is set
-INTERVAL = 100_000_000  # nanoseconds between two looks at the signals
-_PULSE = 60_000  # additions between two looks at the clock: about 20 µs
-_LONG = 1_000_000  # additions of a loop, or between two steps, that are worth a look: about 0.3 ms
-_LONGEST = 1 << 12  # turns
-#: It reads and writes nothing that the program does: so LLVM may keep values in registers around the call.
+INTERVAL = 100_000_000  # nanoseconds between two checks for signals
+_PULSE = 60_000  # additions between two reads of the clock: about 20 µs
+_LONG = 1_000_000  # additions of a loop, or between two steps, from which to poll: about 0.3 ms
+_LONGEST = 1 << 12  # iterations
+#: It accesses no memory of the program, so LLVM may keep values in registers across the call.
 DECLARATION = "declare i32 @adjoint_signals() nounwind cold memory(inaccessiblemem: readwrite)"
 
-# A clock that is read quickly, if there is one: it may be late by some milliseconds.
+# A coarse clock, if there is one: it may lag by some milliseconds.
 _CLOCK = {"linux": 6, "darwin": 5}.get(sys.platform, getattr(time, "CLOCK_MONOTONIC", 0))
 _NOW = f"""
 declare i32 @clock_gettime(i32, ptr)
@@ -142,16 +141,16 @@ no:
 """
 
 
-def turns_between(loop: Scan | While | Unwind, body: Lowered) -> int:
-    """After how many turns of a loop the clock is looked at, a power of two; 0 for never."""
+def iterations_between(loop: Scan | While | WhileVjp, body: Lowered) -> int:
+    """The number of iterations of a loop between two reads of the clock, a power of two; 0 for never."""
     if isinstance(loop, Scan) and work(loop) < _LONG:
         return 0
-    turns = _PULSE // max(1, sum(map(work, body.steps)))
-    return min(_LONGEST, 1 << max(0, turns.bit_length() - 1))
+    iterations = _PULSE // max(1, sum(map(work, body.steps)))
+    return min(_LONGEST, 1 << max(0, iterations.bit_length() - 1))
 
 
 def breaks(steps: Sequence[Step]) -> Iterator[bool]:
-    """For each step, whether the clock is looked at before it: so much was done since."""
+    """For each step, whether to poll before it: enough work was done since the last poll."""
     done = 0
     for step in steps:
         yield done >= _LONG
@@ -159,11 +158,11 @@ def breaks(steps: Sequence[Step]) -> Iterator[bool]:
 
 
 def can_stop(lowered: Lowered) -> bool:
-    """Whether a body may end its program: it fails, or looks for signals."""
-    loops = (step for step in lowered.steps if isinstance(step, (Scan, While, Unwind)))
+    """Whether a body may end its program: it can fail, or polls for signals."""
+    loops = (step for step in lowered.steps if isinstance(step, (Scan, While, WhileVjp)))
     return (
         lowered.can_fail
         or any(breaks(lowered.steps))
-        or any(turns_between(loop, bodies(loop)[-1]) for loop in loops)
+        or any(iterations_between(loop, bodies(loop)[-1]) for loop in loops)
         or any(map(can_stop, lowered.inner))
     )

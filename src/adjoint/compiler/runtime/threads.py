@@ -1,13 +1,14 @@
 """Threads for the pieces of a kernel: `adjoint_parallel(function, table, pieces)` calls function(table, i) for each i < pieces.
 
-`adjoint_together(function, table, members, gain)` does the same for the members of a group, which are of any length: it takes
-their times, and uses threads only if they gain enough by it, all but the longest of them. `gain` says how many nanoseconds that
-was the last time, or may be. The result is 0, or -1 if a signal has set a Python exception (`signals`).
+`adjoint_parallel_group(function, table, members, gain)` does the same for the members of a parallel group, which may differ in
+length: it measures their times, and uses threads only if the gain, the time of all members but the longest, is large enough.
+`gain` is that time in nanoseconds at the last call, or an estimate. The result is 0, or -1 if a signal has set a Python
+exception (`signals`).
 
-The calling thread takes part. As many threads work as are allowed; fewer while BLAS is set to fewer than it had at first, as
-`threadpoolctl` does it: what limits the one is meant for both. Workers wait for a job, look for it for a moment before they
-sleep, and take one piece after the other. One job runs at a time: a call from another thread meanwhile does its pieces by
-itself. The child of a fork has none of the workers, and starts its own (`restart`).
+The calling thread takes part. The number of threads is limited; further while BLAS is set to fewer than it had at first, as by
+`threadpoolctl`: such a limit is meant for both. Workers wait for a job, spin briefly before they sleep, and take one piece after
+the other. One job runs at a time: a concurrent call from another thread runs its pieces by itself. The child of a fork has none
+of the workers, and starts its own (`restart`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from . import signals
 from .blas import Library
 from .signals import INTERVAL
 
-_GAIN = 30_000  # nanoseconds that are worth waking the threads, which takes about as long
-_SPIN = 4000  # looks for a job, or for its end, before a thread goes to sleep
+_GAIN = 30_000  # nanoseconds from which to wake the threads, which takes about as long
+_SPIN = 4000  # polls for a job, or for its end, before a thread sleeps
 MOST_THREADS = 256
 
 # The memory of a mutex and of a condition differs from system to system; 128 bytes are enough for all.
@@ -313,7 +314,7 @@ define internal void @timed(ptr %job, i64 %i) {{
   ret void
 }}
 
-define i32 @together(ptr %function, ptr %table, i64 %members, ptr %gain) {{
+define i32 @parallel_group(ptr %function, ptr %table, i64 %members, ptr %gain) {{
   %words = add i64 %members, 2
   %job = alloca i64, i64 %words
   store ptr %function, ptr %job
@@ -368,7 +369,7 @@ each:
 end:
   ret void
 }
-define i32 @together(ptr %function, ptr %table, i64 %members, ptr %gain) {
+define i32 @parallel_group(ptr %function, ptr %table, i64 %members, ptr %gain) {
   call void @parallel(ptr %function, ptr %table, i64 %members)
   ret i32 0
 }
@@ -384,7 +385,7 @@ class Pool:
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self.address = engine.get_function_address("parallel")
-        self.together = engine.get_function_address("together")
+        self.parallel_group = engine.get_function_address("parallel_group")
         self.signals = engine.get_function_address("signals")
         self._threads = self._word("threads", ctypes.c_int64)
         self._usual = self._word("usual", ctypes.c_int64)
@@ -395,7 +396,7 @@ class Pool:
         return kind.from_address(self.engine.get_global_value_address(name))
 
     def restart(self) -> None:
-        """At first, and in the child of a fork, where a job of another thread does not go on; workers are started by need."""
+        """Reset, at first and in the child of a fork, where jobs of other threads do not continue; workers start on demand."""
         self._word("signals.main", ctypes.c_int64).value = threading.main_thread().ident or 0
         for name in ("busy", "signals.stop"):
             self._word(name, ctypes.c_int32).value = 0
@@ -408,7 +409,7 @@ class Pool:
 
     @property
     def usual(self) -> int:
-        """Threads of BLAS from which on it is not taken to be limited."""
+        """The number of BLAS threads from which it is not considered limited."""
         return int(self._usual.value)
 
     @usual.setter
@@ -425,7 +426,7 @@ class Pool:
 
 
 def default_threads() -> int:
-    """As many as there are cores for this process, or what OMP_NUM_THREADS says."""
+    """The number of cores of this process, or OMP_NUM_THREADS."""
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if asked.isdecimal() and int(asked) > 0:
         return min(int(asked), MOST_THREADS)

@@ -1,10 +1,10 @@
-"""Elementary functions as LLVM code: straight lines of arithmetic that the loop vectoriser widens, for any target.
+"""Elementary functions as LLVM code: straight-line arithmetic that the loop vectorizer widens, for any target.
 
     vecmath.definitions([("exp", "double", 1)])     the function @adjoint.exp.f64, and what it needs
     vecmath.soften(text)                            for a target without fused multiply-add
 
-Each function is defined once in a module, to be inlined wherever it is called. Errors are below 2 units in the last place on the
-whole range, for float64 and float32 (docs/accuracy.md gives the greatest found); signed zeros, infinities and nan follow C's
+Each function is defined once per module and inlined where it is called. Errors are below 2 units in the last place on the whole
+range, for float64 and float32 (docs/accuracy.md gives the greatest error found); signed zeros, infinities and nan follow C's
 Annex F, as NumPy's do.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["NAMES", "definitions", "soften"]
 
 Function = Callable[..., Scalar]
 
-# Written for either format.
+# For both formats.
 _NATIVE: dict[str, Function] = {
     "exp": exponential.exp,
     "exp2": exponential.exp2,
@@ -47,7 +47,7 @@ _NATIVE: dict[str, Function] = {
     "sqrt": roots.sqrt,
     "hypot": roots.hypot,
 }
-# Written for float64; a float32 is widened, and the result rounded.
+# For float64; a float32 is widened, and the result rounded.
 _WIDE: dict[str, Function] = {
     "logaddexp": logaddexp.logaddexp,
     "logaddexp2": logaddexp.logaddexp2,
@@ -63,7 +63,7 @@ _SINGLE: dict[str, Function] = {
     "power": power.power_to_single,
 }
 NAMES = frozenset(_NATIVE) | frozenset(_WIDE)
-_POWER = "power."  # with a whole number, as in power.3 or power.minus.3: that power
+_POWER = "power."  # with an integer, as in power.3 or power.minus.3: that power
 
 
 def definitions(functions: Iterable[tuple[str, str, int]]) -> list[str]:

@@ -56,7 +56,7 @@ def reduce(x: Scalar, low: Scalar | None = None) -> Reduced:
     known = constants(x.format)
     shifter = x.format.shifter
     n = muladd(x, known.log2_e[0], shifter) - shifter
-    exact = fma(n, -known.ln2[0], x)  # the bits of n ln 2 and of x end at the same place, so nothing is rounded
+    exact = fma(n, -known.ln2[0], x)  # n ln 2 and x have the same last bit position, so this is exact
     rest = n * -known.ln2[1] if low is None else fma(n, -known.ln2[1], low)
     r, tail = ordered_sum(exact, rest)
     return Reduced(n, r, fma(r * r, horner(r, known.exp), tail))
@@ -73,7 +73,7 @@ def exp(x: Scalar) -> Scalar:
 
 
 def exp_parts(x: Scalar) -> tuple[Scalar, Scalar]:
-    """(n, p) with eˣ = p·2ⁿ; the rounding of r costs a quarter of a unit in the last place, and is let be."""
+    """(n, p) with eˣ = p·2ⁿ; the rounding of r costs a quarter of a unit in the last place, which is accepted."""
     known = constants(x.format)
     shifter = x.format.shifter
     n = muladd(x, known.log2_e[0], shifter) - shifter
@@ -108,7 +108,7 @@ def half_expm1(x: Scalar) -> tuple[Pair, Reduced]:
 def expm1(x: Scalar) -> Scalar:
     half, (n, r, rest) = half_expm1(at_most(x, constants(x.format).overflow))
     doubled = (half.high + half.low) * 2.0
-    # Halves of the least numbers are not exact; near zero there is nothing to add the powers of two to.
+    # Halves of the smallest numbers are not exact; near zero no power of two is added.
     return copysign(select(n.equals(0.0), r + rest, doubled), x)
 
 

@@ -1,6 +1,6 @@
 """Binary fractions of 192 bits: unsigned integers that count units of 2⁻¹⁹², for the few results that need so many digits.
 
-LLVM writes out the products of wide integers as 64-bit ones. What is here is scalar code, for `rare.py`.
+LLVM expands products of wide integers into 64-bit ones. This is scalar code, for `rare.py`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def _width(fraction: Scalar) -> int:
 
 
 def cut(fraction: Scalar, bits: int) -> Scalar:
-    """The first bits of a fraction."""
+    """The leading bits of a fraction."""
     whole = _width(fraction)
     return fraction if whole == bits else (fraction >> (whole - bits)).to("trunc", f"i{bits}")
 
 
 def product(a: Scalar, b: Scalar) -> Scalar:
-    """a·b, cut to the width of both."""
+    """a·b, truncated to the width of both."""
     width = _width(a)
     return cut(a.to("zext", f"i{2 * width}") * b.to("zext", f"i{2 * width}"), width)
 
@@ -55,9 +55,9 @@ def product(a: Scalar, b: Scalar) -> Scalar:
 def polynomials(points: Sequence[Scalar], coefficients: Sequence[tuple[int, int]]) -> list[Scalar]:
     """Σ pₖ·xᵏ at each of some points below 0.7, by Horner's rule; the coefficients are given as n/d, positive and decreasing.
 
-    Where the terms are below 2⁻⁶⁰ a word less than the first has will do, and two less where they are below 2⁻¹²⁰.
+    Terms below 2⁻⁶⁰ need one word less than the first, and terms below 2⁻¹²⁰ two.
     """
-    groups: list[list[tuple[int, int]]] = [[], [], []]  # by the words that may be left out
+    groups: list[list[tuple[int, int]]] = [[], [], []]  # by the number of words dropped
     for k, (numerator, denominator) in enumerate(coefficients):
         groups[min(2, int((math.log2(denominator / numerator) - k * math.log2(0.7)) / 60))].append((numerator, denominator))
     # Small coefficients are multiplied by a power of two, so that they use all the bits.
@@ -75,7 +75,7 @@ def polynomials(points: Sequence[Scalar], coefficients: Sequence[tuple[int, int]
 
 
 def _moved(fraction: Scalar, bits: int) -> Scalar:
-    """The fraction with more bits."""
+    """The fraction widened."""
     return fraction.to("zext", f"i{bits}") << (bits - _width(fraction))
 
 
@@ -83,7 +83,7 @@ def _horner(points: list[Scalar], totals: list[Scalar], numbers: list[int]) -> l
     """total·x + number for number after number, in a loop."""
     code, kind = points[0].code, points[0].kind
     count = _width(points[0]) // _WORD
-    # As words: targets do not agree on the room between wide integers, and LLVM forgets it for some.
+    # As words: targets differ in the padding of wide integers, and LLVM omits it for some.
     words = ", ".join(f"i64 {number >> (_WORD * k) & (1 << _WORD) - 1}" for number in numbers for k in range(count))
     table = f"@adjoint.coefficients.{kind}"
     code.needs(table, f"{table} = internal constant [{len(numbers) * count} x i64] [{words}]")
@@ -113,7 +113,7 @@ def leading(fraction: Scalar) -> tuple[Pair, Scalar]:
     code.declared.add(f"declare {kind} @llvm.ctlz.{kind}({kind}, i1)")
     zeros = fraction.let(f"call {kind} @llvm.ctlz.{kind}({kind} {fraction.name}, i1 true)")
     word = cut(fraction << zeros, _WORD)
-    high = (word >> 11) << 11  # the digits that a double holds
+    high = (word >> 11) << 11  # the digits of a double
     pair = ordered_sum(_real(high) * 2.0**-64, _real(word - high) * 2.0**-64)
     return pair, -_real(zeros.to("trunc", f"i{_WORD}"))
 
@@ -128,5 +128,5 @@ def negative(fraction: Scalar) -> Scalar:
 
 
 def size(fraction: Scalar) -> Scalar:
-    """The amount of such a difference."""
+    """The absolute value of such a difference."""
     return select(negative(fraction), fraction.constant(0) - fraction, fraction)

@@ -83,7 +83,7 @@ def arctan2(y: Scalar, x: Scalar) -> Scalar:
     bottom = Pair(select(middle, above.high, select(large.equals(0.0), 1.0, large)), select(middle, above.low, 0.0))
     t = quotient(top, bottom)
     rest = _arctan_small(t)
-    # The angle from the nearest axis is added to that axis or taken from it.
+    # The angle from the nearest axis is added to or subtracted from that axis.
     left = (x.as_word() >> (form.bits - 1)) > 0
     away = steep ^ left
     axis = select(steep, x.constant(2.0), select(left, x.constant(4.0), 0.0))

@@ -1,7 +1,7 @@
 """The logarithm of a sum of exponentials: max + log1p(e^(min − max)).
 
 If both arguments are negative, the two terms may cancel. The second is a pair of about 60 bits; where most of these are lost,
-`near_one.py` starts afresh. For a result in single precision a double will do for the second term.
+`near_one.py` recomputes the result. For a result in single precision a double suffices for the second term.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from adjoint.compiler.llvm.vecmath.scalar import (
     select,
 )
 
-# The result beside the larger argument, below which it comes from `near_one`. The terms are good to 2⁻⁵⁹ or, for single
+# The ratio of the result to the larger argument below which `near_one` is used. The terms are accurate to 2⁻⁵⁹ or, for single
 # precision, 2⁻⁵¹ of it.
 _NEAR, _NEAR_SINGLE = 2.0**-7, 2.0**-26
 
-# Subnormal numbers are slow: none may come up in the computation of a result that is not one.
+# Subnormal numbers are slow: none may occur in the computation of a normal result.
 _NEGLIGIBLE = 2.0**-60  # log(1 + u) is u up to here
 _SHORT = 2.0**-890  # the exponential has no second part below
 
@@ -45,7 +45,7 @@ def logaddexp2(a: Scalar, b: Scalar) -> Scalar:
 
 
 def logaddexp_to_single(a: Scalar, b: Scalar) -> Scalar:
-    """For arguments that were float32, with as many digits as a float32 needs."""
+    """For widened float32 arguments, to single precision."""
     return _log_of_sum_to_single(a, b, base_two=False)
 
 
@@ -74,7 +74,7 @@ def _log_of_sum(a: Scalar, b: Scalar, base_two: bool) -> Scalar:
 
 def _log_of_sum_to_single(a: Scalar, b: Scalar, base_two: bool) -> Scalar:
     most, least = _ordered(a, b)
-    gap = ordered_sum(least, -most)  # where they cancel; elsewhere the second part hardly matters
+    gap = ordered_sum(least, -most)  # where they cancel; elsewhere the second part is negligible
     bounded = gap.high > _UNDERFLOW_SINGLE
     gap = Pair(select(bounded, gap.high, _UNDERFLOW_SINGLE), select(bounded, gap.low, 0.0))
     if base_two:
@@ -97,12 +97,12 @@ _UNDERFLOW_SINGLE = -160.0  # both eˣ and 2ˣ are 0 in single precision
 
 
 def _ordered(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
-    """The larger and the smaller; a nan in the place of a comes first."""
+    """The larger and the smaller; if a is nan, it comes first."""
     return select(a < b, b, a), select(a < b, a, b)
 
 
 def _completed(b: Scalar, most: Scalar, least: Scalar, value: Scalar, share: Scalar, base_two: bool) -> Scalar:
-    """The value, with infinities and nan; computed anew where it is below that share of a negative larger argument."""
+    """The value, with infinities and nan; recomputed where it is below that fraction of a negative larger argument."""
     value = select(magnitude(most) < math.inf, value, most)
     value = select(b.is_nan(), b, value)
     near = magnitude(value) < -most * share

@@ -2,7 +2,7 @@
 
 log(1 + f) = 2 atanh(s) = f − f²/2 + s·(f²/2 + s²·L(s²)),
 
-where the leading terms are exact and the last is small (Tang, ACM TOMS 16, 1990, explains why this form loses nothing).
+where the leading terms are exact and the last is small (Tang, ACM TOMS 16, 1990, explains why this form is accurate).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def log1p_pair(x: Scalar, low: Scalar | None = None, doublings: Scalar | None = 
         rest = rest + low
     k, m = split(one)
     exact = m - 1.0
-    # What the sum with 1 lost, in the scale of m; it is nothing beside the largest numbers.
+    # The rounding error of the sum with 1, scaled like m; negligible for the largest numbers.
     f, f_low = ordered_sum(exact, rest * power_of_two(-at_most(k, x.format.bias - 24.0)))
     high, fraction_low = log_fraction(f)
     if doublings is not None:
@@ -138,7 +138,7 @@ def log1p(x: Scalar) -> Scalar:
 
 # -- inverse hyperbolic functions -------------------------------------------------------------------------------
 
-_BEYOND = 2.0**60  # 1 is nothing beside numbers of this size, and their squares are still finite
+_BEYOND = 2.0**60  # 1 is negligible next to numbers of this size, and their squares are finite
 
 
 def arcsinh(x: Scalar) -> Scalar:

@@ -1,6 +1,6 @@
 """log(eᵃ + eᵇ) where eᵃ + eᵇ is close to 1, and the logarithm close to 0.
 
-With a the larger, t = −a and d = b − a, it is log1p((eᵈ − (eᵗ − 1))/eᵗ), so that one subtraction has all that cancels. Of all
+With a the larger, t = −a and d = b − a, it is log1p((eᵈ − (eᵗ − 1))/eᵗ), so that all cancellation is in one subtraction. Of all
 doubles a and b, those closest to the curve of the zeros are expected to give 2⁻¹¹⁰ of a. A pair of doubles has too few digits for
 that; so the exponentials are binary fractions of 192 bits. Both come from P(x) = (eˣ − 1)/x:
 

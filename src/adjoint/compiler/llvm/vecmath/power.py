@@ -38,7 +38,7 @@ def whole_power(x: Scalar, n: int) -> Scalar:
             result = base if result is None else pair_product(result, base)
     assert result is not None
     high, low = result
-    size = magnitude(high)  # 0, inf and nan have no error, and the sign of a zero does not survive a sum
+    size = magnitude(high)  # 0, inf and nan have no error, and a sum would lose the sign of a zero
     return select((size > 0.0) & (size < math.inf), high + low, high)
 
 
@@ -54,7 +54,7 @@ def power(x: Scalar, y: Scalar) -> Scalar:
 
 
 def power_to_single(x: Scalar, y: Scalar) -> Scalar:
-    """The same for arguments that were float32: a plain logarithm in double precision has digits to spare."""
+    """The same for arguments that were float32: a plain logarithm in double precision suffices."""
     k, m = split(magnitude(x))
     f = m - 1.0
     half_square = f * (f * 0.5)

@@ -1,10 +1,10 @@
-"""A slow path for few arguments, in a loop that is vectorised all the same.
+"""A slow path for few arguments, in a loop that is still vectorized.
 
-LLVM does not vectorise a loop that calls a function of which it knows no vector form; and a pure function behind a branch it
-calls for all, branch or not. Only if the function has a *masked* vector form does it keep to the branch. So a rare function
-claims one, for a number of lanes that is no power of two: the vectoriser tries powers of two only, on every machine, so that it
-never calls this form. It widens everything else, and leaves one branch and one call for each lane. Where the path is not taken
-that costs 0.2 to 0.9 ns an element, the most beside much other work in wide vectors.
+LLVM does not vectorize a loop that calls a function without a vector form; and it calls a pure function behind a branch for all
+lanes. Only if the function has a *masked* vector form does it keep the branch. So a rare function claims one, for a number of
+lanes that is not a power of two: the vectorizer tries powers of two only, on every machine, so it never calls this form. It
+widens everything else, and leaves one branch and one call per lane. Where the path is not taken that costs 0.2 to 0.9 ns per
+element, most in wide vectors with much other work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adjoint.compiler.llvm.vecmath.scalar import Scalar
 
 _LANES = 3  # any power of two may be tried: 64, where bytes are stored
 
-#: Called, not inlined. To optimise what hardly ever runs would take longer than all the rest of a usual kernel: optnone.
+#: Called, not inlined. Optimising this rarely run code would take longer than the rest of a typical kernel: optnone.
 ATTRIBUTES = "noinline optnone nounwind willreturn memory(none) cold"
 
 
@@ -37,7 +37,7 @@ def rarely(condition: Scalar, usual: Scalar, name: str, slow: Callable[..., Scal
 
 
 def _claimed() -> str:
-    """The vector forms: nothing calls them, so they are declared, and kept, but never defined. `symbols.check` makes sure."""
+    """The vector forms: never called, so they are declared, and kept, but not defined. `symbols.check` verifies that."""
     lines, names = [], []
     for suffix, kind in (("f64", "double"), ("f32", "float")):
         for count in (1, 2):

@@ -29,7 +29,7 @@ class Angle(NamedTuple):
 class Constants(NamedTuple):
     two_over_pi: float
     half_pi: tuple[float, float, float]
-    limit: float  # n is right to 0.005 up to here, and n·π/2 to all digits of the closest multiple
+    limit: float  # n is accurate to 0.005 up to here, and n·π/2 to all digits of the closest multiple
 
 
 _CONSTANTS = {
@@ -39,7 +39,7 @@ _CONSTANTS = {
 
 
 def limit(a: Scalar) -> float:
-    """How far `reduce` reaches."""
+    """The largest argument of `reduce`."""
     return _CONSTANTS[a.format.bits].limit
 
 
@@ -71,7 +71,7 @@ def _bits(number: float) -> str:
 _WORDS = table.TWO_OVER_PI_DIGITS.split()
 _DIGITS = f"@adjoint.two_over_pi = internal constant [{len(_WORDS)} x i64] [{', '.join(f'i64 u0x{word}' for word in _WORDS)}]"
 _FMA = "declare double @llvm.fma.f64(double, double, double)"
-_PLACES = 64 * (len(_WORDS) - 2)  # digits of 2/π after the point; two words of zeros stand before it
+_PLACES = 64 * (len(_WORDS) - 2)  # digits of 2/π after the point; two words of zeros precede it
 
 # a = fraction·2^(exponent − 1075). Of the product with 2/π only what is below 4 counts, and of the digits of 2/π only 192: those
 # whose products reach the upper 128 bits, and 64 more; products wrap around at 4. The words are read as on all machines that

@@ -36,7 +36,7 @@ def cbrt(x: Scalar) -> Scalar:
 
 
 def hypot(x: Scalar, y: Scalar) -> Scalar:
-    """√(x² + y²) as a pair, scaled by a power of two where squares would leave the format."""
+    """√(x² + y²) as a pair, scaled by a power of two where squares would overflow or underflow."""
     a, b = magnitude(x), magnitude(y)
     large, small = select(a < b, b, a), select(a < b, a, b)
     reach = 2.0 ** (x.format.bias // 2 - 30)

@@ -1,8 +1,8 @@
-"""Arithmetic on values of LLVM, written as arithmetic: `a * b + 1.0` writes two lines of its language.
+"""Arithmetic on LLVM values, written as Python arithmetic: `a * b + 1.0` emits two instructions.
 
-Everything here is straight-line code on single numbers, of the kind that LLVM's loop vectoriser widens. Nothing calls a library:
-`fma` is one instruction on x86-64-v3, aarch64 and NVPTX, and is written out by `soften.py` for targets that lack it.
-No fast-math flags: the error terms of `pair.py` would be simplified away.
+Everything here is straight-line code on single numbers, which LLVM's loop vectorizer widens. Nothing calls a library: `fma` is
+one instruction on x86-64-v3, aarch64 and NVPTX, and is expanded by `soften.py` for targets that lack it. No fast-math flags: the
+error terms of `pair.py` would be simplified away.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Format:
 
     @property
     def shifter(self) -> float:
-        """x + shifter − shifter is x rounded to an integer, which then stands in the low bits of x + shifter."""
+        """x + shifter − shifter is x rounded to an integer, which is then in the low bits of x + shifter."""
         return 1.5 * 2.0**self.fraction
 
     @property
@@ -55,7 +55,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {DOUBLE: np.dtype("float64"), FLOAT: np.dtyp
 
 
 class Body(Code):
-    """The code of a function, and what else it needs, by name."""
+    """The code of a function, and its dependencies, by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Body(Code):
         self.needed.setdefault(name, text)
 
     def define(self, symbol: str, kind: str, count: int, function: Callable[..., Scalar], attributes: str) -> None:
-        """Need a function of `count` arguments of one kind, made of what `function` writes for them."""
+        """Define a function of `count` arguments of one kind, with the code that `function` emits for them."""
         if symbol in self.needed:
             return
         body = Body()
@@ -79,7 +79,7 @@ class Body(Code):
 
 
 class Scalar:
-    """One value (a real, a word of bits, or a truth): its name, its type, and the code that goes on after it."""
+    """One value (a real, a word of bits, or a bool): its name, its type, and the code it belongs to."""
 
     __slots__ = ("code", "kind", "name")
 
@@ -99,7 +99,7 @@ class Scalar:
         return literal(other, _DTYPES[self.kind]) if self.kind in FORMATS else str(int(other))
 
     def let(self, text: str, kind: str | None = None) -> Scalar:
-        """The value of a line; of the type of self, if no other is said."""
+        """The value of a line; of the type of self by default."""
         return Scalar(self.code, self.code.let(text), kind or self.kind)
 
     def constant(self, number: Any) -> Scalar:
@@ -175,7 +175,7 @@ class Scalar:
         return self.let(f"fcmp uno {self.kind} {self.name}, {self.name}", "i1")
 
     def inverted(self) -> Scalar:
-        """The other truth."""
+        """The negation."""
         return self.let(f"xor i1 {self.name}, true")
 
     # -- between the formats ------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def nearest(x: Scalar) -> Scalar:
 
 
 def power_of_two(n: Scalar) -> Scalar:
-    """2ⁿ for a real n that is whole and gives a normal number."""
+    """2ⁿ for an integral real n with a normal result."""
     form = n.format
     return ((n + (form.shifter + form.bias)).as_word() << form.fraction).as_real(form)
 

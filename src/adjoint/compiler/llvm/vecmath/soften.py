@@ -7,9 +7,9 @@ from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FLOAT, Body, Scalar
 
 
 def soften(text: str) -> str:
-    """A program with its fused multiply-adds written out.
+    """A program with its fused multiply-adds expanded.
 
-    The product is exact, and the sum rounded once but for rare ties: the functions stay below their 2 units in the last place.
+    The product is exact, and the sum rounded once except in rare ties: errors stay below 2 units in the last place.
     """
     for kind, suffix, function in ((DOUBLE, "f64", _double), (FLOAT, "f32", _single)):
         intrinsic = f"@llvm.fma.{suffix}("

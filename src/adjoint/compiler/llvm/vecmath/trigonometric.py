@@ -27,7 +27,7 @@ def cosine(angle: Angle) -> Pair:
     _, r, low = angle
     square = r * r
     high, error = ordered_sum(1.0, square * -0.5)
-    exact = fma(r, r, -square) * -0.5  # what the square lost
+    exact = fma(r, r, -square) * -0.5  # the rounding error of the square
     return Pair(high, (error + exact) + fma(square * square, horner(square, _COS[r.format.bits]), -(low * r)))
 
 
@@ -44,7 +44,7 @@ def _turned(x: Scalar, angle: Angle, quarter_turns: float, own_sign: bool) -> Sc
 
 
 def _signed(x: Scalar, value: Scalar, sign: Scalar, own_sign: bool) -> Scalar:
-    """`value` with the sign turned, and turned again if x is negative."""
+    """`value` with the sign flipped, and flipped again if x is negative."""
     if own_sign:
         sign = sign ^ (x.as_word() & (1 << (x.format.bits - 1)))
     return (value.as_word() ^ sign).as_real(x.format)
@@ -62,7 +62,7 @@ def _quotient(x: Scalar, angle: Angle) -> Scalar:
 
 
 def _function(name: str, of_angle: Callable[[Scalar, Angle], Scalar]) -> Callable[[Scalar], Scalar]:
-    """The function of a number from the one of its angle: quick up to the limit, exact for every number beyond it."""
+    """The function of a number from the one of its angle: fast up to the limit, exact for every number beyond it."""
 
     def slow(x: Scalar) -> Scalar:
         wide = x if x.format is FLOAT64 else x.widened()
