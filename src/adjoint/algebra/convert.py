@@ -12,32 +12,50 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import UnsupportedError
-from ..core.op import OPS
+from ..core.op import OPS, Op
 from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ops.broadcast import broadcast_to, cast, conj, real, reshape, sum_, transpose
+from ..ops.elementwise import (
+    absorb_op,
+    add,
+    chain_op,
+    div,
+    mul,
+    neg,
+    pos,
+    power,
+    reciprocal,
+    sin,
+    sinc,
+    sqrt,
+    square,
+    sub,
+    times_op,
+)
 from . import terms
 from .terms import ONE, PI, Number, Term, number, post_order
 
 # -- graphs to terms --------------------------------------------------------------------------------------------
 
-_SAME = frozenset({"pos", "cast", "reshape", "broadcast_to", "transpose", "sum", "real", "conj", "mean"})  # of one real number
-_RULES: dict[str, Callable[..., Term]] = {
-    "add": terms.add,
-    "sub": terms.subtract,
-    "mul": terms.multiply,
-    "chain": terms.multiply,
-    "absorb": terms.multiply,
-    "times": terms.multiply,
-    "div": terms.divide,
-    "power": terms.power,
-    "neg": lambda x: terms.scale(Fraction(-1), x),
-    "square": lambda x: terms.power(x, number(2)),
-    "reciprocal": lambda x: terms.divide(ONE, x),
+_SAME: frozenset[Op] = frozenset({pos, cast, reshape, broadcast_to, transpose, sum_, real, conj})  # of one real number
+_RULES: dict[Op, Callable[..., Term]] = {
+    add: terms.add,
+    sub: terms.subtract,
+    mul: terms.multiply,
+    chain_op: terms.multiply,
+    absorb_op: terms.multiply,
+    times_op: terms.multiply,
+    div: terms.divide,
+    power: terms.power,
+    neg: lambda x: terms.scale(Fraction(-1), x),
+    square: lambda x: terms.power(x, number(2)),
+    reciprocal: lambda x: terms.divide(ONE, x),
 }
 
 
 def apply(name: str, *args: Term) -> Term:
     """An op by its name, on terms."""
-    rule = _RULES.get(name)
+    rule = _RULES.get(OPS[name])
     return rule(*map(terms.arithmetic, args)) if rule else terms.call(name, *args)
 
 
@@ -56,7 +74,7 @@ def from_graph(graph: Graph, inputs: Sequence[Term]) -> Term:
         if len(equation.types) != 1 or any(shapes) or equation.types[0].dtype.kind not in "fbiu":
             raise _unsupported(f"{name} gives or takes an array or a complex number", equation)
         args = [read(o, equation) for o in equation.inputs]
-        if name in _SAME and len(args) == 1:
+        if equation.op in _SAME and len(args) == 1:
             result = args[0]
         elif equation.params:
             raise _unsupported(f"{name} has options", equation)
@@ -125,9 +143,9 @@ class _Evaluation:
         if term == PI:
             return self.number(math.pi)
         args = [self.done[t] for t in term.parts]
-        if term.head == "sinc" and self.is_staged:
+        if OPS[term.head] is sinc and self.is_staged:
             angle = self.number(math.pi) * args[0]
-            return OPS["sin"](angle) / angle
+            return sin(angle) / angle
         return OPS[term.head](*args)
 
     def sum(self, term: Term) -> Any:
@@ -165,7 +183,7 @@ class _Evaluation:
         if n == 1:
             return x
         if n == Fraction(1, 2):
-            return OPS["sqrt"](x)
+            return sqrt(x)
         if isinstance(n, Fraction) and n.denominator == 1:
             return x ** int(n)
         return x ** self.number(n)

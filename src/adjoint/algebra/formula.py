@@ -29,7 +29,7 @@ from .. import numpy as face
 from ..core.bind import Traced
 from ..core.errors import AdjointError, ShapeError
 from ..core.op import OPS
-from .parse import ALIASES, LEADING, known_functions
+from .parse import ALIASES, FOLDED, LEADING, OPERATORS, known_functions
 
 LONGEST = 10_000  # characters of a formula
 LARGEST = 10_000_000  # elements: an untrusted formula must not exhaust memory
@@ -90,29 +90,7 @@ class _Choice(NamedTuple):
     orelse: list[Any]
 
 
-_BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.Mod: operator.mod,
-    ast.FloorDiv: operator.floordiv,
-    ast.MatMult: operator.matmul,
-}
-_COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
-}
-_UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Not: np.logical_not,
-}
+_RUN: dict[type[ast.AST], Callable[..., Any]] = {kind: op.impl for kind, op in OPERATORS.items()} | {ast.MatMult: operator.matmul}
 _OVER_ARRAYS: dict[str, Callable[[Any], Any]] = {
     name: getattr(face, name) for name in ("sum", "mean", "prod", "var", "std", "cumsum", "cumprod", "sort", "transpose", "trace")
 }
@@ -272,16 +250,15 @@ class _Reader:
             case ast.BinOp():
                 return self.chain(node)
             case ast.UnaryOp(op=op, operand=operand):
-                if type(op) not in _UNARY:
+                if type(op) not in _RUN:
                     self.fail(node, f"the operator {self.text[self.column(node.col_offset)]!r} is not known here")
-                return [*self.code(operand), _Instruction(_numeric(_UNARY[type(op)]), 1)]
+                return [*self.code(operand), _Instruction(_numeric(_RUN[type(op)]), 1)]
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 return self.comparison(node, [left, *comparators], ops)
             case ast.BoolOp(op=op, values=values):
-                join = np.logical_and if isinstance(op, ast.And) else np.logical_or
                 steps = self.code(values[0])
                 for value in values[1:]:
-                    steps += [*self.code(value), _Instruction(join, 2)]
+                    steps += [*self.code(value), _Instruction(_RUN[type(op)], 2)]
                 return steps
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return [*self.code(test), _Choice(self.code(body), self.code(orelse))]
@@ -326,9 +303,9 @@ class _Reader:
             if isinstance(left.op, ast.BitXor):
                 at = self.text.find("^", self.column(left.left.end_col_offset or 0))
                 self.fail(at, "write ** for a power: x**2")
-            if type(left.op) not in _BINARY:
+            if type(left.op) not in _RUN:
                 self.fail(left, "this operator is not known; the operators are + - * / ** // % @")
-            links.append((left.right, _BINARY[type(left.op)]))
+            links.append((left.right, _RUN[type(left.op)]))
             left = left.left
         steps = self.code(left)
         for right, run in reversed(links):
@@ -340,9 +317,9 @@ class _Reader:
     def comparison(self, node: ast.Compare, operands: list[ast.expr], ops: list[ast.cmpop]) -> list[Any]:
         steps: list[Any] = []
         for i, op in enumerate(ops):
-            if type(op) not in _COMPARE:
+            if type(op) not in _RUN:
                 self.fail(node, "only ==, !=, <, <=, > and >= compare numbers")
-            steps += [*self.code(operands[i]), *self.code(operands[i + 1]), _Instruction(_COMPARE[type(op)], 2)]
+            steps += [*self.code(operands[i]), *self.code(operands[i + 1]), _Instruction(_RUN[type(op)], 2)]
             if i:
                 steps.append(_Instruction(np.logical_and, 2))
         return steps
@@ -424,7 +401,7 @@ def _function(name: str, count: int) -> tuple[Callable[..., Any] | None, set[int
         return getattr(face, name), {1}
     name = ALIASES.get(name, name)
     arity = known_functions()[name]
-    if name in ("maximum", "minimum", "logical_and", "logical_or") and count > 2:
+    if name in FOLDED and count > 2:
         return _folded(_op(name)), {count}
     return (_op(name) if count == arity else None), {arity}
 

@@ -12,32 +12,29 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..core.errors import ArgumentError
-from ..core.op import OPS, Elementwise
+from ..core.op import OPS, Elementwise, Op
 from ..ops import bessel, distribution, elliptic, gamma, hypergeometric, parameter, special  # noqa: F401 - they enter their functions
+from ..ops import elementwise as ops
+from ..ops.broadcast import where
 from . import terms
 from .convert import apply
 from .terms import PI, Term, number
 
-_OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.Pow: "power",
-    ast.Mod: "remainder",
-    ast.FloorDiv: "floor_divide",
-    ast.USub: "neg",
-    ast.UAdd: "pos",
-    ast.Not: "logical_not",
-    ast.And: "logical_and",
-    ast.Or: "logical_or",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-}
+OPERATORS: dict[type[ast.AST], Op] = {
+    ast.Add: ops.add, ast.Sub: ops.sub, ast.Mult: ops.mul, ast.Div: ops.div, ast.Pow: ops.power,
+    ast.Mod: ops.remainder, ast.FloorDiv: ops.floor_divide, ast.USub: ops.neg, ast.UAdd: ops.pos,
+    ast.Not: ops.logical_not, ast.And: ops.logical_and, ast.Or: ops.logical_or,
+    ast.Eq: ops.equal, ast.NotEq: ops.not_equal,
+    ast.Lt: ops.less, ast.LtE: ops.less_equal, ast.Gt: ops.greater, ast.GtE: ops.greater_equal,
+}  # fmt: skip
+#: Piecewise constant functions that an expression may call.
+_CONSTANT = (
+    *(ops.sign, ops.signbit, ops.floor, ops.ceil, ops.trunc, ops.rint, special.round_, ops.floor_divide, ops.stop_gradient),
+    *(ops.isnan, ops.isinf, ops.isfinite, ops.logical_not, ops.logical_and, ops.logical_or, ops.logical_xor),
+    *(ops.equal, ops.not_equal, ops.less, ops.less_equal, ops.greater, ops.greater_equal),
+)
+#: Functions that take more than two arguments too.
+FOLDED: frozenset[str] = frozenset(op.name for op in (ops.maximum, ops.minimum, ops.logical_and, ops.logical_or))
 ALIASES = {
     **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "ln": "log",
@@ -153,17 +150,15 @@ class _Reader:
     def build(self, node: ast.expr, args: list[Term]) -> Term:
         match node:
             case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op):
-                name = _OPERATORS.get(type(op))
-                if name is None:
+                known = OPERATORS.get(type(op))
+                if known is None:
                     self.refuse(node, f"the operator {type(op).__name__} is not known")
-                if name == "pos":
-                    return args[0]
-                return _fold_left(name, args)
-            case ast.Compare(ops=ops):
-                if any(type(op) not in _OPERATORS for op in ops):
+                return args[0] if known is ops.pos else _fold_left(known.name, args)
+            case ast.Compare(ops=signs):
+                if any(type(op) not in OPERATORS for op in signs):
                     self.refuse(node, "only ==, !=, <, <=, > and >= compare numbers")
-                pairs = zip(ops, args, args[1:], strict=False)
-                return _fold_left("logical_and", [apply(_OPERATORS[type(op)], a, b) for op, a, b in pairs])
+                pairs = zip(signs, args, args[1:], strict=False)
+                return _fold_left(ops.logical_and.name, [apply(OPERATORS[type(op)].name, a, b) for op, a, b in pairs])
             case ast.IfExp():
                 return terms.where(*args)
             case ast.Call(func=func):
@@ -177,7 +172,7 @@ class _Reader:
         arity = known_functions().get(name)
         if arity is None or (leading and leading not in LEADING):
             self.refuse(node, f"{path!r} is not a known function")
-        if name in ("maximum", "minimum", "logical_and", "logical_or") and len(args) > 2:
+        if name in FOLDED and len(args) > 2:
             return _fold_left(name, args)
         if len(args) != arity:
             self.refuse(node, f"{path} takes {arity} argument{'s' * (arity != 1)}, got {len(args)}")
@@ -185,7 +180,7 @@ class _Reader:
 
 
 def _fold_left(name: str, args: list[Term]) -> Term:
-    if len(args) == 1 and name in ("logical_and", "logical_or"):
+    if len(args) == 1 and name in FOLDED:
         return args[0]
     result = args[0] if len(args) > 1 else apply(name, args[0])
     for a in args[1:]:
@@ -195,10 +190,5 @@ def _fold_left(name: str, args: list[Term]) -> Term:
 
 def known_functions() -> dict[str, int]:
     """The functions of real scalars by name, with the number of their arguments."""
-    found = {op.name: op.arity for op in OPS.values() if isinstance(op, Elementwise)}
-    one_argument = ("sign", "signbit", "floor", "ceil", "trunc", "rint", "round", "isnan", "isinf", "isfinite", "logical_not")
-    found.update(dict.fromkeys(one_argument, 1))
-    two = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
-    found.update(dict.fromkeys((*two, "floor_divide"), 2))
-    found.update({"where": 3, "stop_gradient": 1})
-    return found
+    smooth = {op.name: op.arity for op in OPS.values() if isinstance(op, Elementwise)}
+    return smooth | {op.name: op.arity or 1 for op in _CONSTANT} | {where.name: 3}

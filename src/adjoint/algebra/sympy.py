@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from collections.abc import Callable, Mapping
@@ -9,8 +10,13 @@ from fractions import Fraction
 from typing import Any
 
 from ..core.errors import AdjointError, UnsupportedError
+from ..core.op import OPS, Op
+from ..ops import elementwise as ops
+from ..ops import gamma, special
+from ..ops.broadcast import where
 from . import terms
 from .convert import apply
+from .parse import FOLDED
 from .terms import PI, Number, Term, is_integer, number, post_order
 
 
@@ -25,76 +31,54 @@ def load() -> Any:
         raise MissingError("SymPy is not installed; pip install sympy") from None
 
 
-# ours: SymPy's, where the names differ
-_NAMES = {
-    **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
-    "arctan2": "atan2",
-    "abs": "Abs",
-    "ceil": "ceiling",
-    "maximum": "Max",
-    "minimum": "Min",
-    "fmax": "Max",
-    "fmin": "Min",
-    "equal": "Eq",
-    "not_equal": "Ne",
-    "less": "Lt",
-    "less_equal": "Le",
-    "greater": "Gt",
-    "greater_equal": "Ge",
-    "logical_and": "And",
-    "logical_or": "Or",
-    "logical_not": "Not",
-    "gammaln": "loggamma",
-    "psi": "digamma",
-    "remainder": "Mod",
+#: SymPy's names.
+_NAMES: dict[Op, str] = {
+    **{op: op.name for op in (ops.sin, ops.cos, ops.tan, ops.sinh, ops.cosh, ops.tanh, ops.exp, ops.log, ops.sign, ops.floor)},
+    **{op: op.name for op in (special.erf, special.erfc, special.erfi, special.erfinv, special.erfcinv)},
+    **{op: op.name for op in (gamma.gamma, gamma.beta, gamma.loggamma, gamma.zeta)},
+    **{op: op.name.replace("arc", "a") for op in (ops.arcsin, ops.arccos, ops.arctan, ops.arcsinh, ops.arccosh, ops.arctanh)},
+    ops.arctan2: "atan2",
+    ops.absolute: "Abs",
+    ops.ceil: "ceiling",
+    ops.maximum: "Max",
+    ops.minimum: "Min",
+    ops.fmax: "Max",
+    ops.fmin: "Min",
+    ops.equal: "Eq",
+    ops.not_equal: "Ne",
+    ops.less: "Lt",
+    ops.less_equal: "Le",
+    ops.greater: "Gt",
+    ops.greater_equal: "Ge",
+    ops.logical_and: "And",
+    ops.logical_or: "Or",
+    ops.logical_not: "Not",
+    ops.remainder: "Mod",
+    gamma.gammaln: "loggamma",
+    gamma.psi: "digamma",
 }
-_SAME = frozenset(
-    [
-        "sin",
-        "cos",
-        "tan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "exp",
-        "log",
-        "sign",
-        "floor",
-        "erf",
-        "erfc",
-        "erfi",
-        "erfinv",
-        "erfcinv",
-        "gamma",
-        "beta",
-        "loggamma",
-        "digamma",
-        "zeta",
-    ]
-)
 # written out in SymPy's terms
-_WRITTEN: dict[str, Callable[..., Any]] = {
-    "exp2": lambda s, x: 2**x,
-    "expm1": lambda s, x: s.exp(x) - 1,
-    "log1p": lambda s, x: s.log(1 + x),
-    "log2": lambda s, x: s.log(x) / s.log(2),
-    "log10": lambda s, x: s.log(x) / s.log(10),
-    "expit": lambda s, x: 1 / (1 + s.exp(-x)),
-    "logit": lambda s, x: s.log(x / (1 - x)),
-    "log_expit": lambda s, x: -s.log(1 + s.exp(-x)),
-    "hypot": lambda s, a, b: s.sqrt(a**2 + b**2),
-    "cbrt": lambda s, x: s.sign(x) * s.Abs(x) ** s.Rational(1, 3),
-    "sinc": lambda s, x: s.sinc(s.pi * x),
-    "deg2rad": lambda s, x: s.pi * x / 180,
-    "rad2deg": lambda s, x: 180 * x / s.pi,
-    "logaddexp": lambda s, a, b: s.log(s.exp(a) + s.exp(b)),
-    "xlogy": lambda s, a, b: a * s.log(b),
-    "xlog1py": lambda s, a, b: a * s.log(1 + b),
-    "trunc": lambda s, x: s.sign(x) * s.floor(s.Abs(x)),
-    "floor_divide": lambda s, a, b: s.floor(a / b),
-    "where": lambda s, c, a, b: s.Piecewise((a, c), (b, True)),
-    "stop_gradient": lambda s, x: x,
-    "pi": lambda s: s.pi,
+_WRITTEN: dict[Op, Callable[..., Any]] = {
+    ops.exp2: lambda s, x: 2**x,
+    ops.expm1: lambda s, x: s.exp(x) - 1,
+    ops.log1p: lambda s, x: s.log(1 + x),
+    ops.log2: lambda s, x: s.log(x) / s.log(2),
+    ops.log10: lambda s, x: s.log(x) / s.log(10),
+    ops.expit: lambda s, x: 1 / (1 + s.exp(-x)),
+    special.logit: lambda s, x: s.log(x / (1 - x)),
+    special.log_expit: lambda s, x: -s.log(1 + s.exp(-x)),
+    ops.hypot: lambda s, a, b: s.sqrt(a**2 + b**2),
+    ops.cbrt: lambda s, x: s.sign(x) * s.Abs(x) ** s.Rational(1, 3),
+    ops.sinc: lambda s, x: s.sinc(s.pi * x),
+    ops.deg2rad: lambda s, x: s.pi * x / 180,
+    ops.rad2deg: lambda s, x: 180 * x / s.pi,
+    ops.logaddexp: lambda s, a, b: s.log(s.exp(a) + s.exp(b)),
+    special.xlogy: lambda s, a, b: a * s.log(b),
+    special.xlog1py: lambda s, a, b: a * s.log(1 + b),
+    ops.trunc: lambda s, x: s.sign(x) * s.floor(s.Abs(x)),
+    ops.floor_divide: lambda s, a, b: s.floor(a / b),
+    where: lambda s, c, a, b: s.Piecewise((a, c), (b, True)),
+    ops.stop_gradient: lambda s, x: x,
 }
 
 
@@ -121,27 +105,26 @@ def _number(s: Any, value: Number) -> Any:
 
 
 def _function(s: Any, name: str) -> Callable[..., Any]:
-    if name in _WRITTEN:
-        written = _WRITTEN[name]
-        return lambda *args: written(s, *args)
-    if name in _SAME or name in _NAMES:
-        return getattr(s, _NAMES.get(name, name))
+    if name == PI.head:
+        return lambda: s.pi
+    op = OPS[name]
+    if op in _WRITTEN:
+        return functools.partial(_WRITTEN[op], s)
+    if op in _NAMES:
+        return getattr(s, _NAMES[op])  # type: ignore[no-any-return]
     raise UnsupportedError(f"{name!r} has no counterpart in SymPy")
 
 
-_BACK = {
-    **{theirs: ours for ours, theirs in _NAMES.items() if ours not in ("fmax", "fmin")},
-    "Equality": "equal",
-    "Unequality": "not_equal",
-    "StrictLessThan": "less",
-    "LessThan": "less_equal",
-    "StrictGreaterThan": "greater",
-    "GreaterThan": "greater_equal",
-    "loggamma": "gammaln",
-    "digamma": "psi",
-    **{name: name for name in _SAME if name not in ("loggamma", "digamma")},
+_BACK: dict[str, Op] = {
+    **{theirs: ours for ours, theirs in _NAMES.items() if ours not in (ops.fmax, ops.fmin, gamma.loggamma)},
+    "Equality": ops.equal,
+    "Unequality": ops.not_equal,
+    "StrictLessThan": ops.less,
+    "LessThan": ops.less_equal,
+    "StrictGreaterThan": ops.greater,
+    "GreaterThan": ops.greater_equal,
 }
-_REWRITTEN = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh", "coth": "tanh"}
+_REWRITTEN = {"sec": ops.cos, "csc": ops.sin, "cot": ops.tan, "sech": ops.cosh, "csch": ops.sinh, "coth": ops.tanh}
 
 
 def from_sympy(expression: Any, names: Mapping[str, Term]) -> Term:
@@ -190,17 +173,17 @@ def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term
     if node.is_Pow:
         return terms.power(*args)
     if name in _REWRITTEN:
-        return terms.divide(terms.ONE, terms.call(_REWRITTEN[name], *args))
+        return terms.divide(terms.ONE, terms.call(_REWRITTEN[name].name, *args))
     if name == "polygamma" and is_integer(args[0]):
         n = int(args[0].head)
-        scaled_zeta = terms.scale(Fraction(-math.factorial(n) * (-1) ** n), terms.call("zeta", number(n + 1), args[1]))
-        return scaled_zeta if n else terms.call("psi", args[1])
+        scaled_zeta = terms.scale(Fraction(-math.factorial(n) * (-1) ** n), terms.call(gamma.zeta.name, number(n + 1), args[1]))
+        return scaled_zeta if n else terms.call(gamma.psi.name, args[1])
     if name == "sinc":
-        return terms.divide(terms.call("sin", *args), args[0])
+        return terms.divide(terms.call(ops.sin.name, *args), args[0])
     if name in _BACK:
-        ours = _BACK[name]
+        ours = _BACK[name].name
         result = args[0] if len(args) > 1 else apply(ours, *args)
-        if ours in ("maximum", "minimum", "logical_and", "logical_or"):
+        if ours in FOLDED:
             for a in args[1:]:
                 result = apply(ours, result, a)
             return result

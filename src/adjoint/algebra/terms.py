@@ -9,12 +9,19 @@ Terms are compared by a digest of their structure; building one inspects only it
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
+
+from ..core.op import OPS, Constant, Op
+from ..ops.elementwise import absolute, ceil, floor, maximum, minimum, sign, stop_gradient, trunc
+from ..view import notation
 
 Number = Fraction | float
 _LONG = 16  # a longer sum or product is not merged into another one, to avoid quadratic growth
@@ -38,8 +45,8 @@ class Term:
         self.digest: str = hashlib.blake2b(f"{kind} {head!r} {body}".encode(), digest_size=16).hexdigest()
         self.size: int = min(_HUGE, 1 + self._length())
         self.depth: int = 1 + max((t.depth for t in children), default=0)
-        # whether it is piecewise constant: it may equal a given value at generic points
-        self.steps: bool = (kind == "call" and head in STEPS) or any(t.steps for t in children)
+        # whether it jumps: at such a term "equal to a given value" is not a matter of chance
+        self.steps: bool = (kind == "call" and _jumps(head)) or any(t.steps for t in children)
         rank = -1 if kind == "call" and not parts else _RANKS[kind]
         name = _natural(head) if isinstance(head, str) else ""
         self.order: tuple[int, str, int, str] = (rank, name, self.size, self._label())
@@ -85,9 +92,25 @@ class Term:
 
 
 _RANKS = {"number": -2, "symbol": 0, "sum": 1, "product": 2, "call": 3}
-COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
-BOOLEAN = COMPARISONS | {"logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isfinite", "signbit"}
-STEPS = BOOLEAN | {"sign", "floor", "ceil", "trunc", "rint", "round", "floor_divide"}
+
+
+@functools.cache
+def is_truth(name: str) -> bool:
+    """Whether a function gives true or false."""
+    op = OPS.get(name)
+    try:
+        return isinstance(op, Constant) and np.asarray(op.impl(*[1.0] * (op.arity or 1))).dtype == bool
+    except TypeError:  # of whole numbers
+        return False
+
+
+@functools.cache
+def _jumps(name: str) -> bool:
+    return isinstance(OPS.get(name), Constant) and OPS[name] is not stop_gradient
+
+
+def is_comparison(name: str) -> bool:
+    return name in OPS and OPS[name].infix in notation.COMPARISONS
 
 
 def _natural(name: str) -> str:
@@ -384,29 +407,37 @@ def power(base: Term, exponent: Term) -> Term:
 
 # -- functions and choices --------------------------------------------------------------------------------------
 
-_ODD = frozenset({"sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "erf", "erfi", "cbrt", "sign"})
-_EVEN = frozenset({"cos", "cosh", "abs"})
-_AT_0 = {**dict.fromkeys(_ODD | {"log1p", "expm1"}, ZERO), **dict.fromkeys(("cos", "cosh", "exp", "exp2"), ONE)}
-_DISCRETE = {
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "trunc": math.trunc,
-    "abs": abs,
-    "sign": lambda x: (x > 0) - (x < 0),
-    "maximum": max,
-    "minimum": min,
-    "equal": lambda a, b: a == b,
-    "not_equal": lambda a, b: a != b,
-    "less": lambda a, b: a < b,
-    "less_equal": lambda a, b: a <= b,
-    "greater": lambda a, b: a > b,
-    "greater_equal": lambda a, b: a >= b,
+#: Of exact numbers.
+_DISCRETE: dict[Op, Callable[..., Any]] = {
+    floor: math.floor,
+    ceil: math.ceil,
+    trunc: math.trunc,
+    absolute: abs,
+    sign: lambda x: (x > 0) - (x < 0),
+    maximum: max,
+    minimum: min,
 }
 
 
+_OPPOSITE = {maximum.name: minimum.name, minimum.name: maximum.name}
+
+
+@functools.cache
+def _known_value(name: str, x: int) -> Term | None:
+    """The value of an elementary function at 0 or 1, if that is 0 or 1: log(1), cos(0)."""
+    impl = OPS[name].impl
+    if x == 0 and OPS[name].parity == "odd":
+        return ZERO
+    if not isinstance(impl, np.ufunc):
+        return None
+    with np.errstate(all="ignore"):
+        y = impl(float(x))
+    return ZERO if y == 0 else ONE if y == 1 else None
+
+
 def call(name: str, *args: Term) -> Term:
-    """A function of terms, simplified."""
-    if name in BOOLEAN:
+    """A function of terms, simplified by what is known of it."""
+    if is_truth(name):
         return _condition(name, args)
     if name == "where":
         return where(*args)
@@ -415,15 +446,11 @@ def call(name: str, *args: Term) -> Term:
         return power(args[0], HALF)
     if len(args) == 1:
         (x,) = args
-        if x == ZERO and name in _AT_0:
-            return _AT_0[name]
-        if x == ONE and name in ("log", "log2", "log10"):
-            return ZERO
-        if x.kind in ("product", "number") and x.head < 0:
-            if name in _ODD:
-                return scale(Fraction(-1), call(name, scale(Fraction(-1), x)))
-            if name in _EVEN:
-                return call(name, scale(Fraction(-1), x))
+        if x in (ZERO, ONE) and (known := _known_value(name, int(x.head))) is not None:
+            return known
+        if x.kind in ("product", "number") and x.head < 0 and (parity := OPS[name].parity):
+            mirrored = call(name, scale(Fraction(-1), x))
+            return scale(Fraction(-1), mirrored) if parity == "odd" else mirrored
         if name == "log" and x.is_call("exp"):
             return x.parts[0]
         if name == "exp":
@@ -431,14 +458,20 @@ def call(name: str, *args: Term) -> Term:
                 return x.parts[0]
             if x.kind == "product" and len(x.parts) == 1 and x.parts[0][0].is_call("log") and x.parts[0][1] == ONE:
                 return power(x.parts[0][0].parts[0], Term("number", x.head))
-    if args and all(a.is_number for a in args) and name in _DISCRETE:
-        return number(_DISCRETE[name](*[a.head for a in args]))  # type: ignore[operator]
+    if name in _OPPOSITE:  # max(a, a) = a, max(a, max(a, b)) = max(a, b), max(a, min(a, b)) = a: equal not by chance
+        for a, b in (args, args[::-1]):
+            if a == b or (b.is_call(_OPPOSITE[name]) and a in b.parts):
+                return a
+            if b.is_call(name) and a in b.parts:
+                return b
+    if args and all(a.is_number for a in args) and OPS[name] in _DISCRETE:
+        return number(_DISCRETE[OPS[name]](*[a.head for a in args]))
     return Term("call", name, args)
 
 
 def arithmetic(term: Term) -> Term:
-    """A condition as a number, 1 or 0."""
-    if term.kind == "call" and term.head in BOOLEAN:
+    """A condition that is counted with, as 1 or 0."""
+    if term.kind == "call" and is_truth(term.head):
         if term.head in ("greater_equal", "less_equal") and not any(t.steps for t in term.parts):
             term = Term("call", term.head.removesuffix("_equal"), term.parts)
         return Term("call", "where", (term, ONE, ZERO))
@@ -475,10 +508,10 @@ def _condition(name: str, args: tuple[Term, ...]) -> Term:
     if name in ("isnan", "isinf", "isfinite"):
         value = args[0].head if args[0].is_number and type(args[0].head) is float else 0.0
         return number(getattr(math, name)(value))
-    if name in COMPARISONS:
+    if is_comparison(name):
         difference = subtract(*args)
         if difference.is_number:
-            return number(_DISCRETE[name](difference.head, 0))  # type: ignore[operator]
+            return number(OPS[name].impl(difference.head, 0))
         if name in ("equal", "not_equal") and not difference.steps:
             return ZERO if name == "equal" else ONE
     return Term("call", name, args)

@@ -7,28 +7,24 @@ expanded tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core.errors import UnsupportedError
-from .terms import COMPARISONS, HALF, PI, Number, Term, is_decimal, post_order
-
-COMPARE, SUM, PRODUCT, POWER, ATOM = range(5)  # operator precedence
+from ..core.op import OPS, Op
+from ..ops.broadcast import where
+from ..ops.elementwise import stop_gradient
+from ..view import notation
+from ..view.notation import ATOM, POWER, PRODUCT, SUM, Text, python_name
+from .terms import HALF, PI, Number, Term, is_decimal, post_order
 
 _SHORT = 72  # an expression of this length is written in one piece
 _WORTH_A_NAME = 10
 _TOO_LONG = 240
 _TOO_DEEP = 24
-
-
-class Text(NamedTuple):
-    """Text, and its precedence."""
-
-    text: str
-    level: int
 
 
 class Written(NamedTuple):
@@ -38,18 +34,52 @@ class Written(NamedTuple):
     result: str
 
 
+class _Plain(notation.Python):
+    """Python's operators, our names."""
+
+    def word(self, op: Op | str) -> str:
+        return op if isinstance(op, str) else op.name
+
+    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+        return notation.Plain.call(self, op, args, options)
+
+
+class _Source(_Plain):
+    """Names of NumPy and of scipy.special, of arrays too."""
+
+    def word(self, op: Op | str) -> str:
+        if isinstance(op, str):
+            return op
+        if op is stop_gradient:
+            return ""
+        name = "round" if op.name == "round" else python_name(op)
+        if name or isinstance(getattr(np, op.name, None), np.ufunc) or op is where:
+            return name if "." in name else f"np.{op.name}"
+        from scipy import special  # heavy, and needed for its functions only
+
+        if hasattr(special, op.name):
+            return f"special.{op.name}"
+        raise UnsupportedError(f"{op.name!r} has no name in NumPy or SciPy; call the expression instead of writing its source")
+
+
+class _Latex(notation.Latex):
+    """Factors stand side by side, the arguments of functions in parentheses."""
+
+    times, one_line = " ", False
+    signs: ClassVar[dict[str, str]] = {**notation.Latex.signs, "==": "="}
+
+    def word(self, op: Op | str) -> str:
+        return super().word(op.name if isinstance(op, Op) and op.symbol != op.name else op)  # names that can be read back
+
+    def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+        return Text(rf"{self.word(op)}\left({', '.join(a.text for a in args)}\right)")
+
+
 class Infix:
     """Python's operators, plain function names."""
 
-    times = "*"
-    signs: ClassVar[dict[str, str]] = {
-        "equal": "==",
-        "not_equal": "!=",
-        "less": "<",
-        "less_equal": "<=",
-        "greater": ">",
-        "greater_equal": ">=",
-    }
+    notation: notation.Unicode = _Plain()
+    pi = "pi"
 
     def write(self, root: Term, variables: Iterable[str]) -> Written:
         prefix = _free_prefix(variables)
@@ -92,21 +122,13 @@ class Infix:
         return name
 
     def call(self, term: Term, args: list[Text]) -> Text:
-        if term == PI:
-            return Text(self.function("pi"), ATOM)
-        if term.head in COMPARISONS:
-            left, right = (self.inside(a, SUM) for a in args)
-            return Text(f"{left} {self.signs[term.head]} {right}", COMPARE)
-        return Text(f"{self.function(term.head)}({', '.join(a.text for a in args)})", ATOM)
-
-    def function(self, name: str) -> str:
-        return name
+        return Text(self.pi) if term == PI else self.notation.call(OPS[term.head], args)
 
     def sum(self, term: Term, written: dict[Term, Text]) -> Text:
         items: list[tuple[bool, str]] = []
         for coefficient, t in term.parts:
             body = self.scaled(_magnitude(coefficient), t, written)
-            items.append((coefficient < 0, self.inside(body, SUM if coefficient > 0 else PRODUCT)))
+            items.append((coefficient < 0, self.notation.inside(body, SUM if coefficient > 0 else PRODUCT)))
         if term.head != 0:
             items.append((term.head < 0, self.number(_magnitude(term.head)).text))
         first = next((i for i, (is_negative, _) in enumerate(items) if not is_negative), 0)
@@ -125,7 +147,7 @@ class Infix:
 
     def product(self, term: Term, written: dict[Term, Text]) -> Text:
         body = self.factors(_magnitude(term.head), term, written)
-        return Text("-" + self.inside(body, PRODUCT), PRODUCT) if term.head < 0 else body
+        return Text("-" + self.notation.inside(body, PRODUCT), PRODUCT) if term.head < 0 else body
 
     def factors(self, coefficient: Number, term: Term, written: dict[Term, Text]) -> Text:
         above: list[Text] = []
@@ -143,13 +165,8 @@ class Infix:
         if exponent == 1:
             return base
         if exponent == HALF.head:
-            return self.root(base)
-        if text is None:
-            text = self.number(exponent)  # type: ignore[arg-type]
-        return Text(f"{self.inside(base, ATOM)}**{self.inside(text, POWER)}", POWER)
-
-    def root(self, base: Text) -> Text:
-        return Text(f"{self.function('sqrt')}({base.text})", ATOM)
+            return self.notation.root(base)
+        return self.notation.power(base, self.number(exponent) if text is None else text)  # type: ignore[arg-type]
 
     def quotient(self, coefficient: Number, above: list[Text], below: list[Text]) -> Text:
         numerator, denominator = _ratio(coefficient)
@@ -164,16 +181,10 @@ class Infix:
     def joined(self, factors: list[Text]) -> Text:
         if len(factors) == 1:
             return factors[0]
-        return Text(self.times.join(self.inside(f, POWER) for f in factors), PRODUCT)
+        return Text(self.notation.times.join(self.notation.inside(f, POWER) for f in factors), PRODUCT)
 
     def fraction(self, above: Text, below: list[Text]) -> Text:
-        return Text(f"{self.inside(above, PRODUCT)}/{self.inside(self.joined(below), POWER)}", PRODUCT)
-
-    def inside(self, text: Text, level: int) -> str:
-        return text.text if text.level >= level else self.parentheses(text.text)
-
-    def parentheses(self, text: str) -> str:
-        return f"({text})"
+        return self.notation.fraction(above, self.joined(below))
 
 
 def _choose(root: Term) -> set[Term]:
@@ -211,18 +222,8 @@ def _choose(root: Term) -> set[Term]:
 class Python(Infix):
     """Source that runs with `import numpy as np` and `from scipy import special`."""
 
-    names: ClassVar[dict[str, str]] = {"abs": "np.abs", "pi": "np.pi", "stop_gradient": ""}
-
-    def function(self, name: str) -> str:
-        if name in self.names:
-            return self.names[name]
-        if isinstance(getattr(np, name, None), np.ufunc) or name in ("where", "sinc", "round"):
-            return f"np.{name}"
-        from scipy import special  # heavy, and needed for its functions only
-
-        if hasattr(special, name):
-            return f"special.{name}"
-        raise UnsupportedError(f"{name!r} has no name in NumPy or SciPy; call the expression instead of writing its source")
+    notation = _Source()
+    pi = "np.pi"
 
     def number(self, value: Number) -> Text:
         if isinstance(value, float) and not np.isfinite(value):
@@ -233,21 +234,11 @@ class Python(Infix):
 class Latex(Infix):
     """LaTeX, for mathematics mode."""
 
-    times = " "
-    signs: ClassVar[dict[str, str]] = {
-        "equal": "=",
-        "not_equal": r"\ne",
-        "less": "<",
-        "less_equal": r"\le",
-        "greater": ">",
-        "greater_equal": r"\ge",
-    }
+    notation = _Latex()
+    pi = r"\pi"
 
     def symbol(self, name: str) -> str:
         return latex_name(name)
-
-    def function(self, name: str) -> str:
-        return _LATEX_FUNCTIONS.get(name) or rf"\operatorname{{{_escape(name)}}}"
 
     def number(self, value: Number) -> Text:
         text = super().number(value)
@@ -259,66 +250,16 @@ class Latex(Infix):
             return {"inf": r"\infty"}.get(mantissa, rf"\mathrm{{{mantissa}}}")
         return mantissa if not exponent else rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
 
-    def call(self, term: Term, args: list[Text]) -> Text:
-        special = _LATEX_CALLS.get(term.head)
-        if special is not None:
-            return Text(special(*[a.text for a in args]), POWER if term.head in ("exp", "exp2") else ATOM)
-        if term == PI or term.head in COMPARISONS:
-            return super().call(term, args)
-        return Text(f"{self.function(term.head)}{self.parentheses(', '.join(a.text for a in args))}", ATOM)
-
-    def power(self, base: Text, exponent: Number | None, text: Text | None) -> Text:
-        if exponent == 1:
-            return base
-        if exponent == HALF.head:
-            return self.root(base)
-        if text is None:
-            text = self.number(exponent)  # type: ignore[arg-type]
-        return Text(f"{self.inside(base, ATOM)}^{{{text.text}}}", POWER)
-
-    def root(self, base: Text) -> Text:
-        return Text(rf"\sqrt{{{base.text}}}", ATOM)
-
     def joined(self, factors: list[Text]) -> Text:
         if len(factors) == 1:
             return factors[0]
-        text = self.inside(factors[0], POWER)
+        text = self.notation.inside(factors[0], POWER)
         for factor in factors[1:]:
-            body = self.inside(factor, POWER)
+            body = self.notation.inside(factor, POWER)
             text += (r" \cdot " if body[0].isdigit() else " ") + body
         return Text(text, PRODUCT)
 
-    def fraction(self, above: Text, below: list[Text]) -> Text:
-        return Text(rf"\frac{{{above.text}}}{{{self.joined(below).text}}}", PRODUCT)
 
-    def parentheses(self, text: str) -> str:
-        return rf"\left({text}\right)"
-
-
-_LATEX_FUNCTIONS = {
-    "pi": r"\pi",
-    "arcsin": r"\arcsin",
-    "arccos": r"\arccos",
-    "arctan": r"\arctan",
-    "maximum": r"\max",
-    "minimum": r"\min",
-    "gamma": r"\Gamma",
-    "log2": r"\log_{2}",
-    "log10": r"\log_{10}",
-    **{name: rf"\{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "exp")},
-}
-_LATEX_CALLS: dict[str, Callable[..., str]] = {
-    "exp": lambda x: f"e^{{{x}}}",
-    "exp2": lambda x: f"2^{{{x}}}",
-    "abs": lambda x: rf"\left|{x}\right|",
-    "floor": lambda x: rf"\left\lfloor {x} \right\rfloor",
-    "ceil": lambda x: rf"\left\lceil {x} \right\rceil",
-    "cbrt": lambda x: rf"\sqrt[3]{{{x}}}",
-    "where": lambda c, a, b: rf"\begin{{cases}} {a} & \text{{if }} {c} \\ {b} & \text{{otherwise}} \end{{cases}}",
-    "logical_and": lambda a, b: rf"{a} \land {b}",
-    "logical_or": lambda a, b: rf"{a} \lor {b}",
-    "logical_not": lambda a: rf"\lnot \left({a}\right)",
-}
 _GREEK = re.compile(
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi|omega|"
     "Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega"

@@ -20,8 +20,11 @@ import numpy as np
 from ..api.arguments import check_callable, name_of, open_arguments, output_leaf, regroup
 from ..api.grad import Recording, jvp, vjp
 from ..core.errors import ArgumentError, CheckError, boundary
+from ..core.op import Op
 from ..core.tree import flatten, leaf_names, map_leaves
 from ..core.types import dtype_of, shape_of
+from ..ops.decompose import cholesky, eigh
+from ..ops.matrix import hermitian
 from .differences import OUTSIDE, Arrays, Point, check_step, extrapolate, own, precision
 
 Function = Callable[..., Any]
@@ -429,7 +432,7 @@ def check_grads(
 
 
 #: Ops that read one triangle of a matrix and take it to be Hermitian.
-_READ_A_TRIANGLE = frozenset({"cholesky", "eigh", "hermitian"})
+_READ_A_TRIANGLE: frozenset[Op] = frozenset({cholesky, eigh, hermitian})
 
 
 def _hermitian(f: Function, args: Sequence[Any]) -> frozenset[int]:
@@ -441,7 +444,7 @@ def _hermitian(f: Function, args: Sequence[Any]) -> frozenset[int]:
     stack, seen = [node for node in recording.ends if node is not None], set()
     while stack:
         node = stack.pop()
-        if node.op is not None and node.op.name in _READ_A_TRIANGLE:
+        if node.op in _READ_A_TRIANGLE:
             break
         for parent in node.parents:
             if parent.serial not in seen:

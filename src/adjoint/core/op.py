@@ -21,13 +21,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
+import operator
 import sys
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .bind import bind, is_array
+from .bind import Trace, Traced, bind, is_array
+from .errors import UnsupportedError
 
 Rule = Callable[..., Any]
 
@@ -52,42 +56,89 @@ def _draw(interval: tuple[float, float], shape: tuple[int, ...], rng: np.random.
     return np.asarray(x + 1j * rng.uniform(0.1, 0.4, size=shape) if np.dtype(dtype).kind == "c" else x, dtype)
 
 
+def positional_count(function: Callable[..., Any]) -> int:
+    """How many arguments a function takes by position."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional for p in inspect.signature(function).parameters.values())
+
+
 def case(*args: Any, **params: Any) -> Case:
     """A sample call: a tuple of ints is a shape to draw from the op's domain, the rest is used unchanged."""
     return Case(args, params)
 
 
+#: Python's operators, by their functions.
+_OPERATORS: dict[Any, str] = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.neg: "-", operator.pos: "+",
+    operator.mod: "%", operator.floordiv: "//", operator.lshift: "<<", operator.rshift: ">>",
+    operator.and_: "&", operator.or_: "|", operator.xor: "^",
+    operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=",
+}  # fmt: skip
+
+
+def _operator(impl: Any) -> str:
+    return _OPERATORS.get(impl, "") if isinstance(impl, types.BuiltinFunctionType) else ""  # others need not have a hash
+
+
 class Op:
-    """A named operation. Calling it runs it under the interpreters of its arguments."""
+    """A named operation. Calling it runs it under whatever interpreters its arguments carry.
+
+    Besides the mathematics, a declaration states the facts below where they differ from the default.
+    """
 
     kind = "op"
 
-    def __init__(
-        self,
-        name: str,
-        impl: Callable[..., Any],
-        *,
-        batch: Rule | None = None,
-        domain: Any = (-2.0, 2.0),
-        cases: Iterable[Case] = (),
-        doc: str = "",
-        complex_domain: bool = False,
-        many: bool = False,
-        into: Rule | None = None,
-        no_axes: str = "scalar",
-    ) -> None:
+    # In vmap: the names of the parameters that are axes; each is one more behind a batch axis. If none is, (), further axes
+    # in front are independent examples. None if this is not known: then there is `batch(flags, *args, **params)`, on
+    # arguments with a batch axis in front where the flag is true.
+    axes: str | tuple[str, ...] | None = None
+    batch: Rule | None = None
+    # Samples for the tests: an interval, or one for each argument; whether complex ones are drawn too; whole calls.
+    domain: Any = (-2.0, 2.0)
+    complex_domain: bool = False
+    cases: Iterable[Case] = ()
+    doc: str = ""
+    many: bool = False  # returns a tuple of arrays
+    into: Rule | None = None  # adds the transpose to an array in place, touching only what it must
+    no_axes: str = "scalar"  # what NumPy gives as a result without axes: "scalar", "array", or "same" as the first argument
+    commutative: bool = False  # op(a, b) is op(b, a)
+    parity: str = ""  # "odd" or "even", of a function of one number
+    may_fail: bool = False  # raises for some numbers: a matrix that is singular, an index out of bounds
+    typed_by_value: bool = False  # the result is complex for some numbers, and real for others
+    indexed: bool = False  # has a basic index, `spec`, whose integers differ from equation to equation
+    # In compiled code: an expression in other ops, or the word of `compiler.lower.scalar` if that is not the name.
+    scalar: str | Rule | None = None
+    # In formulas: Python's operator (derived from an implementation that is one), another name, and LaTeX: a name, or a
+    # formula in which #1, #2, … stand for the arguments.
+    infix: str = ""
+    symbol: str = ""
+    latex: str = ""
+    # In Python source: a name, an expression in which {0}, {1}, … and {parameter} stand for the arguments, or "def" if the
+    # implementation needs NumPy alone. Derived from an implementation that is NumPy's or SciPy's.
+    python: str = ""
+
+    def __init__(self, name: str, impl: Callable[..., Any], **facts: Any) -> None:
         self.name = name
         self.impl = impl
-        self.batch = batch
-        self.domain = domain
-        self.cases = tuple(cases)
-        self.many = many  # returns a tuple of arrays
-        self.into = into  # adds the transpose to an array in place, touching only the elements read
-        self.no_axes = no_axes  # the kind of a 0-d result in NumPy: "scalar", "array", or "same" as the first argument
-        self.complex_domain = complex_domain  # the tests draw complex samples too
-        self.doc = doc
+        for fact, value in facts.items():
+            if fact not in _FACTS:
+                raise TypeError(f"the op {name!r} is declared with {fact}=, which is no fact about an op: {', '.join(_FACTS)}")
+            setattr(self, fact, value)
+        self.axes = (self.axes,) if isinstance(self.axes, str) else self.axes
+        self.cases = tuple(self.cases)
+        self.infix = self.infix or _operator(impl)
+        self.symbol = self.symbol or name
         self.home = ""  # the module that declares it
         self.derived: dict[Any, Any] = {}  # rules derived by derive, by key
+
+    @functools.cached_property
+    def cost(self) -> int:
+        """About how long an element takes, in additions, unless declared: of an expression in other ops, as long as they do."""
+        if not callable(self.scalar):
+            return 1 if _operator(self.impl) else 20  # a function such as exp
+        costs: list[int] = []
+        Expansion(lambda op, args, params: costs.append(op.cost)).run(self.scalar, range(getattr(self, "arity", None) or 1))
+        return sum(costs)
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         return bind(self, *args, **params)
@@ -103,15 +154,19 @@ class Op:
         return _lookup, (self.name, self.home)
 
 
+_FACTS = (*Op.__annotations__, "cost")
+
+
 class Elementwise(Op):
     """Applied per element with NumPy broadcasting; `partials(y, *xs)` returns one partial per argument."""
 
     kind = "elementwise"
+    axes = ()
 
     def __init__(
-        self, name: str, impl: Callable[..., Any], partials: Any, arity: int, *, choice: bool = False, **options: Any
+        self, name: str, impl: Callable[..., Any], partials: Any, arity: int, *, choice: bool = False, **facts: Any
     ) -> None:
-        super().__init__(name, impl, **options)
+        super().__init__(name, impl, **facts)
         self.partials = partials
         self.arity = arity
         self.choice = choice  # selects one of its arguments: a partial of 0 means that it was not selected
@@ -130,8 +185,8 @@ class Linear(Op):
 
     kind = "linear"
 
-    def __init__(self, name: str, impl: Callable[..., Any], transposes: Any, *, together: bool = False, **options: Any) -> None:
-        super().__init__(name, impl, **options)
+    def __init__(self, name: str, impl: Callable[..., Any], transposes: Any, *, together: bool = False, **facts: Any) -> None:
+        super().__init__(name, impl, **facts)
         self.transposes = transposes
         self.together = together
 
@@ -170,9 +225,9 @@ class Opaque(Op):
         jvp: Rule | None,
         vjp: Rule | None,
         limit: Limit | None = None,
-        **options: Any,
+        **facts: Any,
     ) -> None:
-        super().__init__(name, impl, **options)
+        super().__init__(name, impl, **facts)
         self.jvp = jvp
         self.vjp = vjp
         self.limit = limit
@@ -182,6 +237,12 @@ class Constant(Op):
     """Piecewise constant: comparisons, floor, sign, argmax. The result is a plain value."""
 
     kind = "constant"
+    axes = ()
+
+    @functools.cached_property
+    def arity(self) -> int | None:
+        """The number of arguments; None if that is not known."""
+        return self.impl.nin if isinstance(self.impl, np.ufunc) else positional_count(self.impl) or None
 
 
 class Structured(Op):
@@ -196,11 +257,12 @@ class Structured(Op):
     """
 
     kind = "structured"
+    many = True
 
     def __init__(
-        self, name: str, impl: Callable[..., Any], types: Rule, returning: Sequence[str], lasting: Rule, **options: Any
+        self, name: str, impl: Callable[..., Any], types: Rule, returning: Sequence[str], lasting: Rule, **facts: Any
     ) -> None:
-        super().__init__(name, impl, many=True, **options)
+        super().__init__(name, impl, **facts)
         self.types = types
         self.returning = tuple(returning)
         self.lasting = lasting
@@ -210,6 +272,40 @@ class Structured(Op):
 
 def _no_rules(name: str, *args: Any) -> Any:
     raise NotImplementedError(f"the rules of {name!r} are supplied by adjoint.transform, which is not loaded")
+
+
+_SAMPLE = np.float64(0.5)  # stands for an argument where a dtype is asked for
+
+
+class Expansion(Trace):
+    """Runs the expression that an op is in other ops (`scalar`) on what stands for its arguments: lines of code, texts.
+
+    `apply(op, args, params)` is one op of it; among the args a `Traced` carries such a thing as its `aux`, the rest are numbers.
+    """
+
+    __slots__ = ("apply",)
+    has_numbers = False
+
+    def __init__(self, apply: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+        super().__init__("expansion")
+        self.apply = apply
+
+    def run(self, expression: Callable[..., Any], operands: Iterable[Any]) -> Any:
+        return expression(*[Traced(self, _SAMPLE, x) for x in operands]).aux
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Traced:
+        with np.errstate(all="ignore"):
+            sample = op.impl(*[a.value if isinstance(a, Traced) else a for a in args], **params)
+        return Traced(self, sample, self.apply(op, args, params))
+
+    def shape(self, x: Traced) -> tuple[int, ...]:
+        return ()
+
+    def is_array(self, x: Traced) -> bool:
+        return True  # nothing has to make it one
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        raise UnsupportedError(f"the scalar= of an op asks for {what} a value; it is an expression: choose with np.where")
 
 
 OPS: dict[str, Op] = {}

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..core.bind import Trace, Traced, bind, numbers
 from ..core.errors import AdjointError, ShapeError, UnsupportedError
-from ..core.op import Constant, Elementwise, Linear, Multilinear, Op, Opaque, Structured
+from ..core.op import Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from ..core.types import Type, Value, ndim_of, shape_of
 from ..ir.graph import is_repeated
 from ..ops.broadcast import align_all, fit, fit_tangent, where, zeros_of
@@ -41,6 +41,7 @@ from ..ops.elementwise import (
     product_of_live,
     times_op,
 )
+from ..ops.shape import all_batched
 from ..ops.zero import zero_wins
 
 DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value, its type only
@@ -663,12 +664,22 @@ def batched(op: Op, flags: tuple[bool, ...], args: Sequence[Value], params: dict
     """Run an op on values of which some (`flags`) carry a batch axis in front; the result carries one too."""
     if op.batch is not None:
         return op.batch(flags, *args, **params)
-    if isinstance(op, (Elementwise, Constant)):
-        ndim = max(ndim_of(x) - flag for x, flag in zip(args, flags, strict=True))
-        if any(flag and ndim_of(x) <= ndim for x, flag in zip(args, flags, strict=True)):
-            args = align_all(flags, tuple(args))
-        return bind(op, *args, **params)
-    raise UnsupportedError(f"no batching rule for {op.name!r}; wrap it in ad.map or declare batch=")
+    if op.axes is None:
+        raise UnsupportedError(f"no batching rule for {op.name!r}; wrap it in ad.map or declare batch= or axes=")
+    if op.axes:  # every argument gets the batch axis, and each axis moves on by one
+        moved = {name: _moved(params[name]) for name in op.axes}
+        return bind(op, *(args if all(flags) else all_batched(flags, tuple(args))), **{**params, **moved})
+    ndim = max(ndim_of(x) - flag for x, flag in zip(args, flags, strict=True))
+    if any(flag and ndim_of(x) <= ndim for x, flag in zip(args, flags, strict=True)):
+        args = align_all(flags, tuple(args))
+    return bind(op, *args, **params)
+
+
+def _moved(axis: Any) -> Any:
+    """An axis, or several, once a batch axis stands in front; a negative one counts from the end as before."""
+    if isinstance(axis, tuple):
+        return tuple(map(_moved, axis))
+    return axis + 1 if axis >= 0 else axis
 
 
 def type_rule(op: Op, types: Sequence[Type], params: dict[str, Any], numbers: Sequence[Any] | None = None) -> Any:

@@ -10,9 +10,9 @@
         v3 = np.sum(v2, axis=(0,), keepdims=False)
         return v3
 
-An op is written by its line in the table below, by its name if it is a function of NumPy or of `scipy.special` (which is then
-imported), or as a call of its implementation if that is listed as plain NumPy (its source is then included). Other ops are
-refused by name.
+An op is written as its declaration says (`python=`), by its name if it is a function of NumPy or of `scipy.special` (which is
+then imported), by Python's operator, by the expression in other ops that it stands for (`scalar=`), or not at all: it is refused
+by name.
 """
 
 from __future__ import annotations
@@ -28,17 +28,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.bind import Traced
 from ..core.errors import UnsupportedError
+from ..core.op import Expansion, Op
 from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ops import decompose, fft, index, linalg
+from ..ops.broadcast import cast
+from ..ops.elementwise import truncate
+from ..view.notation import PYTHON, Text, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
-_SPECIAL = "scipy.special"
 
 
 class Call(NamedTuple):
-    """An equation to be written: its op's name, the texts of its operands, its parameters and the operands' dtypes."""
+    """An equation about to be written: the texts of its operands, its parameters and the operands' dtypes."""
 
-    name: str
     args: Sequence[str]
     params: dict[str, Any]
     kinds: Sequence[str]
@@ -109,23 +113,6 @@ def _place(part: Any) -> str:
 Writer = Callable[[Call], str]
 
 
-def _infix(sign: str) -> Writer:
-    return lambda c: f"{c.args[0]} {sign} {c.args[1]}"
-
-
-def _function(name: str) -> Writer:
-    """A function that takes the operands, and the parameters by name."""
-    return lambda c: f"{name}({', '.join([*c.args, *(f'{k}={parameter(v)}' for k, v in c.params.items())])})"
-
-
-def _positional(name: str) -> Writer:
-    return lambda c: f"{name}({', '.join([*c.args, *map(parameter, c.params.values())])})"
-
-
-def _listing(name: str) -> Writer:
-    return lambda c: f"{name}([{', '.join(c.args)}], axis={c.axis})"
-
-
 def _cast(c: Call) -> str:
     x = f"np.real({c.args[0]})" if c.kinds[0] == "c" and c.dtype.kind != "c" else c.args[0]
     return f"np.asarray({x}).astype({parameter(c.dtype)})[()]"
@@ -136,105 +123,33 @@ def _einsum(c: Call) -> str:
     return f'np.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, optimize={contracts})[()]'
 
 
-def _gathered(axis: int, arrays: Sequence[str]) -> str:
-    return ", ".join([*[":"] * axis, *arrays]) + ("," if not axis and len(arrays) == 1 else "")
-
-
 def _fft(c: Call) -> str:
     name = "ifft" if c.inverse else "fft"
     where = f"axis={c.axes[0]}" if len(c.axes) == 1 else f"axes={c.axes}"
     return f"np.fft.{name}{'n' if len(c.axes) != 1 else ''}({c.args[0]}, {where}, norm={c.params['norm']!r})"
 
 
-TABLE: dict[str, Writer] = {
-    "add": _infix("+"),
-    "sub": _infix("-"),
-    "mul": _infix("*"),
-    "div": _infix("/"),
-    "power": _infix("**"),
-    "remainder": _infix("%"),
-    "floor_divide": _infix("//"),
-    "bitwise_and": _infix("&"),
-    "bitwise_or": _infix("|"),
-    "bitwise_xor": _infix("^"),
-    "left_shift": _infix("<<"),
-    "right_shift": _infix(">>"),
-    "invert": _function("np.invert"),
-    "equal": _infix("=="),
-    "not_equal": _infix("!="),
-    "less": _infix("<"),
-    "less_equal": _infix("<="),
-    "greater": _infix(">"),
-    "greater_equal": _infix(">="),
-    "neg": lambda c: f"-{c.args[0]}",
-    "square": _function("np.square"),
-    "pos": lambda c: f"+{c.args[0]}",
-    "abs": _function("np.abs"),
-    "fraction": lambda c: f"np.modf({c.args[0]})[0]",
-    "whole": lambda c: f"np.modf({c.args[0]})[1]",
-    "mantissa": lambda c: f"np.frexp({c.args[0]})[0]",
-    "exponent": lambda c: f"np.frexp({c.args[0]})[1]",
-    "conj": _function("np.conjugate"),
-    "expit": lambda c: f"1 / (1 + np.exp(-{c.args[0]}))",
-    "round_to": _function("np.round"),
-    "times": _infix("*"),
-    "chain": _function("product_zero_wins"),
-    "absorb": _function("product_either_zero_wins"),
-    "stop_gradient": lambda c: f"np.array({c.args[0]})[()]",
-    "where": lambda c: f"np.where({', '.join(c.args)})[()]",
-    "cast": _cast,
-    "truncate": _cast,
-    "reshape": _positional("np.reshape"),
-    "transpose": _positional("np.transpose"),
-    "broadcast_to": _positional("np.broadcast_to"),
-    "roll": _positional("np.roll"),
-    "difference": _function("np.diff"),
-    "concatenate": _listing("np.concatenate"),
-    "stack": _listing("np.stack"),
-    "getitem": lambda c: f"{c.args[0]}[{subscript(c.spec)}]",
-    "place": lambda c: f"placed({c.args[0]}, {parameter(c.spec)}, {parameter(c.shape)})",
-    "put": lambda c: f"put({c.args[0]}, {c.args[1]}, {parameter(c.spec)})",
-    "gather": lambda c: f"{c.args[0]}[{_gathered(c.axis, c.args[1:])}]",
-    "scatter_add": lambda c: f"scattered({c.args[0]}, np.s_[{_gathered(c.axis, c.args[1:])}], {parameter(c.shape)})",
-    "put_at": lambda c: f"put({c.args[0]}, {c.args[1]}, np.s_[{_gathered(c.axis, c.args[2:])}])",
-    "take_along": _positional("np.take_along_axis"),
-    "sum": _function("np.sum"),
-    "max": _function("np.max"),
-    "min": _function("np.min"),
-    "prod": _function("np.prod"),
-    "cumsum": _function("np.cumsum"),
-    "cumprod": _function("np.cumprod"),
-    "recurrence": _function("recurrence"),
-    "all": _function("np.all"),
-    "any": _function("np.any"),
-    "count_nonzero": _function("np.count_nonzero"),
-    "running_max": _function("np.maximum.accumulate"),
-    "running_min": _function("np.minimum.accumulate"),
-    "argmax": _function("np.argmax"),
-    "argmin": _function("np.argmin"),
-    "argsort": _function("np.argsort"),
-    "searchsorted": _function("np.searchsorted"),
-    "einsum": _einsum,
-    "norm": lambda c: f"np.sqrt(np.sum(np.abs({c.args[0]}) ** 2, axis={c.axis}, keepdims={c.keepdims}))",
-    "logsumexp": lambda c: f"logsumexp({c.args[0]}, {c.axis})",
-    "solve": _function("np.linalg.solve"),
-    "cholesky": _function("np.linalg.cholesky"),
-    "det": _function("np.linalg.det"),
-    "slogdet": _function("np.linalg.slogdet"),
-    "pinv": _function("np.linalg.pinv"),
-    "qr": lambda c: f'np.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}")',
-    "eigh": lambda c: f'np.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}")',
-    "first_order": lambda c: f"np.ones_like({c.args[0]})",
-    "svd": lambda c: f"np.linalg.svd({c.args[0]}, full_matrices={c.full})",
-    "fft": _fft,
-    "rfft": _function("np.fft.rfft"),
-    "irfft": _function("np.fft.irfft"),
+def _index(c: Call, first: int) -> str:
+    """Integer arrays as an index."""
+    arrays = c.args[first:]
+    return ", ".join([*[":"] * c.axis, *arrays]) + ("," if not c.axis and len(arrays) == 1 else "")
+
+
+#: Ops that are neither a function nor an operator of Python; the others say in their declaration how they are written.
+TABLE: dict[Op, Writer] = {
+    cast: _cast,
+    truncate: _cast,
+    linalg.einsum: _einsum,
+    index.getitem: lambda c: f"{c.args[0]}[{subscript(c.spec)}]",
+    index.gather: lambda c: f"{c.args[0]}[{_index(c, 1)}]",
+    index.scatter_add: lambda c: f"scattered({c.args[0]}, np.s_[{_index(c, 1)}], {parameter(c.shape)})",
+    index.put_at: lambda c: f"put({c.args[0]}, {c.args[1]}, np.s_[{_index(c, 2)}])",
+    decompose.qr: lambda c: f'np.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}")',
+    decompose.eigh: lambda c: f'np.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}")',
+    fft.fft: _fft,
 }
 
-#: Ops whose implementation is included: it and the functions that it calls need only NumPy.
-WRITTEN_OUT = {"cancelled", "crowded", "gap_splitting", "negligible", "splitting", "told_apart"}
-
-#: Helper functions, included where they are needed.
+#: Functions that some lines call, written out in front where they are needed.
 PRELUDE = {
     "product_zero_wins": '''def product_zero_wins(g, p):
     """g * p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
@@ -285,7 +200,7 @@ def source(graph: Graph) -> str:
     """The source of a function of the graph's flat inputs; several results are a tuple."""
     helpers = dict[str, str]()
     for equation in graph.equations:
-        if equation.op.name in WRITTEN_OUT:
+        if equation.op.python == "def":
             helpers |= _definitions(equation.op.impl)
     reserved = {"np", "special", *PRELUDE, *helpers}
     words = _words([graph.name, *graph.input_names], reserved)
@@ -305,7 +220,7 @@ def source(graph: Graph) -> str:
         body.append(f"{name} = {text}" + ("" if type_.shape else "[()]"))
     for equation in graph.equations:
         kinds = [(o.type if isinstance(o, Literal) else types[o]).dtype.kind for o in equation.inputs]
-        call = Call(equation.op.name, [operand(o) for o in equation.inputs], equation.params, kinds)
+        call = Call([operand(o) for o in equation.inputs], equation.params, kinds)
         targets = ", ".join(f"v{n}" for n in equation.outputs) + ("," if equation.op.many and len(equation.outputs) == 1 else "")
         body.append(f"{targets} = {_written(equation, call)}" + (f"  # {equation.line}" if equation.line else ""))
     body.append(f"return {', '.join(operand(o) for o in graph.outputs)}")
@@ -336,25 +251,28 @@ def _definitions(function: Any) -> dict[str, str]:
 
 def _written(equation: Equation, call: Call) -> str:
     """The right-hand side of an equation."""
-    writer = TABLE.get(call.name) or _by_name(equation)
+    op, args = equation.op, call.args
     try:
-        return writer(call)
+        if op in TABLE:
+            return TABLE[op](call)
+        texts = {key: parameter(value) for key, value in call.params.items()}
+        if "{" in op.python:
+            return op.python.format(*args, all=", ".join(args), **texts)
+        name = op.impl.__name__ if op.python == "def" else python_name(op)
+        if name:
+            return f"{name}({', '.join([*args, *(f'{key}={text}' for key, text in texts.items())])})"
     except TypeError as error:
         raise _unwritten(equation, str(error)) from None
+    if op.infix:
+        return f" {op.infix} ".join(args) if len(args) > 1 else f"{op.infix}{args[0]}"
+    if callable(op.scalar):
+        return str(Expansion(_expanded).run(op.scalar, [Text(a) for a in args]).text)
+    raise _unwritten(equation, "it is not one function of NumPy or scipy.special")
 
 
-def _by_name(equation: Equation) -> Writer:
-    impl = equation.op.impl
-    name = getattr(impl, "__name__", "")
-    if equation.op.name in WRITTEN_OUT:
-        return _function(name)
-    if isinstance(impl, np.ufunc) and getattr(np, name, None) is impl:
-        return _function(f"np.{name}")
-    if getattr(impl, "__module__", "") == "numpy" and getattr(np, name, None) is impl:
-        return _function(f"np.{name}")
-    if getattr(impl, "module", "") == _SPECIAL:
-        return _function(f"special.{impl.name}")  # type: ignore[attr-defined]
-    raise _unwritten(equation, "it has no equivalent in NumPy or scipy.special")
+def _expanded(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Text:
+    """One op of an expression that another stands for."""
+    return PYTHON.call(op, [a.aux if isinstance(a, Traced) else Text(number(a)) for a in args])
 
 
 def _unwritten(equation: Equation, why: str) -> UnsupportedError:

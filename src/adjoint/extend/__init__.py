@@ -49,8 +49,9 @@ def elementwise(name: str, impl: Function, partials: Any, **options: Any) -> Ele
 def linear(name: str, impl: Function, transpose: Any, **options: Any) -> Linear:
     """A linear op. `transpose(g, *xs, **params)` gets the types (shape, dtype) of its arguments.
 
-    For vmap give `batch=`, a function of (flags, *args, **params): arguments with a true flag carry a batch axis in
-    front, and the result must too.
+    For vmap say with `axes=` which parameters are axes, () if none is and further axes in front are examples; or give
+    `batch=`, a function of (flags, *args, **params): arguments with a true flag carry a batch axis in front, and the
+    result must too.
     """
     _make_room(name, impl)
     return declare.linear(name, impl, transpose, **options)

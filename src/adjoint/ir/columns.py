@@ -22,9 +22,7 @@ from ..core.types import Shape, Type
 from .graph import Equation, Graph, Literal, Operand, is_repeated
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-INDEXED = frozenset({"getitem", "place", "put"})  # with a basic index, `spec`, whose integers are not part of the kind
-_SMALL = 16  # elements of an array that is compared by contents, not by identity
-COMMUTATIVE = frozenset({"add", "mul", "absorb", "logical_and", "logical_or"})
+_SMALL = 16  # elements of an array that is told by its contents as quickly as by its place
 
 
 class Kind(NamedTuple):
@@ -48,8 +46,8 @@ class Kind(NamedTuple):
 
 
 def parameters(op: Op, params: Mapping[str, Any]) -> Any:
-    """A key for the parameters of an equation, except the integers of an index."""
-    if op.name in INDEXED:
+    """A key for the parameters of an equation, but for the integers of an index."""
+    if op.indexed:
         spec = tuple(["i" if isinstance(part, int) else hashable(part) for part in params["spec"]])
         return spec, params.get("shape")
     return tuple([(name, hashable(value)) for name, value in params.items()])
@@ -352,8 +350,8 @@ class ColumnWriter(_Tables):
 
 
 def _integers(op: Op, operands: Sequence[Any], params: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The positions of the integers in an index, and the sizes of the axes that they read."""
-    spec = params["spec"] if op.name in INDEXED else ()
+    """The places of the integers in an index, and the sizes of the axes that they read."""
+    spec = params["spec"] if op.indexed else ()
     places = tuple([k for k, part in enumerate(spec) if isinstance(part, int)])
     shape = params["shape"] if "shape" in params else _shape(operands[0]) if places else ()
     return places, tuple([shape[sum(part is not None for part in spec[:k])] for k in places])

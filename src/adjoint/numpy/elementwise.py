@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_array
+from ..core.op import Op
 from ..core.types import Value, dtype_of, is_inexact, ndim_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from .table import UFUNCS, implements
 
+#: An op has the name of the ufunc that it stands for.
+UFUNCS.update(
+    {f: op for op in vars(ops).values() if isinstance(op, Op) and isinstance(f := getattr(np, op.name, None), np.ufunc)}
+)
 UFUNCS.update(
     {
         np.add: ops.add,
@@ -18,73 +23,9 @@ UFUNCS.update(
         np.divide: ops.div,
         np.negative: ops.neg,
         np.positive: ops.pos,
-        np.square: ops.square,
-        np.reciprocal: ops.reciprocal,
-        np.sqrt: ops.sqrt,
-        np.cbrt: ops.cbrt,
-        np.exp: ops.exp,
-        np.exp2: ops.exp2,
-        np.expm1: ops.expm1,
-        np.log: ops.log,
-        np.log2: ops.log2,
-        np.log10: ops.log10,
-        np.log1p: ops.log1p,
-        np.logaddexp: ops.logaddexp,
-        np.logaddexp2: ops.logaddexp2,
-        np.sin: ops.sin,
-        np.cos: ops.cos,
-        np.tan: ops.tan,
-        np.arcsin: ops.arcsin,
-        np.arccos: ops.arccos,
-        np.arctan: ops.arctan,
-        np.sinh: ops.sinh,
-        np.cosh: ops.cosh,
-        np.tanh: ops.tanh,
-        np.arcsinh: ops.arcsinh,
-        np.arccosh: ops.arccosh,
-        np.arctanh: ops.arctanh,
-        np.arctan2: ops.arctan2,
-        np.hypot: ops.hypot,
-        np.deg2rad: ops.deg2rad,
         np.radians: ops.deg2rad,
-        np.rad2deg: ops.rad2deg,
         np.degrees: ops.rad2deg,
-        np.maximum: ops.maximum,
-        np.minimum: ops.minimum,
-        np.fmax: ops.fmax,
-        np.fmin: ops.fmin,
-        np.remainder: ops.remainder,
-        np.fmod: ops.fmod,
         np.conjugate: shapes.conj,
-        np.equal: ops.equal,
-        np.not_equal: ops.not_equal,
-        np.less: ops.less,
-        np.less_equal: ops.less_equal,
-        np.greater: ops.greater,
-        np.greater_equal: ops.greater_equal,
-        np.signbit: ops.signbit,
-        np.floor: ops.floor,
-        np.ceil: ops.ceil,
-        np.trunc: ops.trunc,
-        np.rint: ops.rint,
-        np.floor_divide: ops.floor_divide,
-        np.isnan: ops.isnan,
-        np.isinf: ops.isinf,
-        np.isfinite: ops.isfinite,
-        np.logical_and: ops.logical_and,
-        np.logical_or: ops.logical_or,
-        np.logical_xor: ops.logical_xor,
-        np.logical_not: ops.logical_not,
-        np.bitwise_and: ops.bitwise_and,
-        np.bitwise_or: ops.bitwise_or,
-        np.bitwise_xor: ops.bitwise_xor,
-        np.invert: ops.invert,
-        np.spacing: ops.spacing,
-        np.fabs: ops.fabs,
-        np.copysign: ops.copysign,
-        np.heaviside: ops.heaviside,
-        np.nextafter: ops.nextafter,
-        np.ldexp: ops.ldexp,
     }
 )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value, ndim_of, shape_of
-from .broadcast import align_all, sum_, where
+from .broadcast import sum_, where
 from .declare import opaque
 from .index import read
 from .lazy import Lazy
@@ -91,7 +91,7 @@ banded_solve = opaque(
     _solve,
     jvp=_jvp,
     vjp=_vjp,
-    batch=lambda flags, *xs, **params: banded_solve(*align_all(flags, xs), **params),
+    axes=(),
     cases=[
         case(_TRI, (4, 2), lower=1, upper=1),
         case(_WIDE, (4, 1), lower=2, upper=0),

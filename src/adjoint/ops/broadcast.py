@@ -53,6 +53,8 @@ reshape = linear(
     batch=lambda flags, x, *, shape: reshape(x, shape=shape_of(x)[:1] + shape),
     cases=[case((2, 3), shape=(3, 2)), case((6,), shape=(1, 2, 3)), case((2, 0), shape=(0, 5)), case((), shape=(1, 1))],
     no_axes="same",
+    cost=1,
+    python="np.reshape({0}, {shape})",
 )
 
 transpose = linear(
@@ -62,6 +64,8 @@ transpose = linear(
     batch=lambda flags, x, *, axes: transpose(x, axes=(0, *shift(axes))),
     cases=[case((2, 3), axes=(1, 0)), case((2, 3, 4), axes=(2, 0, 1)), case((), axes=())],
     no_axes="same",
+    cost=1,
+    python="np.transpose({0}, {axes})",
 )
 
 
@@ -72,13 +76,15 @@ broadcast_to = linear(
     batch=lambda flags, x, *, shape: broadcast_to(align(x, len(shape)), shape=shape_of(x)[:1] + shape),
     cases=[case((3,), shape=(2, 3)), case((2, 1), shape=(4, 2, 3)), case((), shape=(2,)), case((1, 0), shape=(3, 0))],
     no_axes="array",
+    cost=1,
+    python="np.broadcast_to({0}, {shape})",
 )
 
 sum_ = linear(
     "sum",
     lambda x, *, axis, keepdims: np.add.reduce(x, axis=axis, keepdims=keepdims),
     transpose=lambda g, x, *, axis, keepdims: spread(g, x.shape, axis, keepdims),
-    batch=lambda flags, x, *, axis, keepdims: sum_(x, axis=shift(axis), keepdims=keepdims),
+    axes="axis",
     cases=[
         case((2, 3), axis=(0,), keepdims=False),
         case((2, 3, 2), axis=(0, 2), keepdims=True),
@@ -86,6 +92,7 @@ sum_ = linear(
         case((2, 3), axis=(), keepdims=False),
         case((0, 3), axis=(0,), keepdims=False),
     ],
+    python="np.sum",
 )
 
 
@@ -99,10 +106,11 @@ cast = linear(
     "cast",
     _cast,
     transpose=lambda g, x, *, dtype: cast(g, dtype=x.dtype),
-    batch=lambda flags, x, *, dtype: cast(x, dtype=dtype),
+    axes=(),
     cases=[case((3,), dtype=np.dtype("float64")), case((2, 2), dtype=np.dtype("complex128"))],
     doc="Convert between inexact dtypes; from complex to real the real part is taken.",
     no_axes="same",
+    cost=1,
 )
 
 # In the convention of ∂f/∂re − i ∂f/∂im, the cotangent of z is g for Re z and −i g for Im z.
@@ -110,19 +118,21 @@ real = linear(
     "real",
     np.real,
     transpose=lambda g, x: cast(g, dtype=x.dtype),
-    batch=lambda flags, x: real(x),
+    axes=(),
     cases=[case((3,))],
     no_axes="same",
+    cost=1,
 )
 imag = linear(
     "imag",
     np.imag,
     transpose=lambda g, x: cast(g * (-1j if x.dtype.kind == "c" else 0.0), dtype=x.dtype),
-    batch=lambda flags, x: imag(x),
+    axes=(),
     cases=[case((3,))],
     no_axes="same",
+    cost=1,
 )
-conj = linear("conj", np.conjugate, transpose=lambda g, x: conj(g), batch=lambda flags, x: conj(x), cases=[case((3,))])
+conj = linear("conj", np.conjugate, transpose=lambda g, x: conj(g), axes=(), cases=[case((3,))], cost=1)
 
 where = linear(
     "where",
@@ -132,13 +142,17 @@ where = linear(
         lambda g, c, a, b: fit(where(c, g, 0.0), a),
         lambda g, c, a, b: fit(where(c, 0.0, g), b),
     ),
-    batch=lambda flags, *args: where(*align_all(flags, args)),
+    axes=(),
     cases=[
         case(np.array([True, False, True]), (3,), (3,)),
         case(np.array([[True], [False]]), (3,), ()),
         case(np.array(True), (2, 3), (1, 3)),
     ],
     doc="Choose elements by a condition. An unchosen element gets an exactly zero cotangent.",
+    cost=1,
+    latex=r"\begin{cases} #2 & \text{if } #1 \\ #3 & \text{otherwise} \end{cases}",
+    scalar="select",
+    python="np.where({0}, {1}, {2})[()]",
 )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.op import Limit, case
 from ..core.types import Value, dtype_of, shape_of
-from .broadcast import align_all, cast, sum_, where
+from .broadcast import cast, sum_, where
 from .declare import opaque
 from .gaps import Gaps, even, gaps_of, magnitude, splitting
 from .linalg import row, swap
@@ -69,9 +69,11 @@ cholesky = opaque(
     np.linalg.cholesky,
     jvp=_cholesky_jvp,
     vjp=lambda g, y, a: (weights(a) * cholesky_pullback(y, g),),
-    batch=lambda flags, a: cholesky(a),
+    axes=(),
     cases=[case(_SPD), case(_STACK), case(np.array([[4.0]])), case((0, 0))],
     doc="The lower triangular l with a = l lᴴ; reads the lower triangle. See `matrix.hermitian_tangent`.",
+    may_fail=True,
+    python="np.linalg.cholesky",
 )
 
 _BLOCK = 64
@@ -121,7 +123,7 @@ cholesky_pullback = opaque(
     _pull_back,
     jvp=_pullback_jvp,
     vjp=_pullback_vjp,
-    batch=lambda flags, *xs: cholesky_pullback(*align_all(flags, xs)),
+    axes=(),
     cases=[
         case(_FACTOR, (3, 3)),
         case(np.array([1.0, 1.3]).reshape(2, 1, 1) * _FACTOR, (3, 3)),
@@ -178,7 +180,7 @@ qr = opaque(
     lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
     jvp=_qr_jvp,
     vjp=_qr_vjp,
-    batch=lambda flags, a, *, complete: qr(a, complete=complete),
+    axes=(),
     cases=[
         case((3, 3), complete=False),
         case((4, 2), complete=False),
@@ -187,7 +189,8 @@ qr = opaque(
         case((3, 0), complete=False),
     ],
     many=True,
-    doc="A unitary q and an upper triangular r. Further columns of q (complete) rotate as little as possible.",
+    doc="A unitary q and an upper triangular r. Further columns of q (complete) turn only as far as they must.",
+    may_fail=True,
 )
 
 # -- eigh: a v = v w --------------------------------------------------------------------------------------------
@@ -235,10 +238,11 @@ eigh = opaque(
         lambda y, **_: (splitting(y[0], kind="real"), None),
         lambda g, dg, y, a, *, lower: _eigh_pull(g, dg, y, a, lower, gaps_of(y[0], split="real")),
     ),
-    batch=lambda flags, a, *, lower: eigh(a, lower=lower),
+    axes=(),
     cases=[case(_SPD, lower=True), case(_STACK, lower=False), case((1, 1), lower=True), case((0, 0), lower=True)],
     many=True,
     doc="Eigenvalues and eigenvectors of a Hermitian matrix, reading one triangle. See `matrix.hermitian_tangent`.",
+    may_fail=True,
 )
 
 # -- eig: a v = v w, columns of v of length one -----------------------------------------------------------------
@@ -286,10 +290,11 @@ eig = opaque(
         lambda y: (splitting(y[0], kind="any"), None),
         lambda g, dg, y, a: _eig_pull(g, dg, y, a, gaps_of(y[0], split="any")),
     ),
-    batch=lambda flags, a: eig(a),
+    axes=(),
     cases=[case(_REAL_EIGENVALUES), case(np.array([1.0, 1.2]).reshape(2, 1, 1) * _REAL_EIGENVALUES), case((0, 0))],
     many=True,
-    doc="Eigenvalues and eigenvectors of any square matrix, always complex. `numpy/linalg.py` gives real ones as NumPy does.",
+    doc="Eigenvalues and eigenvectors of any square matrix, always complex. The face gives real ones as NumPy does.",
+    may_fail=True,
 )
 
 # -- svd: a = u s vᴴ --------------------------------------------------------------------------------------------
@@ -372,7 +377,7 @@ svd = opaque(
         lambda y, **_: (None, splitting(y[1], kind="positive"), None),
         lambda g, dg, y, a, *, full: _svd_pull(g, dg, y, a, full, "positive"),
     ),
-    batch=lambda flags, a, *, full: svd(a, full=full),
+    axes=(),
     cases=[
         case((3, 3), full=False),
         case((4, 2), full=False),
@@ -382,5 +387,7 @@ svd = opaque(
         case((0, 2), full=False),
     ],
     many=True,
-    doc="u, s, vᴴ. With full, the columns beyond s rotate as little as possible.",
+    doc="u, s, vᴴ. With full, the columns beyond s turn only as far as they must.",
+    may_fail=True,
+    python="np.linalg.svd({0}, full_matrices={full})",
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value, shape_of
-from .broadcast import align_all, conj, expand_dims, imag, real, sum_
+from .broadcast import conj, expand_dims, imag, real, sum_
 from .declare import opaque
 from .elementwise import chain
 from .linalg import swap
@@ -120,7 +120,7 @@ cofactor = opaque(
     _cofactor,
     jvp=lambda ts, y, a: cofactor_slope(a, ts[0]),
     vjp=lambda g, y, a: (cofactor_slope(a, g),),
-    batch=lambda flags, a: cofactor(a),
+    axes=(),
     cases=[case(_A), case(_STACK), case((2, 2)), case((1, 1)), case((0, 0))],
     complex_domain=True,
     doc="The matrix of cofactors, det(a) a⁻ᵀ where a has an inverse.",
@@ -131,7 +131,7 @@ cofactor_slope = opaque(
     _cofactor_slope,
     jvp=_slope_jvp,
     vjp=lambda g, y, a, t: (_second_slope(a, t, g), cofactor_slope(a, g)),
-    batch=lambda flags, *args: cofactor_slope(*align_all(flags, args)),
+    axes=(),
     cases=[case(_A, (3, 3)), case(_STACK, (2, 3, 3)), case(_A[:2, :2], (2, 2)), case((0, 0), (0, 0))],
     complex_domain=True,
     doc="The derivative of the cofactors along t: symmetric, so it is its own transpose in t.",
@@ -142,9 +142,10 @@ det = opaque(
     np.linalg.det,
     jvp=lambda ts, y, a: matrix_sum(chain(ts[0], cofactor(a))),
     vjp=lambda g, y, a: (chain(as_matrices(g), cofactor(a)),),
-    batch=lambda flags, a: det(a),
+    axes=(),
     cases=[case(_A), case(_STACK), case(_SINGULAR), case(_RANK_ONE), case((2, 2)), case((1, 1)), case((0, 0))],
     complex_domain=True,
+    python="np.linalg.det",
 )
 
 # -- sign and logarithm -----------------------------------------------------------------------------------------
@@ -174,9 +175,10 @@ slogdet = opaque(
     lambda a: tuple(np.linalg.slogdet(a)),
     jvp=_slogdet_jvp,
     vjp=_slogdet_vjp,
-    batch=lambda flags, a: slogdet(a),
+    axes=(),
     cases=[case(_A), case(_STACK), case((2, 2)), case((0, 0))],
     many=True,
     complex_domain=True,
     doc="The sign (of modulus one) and the logarithm of the modulus of the determinant.",
+    python="np.linalg.slogdet",
 )

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.bind import Traced, bind
 from ..core.op import case
 from ..core.types import Value
-from .broadcast import align_all, where
+from .broadcast import where
 from .declare import constant, elementwise, multilinear
 
 # -- the product of the chain rule ------------------------------------------------------------------------------
@@ -69,23 +69,33 @@ chain_op = multilinear(
     "chain",
     _product_zero_wins,
     transpose=(lambda h, g, p: absorb_op(h, p), lambda h, g, p: absorb_op(h, g)),
-    batch=lambda flags, *args: chain_op(*align_all(flags, args)),
+    axes=(),
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
+    cost=1,
+    infix="*",
+    python="product_zero_wins",
 )
 # A cotangent times a partial of which it is known that no zero of a mask is among them: an ordinary product.
 times_op = multilinear(
     "times",
     lambda g, p: g * p,
     transpose=(lambda h, g, p: times_op(h, p), lambda h, g, p: times_op(h, g)),
-    batch=lambda flags, *args: times_op(*align_all(flags, args)),
+    axes=(),
+    scalar="mul",
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
+    cost=1,
+    infix="*",
 )
 absorb_op = multilinear(
     "absorb",
     _product_either_zero_wins,
     transpose=(lambda h, a, b: absorb_op(h, b), lambda h, a, b: absorb_op(h, a)),
-    batch=lambda flags, *args: absorb_op(*align_all(flags, args)),
+    axes=(),
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
+    cost=1,
+    commutative=True,
+    infix="*",
+    python="product_either_zero_wins",
 )
 
 
@@ -115,14 +125,20 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(float(a), b) if type(y) is complex and type(a) in (float, int) and type(b) is not complex else y
 
 
-add = elementwise("add", operator.add, partials=lambda y, a, b: (1, 1), complex_domain=True)
+add = elementwise("add", operator.add, partials=lambda y, a, b: (1, 1), complex_domain=True, commutative=True)
 sub = elementwise("sub", operator.sub, partials=lambda y, a, b: (1, -1), complex_domain=True)
-mul = elementwise("mul", operator.mul, partials=lambda y, a, b: (b, a), complex_domain=True)
-div = elementwise("div", _divide, partials=lambda y, a, b: (1 / b, -y / b), domain=((-2, 2), (0.5, 2)), complex_domain=True)
+mul = elementwise("mul", operator.mul, partials=lambda y, a, b: (b, a), complex_domain=True, commutative=True)
+div = elementwise(
+    "div", _divide, partials=lambda y, a, b: (1 / b, -y / b), domain=((-2, 2), (0.5, 2)), complex_domain=True, cost=4, infix="/"
+)
 neg = elementwise("neg", operator.neg, partials=lambda y, x: (-1,), complex_domain=True)
-pos = elementwise("pos", operator.pos, partials=lambda y, x: (1,), complex_domain=True)
-square = elementwise("square", _square, partials=lambda y, x: (2 * x,), complex_domain=True)
-reciprocal = elementwise("reciprocal", np.reciprocal, partials=lambda y, x: (-(y * y),), domain=(0.5, 2), complex_domain=True)
+pos = elementwise("pos", operator.pos, partials=lambda y, x: (1,), complex_domain=True, scalar=lambda x: x)
+square = elementwise(
+    "square", _square, partials=lambda y, x: (2 * x,), complex_domain=True, scalar=lambda x: x * x, python="np.square"
+)
+reciprocal = elementwise(
+    "reciprocal", np.reciprocal, partials=lambda y, x: (-(y * y),), domain=(0.5, 2), complex_domain=True, scalar=lambda x: 1 / x
+)
 
 # d(x**0) = 0, at 0 too, and d(0**b)/db = 0: guard the factors that would be 0·∞.
 power = elementwise(
@@ -133,35 +149,65 @@ power = elementwise(
         y * log(where(equal(a, 0), 1.0, a)),
     ),
     domain=((0.5, 2), (-2, 2)),
+    infix="**",
 )
 
 # Of a real number; the modulus of a complex one is hypot(real, imag).
-absolute = elementwise("abs", abs, partials=lambda y, x: (sign(x),))
+absolute = elementwise(
+    "abs", abs, partials=lambda y, x: (sign(x),), cost=1, parity="even", latex=r"\left|#1\right|", python="np.abs"
+)
 
 # -- signs and parts of a float ---------------------------------------------------------------------------------
 
-fabs = elementwise("fabs", np.fabs, partials=lambda y, x: (sign(x),))
-copysign = elementwise("copysign", np.copysign, partials=lambda y, a, b: (where(signbit(b), -sign(a), sign(a)), 0))
-heaviside = elementwise("heaviside", np.heaviside, partials=lambda y, x, at_zero: (0, where(equal(x, 0), 1.0, 0.0)))
+fabs = elementwise("fabs", np.fabs, partials=lambda y, x: (sign(x),), scalar=absolute)
+copysign = elementwise(
+    "copysign",
+    np.copysign,
+    partials=lambda y, a, b: (where(signbit(b), -sign(a), sign(a)), 0),
+    scalar=lambda a, b: where(signbit(b), -absolute(a), absolute(a)),
+)
+heaviside = elementwise(
+    "heaviside",
+    np.heaviside,
+    partials=lambda y, x, at_zero: (0, where(equal(x, 0), 1.0, 0.0)),
+    scalar=lambda x, at_zero: where(greater(x, 0), 1, where(less(x, 0), 0, where(equal(x, 0), at_zero, x))),
+)
 nextafter = elementwise("nextafter", np.nextafter, partials=lambda y, x, towards: (1, 0))
 
 # x = fraction + whole, both with the sign of x; x = mantissa · 2^exponent with ½ ≤ |mantissa| < 1.
-fraction = elementwise("fraction", lambda x: np.modf(x)[0], partials=lambda y, x: (1,), domain=(0.1, 0.9))
-whole = constant("whole", lambda x: np.modf(x)[1], cases=[case((3,))])
-mantissa = elementwise("mantissa", lambda x: np.frexp(x)[0], partials=lambda y, x: (ldexp(1.0, -exponent(x)),))
-exponent = constant("exponent", lambda x: np.frexp(x)[1], cases=[case((3,))])
+fraction = elementwise(
+    "fraction",
+    lambda x: np.modf(x)[0],
+    partials=lambda y, x: (1,),
+    domain=(0.1, 0.9),
+    scalar=lambda x: copysign(where(isinf(x), 0, x - trunc(x)), x),
+    python="np.modf({0})[0]",
+)
+whole = constant("whole", lambda x: np.modf(x)[1], cases=[case((3,))], scalar=lambda x: trunc(x), python="np.modf({0})[1]")
+mantissa = elementwise(
+    "mantissa", lambda x: np.frexp(x)[0], partials=lambda y, x: (ldexp(1.0, -exponent(x)),), python="np.frexp({0})[0]"
+)
+exponent = constant("exponent", lambda x: np.frexp(x)[1], cases=[case((3,))], python="np.frexp({0})[1]")
 ldexp = elementwise("ldexp", np.ldexp, partials=lambda y, x, n: (ldexp(1.0, n), 0), cases=[case((3,), np.array([1, -2, 0]))])
 
 # -- exponentials and logarithms --------------------------------------------------------------------------------
 
-sqrt = elementwise("sqrt", np.sqrt, partials=lambda y, x: (0.5 / y,), domain=(0.2, 3), complex_domain=True)
-cbrt = elementwise("cbrt", np.cbrt, partials=lambda y, x: (1 / (3 * y * y),), domain=(0.2, 3))
-exp = elementwise("exp", np.exp, partials=lambda y, x: (y,), complex_domain=True)
-exp2 = elementwise("exp2", np.exp2, partials=lambda y, x: (y * math.log(2),), complex_domain=True)
+sqrt = elementwise(
+    "sqrt", np.sqrt, partials=lambda y, x: (0.5 / y,), domain=(0.2, 3), complex_domain=True, cost=4, latex=r"\sqrt{#1}"
+)
+cbrt = elementwise(
+    "cbrt", np.cbrt, partials=lambda y, x: (1 / (3 * y * y),), domain=(0.2, 3), parity="odd", latex=r"\sqrt[3]{#1}"
+)
+exp = elementwise("exp", np.exp, partials=lambda y, x: (y,), complex_domain=True, latex="e^{#1}")
+exp2 = elementwise("exp2", np.exp2, partials=lambda y, x: (y * math.log(2),), complex_domain=True, latex="2^{#1}")
 expm1 = elementwise("expm1", np.expm1, partials=lambda y, x: (exp(x),), complex_domain=True)
-log = elementwise("log", np.log, partials=lambda y, x: (1 / x,), domain=(0.2, 3), complex_domain=True)
-log2 = elementwise("log2", np.log2, partials=lambda y, x: (1 / (x * math.log(2)),), domain=(0.2, 3), complex_domain=True)
-log10 = elementwise("log10", np.log10, partials=lambda y, x: (1 / (x * math.log(10)),), domain=(0.2, 3), complex_domain=True)
+log = elementwise("log", np.log, partials=lambda y, x: (1 / x,), domain=(0.2, 3), complex_domain=True, symbol="ln")
+log2 = elementwise(
+    "log2", np.log2, partials=lambda y, x: (1 / (x * math.log(2)),), domain=(0.2, 3), complex_domain=True, latex=r"\log_{2}"
+)
+log10 = elementwise(
+    "log10", np.log10, partials=lambda y, x: (1 / (x * math.log(10)),), domain=(0.2, 3), complex_domain=True, latex=r"\log_{10}"
+)
 log1p = elementwise("log1p", np.log1p, partials=lambda y, x: (1 / (1 + x),), domain=(-0.5, 2), complex_domain=True)
 
 
@@ -171,7 +217,9 @@ def _expit(x: Any) -> Any:
 
 
 # 1 / (1 + exp(-x)), exact in the tails.
-expit = elementwise("expit", _expit, partials=lambda y, x: (y * expit(-x),))
+expit = elementwise(
+    "expit", _expit, partials=lambda y, x: (y * expit(-x),), symbol="σ", latex=r"\sigma", python="1 / (1 + np.exp(-{0}))"
+)
 
 # The weights of log-sum-exp; two infinite arguments share equally.
 logaddexp = elementwise("logaddexp", np.logaddexp, partials=lambda y, a, b: (share(a, b), share(b, a)))
@@ -189,20 +237,26 @@ def share2(a: Value, b: Value) -> Value:
 
 # -- trigonometric and hyperbolic -------------------------------------------------------------------------------
 
-sin = elementwise("sin", np.sin, partials=lambda y, x: (cos(x),), complex_domain=True)
-cos = elementwise("cos", np.cos, partials=lambda y, x: (-sin(x),), complex_domain=True)
-tan = elementwise("tan", np.tan, partials=lambda y, x: (1 + y * y,), domain=(-1.2, 1.2), complex_domain=True)
-arcsin = elementwise("arcsin", np.arcsin, partials=lambda y, x: (1 / sqrt(1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
+sin = elementwise("sin", np.sin, partials=lambda y, x: (cos(x),), complex_domain=True, parity="odd")
+cos = elementwise("cos", np.cos, partials=lambda y, x: (-sin(x),), complex_domain=True, parity="even")
+tan = elementwise("tan", np.tan, partials=lambda y, x: (1 + y * y,), domain=(-1.2, 1.2), complex_domain=True, parity="odd")
+arcsin = elementwise(
+    "arcsin", np.arcsin, partials=lambda y, x: (1 / sqrt(1 - x * x),), domain=(-0.8, 0.8), complex_domain=True, parity="odd"
+)
 arccos = elementwise("arccos", np.arccos, partials=lambda y, x: (-1 / sqrt(1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
-arctan = elementwise("arctan", np.arctan, partials=lambda y, x: (1 / (1 + x * x),), complex_domain=True)
-sinh = elementwise("sinh", np.sinh, partials=lambda y, x: (cosh(x),), complex_domain=True)
-cosh = elementwise("cosh", np.cosh, partials=lambda y, x: (sinh(x),), complex_domain=True)
-tanh = elementwise("tanh", np.tanh, partials=lambda y, x: (1 - y * y,), complex_domain=True)
-arcsinh = elementwise("arcsinh", np.arcsinh, partials=lambda y, x: (_arcsinh_slope(x, x * x + 1),), complex_domain=True)
+arctan = elementwise("arctan", np.arctan, partials=lambda y, x: (1 / (1 + x * x),), complex_domain=True, parity="odd")
+sinh = elementwise("sinh", np.sinh, partials=lambda y, x: (cosh(x),), complex_domain=True, parity="odd")
+cosh = elementwise("cosh", np.cosh, partials=lambda y, x: (sinh(x),), complex_domain=True, parity="even")
+tanh = elementwise("tanh", np.tanh, partials=lambda y, x: (1 - y * y,), complex_domain=True, parity="odd")
+arcsinh = elementwise(
+    "arcsinh", np.arcsinh, partials=lambda y, x: (_arcsinh_slope(x, x * x + 1),), complex_domain=True, parity="odd"
+)
 arccosh = elementwise(
     "arccosh", np.arccosh, partials=lambda y, x: (1 / (sqrt(x - 1) * sqrt(x + 1)),), domain=(1.3, 3), complex_domain=True
 )
-arctanh = elementwise("arctanh", np.arctanh, partials=lambda y, x: (1 / (1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
+arctanh = elementwise(
+    "arctanh", np.arctanh, partials=lambda y, x: (1 / (1 - x * x),), domain=(-0.8, 0.8), complex_domain=True, parity="odd"
+)
 
 
 def _arcsinh_slope(x: Value, square: Value) -> Value:
@@ -228,8 +282,8 @@ def safe_ratio(a: Value, b: Value) -> Value:
     return where(zero, 0.0, a / where(zero, 1.0, b))
 
 
-deg2rad = elementwise("deg2rad", np.deg2rad, partials=lambda y, x: (math.pi / 180,))
-rad2deg = elementwise("rad2deg", np.rad2deg, partials=lambda y, x: (180 / math.pi,))
+deg2rad = elementwise("deg2rad", np.deg2rad, partials=lambda y, x: (math.pi / 180,), scalar=lambda x: x * (math.pi / 180))
+rad2deg = elementwise("rad2deg", np.rad2deg, partials=lambda y, x: (180 / math.pi,), scalar=lambda x: x * (180 / math.pi))
 sinc = elementwise(
     "sinc",
     np.sinc,
@@ -245,10 +299,26 @@ def _sinc_slope_near_0(x: Value) -> Value:
 # -- choices ----------------------------------------------------------------------------------------------------
 # What is not chosen gets exactly zero, even of an infinite cotangent: sqrt(maximum(x, 0)) at -1.
 
-maximum = elementwise("maximum", np.maximum, partials=lambda y, a, b: (wins(a, b), wins(b, a)), choice=True)
-minimum = elementwise("minimum", np.minimum, partials=lambda y, a, b: (wins(b, a), wins(a, b)), choice=True)
-fmax = elementwise("fmax", np.fmax, partials=lambda y, a, b: (fwins(a, b, a, b), fwins(b, a, b, a)), choice=True)
-fmin = elementwise("fmin", np.fmin, partials=lambda y, a, b: (fwins(b, a, a, b), fwins(a, b, b, a)), choice=True)
+maximum = elementwise(
+    "maximum", np.maximum, partials=lambda y, a, b: (wins(a, b), wins(b, a)), choice=True, cost=1, latex=r"\max"
+)
+minimum = elementwise(
+    "minimum", np.minimum, partials=lambda y, a, b: (wins(b, a), wins(a, b)), choice=True, cost=1, latex=r"\min"
+)
+fmax = elementwise(
+    "fmax",
+    np.fmax,
+    partials=lambda y, a, b: (fwins(a, b, a, b), fwins(b, a, b, a)),
+    choice=True,
+    scalar=lambda a, b: where(isnan(a), b, where(isnan(b), a, maximum(a, b))),
+)
+fmin = elementwise(
+    "fmin",
+    np.fmin,
+    partials=lambda y, a, b: (fwins(b, a, a, b), fwins(a, b, b, a)),
+    choice=True,
+    scalar=lambda a, b: where(isnan(a), b, where(isnan(b), a, minimum(a, b))),
+)
 
 
 def wins(a: Value, b: Value) -> Value:
@@ -263,7 +333,9 @@ def fwins(a: Value, b: Value, mine: Value, other: Value) -> Value:
 
 
 # The quotient is piecewise constant.
-remainder = elementwise("remainder", operator.mod, partials=lambda y, a, b: (1, -floor(a / b)), domain=((0.3, 0.9), (1.2, 2)))
+remainder = elementwise(
+    "remainder", operator.mod, partials=lambda y, a, b: (1, -floor(a / b)), domain=((0.3, 0.9), (1.2, 2)), cost=20
+)
 fmod = elementwise("fmod", np.fmod, partials=lambda y, a, b: (1, -trunc(a / b)), domain=((0.3, 0.9), (1.2, 2)))
 
 # -- piecewise constant -----------------------------------------------------------------------------------------
@@ -274,40 +346,49 @@ less = constant("less", operator.lt)
 less_equal = constant("less_equal", operator.le)
 greater = constant("greater", operator.gt)
 greater_equal = constant("greater_equal", operator.ge)
-sign = constant("sign", np.sign)
-signbit = constant("signbit", np.signbit)
-floor = constant("floor", np.floor)
-ceil = constant("ceil", np.ceil)
-trunc = constant("trunc", np.trunc)
-rint = constant("rint", np.rint)
-floor_divide = constant("floor_divide", operator.floordiv, domain=((-2, 2), (0.5, 2)))
-isnan = constant("isnan", np.isnan)
-isinf = constant("isinf", np.isinf)
-isfinite = constant("isfinite", np.isfinite)
-logical_and = constant("logical_and", np.logical_and)
-logical_or = constant("logical_or", np.logical_or)
-logical_xor = constant("logical_xor", np.logical_xor)
-logical_not = constant("logical_not", np.logical_not)
+sign = constant(
+    "sign", np.sign, parity="odd", scalar=lambda x: where(greater(x, 0), 1, where(less(x, 0), -1, where(equal(x, 0), 0, x)))
+)
+signbit = constant("signbit", np.signbit, cost=1)
+floor = constant("floor", np.floor, cost=4, latex=r"\left\lfloor #1 \right\rfloor")
+ceil = constant("ceil", np.ceil, cost=4, latex=r"\left\lceil #1 \right\rceil")
+trunc = constant("trunc", np.trunc, cost=4)
+rint = constant("rint", np.rint, cost=4)
+floor_divide = constant("floor_divide", operator.floordiv, domain=((-2, 2), (0.5, 2)), cost=20)
+isnan = constant("isnan", np.isnan, cost=1)
+isinf = constant("isinf", np.isinf, scalar=lambda x: equal(absolute(x), math.inf))
+isfinite = constant("isfinite", np.isfinite, scalar=lambda x: less(absolute(x), math.inf))
+logical_and = constant("logical_and", np.logical_and, cost=1, commutative=True, latex=r"#1 \land #2", scalar="and")
+logical_or = constant("logical_or", np.logical_or, cost=1, commutative=True, latex=r"#1 \lor #2", scalar="or")
+logical_xor = constant("logical_xor", np.logical_xor, cost=1, scalar="xor")
+logical_not = constant("logical_not", np.logical_not, cost=1, latex=r"\lnot \left(#1\right)", scalar="not")
 bitwise_and = constant("bitwise_and", operator.and_, cases=[case(np.array([3, 5]), np.array([1, 4]))])
 bitwise_or = constant("bitwise_or", operator.or_, cases=[case(np.array([3, 5]), np.array([1, 4]))])
 bitwise_xor = constant("bitwise_xor", operator.xor, cases=[case(np.array([3, 5]), np.array([1, 4]))])
-invert = constant("invert", lambda x: ~x if type(x) is int else np.invert(x), cases=[case(np.array([True, False]))])
+invert = constant(
+    "invert", lambda x: ~x if type(x) is int else np.invert(x), cases=[case(np.array([True, False]))], python="np.invert"
+)
 spacing = constant("spacing", np.spacing)
 
 # The square root of a sum of squares: its slope at 0 is taken as 0, the mean over all directions.
-root = elementwise("root", np.sqrt, partials=lambda y, x: (safe_ratio(0.5, y),), domain=(0.2, 3))
+root = elementwise("root", np.sqrt, partials=lambda y, x: (safe_ratio(0.5, y),), domain=(0.2, 3), scalar=sqrt)
 truncate = constant(
     "truncate",
     lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
     cases=[case((3,), dtype=np.dtype(np.int64)), case((2, 2), dtype=np.dtype(bool))],
+    cost=1,
 )
 rounded = constant(
     "round_to",
     lambda x, *, decimals: np.round(x, decimals),
-    batch=lambda flags, x, *, decimals: rounded(x, decimals=decimals),
     cases=[case((3,), decimals=1), case((2, 2), decimals=-1)],
+    python="np.round",
 )
 # A copy, so that writing to the constant does not reach the value it was taken from.
 stop_gradient = constant(
-    "stop_gradient", lambda x: np.array(x) if isinstance(x, np.ndarray) else x, batch=lambda flags, x: stop_gradient(x)
+    "stop_gradient",
+    lambda x: np.array(x) if isinstance(x, np.ndarray) else x,
+    symbol="constant",
+    scalar=lambda x: x,
+    python="np.array({0})[()]",
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value
-from .broadcast import align_all, where
+from .broadcast import where
 from .declare import opaque
 from .elementwise import absolute, cos, equal, less, sin, sqrt
 from .hypergeometric import hyp2f1
@@ -144,7 +144,7 @@ ellipj = opaque(
     Lazy("scipy.special", "ellipj"),
     jvp=_ellipj_jvp,
     vjp=lambda gs, ys, u, m: (chained_sum(gs, _by_u(ys, m)), chained_sum(gs, _by_m(ys, u, m))),
-    batch=lambda flags, *xs: ellipj(*align_all(flags, xs)),
+    axes=(),
     domain=((-1.4, 1.4), (0.1, 0.8)),
     cases=[case((3,), (3,)), case((2, 1), (2,)), case((), ()), case(np.array([0.7, 1.2]), np.array([0.001, 0.01]))],
     many=True,

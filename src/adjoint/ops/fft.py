@@ -13,7 +13,7 @@ import numpy as np
 from ..core.op import case
 from ..core.types import Shape, Value
 from .broadcast import conj
-from .declare import linear, shift
+from .declare import linear
 
 Norm = Any  # "backward", "ortho" or "forward"
 INVERSE_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -29,7 +29,7 @@ fft = linear(
     "fft",
     _fft,
     transpose=lambda g, x, *, axes, inverse, norm: fft(g, axes=axes, inverse=inverse, norm=norm),
-    batch=lambda flags, x, *, axes, inverse, norm: fft(x, axes=shift(axes), inverse=inverse, norm=norm),
+    axes="axes",
     cases=[
         case((4,), axes=(0,), inverse=False, norm="backward"),
         case((2, 3), axes=(1,), inverse=True, norm="backward"),
@@ -64,7 +64,7 @@ rfft = linear(
     "rfft",
     lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
     transpose=_rfft_transpose,
-    batch=lambda flags, x, *, axis, norm: rfft(x, axis=axis + 1, norm=norm),
+    axes="axis",
     cases=[
         case((4,), axis=0, norm="backward"),
         case((5,), axis=0, norm="ortho"),
@@ -72,13 +72,14 @@ rfft = linear(
         case((2, 1), axis=1, norm="backward"),
     ],
     doc="The non-negative frequencies of the transform of a real array.",
+    python="np.fft.rfft",
 )
 
 irfft = linear(
     "irfft",
     lambda x, *, n, axis, norm: np.fft.irfft(x, n=n, axis=axis, norm=norm),
     transpose=_irfft_transpose,
-    batch=lambda flags, x, *, n, axis, norm: irfft(x, n=n, axis=axis + 1, norm=norm),
+    axes="axis",
     cases=[
         case((3,), n=4, axis=0, norm="backward"),
         case((3,), n=5, axis=0, norm="ortho"),
@@ -86,5 +87,6 @@ irfft = linear(
         case((2, 1), n=1, axis=1, norm="backward"),
     ],
     doc="The real array of n elements whose transform has the given n//2 + 1 non-negative frequencies.",
+    python="np.fft.irfft",
 )
 irfft.complex_domain = True

@@ -29,7 +29,7 @@ zeta = elementwise(
 )
 
 psi = special("psi", lambda y, x: (zeta(2.0, x),), domain=(0.5, 3))
-gamma = special("gamma", lambda y, x: (y * psi(x),), domain=(0.5, 3))
+gamma = special("gamma", lambda y, x: (y * psi(x),), domain=(0.5, 3), latex=r"\Gamma")
 gammaln = special("gammaln", lambda y, x: (psi(x),), domain=(0.5, 3))
 loggamma = special("loggamma", lambda y, z: (psi(z),), domain=(0.5, 3))
 rgamma = special("rgamma", lambda y, x: (_rgamma_slope(y, x),), domain=(0.5, 3))

@@ -47,8 +47,8 @@ def _negligible(w: Any, *, sign: int) -> Any:
 negligible = constant(
     "negligible",
     _negligible,
-    batch=lambda flags, w, *, sign: negligible(w, sign=sign),
     cases=[case((3,), sign=-1), case((2, 3), sign=1), case(np.array([1.0, 1.0, 2.0]), sign=-1), case((0,), sign=1)],
+    python="def",
 )
 
 
@@ -87,13 +87,13 @@ def _splitting(w: Any, *, kind: str) -> Any:
 splitting = constant(
     "splitting",
     _splitting,
-    batch=lambda flags, w, *, kind: splitting(w, kind=kind),
     cases=[
         case(np.array([1.0, 1.0, 2.0]), kind="real"),
         case(np.array([[2.0, 1.0, 0.0, 0.0]]), kind="positive"),
         case(np.array([1.0, 2.0, 1.0]), kind="any"),
         case((0,), kind="real"),
     ],
+    python="def",
 )
 
 
@@ -105,8 +105,8 @@ def _gap_splitting(w: Any, *, sign: int, kind: str) -> Any:
 gap_splitting = constant(
     "gap_splitting",
     _gap_splitting,
-    batch=lambda flags, w, *, sign, kind: gap_splitting(w, sign=sign, kind=kind),
     cases=[case(np.array([1.0, 1.0, 2.0]), sign=-1, kind="real"), case(np.array([[1.0, 0.0]]), sign=1, kind="positive")],
+    python="def",
 )
 
 
@@ -123,8 +123,8 @@ def _crowded(w: Any, *, kind: str) -> Any:
 crowded = constant(
     "crowded",
     _crowded,
-    batch=lambda flags, w, *, kind: crowded(w, kind=kind),
     cases=[case(np.array([1.0, 1.0, 1.0, 2.0]), kind="real"), case(np.array([[1.0, 0.0]]), kind="positive")],
+    python="def",
 )
 
 magnitude = constant("magnitude", np.abs)
@@ -139,6 +139,7 @@ cancelled = constant(
     _cancelled,
     batch=lambda flags, *xs: cancelled(*all_batched(flags, xs)),
     cases=[case(np.array([[0.0, 1e-12], [1.0, 0.0]]), (2, 2))],
+    python="def",
 )
 
 
@@ -152,6 +153,7 @@ told_apart = constant(
     _told_apart,
     batch=lambda flags, *xs: told_apart(*all_batched(flags, xs)),
     cases=[case(np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0])), case((3,), np.array([1.0, 1.0, 2.0]))],
+    python="def",
 )
 
 # -- quotients by gaps ---------------------------------------------------------------------------------------------
@@ -164,6 +166,7 @@ first_order = opaque(
     vjp=lambda g, y, w, crowded: (where(crowded, np.nan * g, 0.0 * g), None),
     batch=lambda flags, *xs: first_order(*all_batched(flags, xs)),
     cases=[case((2,), np.zeros(2, bool))],
+    python="np.ones_like({0})",
 )
 
 

@@ -77,6 +77,8 @@ getitem = linear(
         case((3,), spec=(slice(0, 0),)),
     ],
     doc="Read a basic index: integers, slices, newaxis.",
+    cost=1,
+    indexed=True,
 )
 
 place = linear(
@@ -86,6 +88,9 @@ place = linear(
     batch=lambda flags, x, *, spec, shape: place(x, spec=(slice(None), *spec), shape=(shape_of(x)[0], *shape)),
     cases=[case((2, 3), spec=(slice(1, 3),), shape=(4, 3)), case((), spec=(1, 2), shape=(2, 3))],
     doc="Zeros with a value at a basic index.",
+    cost=1,
+    indexed=True,
+    python="placed({0}, {spec}, {shape})",
 )
 
 put = linear(
@@ -103,6 +108,8 @@ put = linear(
     ],
     doc="A copy with a value written at a basic index.",
     no_axes="array",
+    indexed=True,
+    python="put({0}, {1}, {spec})",
 )
 
 # -- integer arrays ---------------------------------------------------------------------------------------------
@@ -237,6 +244,7 @@ gather = linear(
         case((2, 3), np.array([], int), axis=0),
     ],
     doc="Read integer arrays on neighbouring axes.",
+    may_fail=True,
 )
 
 scatter_add = linear(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from ..core.op import Case, Elementwise, Opaque, case
+from ..core.op import Elementwise, Opaque, case
 from ..core.types import Value
 from .declare import elementwise, opaque
 from .elementwise import chain
@@ -36,35 +36,15 @@ class Lazy:
 SPECIAL: dict[str, Elementwise | Opaque] = {}
 
 
-def special(
-    name: str,
-    partials: Callable[..., Any],
-    *,
-    domain: Any = (-2.0, 2.0),
-    cases: Iterable[Case] = (),
-    complex_domain: bool = False,
-) -> Elementwise:
+def special(name: str, partials: Callable[..., Any], **facts: Any) -> Elementwise:
     """An elementwise op that is a function of scipy.special."""
-    op = elementwise(
-        name,
-        Lazy("scipy.special", name),
-        partials,
-        domain=domain,
-        cases=cases,
-        complex_domain=complex_domain,
-        doc=f"scipy.special.{name}",
-    )
+    facts["doc"] = f"scipy.special.{name}"
+    op = elementwise(name, Lazy("scipy.special", name), partials, **facts)
     SPECIAL[name] = op
     return op
 
 
-def special_many(
-    name: str,
-    slopes: Callable[..., tuple[Any, ...]],
-    *,
-    domain: Any = (-2.0, 2.0),
-    complex_domain: bool = False,
-) -> Opaque:
+def special_many(name: str, slopes: Callable[..., tuple[Any, ...]], **facts: Any) -> Opaque:
     """A function of scipy.special of one argument with several results; `slopes(ys, x)` are their derivatives."""
 
     def jvp(ts: Any, ys: Any, x: Value) -> Any:
@@ -73,18 +53,8 @@ def special_many(
     def vjp(gs: Any, ys: Any, x: Value) -> Any:
         return (chained_sum(gs, slopes(ys, x)),)
 
-    op = opaque(
-        name,
-        Lazy("scipy.special", name),
-        jvp=jvp,
-        vjp=vjp,
-        batch=lambda flags, x: op(x),
-        domain=domain,
-        cases=[case((3,)), case((2, 2)), case(())],
-        many=True,
-        complex_domain=complex_domain,
-        doc=f"scipy.special.{name}",
-    )
+    facts |= {"axes": (), "many": True, "cases": [case((3,)), case((2, 2)), case(())], "doc": f"scipy.special.{name}"}
+    op = opaque(name, Lazy("scipy.special", name), jvp=jvp, vjp=vjp, **facts)
     SPECIAL[name] = op
     return op
 

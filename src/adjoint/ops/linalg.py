@@ -96,6 +96,7 @@ matmul = multilinear(
         case((5, 1, 2, 3), (4, 3, 2)),
         case((0, 3), (3, 2)),
     ],
+    infix="@",
 )
 
 

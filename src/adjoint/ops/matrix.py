@@ -96,7 +96,6 @@ def _is_hermitian(a: Any) -> Any:
 is_hermitian = constant(
     "is_hermitian",
     _is_hermitian,
-    batch=lambda flags, a: is_hermitian(a),
     cases=[case((2, 2)), case((3, 2, 2)), case(np.array([[1.0, 2.0], [2.0, 3.0]])), case((0, 0))],
 )
 
@@ -133,7 +132,7 @@ hermitian = opaque(
     _hermitian,
     jvp=lambda ts, y, a, *, lower: hermitian_tangent(ts[0], a, lower),
     vjp=lambda g, y, a, *, lower: (hermitian_cotangent(g, a, lower),),
-    batch=lambda flags, a, *, lower: hermitian(a, lower=lower),
+    axes=(),
     cases=[case((3, 3), lower=True), case((2, 3, 3), lower=False), case((1, 1), lower=True), case((0, 0), lower=True)],
     complex_domain=True,
     doc="The Hermitian matrix of which a triangle is given. See `hermitian_tangent` for its derivative.",

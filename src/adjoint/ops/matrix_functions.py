@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value, dtype_of, ndim_of, shape_of
-from .broadcast import align_all, broadcast_to
+from .broadcast import broadcast_to
 from .declare import constant, opaque
 from .index import gather
 from .lazy import Lazy
@@ -79,11 +79,12 @@ expm = opaque(
     lambda a: _expm(a),
     jvp=lambda ts, y, a: expm_slope(a, ts[0]),
     vjp=lambda g, y, a: (expm_slope(swap(a), g),),
-    batch=lambda flags, a: expm(a),
+    axes=(),
     cases=[case((3, 3)), case((2, 2, 2)), case((1, 1))],
     domain=(-1, 1),
     complex_domain=True,
     doc="The exponential of a matrix.",
+    may_fail=True,
 )
 
 
@@ -106,7 +107,7 @@ expm_slope = opaque(
     _slope,
     jvp=_slope_jvp,
     vjp=lambda g, y, a, e: (_second_slope(swap(a), swap(e), g), expm_slope(swap(a), g)),
-    batch=lambda flags, *xs: expm_slope(*align_all(flags, xs)),
+    axes=(),
     cases=[case((3, 3), (3, 3)), case((2, 2, 2), (2, 2)), case((1, 1), (1, 1))],
     domain=(-1, 1),
     complex_domain=True,
@@ -137,9 +138,11 @@ logm = opaque(
     lambda a: _each(_log_of_one, a),
     jvp=lambda ts, y, a: _log_slope(a, ts[0]),
     vjp=lambda g, y, a: (_log_slope(swap(a), g),),
-    batch=lambda flags, a: logm(a),
+    axes=(),
     cases=[case(_A), case(_STACK), case(np.array([[2.0]]))],
     doc="The principal logarithm of a matrix.",
+    may_fail=True,
+    typed_by_value=True,
 )
 
 # -- Sylvester's equation and the square root -------------------------------------------------------------------------
@@ -166,7 +169,7 @@ sylvester = opaque(
     lambda a, b, q: _each(_solve_sylvester, a, b, q),
     jvp=_sylvester_jvp,
     vjp=_sylvester_vjp,
-    batch=lambda flags, *xs: sylvester(*align_all(flags, xs)),
+    axes=(),
     cases=[case(_A, _A[:2, :2], (3, 2)), case(_STACK, _A, (3, 3)), case(_A, _A, (2, 3, 3))],
     doc="x with a x + x b = q.",
 )
@@ -177,9 +180,11 @@ sqrtm = opaque(
     lambda a: _each(_sqrtm, a),
     jvp=lambda ts, y, a: sylvester(y, y, ts[0]),
     vjp=lambda g, y, a: (sylvester(swap(y), swap(y), g),),
-    batch=lambda flags, a: sqrtm(a),
+    axes=(),
     cases=[case(_A), case(_STACK), case(np.array([[2.0]]))],
     doc="The principal square root of a matrix.",
+    may_fail=True,
+    typed_by_value=True,
 )
 
 # -- LU: a[p] = l u, packed in one matrix; dl and du are the parts of l⁻¹ da[p] u⁻¹ ----------------------------------------
@@ -212,7 +217,6 @@ def _permutation(pivots: Any) -> Any:
 permutation = constant(
     "permutation",
     _permutation,
-    batch=lambda flags, p: permutation(p),
     cases=[case(np.array([1, 1, 2])), case(np.array([[1, 1], [0, 1]]))],
 )
 
@@ -262,8 +266,9 @@ lu = opaque(
     _lu,
     jvp=_lu_jvp,
     vjp=_lu_vjp,
-    batch=lambda flags, a: lu(a),
+    axes=(),
     cases=[case(_A[::-1].copy()), case(_STACK[:, [1, 2, 0]]), case(np.array([[2.0]]))],
     many=True,
     doc="The LU factors of a square matrix packed in one, and LAPACK's pivots.",
+    may_fail=True,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.op import case
 from ..core.types import Shape, Value, shape_of
 from .broadcast import spread, sum_, where
-from .declare import opaque, shift
+from .declare import opaque
 from .elementwise import absorb, chain, equal, isinf, logical_or
 from .matrix import conjugate, real_part
 
@@ -53,7 +53,7 @@ norm = opaque(
     _norm,
     jvp=_norm_jvp,
     vjp=_norm_vjp,
-    batch=lambda flags, x, *, axis, keepdims: norm(x, axis=shift(axis), keepdims=keepdims),
+    axes="axis",
     cases=[
         case((3,), axis=(0,), keepdims=False),
         case((2, 3), axis=(0, 1), keepdims=False),
@@ -63,4 +63,5 @@ norm = opaque(
         case((0,), axis=(0,), keepdims=False),
     ],
     complex_domain=True,
+    python="np.sqrt(np.sum(np.abs({0}) ** 2, axis={axis}, keepdims={keepdims}))",
 )

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value
-from .broadcast import align_all
 from .declare import constant, opaque
 from .decompose import svd
 from .linalg import column, swap
@@ -37,10 +36,12 @@ pinv = opaque(
     lambda a, *, rcond: np.linalg.pinv(a, rcond=rcond),
     jvp=_pinv_jvp,
     vjp=_pinv_vjp,
-    batch=lambda flags, a, *, rcond: pinv(a, rcond=rcond),
+    axes=(),
     cases=[case(_A, rcond=1e-15), case((4, 2), rcond=1e-15), case((2, 2, 3), rcond=1e-15), case((0, 2), rcond=1e-15)],
     complex_domain=True,
     doc="The pseudoinverse; singular values below rcond times the largest count as zero, and stay so.",
+    may_fail=True,
+    python="np.linalg.pinv",
 )
 
 
@@ -96,7 +97,7 @@ lstsq = opaque(
     _lstsq,
     jvp=_lstsq_jvp,
     vjp=_lstsq_vjp,
-    batch=lambda flags, *args, rcond: lstsq(*align_all(flags, args), rcond=rcond),
+    axes=(),
     cases=[
         case((4, 2), (4, 3), rcond=1e-15),
         case((2, 3), (2, 1), rcond=1e-15),
@@ -105,12 +106,12 @@ lstsq = opaque(
     many=True,
     complex_domain=True,
     doc="The least-squares solution of least norm, the singular values and the rank.",
+    may_fail=True,
 )
 
 rank = constant(
     "matrix_rank",
     lambda a, *, tol, rtol, hermitian: np.linalg.matrix_rank(a, tol, hermitian, rtol=rtol),
-    batch=lambda flags, a, *, tol, rtol, hermitian: rank(a, tol=tol, rtol=rtol, hermitian=hermitian),
     cases=[
         case((3, 2), tol=None, rtol=None, hermitian=False),
         case((2, 3, 3), tol=None, rtol=1e-3, hermitian=True),

@@ -11,10 +11,10 @@ import numpy as np
 from ..core.op import case
 from ..core.types import Shape, Value, dtype_of, shape_of
 from .broadcast import cast, spread, sum_, where
-from .declare import constant, linear, opaque, shift
+from .declare import constant, linear, opaque
 from .elementwise import absorb, chain, equal, isnan, logical_or
 from .index import getitem
-from .shape import all_batched, concatenate, flip
+from .shape import concatenate, flip
 
 
 def _tie_weights(x: Value, y: Value, axis: Shape, keepdims: bool) -> Value:
@@ -31,19 +31,19 @@ def _extremum(name: str, impl: Any) -> Any:
     def vjp(g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
         return (absorb(spread(g, shape_of(x), axis, keepdims), _tie_weights(x, y, axis, keepdims)),)
 
-    op = opaque(
+    return opaque(
         name,
         lambda x, *, axis, keepdims: impl.reduce(x, axis=axis, keepdims=keepdims),
         jvp=jvp,
         vjp=vjp,
-        batch=lambda flags, x, *, axis, keepdims: op(x, axis=shift(axis), keepdims=keepdims),
+        axes="axis",
         cases=[
             case((2, 3), axis=(0,), keepdims=False),
             case((2, 3, 2), axis=(0, 2), keepdims=True),
             case((3,), axis=(0,), keepdims=False),
         ],
+        python=f"np.{name}",
     )
-    return op
 
 
 max_ = _extremum("max", np.maximum)
@@ -86,7 +86,7 @@ prod = opaque(
     lambda x, *, axis: np.multiply.reduce(x, axis=axis),
     jvp=_product_jvp,
     vjp=_product_vjp,
-    batch=lambda flags, x, *, axis: prod(x, axis=axis + 1),
+    axes="axis",
     cases=[
         case((3,), axis=0),
         case((2, 3), axis=1),
@@ -94,14 +94,16 @@ prod = opaque(
         case((2, 0), axis=1),
         case(np.array([0.0, 2.0, 0.0, 3.0]), axis=0),
     ],
+    python="np.prod",
 )
 
 cumsum = linear(
     "cumsum",
     lambda x, *, axis: np.add.accumulate(x, axis=axis),
     transpose=lambda g, x, *, axis: flip(cumsum(flip(g, axis), axis=axis), axis),
-    batch=lambda flags, x, *, axis: cumsum(x, axis=axis + 1),
+    axes="axis",
     cases=[case((3,), axis=0), case((2, 3), axis=1), case((0, 3), axis=0)],
+    python="np.cumsum",
 )
 
 
@@ -166,7 +168,7 @@ recurrence = opaque(
     _recurrence,
     jvp=_recurrence_jvp,
     vjp=_recurrence_vjp,
-    batch=lambda flags, *xs, axis: recurrence(*all_batched(flags, xs), axis=axis + 1),
+    axes="axis",
     cases=[
         case((4,), (4,), axis=0),
         case((2, 3), (2, 3), axis=1),
@@ -176,6 +178,7 @@ recurrence = opaque(
     ],
     complex_domain=True,
     doc="y with y_0 = b_0 and y_i = a_i y_{i-1} + b_i along an axis.",
+    python="recurrence",
 )
 
 # ∂y_i/∂x_j is the product of x_0..x_i without x_j. The product before j, times a recurrence over the factors after j: no
@@ -185,20 +188,21 @@ cumprod = opaque(
     lambda x, *, axis: np.multiply.accumulate(x, axis=axis),
     jvp=lambda ts, y, x, *, axis: recurrence(x, chain(ts[0], _delay(y, 1, axis)), axis=axis),
     vjp=lambda g, y, x, *, axis: (chain(recurrence_backwards(x, g, axis), _delay(y, 1, axis)),),
-    batch=lambda flags, x, *, axis: cumprod(x, axis=axis + 1),
+    axes="axis",
     cases=[case((3,), axis=0), case((2, 3), axis=1), case((0, 3), axis=0), case(np.array([0.0, 2.0, 0.0, 3.0]), axis=0)],
     doc="Cumulative product. The derivative is exact at zeros and costs as much as the product.",
+    python="np.cumprod",
 )
 
 
 def _arg(name: str, impl: Any) -> Any:
-    op = constant(
+    return constant(
         name,
         lambda x, *, axis: impl(x, axis=axis),
-        batch=lambda flags, x, *, axis: op(x, axis=axis + 1),
+        axes="axis",
         cases=[case((3,), axis=0), case((2, 3), axis=1)],
+        python=f"np.{name}",
     )
-    return op
 
 
 argmax = _arg("argmax", np.argmax)
@@ -206,19 +210,20 @@ argmin = _arg("argmin", np.argmin)
 argsort = constant(
     "argsort",
     lambda x, *, axis, kind: np.argsort(x, axis=axis, kind=kind),
-    batch=lambda flags, x, *, axis, kind: argsort(x, axis=axis + 1, kind=kind),
+    axes="axis",
     cases=[case((3,), axis=0, kind=None), case((2, 3), axis=1, kind="stable")],
+    python="np.argsort",
 )
 
 
 def _logical(name: str, impl: Any) -> Any:
-    op = constant(
+    return constant(
         name,
         lambda x, *, axis, keepdims: impl.reduce(x, axis=axis, keepdims=keepdims),
-        batch=lambda flags, x, *, axis, keepdims: op(x, axis=shift(axis), keepdims=keepdims),
+        axes="axis",
         cases=[case((2, 3), axis=(1,), keepdims=False)],
+        python=f"np.{name}",
     )
-    return op
 
 
 all_ = _logical("all", np.logical_and)
@@ -226,19 +231,20 @@ any_ = _logical("any", np.logical_or)
 count_nonzero = constant(
     "count_nonzero",
     lambda x, *, axis, keepdims: np.count_nonzero(x, axis=axis, keepdims=keepdims),
-    batch=lambda flags, x, *, axis, keepdims: count_nonzero(x, axis=shift(axis), keepdims=keepdims),
+    axes="axis",
     cases=[case((2, 3), axis=(1,), keepdims=False)],
+    python="np.count_nonzero",
 )
 
 
 def _running(name: str, impl: Any) -> Any:
-    op = constant(
+    return constant(
         name,
         lambda x, *, axis: impl.accumulate(x, axis=axis),
-        batch=lambda flags, x, *, axis: op(x, axis=axis + 1),
+        axes="axis",
         cases=[case((4,), axis=0), case((2, 3), axis=1)],
+        python=f"np.{impl.__name__}.accumulate",
     )
-    return op
 
 
 # The values only: their sources are computed when they are differentiated.

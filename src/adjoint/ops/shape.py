@@ -38,8 +38,9 @@ concatenate = linear(
     lambda *xs, axis: np.concatenate(xs, axis=axis),
     transpose=_concatenate_transpose,
     together=True,
-    batch=lambda flags, *xs, axis: concatenate(*all_batched(flags, xs), axis=axis + 1),
+    axes="axis",
     cases=[case((2,), (3,), axis=0), case((2, 1), (2, 2), (2, 0), axis=1), case((2, 3), axis=0)],
+    python="np.concatenate([{all}], axis={axis})",
 )
 
 
@@ -58,7 +59,8 @@ stack = linear(
     _stack,
     transpose=_stack_transpose,
     together=True,
-    batch=lambda flags, *xs, axis: stack(*all_batched(flags, xs), axis=axis + 1),
+    axes="axis",
     cases=[case((2,), (2,), axis=0), case((2, 3), (2, 3), (2, 3), axis=2), case((), (), axis=0)],
     doc="Join arrays of one shape along a new axis; scalars become a vector.",
+    python="np.stack([{all}], axis={axis})",
 )

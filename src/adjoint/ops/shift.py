@@ -6,15 +6,16 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Shape, Value, shape_of
-from .declare import linear, shift
+from .declare import linear
 from .index import place
 
 roll = linear(
     "roll",
     lambda x, *, shifts, axes: np.roll(x, shifts, axes),
     transpose=lambda g, x, *, shifts, axes: roll(g, shifts=tuple(-s for s in shifts), axes=axes),
-    batch=lambda flags, x, *, shifts, axes: roll(x, shifts=shifts, axes=shift(axes)),
+    axes="axes",
     cases=[case((5,), shifts=(2,), axes=(0,)), case((2, 3), shifts=(1, -4), axes=(0, 1)), case((0,), shifts=(1,), axes=(0,))],
+    python="np.roll({0}, {shifts}, {axes})",
 )
 
 
@@ -30,7 +31,8 @@ difference = linear(
     lambda x, *, axis: np.subtract(x[(slice(None),) * axis + (slice(1, None),)], x[(slice(None),) * axis + (slice(0, -1),)]),
     # The cotangent of x_i is g_{i-1} - g_i, with nothing beyond the ends.
     transpose=lambda g, x, *, axis: -difference(_between_zeros(g, axis), axis=axis),
-    batch=lambda flags, x, *, axis: difference(x, axis=axis + 1),
+    axes="axis",
     cases=[case((4,), axis=0), case((2, 3), axis=1), case((3, 2), axis=0), case((1,), axis=0)],
     doc="x[i + 1] - x[i] along an axis of at least one element.",
+    python="np.diff",
 )

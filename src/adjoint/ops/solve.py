@@ -61,6 +61,8 @@ solve = opaque(
     cases=[case(_A, (3, 2)), case(_LEFT, (3, 1)), case(_A, (2, 3, 2)), case((0, 0), (0, 2)), case(_A, (3, 0))],
     complex_domain=True,
     doc="x with a x = b.",
+    may_fail=True,
+    python="np.linalg.solve",
 )
 
 
@@ -104,6 +106,7 @@ triangular_solve = opaque(
     ],
     complex_domain=True,
     doc="x with a x = b (or aᵀ x = b), reading one triangle of a.",
+    may_fail=True,
 )
 
 
@@ -138,8 +141,9 @@ inv = opaque(
     _inv,
     jvp=_inv_jvp,
     vjp=_inv_vjp,
-    batch=lambda flags, a, *, strict: inv(a, strict=strict),
+    axes=(),
     cases=[case(_A, strict=True), case(_LEFT, strict=False), case((0, 0), strict=True)],
     complex_domain=True,
     doc="The inverse. If not strict, a singular matrix has an inverse of nan instead of raising.",
+    may_fail=True,
 )

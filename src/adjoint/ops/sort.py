@@ -58,9 +58,11 @@ take_along = linear(
     "take_along",
     lambda x, index, *, axis: np.take_along_axis(x, index, axis),
     transpose=(lambda g, x, index, *, axis: add_along(g, index, axis=axis, shape=x.shape), None),
-    batch=lambda flags, x, index, *, axis: take_along(*all_batched(flags, (x, index)), axis=axis + 1),
+    axes="axis",
     cases=[case((2, 3), _INDEX, axis=1), case((3, 4), _INDEX, axis=0), case((4,), np.array([3, -1]), axis=0)],
-    doc="Select elements along an axis by an array of indices, of the same shape elsewhere.",
+    doc="Pick elements along an axis by an array of numbers, of the same shape elsewhere.",
+    may_fail=True,
+    python="np.take_along_axis({0}, {1}, {axis})",
 )
 
 add_along = linear(
@@ -107,7 +109,7 @@ share_equal = linear(
     "share_equal",
     _share,
     transpose=(lambda g, t, y, *, axis, ordered: share_equal(g, y, axis=axis, ordered=ordered), None),
-    batch=lambda flags, t, y, *, axis, ordered: share_equal(*all_batched(flags, (t, y)), axis=axis + 1, ordered=ordered),
+    axes="axis",
     cases=[
         case((5,), np.array([1.0, 1.0, 2.0, 3.0, 3.0]), axis=0, ordered=True),
         case((2, 3), np.array([[1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]), axis=1, ordered=False),
@@ -121,7 +123,7 @@ equal_shared = opaque(
     lambda x, *, axis, ordered: x,
     jvp=lambda ts, y, x, *, axis, ordered: share_equal(ts[0], stop_gradient(y), axis=axis, ordered=ordered),
     vjp=lambda g, y, x, *, axis, ordered: (share_equal(g, stop_gradient(y), axis=axis, ordered=ordered),),
-    batch=lambda flags, x, *, axis, ordered: equal_shared(x, axis=axis + 1, ordered=ordered),
+    axes="axis",
     cases=[case(np.array([1.0, 2.0, 4.0]), axis=0, ordered=True), case((2, 3), axis=1, ordered=False)],
     doc="The values themselves; equal ones share the cotangent.",
 )
@@ -140,7 +142,7 @@ def partition(x: Value, kth: tuple[int, ...], axis: int) -> Value:
 argpartition = constant(
     "argpartition",
     lambda x, *, kth, axis: np.argpartition(x, kth, axis=axis),
-    batch=lambda flags, x, *, kth, axis: argpartition(x, kth=kth, axis=axis + 1),
+    axes="axis",
     cases=[case((5,), kth=(2,), axis=0), case((3, 4), kth=(0, 2), axis=1)],
 )
 
@@ -178,7 +180,7 @@ order_statistics = opaque(
     _order,
     jvp=_order_jvp,
     vjp=_order_vjp,
-    batch=lambda flags, x, *, kth, axis: order_statistics(x, kth=kth, axis=axis + 1),
+    axes="axis",
     cases=[case((5,), kth=(2,), axis=0), case((3, 4), kth=(2, 1), axis=1), case((3, 4), kth=(0,), axis=0)],
     doc="The kth smallest elements along an axis, for a few k: linear time, where sorting takes n log n.",
 )
@@ -202,6 +204,7 @@ searchsorted = constant(
     lambda a, v, *, side: np.searchsorted(a, v, side),
     batch=_search_batch,
     cases=[case(np.array([0.0, 1.0, 1.5]), (4,), side="left"), case(np.array([0.0, 1.0, 1.5]), (2, 2), side="right")],
+    python="np.searchsorted",
 )
 
 lexsort = constant(

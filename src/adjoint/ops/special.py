@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value, shape_of
-from .broadcast import imag, real, spread, sum_, where
-from .declare import constant, opaque, shift
+from .broadcast import cast, imag, real, spread, sum_, where
+from .declare import constant, opaque
 from .elementwise import (
     absolute,
     chain,
@@ -25,12 +25,15 @@ from .elementwise import (
     greater_equal,
     hypot,
     isinf,
+    isnan,
     less,
     less_equal,
     log,
     log1p,
     logical_and,
+    logical_not,
     maximum,
+    minimum,
     power,
     safe_ratio,
     sign,
@@ -49,7 +52,7 @@ exp10 = special("exp10", lambda y, x: (y * math.log(10),))
 exprel = special("exprel", lambda y, x: (_exprel_slope(x),))
 cosm1 = special("cosm1", lambda y, x: (-sin(x),))
 logit = special("logit", lambda y, x: (1 / (x * (1 - x)),), domain=(0.1, 0.9))
-log_expit = special("log_expit", lambda y, x: (expit(-x),))
+log_expit = special("log_expit", lambda y, x: (expit(-x),), scalar=lambda x: minimum(x, 0) - log1p(exp(-absolute(x))))
 powm1 = special("powm1", lambda y, a, b: (b * power(a, b - 1), (1 + y) * log(a)), domain=((0.5, 2), (-2, 2)))
 sindg = special("sindg", lambda y, x: (_DEGREE * cosdg(x),))
 cosdg = special("cosdg", lambda y, x: (-_DEGREE * sindg(x),))
@@ -76,9 +79,9 @@ def _exprel_slope(x: Value) -> Value:
 
 # -- the error function -----------------------------------------------------------------------------------------
 
-erf = special("erf", lambda y, x: (2 / _ROOT_PI * exp(-x * x),), complex_domain=True)
+erf = special("erf", lambda y, x: (2 / _ROOT_PI * exp(-x * x),), complex_domain=True, parity="odd")
 erfc = special("erfc", lambda y, x: (-2 / _ROOT_PI * exp(-x * x),), complex_domain=True)
-erfi = special("erfi", lambda y, x: (2 / _ROOT_PI * exp(x * x),), complex_domain=True)
+erfi = special("erfi", lambda y, x: (2 / _ROOT_PI * exp(x * x),), complex_domain=True, parity="odd")
 erfcx = special(
     "erfcx",
     lambda y, x: (where(greater(real(x), 20), -_asymptotic(x, -1) / _ROOT_PI, 2 * x * y - 2 / _ROOT_PI),),
@@ -103,7 +106,15 @@ def _asymptotic(x: Value, sign_: int) -> Value:
     return 2 * r * total
 
 
-ndtr = special("ndtr", lambda y, x: (exp(-0.5 * x * x) / _ROOT_2PI,), complex_domain=True)
+def _normal_distribution(x: Value) -> Value:
+    """The half of 1 + erf, or of erfc where that is small; in double precision, since the tail magnifies rounding errors."""
+    x = cast(x, dtype=np.dtype(np.float64))
+    z = x * math.sqrt(0.5)
+    tail = 0.5 * erfc(absolute(z))
+    return where(less(absolute(z), 1), 0.5 + 0.5 * erf(z), where(greater(z, 0), 1 - tail, tail))
+
+
+ndtr = special("ndtr", lambda y, x: (exp(-0.5 * x * x) / _ROOT_2PI,), complex_domain=True, scalar=_normal_distribution)
 log_ndtr = special("log_ndtr", lambda y, x: (math.sqrt(2 / math.pi) / erfcx(-x / math.sqrt(2)),), complex_domain=True)
 ndtri = special("ndtri", lambda y, p: (_ROOT_2PI * exp(0.5 * y * y),), domain=(0.1, 0.9))
 ndtri_exp = special("ndtri_exp", lambda y, p: (math.sqrt(math.pi / 2) * erfcx(-y / math.sqrt(2)),), domain=(-3, -0.2))
@@ -134,7 +145,12 @@ def _faddeeva_slope(x: Value, sigma: Value, gamma: Value) -> Value:
 
 # -- entropies and losses: zero slope outside the domain, where the value is infinite ---------------------------
 
-entr = special("entr", lambda y, x: (where(less(x, 0), 0.0, -log(x) - 1),), domain=(0.2, 2))
+entr = special(
+    "entr",
+    lambda y, x: (where(less(x, 0), 0.0, -log(x) - 1),),
+    domain=(0.2, 2),
+    scalar=lambda x: where(less(x, 0), -math.inf, where(equal(x, 0), 0, -(x * log(x)))),
+)
 rel_entr = special(
     "rel_entr",
     lambda y, x, y_: (where(_entropic(x, y_), log(x / y_) + 1, 0.0), where(_entropic(x, y_), -x / y_, 0.0)),
@@ -152,11 +168,24 @@ def _entropic(x: Value, y: Value) -> Value:
     return logical_and(greater_equal(x, 0), greater(y, 0))
 
 
+def _times_log(x: Value, y: Value, log_: Any) -> Value:
+    """x log(y), or x log(1 + y): zero where x is, unless y is nan."""
+    return where(logical_and(equal(x, 0), logical_not(isnan(y))), 0, x * log_(y))
+
+
 xlogy = special(
-    "xlogy", lambda y, x, a: (log(a), where(equal(x, 0), 0.0, x / a)), domain=((-2, 2), (0.3, 2)), complex_domain=True
+    "xlogy",
+    lambda y, x, a: (log(a), where(equal(x, 0), 0.0, x / a)),
+    domain=((-2, 2), (0.3, 2)),
+    complex_domain=True,
+    scalar=lambda x, y: _times_log(x, y, log),
 )
 xlog1py = special(
-    "xlog1py", lambda y, x, a: (log1p(a), where(equal(x, 0), 0.0, x / (1 + a))), domain=((-2, 2), (-0.5, 2)), complex_domain=True
+    "xlog1py",
+    lambda y, x, a: (log1p(a), where(equal(x, 0), 0.0, x / (1 + a))),
+    domain=((-2, 2), (-0.5, 2)),
+    complex_domain=True,
+    scalar=lambda x, y: _times_log(x, y, log1p),
 )
 huber = special(
     "huber",
@@ -254,7 +283,8 @@ logsumexp = opaque(
     _logsumexp,
     jvp=lambda ts, y, x, *, axis: sum_(chain(ts[0], softmax_of(x, y, axis)), axis=axis, keepdims=False),
     vjp=lambda g, y, x, *, axis: (chain(spread(g, shape_of(x), axis, False), softmax_of(x, y, axis)),),
-    batch=lambda flags, x, *, axis: logsumexp(x, axis=shift(axis)),
+    axes="axis",
     cases=[case((3,), axis=(0,)), case((2, 3), axis=(1,)), case((2, 3, 2), axis=(0, 2))],
     doc="log Σ exp(x) over axes, without overflow; the derivative is the softmax.",
+    python="logsumexp({0}, {axis})",
 )

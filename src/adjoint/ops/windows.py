@@ -39,7 +39,7 @@ windows = linear(
     "windows",
     lambda x, *, width, axes: np.lib.stride_tricks.sliding_window_view(x, width, axes),
     transpose=(lambda g, x, *, width, axes: overlap(g, shape=x.shape, axes=axes),),
-    batch=lambda flags, x, *, width, axes: windows(x, width=width, axes=shift(axes)),
+    axes="axes",
     cases=[
         case((5,), width=(3,), axes=(0,)),
         case((5,), width=(5,), axes=(0,)),

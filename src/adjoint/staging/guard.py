@@ -25,7 +25,7 @@ from ..core.types import Type, Value, dtype_of
 from ..derive import type_rule
 from ..eager.on_card import ON_CARD
 from ..eager.record import at_once
-from ..ir.columns import COMMUTATIVE, Columns, ColumnWriter, parameters
+from ..ir.columns import Columns, ColumnWriter, parameters
 from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
@@ -64,17 +64,6 @@ class Guard(NamedTuple):
     answer: Any
     what: str
     line: str
-
-
-#: Ops that raise for some numbers: matrices that are singular or not definite, indices out of bounds.
-_MAY_FAIL = frozenset(
-    {"cholesky", "eig", "eigh", "expm", "inv", "logm", "lstsq", "lu", "pinv", "qr", "solve", "sqrtm", "svd", "triangular_solve"}
-    | {"gather", "take_along"}
-)
-
-
-#: Ops whose results are complex for some numbers, and real for others.
-_TYPED_BY_VALUE = frozenset({"logm", "sqrtm"})
 
 
 #: The modules between an operator in the user's code and `Guarded.operate`.
@@ -294,7 +283,7 @@ class Guarded(Stage):
             operands.append(number)
         if params:
             facts.append(parameters(op, params))
-        if op.name in _TYPED_BY_VALUE:
+        if op.typed_by_value:
             facts.append(tuple(map(Type.of, self.run(op, operands, params))))
         key = tuple(facts)
         known = self.seen.get(key)
@@ -316,7 +305,7 @@ class Guarded(Stage):
             first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
             if light and not op.many and all(map(self.is_weak, operands)):  # ops with several results, such as loops, give arrays
                 self.keep_weak(first, self.run(op, operands, params))
-            if op.name in _TYPED_BY_VALUE:
+            if op.typed_by_value:
                 self.need(Traced(self, None, (first, types[0], True)))
         if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
@@ -331,8 +320,8 @@ class Guarded(Stage):
         types = self.types_of(op, operands, params)
         number = program.kind_number(op, [program.operand_type(o) for o in operands], params, types)
         array = True if any(t.shape for t in types) else False if op.no_axes == "scalar" else None
-        commutes = op.name in COMMUTATIVE and len(operands) == 2
-        return _Known(number, types, array, commutes, op.name in _MAY_FAIL, program.kinds[number].sizes)
+        commutes = op.commutative and len(operands) == 2
+        return _Known(number, types, array, commutes, op.may_fail, program.kinds[number].sizes)
 
     def weak_number(self, x: Any) -> tuple[int, Any]:
         """A Python number as an operand, and its promotion key."""
@@ -364,7 +353,7 @@ class Guarded(Stage):
         program = self.program
         types = [program.types[program.type_of[o]] if o >= 0 else program.literals[-1 - o].type for o in operands]
         weak = [self.numbers[o] if self.is_weak(o) else None for o in operands]
-        is_told = (op.many or None in weak) and op.name not in _TYPED_BY_VALUE
+        is_told = (op.many or None in weak) and not op.typed_by_value
         found = _told(op, types, params, weak) if is_told else None
         return found or tuple(map(Type.of, self.run(op, operands, params)))
 

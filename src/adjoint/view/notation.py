@@ -11,15 +11,18 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..core.errors import UnsupportedError
+from ..core.op import Constant, Elementwise, Op
 from ..core.types import Value
+from ..ops.elementwise import absolute, power, reciprocal, sqrt, square
 
-SUM, PRODUCT, APPLY, POWER, ATOM = range(5)  # operator precedence
-COMPARE = -1
+COMPARE, SUM, PRODUCT, APPLY, POWER, ATOM = range(6)  # how tightly a text binds
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 DIGITS = 3  # after the point
 SHOWN = 4  # elements of an array
@@ -34,7 +37,6 @@ class Text(NamedTuple):
 
 _SUBSCRIPTS = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_NAMES = {"log": "ln", "arcsin": "arcsin", "expit": "σ", "stop_gradient": "constant"}
 
 
 class Unicode:
@@ -42,6 +44,7 @@ class Unicode:
 
     times, minus, dots = "·", "−", "…"
     flavour = 0
+    signs: ClassVar[dict[str, str]] = {"!=": "≠", "<=": "≤", ">=": "≥"}  # for Python's, where they differ
 
     def value(self, index: int) -> str:
         return "v" + str(index).translate(_SUBSCRIPTS)
@@ -60,38 +63,70 @@ class Unicode:
     def partial(self, above: str, below: str) -> str:
         return f"∂{above}/∂{below}"
 
-    def word(self, name: str) -> str:
-        return _NAMES.get(name, name)
+    def width(self, text: str) -> int:
+        """About how many characters wide a text is, as it is seen."""
+        return len(text)
+
+    def word(self, op: Op | str) -> str:
+        """The name of an op, or of something else that is written like one."""
+        return op if isinstance(op, str) else op.symbol
+
+    def inside(self, x: Text, level: int) -> str:
+        """A text where at least this level is needed: in parentheses if it binds less."""
+        return x.text if x.level >= level else f"({x.text})"
+
+    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+        """An op applied to texts."""
+        write = _FORMS.get(op) or _SIGNED.get((op.infix, len(args)))
+        if write is not None and not options:
+            return write(self, *args)
+        if op.infix in COMPARISONS and not options:
+            return self.infix(self.signs.get(op.infix, op.infix), COMPARE, *args)
+        return self.apply(op, args, options)
+
+    def infix(self, sign: str, level: int, a: Text, b: Text) -> Text:
+        """Two texts with a sign between them; a right one that begins with a sign, or binds no closer, is in parentheses."""
+        right = f"({b.text})" if level == SUM and b.text.startswith(self.minus) else self.inside(b, level + 1)
+        return Text(f"{self.inside(a, max(level, SUM))} {sign} {right}", level)
+
+    def add(self, a: Text, b: Text) -> Text:
+        return self.infix("+", SUM, a, b)
+
+    def subtract(self, a: Text, b: Text) -> Text:
+        return self.infix(self.minus, SUM, a, b)
+
+    def negative(self, x: Text) -> Text:
+        return Text(f"{self.minus}{self.inside(x, PRODUCT)}", PRODUCT)
 
     def power(self, base: Text, exponent: Text) -> Text:
         if re.fullmatch(r"[−-]?\d+", exponent.text):
-            return Text(inside(base, ATOM) + exponent.text.replace("−", "-").translate(_SUPERSCRIPTS), POWER)
-        return Text(f"{inside(base, ATOM)}^{inside(exponent, ATOM)}", POWER)
+            return Text(self.inside(base, ATOM) + exponent.text.replace("−", "-").translate(_SUPERSCRIPTS), POWER)
+        return Text(f"{self.inside(base, ATOM)}^{self.inside(exponent, ATOM)}", POWER)
 
     def root(self, x: Text) -> Text:
-        return Text(f"√{inside(x, ATOM)}", POWER)
+        return Text(f"√{self.inside(x, ATOM)}", POWER)
 
     def fraction(self, a: Text, b: Text) -> Text:
-        return Text(f"{inside(a, PRODUCT)}/{inside(b, POWER)}", PRODUCT)
+        return Text(f"{self.inside(a, PRODUCT)}/{self.inside(b, POWER)}", PRODUCT)
 
     def magnitude(self, x: Text) -> Text:
         return Text(f"|{x.text}|")
 
-    def apply(self, name: str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
-        """A function of its arguments; a single short one has no parentheses, as in sin v₀."""
-        word = self.word(name)
-        if len(args) == 1 and not options and args[0].level == ATOM and name in _TRADITIONAL:
+    def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+        """A function of its arguments; a single short one stands without parentheses, as in sin v₀."""
+        word = self.word(op)
+        if len(args) == 1 and not options and args[0].level == ATOM and _is_traditional(op):
             return Text(f"{word} {args[0].text}", APPLY)
         return Text(f"{word}({', '.join([*(a.text for a in args), *options])})")
 
     def index(self, x: Text, key: str) -> Text:
-        return Text(f"{inside(x, ATOM)}[{key}]")
+        return Text(f"{self.inside(x, ATOM)}[{key}]")
 
     def matmul(self, a: Text, b: Text) -> Text:
-        return Text(f"{inside(a, POWER)} @ {inside(b, POWER)}", PRODUCT)
+        return Text(f"{self.inside(a, POWER)} @ {self.inside(b, POWER)}", PRODUCT)
 
     def transpose(self, x: Text) -> Text:
-        return Text(f"{inside(x, ATOM)}ᵀ")
+        return Text(f"{self.inside(x, ATOM)}ᵀ")
 
     # -- numbers ------------------------------------------------------------------------------------------------
 
@@ -141,7 +176,7 @@ class Unicode:
 
     def product(self, a: Text, b: Text) -> Text:
         right = b.text if b.level >= PRODUCT and not b.text.startswith(self.minus) else f"({b.text})"
-        return Text(f"{inside(a, POWER) if a.level != PRODUCT else a.text}{self.times}{right}", PRODUCT)
+        return Text(f"{self.inside(a, POWER) if a.level != PRODUCT else a.text}{self.times}{right}", PRODUCT)
 
 
 class Ascii(Unicode):
@@ -149,6 +184,7 @@ class Ascii(Unicode):
 
     times, minus, dots = "*", "-", "..."
     flavour = 1
+    signs: ClassVar[dict[str, str]] = {}
 
     def value(self, index: int) -> str:
         return f"v[{index}]"
@@ -165,17 +201,17 @@ class Ascii(Unicode):
     def partial(self, above: str, below: str) -> str:
         return f"d{above}/d{below}"
 
-    def word(self, name: str) -> str:
-        return {"σ": "expit"}.get(super().word(name), super().word(name))
+    def word(self, op: Op | str) -> str:
+        return op if isinstance(op, str) else op.symbol if op.symbol.isascii() else op.name
 
     def power(self, base: Text, exponent: Text) -> Text:
-        return Text(f"{inside(base, ATOM)}^{inside(exponent, ATOM)}", POWER)
+        return Text(f"{self.inside(base, ATOM)}^{self.inside(exponent, ATOM)}", POWER)
 
     def root(self, x: Text) -> Text:
-        return self.apply("sqrt", [x])
+        return self.apply(sqrt, [x])
 
     def transpose(self, x: Text) -> Text:
-        return Text(f"{inside(x, ATOM)}^T", POWER)
+        return Text(f"{self.inside(x, ATOM)}^T", POWER)
 
     def infinity(self, value: float) -> str:
         return str(value)
@@ -198,14 +234,46 @@ class Plain(Ascii):
     def partial(self, above: str, below: str) -> str:
         return f"∂{above}/∂{below}"
 
-    def word(self, name: str) -> str:
-        return name
+    def word(self, op: Op | str) -> str:
+        return op if isinstance(op, str) else op.name
 
     def power(self, base: Text, exponent: Text) -> Text:
-        return Text(f"{inside(base, ATOM)}**{inside(exponent, ATOM)}", POWER)
+        return Text(f"{self.inside(base, ATOM)}**{self.inside(exponent, ATOM)}", POWER)
 
-    def apply(self, name: str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
-        return Text(f"{name}({', '.join([*(a.text for a in args), *options])})")
+    def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+        return Text(f"{self.word(op)}({', '.join([*(a.text for a in args), *options])})")
+
+
+class Python(Plain):
+    """Source that runs with `import numpy as np` and `from scipy import special`."""
+
+    def power(self, base: Text, exponent: Text) -> Text:
+        return Text(f"{self.inside(base, ATOM)}**{self.inside(exponent, POWER)}", POWER)
+
+    def magnitude(self, x: Text) -> Text:
+        return self.apply(absolute, [x])
+
+    def word(self, op: Op | str) -> str:
+        found = op if isinstance(op, str) else python_name(op)
+        if not found:
+            raise UnsupportedError(f"the op {op!r} has no name in NumPy or SciPy")
+        return found
+
+    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+        if "{" in op.python:
+            text = op.python.format(*(self.inside(a, ATOM) for a in args))
+            return Text(text, ATOM if re.match(r"[\w.]+\(", text) else COMPARE)
+        return super().call(op, args, options)
+
+
+def python_name(op: Op) -> str:
+    """The name of the function that an op is in Python: declared, NumPy's, or that of scipy.special; empty if it has none."""
+    impl, name = op.impl, getattr(op.impl, "__name__", "")
+    if "{" not in op.python and op.python not in ("", "def"):
+        return op.python
+    if name and getattr(np, name, None) is impl:
+        return f"np.{name}"
+    return f"special.{impl.name}" if getattr(impl, "module", "") == "scipy.special" else ""  # type: ignore[attr-defined]
 
 
 class Latex(Unicode):
@@ -213,6 +281,8 @@ class Latex(Unicode):
 
     times, minus, dots = r" \cdot ", "-", r"\dots"
     flavour = 2
+    signs: ClassVar[dict[str, str]] = {"==": r"\equiv", "!=": r"\ne", "<=": r"\le", ">=": r"\ge"}
+    one_line = True  # forms of several lines are left out: the text stands in a table
 
     def value(self, index: int) -> str:
         return f"v_{{{index}}}"
@@ -236,15 +306,24 @@ class Latex(Unicode):
     def partial(self, above: str, below: str) -> str:
         return rf"\frac{{\partial {above}}}{{\partial {below}}}"
 
-    def word(self, name: str) -> str:
-        if name in ("log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "arcsin", "arccos", "arctan", "max", "min"):
-            return rf"\{super().word(name)}"
-        return r"\sigma" if name == "expit" else rf"\operatorname{{{escape_latex(super().word(name))}}}"
+    def width(self, text: str) -> int:
+        return len(re.sub(r"\\[A-Za-z]+ ?|[{}]", "", text))
+
+    def word(self, op: Op | str) -> str:
+        name = super().word(op)
+        if not isinstance(op, str) and op.latex and "#" not in op.latex:
+            return op.latex
+        return rf"\{name}" if name in _LATEX_HAS else rf"\operatorname{{{escape_latex(name)}}}"
+
+    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+        if "#" not in op.latex or options or (self.one_line and r"\\" in op.latex):
+            return super().call(op, args, options)
+        return Text(re.sub(r"#(\d)", lambda m: args[int(m[1]) - 1].text, op.latex), POWER if "^{#" in op.latex else ATOM)
 
     def power(self, base: Text, exponent: Text) -> Text:
-        return Text(f"{self.brace(base, ATOM)}^{{{exponent.text}}}", POWER)
+        return Text(f"{self.inside(base, ATOM)}^{{{exponent.text}}}", POWER)
 
-    def brace(self, x: Text, level: int) -> str:
+    def inside(self, x: Text, level: int) -> str:
         return x.text if x.level >= level else rf"\left({x.text}\right)"
 
     def root(self, x: Text) -> Text:
@@ -257,13 +336,13 @@ class Latex(Unicode):
         return Text(rf"\left|{x.text}\right|")
 
     def index(self, x: Text, key: str) -> Text:
-        return Text(rf"{self.brace(x, ATOM)}[\mathtt{{{escape_latex(key)}}}]")
+        return Text(rf"{self.inside(x, ATOM)}[\mathtt{{{escape_latex(key)}}}]")
 
     def matmul(self, a: Text, b: Text) -> Text:
-        return Text(rf"{self.brace(a, POWER)} \, {self.brace(b, POWER)}", PRODUCT)
+        return Text(rf"{self.inside(a, POWER)} \, {self.inside(b, POWER)}", PRODUCT)
 
     def transpose(self, x: Text) -> Text:
-        return Text(rf"{self.brace(x, ATOM)}^{{\top}}", POWER)
+        return Text(rf"{self.inside(x, ATOM)}^{{\top}}", POWER)
 
     def infinity(self, value: float) -> str:
         return r"\infty" if value > 0 else r"-\infty"
@@ -279,8 +358,12 @@ class Latex(Unicode):
         return r" \times ".join(map(str, shape))
 
 
-UNICODE, ASCII, PLAIN, LATEX = Unicode(), Ascii(), Plain(), Latex()
+UNICODE, ASCII, PLAIN, PYTHON, LATEX = Unicode(), Ascii(), Plain(), Python(), Latex()
 
+#: The functions that LaTeX has commands for.
+_LATEX_HAS = frozenset(
+    {"arccos", "arcsin", "arctan", "cos", "cosh", "det", "exp", "ln", "log", "max", "min", "sin", "sinh", "tan", "tanh"}
+)
 _LATEX_SPECIAL = {"\\": r"\backslash ", "~": r"\sim ", "^": r"\hat{}", "{": r"\{", "}": r"\}"}
 
 
@@ -299,13 +382,29 @@ def _marked(name: str, mark: str) -> str:
     return unicodedata.normalize("NFC", name[0] + mark) + name[1:]
 
 
-def inside(x: Text, level: int) -> str:
-    """A text where at least this precedence is needed, in parentheses if necessary."""
-    return x.text if x.level >= level else f"({x.text})"
+def _is_traditional(op: Op | str) -> bool:
+    """Whether a single argument is written without parentheses: NumPy's functions of one number, and what has a symbol."""
+    if not isinstance(op, (Elementwise, Constant)):
+        return False
+    if isinstance(op.impl, np.ufunc):
+        return op.impl.nin == 1 and not all(types.endswith("?") for types in op.impl.types)
+    return isinstance(op, Elementwise) and op.symbol != op.name
 
 
-#: Functions whose single argument is written without parentheses.
-_TRADITIONAL = frozenset({
-    "log", "log2", "log10", "log1p", "exp", "expm1", "exp2", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh",
-    "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "sqrt", "cbrt", "sign", "floor", "ceil", "expit",
-})  # fmt: skip
+#: Ops that are written in other ways than as functions.
+_FORMS: dict[Op, Callable[..., Text]] = {
+    square: lambda n, x: n.power(x, Text("2")),
+    reciprocal: lambda n, x: n.fraction(Text("1"), x),
+    sqrt: lambda n, x: n.root(x),
+    absolute: lambda n, x: n.magnitude(x),
+    power: lambda n, a, b: a if b.text == "1" else n.power(a, b),
+}
+#: By Python's operator, and the number of operands.
+_SIGNED: dict[tuple[str, int], Callable[..., Text]] = {
+    ("+", 2): lambda n, a, b: n.add(a, b),
+    ("-", 2): lambda n, a, b: n.subtract(a, b),
+    ("-", 1): lambda n, x: n.negative(x),
+    ("*", 2): lambda n, a, b: n.product(a, b),
+    ("/", 2): lambda n, a, b: n.fraction(a, b),
+    ("@", 2): lambda n, a, b: n.matmul(a, b),
+}

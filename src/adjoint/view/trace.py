@@ -197,7 +197,7 @@ class _Tabulation:
 
     def step(self, equation: Equation, step: Step) -> str:
         """v̄₀ = v̄₀ + v̄₂·∂v₂/∂v₀ = v̄₀ + v̄₂·v₋₁ = 1.716"""
-        add, target = self.writer.infix["add"], self.writer.name(step.target)
+        add, target = self.notation.add, self.writer.name(step.target)
         adjoint = self.notation.bar(target)
         before = [] if step.is_first else [Text(adjoint)]
         reached = [self.writer.name(n) for n in equation.outputs if n in self.evaluation.adjoints]
@@ -205,7 +205,7 @@ class _Tabulation:
         rules = [self.evaluation.rules[step.equation].get(place) for place in step.places]
         written = [self.writer.handed_on(rule, equation, step.target) for rule in rules if rule is not None]
         parts = [adjoint, _total(add, before + formal)]
-        if len(written) == len(rules) and sum(len(t.text) for t in written) <= WIDE:
+        if len(written) == len(rules) and sum(self.notation.width(t.text) for t in written) <= WIDE:
             parts.append(_total(add, before + written))
         return " = ".join([*parts, self.show(step.total)])
 
@@ -224,10 +224,10 @@ class _Tabulation:
                 continue
             rules = self.evaluation.rules[index]
             written = None if equation.op.many else self.writer.pushed(equation, rules, places)
-            if written is None or len(written.text) > WIDE:
+            if written is None or self.notation.width(written.text) > WIDE:
                 operands = dict.fromkeys(self.writer.name(o) for i in places if isinstance(o := equation.inputs[i], int))
                 formal = [self.notation.product(Text(self.marked(o)), Text(self.notation.partial(name, o))) for o in operands]
-                written = Text(_total(self.writer.infix["add"], formal), SUM)
+                written = Text(_total(self.notation.add, formal), SUM)
             lines.append(f"{self.marked(name)} = {written.text} = {number}")
         return lines
 

@@ -12,25 +12,12 @@ from ..core.types import Type
 from ..ir.evaluation import DerivativeRule
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ir.text import show_value
-from .notation import ATOM, COMPARE, PRODUCT, SUM, Latex, Plain, Text, Unicode, escape_latex, inside
+from ..ops.broadcast import broadcast_to, cast, reshape, sum_, transpose
+from ..ops.elementwise import div, reciprocal
+from ..ops.index import getitem, place, put
+from .notation import ATOM, PRODUCT, SUM, Latex, Plain, Text, Unicode, escape_latex
 
-_COMPARISONS = {
-    "equal": ("==", "==", r"\equiv"),  # v₂ = v₁ == 0 = False reads better than with one sign
-    "not_equal": ("≠", "!=", r"\ne"),
-    "less": ("<", "<", "<"),
-    "less_equal": ("≤", "<=", r"\le"),
-    "greater": (">", ">", ">"),
-    "greater_equal": ("≥", ">=", r"\ge"),
-}
 _DEFAULTS: dict[str, Any] = {"keepdims": False, "axis": None}
-
-
-def _signed(notation: Unicode, sign: str) -> Callable[[Text, Text], Text]:
-    def write(a: Text, b: Text) -> Text:
-        right = inside(b, PRODUCT) if not b.text.startswith(notation.minus) else f"({b.text})"
-        return Text(f"{inside(a, SUM)} {sign} {right}", SUM)
-
-    return write
 
 
 class Writer:
@@ -39,22 +26,6 @@ class Writer:
     def __init__(self, notation: Unicode, graph: Graph) -> None:
         self.notation, self.graph = notation, graph
         self.types = graph.types
-        self.infix: dict[str, Callable[..., Text]] = {
-            "add": _signed(notation, "+"),
-            "sub": _signed(notation, notation.minus),
-            "mul": notation.product,
-            "chain": notation.product,
-            "absorb": notation.product,
-            "times": notation.product,
-            "div": self.quotient,
-            "neg": lambda x: Text(f"{notation.minus}{inside(x, PRODUCT)}", PRODUCT),
-            "power": self.power,
-            "square": lambda x: notation.power(x, Text("2")),
-            "reciprocal": lambda x: notation.fraction(Text("1"), x),
-            "sqrt": notation.root,
-            "abs": notation.magnitude,
-            "matmul": notation.matmul,
-        }
 
     def name(self, number: int) -> str:
         """The name of a value: inputs are v₁₋ₙ … v₀, the rest v₁, v₂, …; in plain notation as the graph prints."""
@@ -88,20 +59,16 @@ class Writer:
     def call(self, op: Op, args: Sequence[Text], params: dict[str, Any], first: Type | None) -> Text:
         """An op applied to texts."""
         notation = self.notation
-        if op.name in self.infix and not params:
-            return self.infix[op.name](*args)
-        if op.name in _COMPARISONS and not params:
-            sign = _COMPARISONS[op.name][notation.flavour]
-            return Text(f"{inside(args[0], SUM)} {sign} {inside(args[1], SUM)}", COMPARE)
-        if op.name == "getitem" and len(args) == 1:
+        is_plain = isinstance(notation, Plain)
+        if op is getitem and len(args) == 1:
             return notation.index(args[0], _show_index(params["spec"]))
-        if op.name in ("place", "put") and not isinstance(notation, Plain):
-            return notation.apply(op.name, args, self.options([f"[{_show_index(params['spec'])}]"]))
-        if op.name == "cast" and not isinstance(notation, Plain):
-            return notation.apply(op.name, args, self.options([params["dtype"].name]))
-        if op.name in ("broadcast_to", "reshape") and not isinstance(notation, Plain):
-            return notation.apply(op.name.removesuffix("_to"), args)  # to the shape of the result
-        if op.name == "transpose" and first is not None and params == {"axes": tuple(range(first.ndim))[::-1]}:
+        if op in (place, put) and not is_plain:
+            return notation.apply(op, args, self.options([f"[{_show_index(params['spec'])}]"]))
+        if op is cast and not is_plain:
+            return notation.apply(op, args, self.options([params["dtype"].name]))
+        if op in (broadcast_to, reshape) and not is_plain:
+            return notation.apply(op.name.removesuffix("_to"), args)  # to the shape that the result shows
+        if op is transpose and first is not None and params == {"axes": tuple(range(first.ndim))[::-1]}:
             return notation.transpose(args[0])
         options = [
             f"{key}={show_value(value)}"
@@ -110,16 +77,12 @@ class Writer:
             and not (key in _DEFAULTS and value == _DEFAULTS[key])
             and not (key == "axis" and first is not None and value == tuple(range(first.ndim)))
         ]
-        return notation.apply(op.name.removeprefix("custom."), args, self.options(options))
+        if op.name.startswith("custom."):
+            return notation.apply(op.name.removeprefix("custom."), args, self.options(options))
+        return notation.call(op, args, self.options(options))
 
     def options(self, options: list[str]) -> list[str]:
         return [rf"\mathtt{{{escape_latex(o)}}}" for o in options] if isinstance(self.notation, Latex) else options
-
-    def power(self, base: Text, exponent: Text) -> Text:
-        return base if exponent.text == "1" else self.notation.power(base, exponent)
-
-    def quotient(self, a: Text, b: Text) -> Text:
-        return self.notation.fraction(a, b)
 
     # -- derivatives --------------------------------------------------------------------------------------------
 
@@ -141,9 +104,9 @@ class Writer:
         reshaped: dict[int, Text] = {}
         for inner in rule.graph.equations:
             args = [text(o) for o in inner.inputs]
-            if inner.op.name == "reshape":
+            if inner.op is reshape:
                 reshaped[inner.outputs[0]] = args[0]
-            elif inner.op.name == "broadcast_to" and isinstance(o := inner.inputs[0], int) and o in reshaped:
+            elif inner.op is broadcast_to and isinstance(o := inner.inputs[0], int) and o in reshaped:
                 args = [reshaped[o]]  # new axes of size one are part of the broadcast
             written = self.call(inner.op, args, inner.params, self.operand_type(inner, types))
             known.update((n, written) for n in inner.outputs)
@@ -156,9 +119,9 @@ class Writer:
         last = rule.graph.equations[-1]
         names = rule.graph.input_names
         below: Operand
-        if last.op.name == "reciprocal":
+        if last.op is reciprocal:
             (below,) = last.inputs
-        elif last.op.name == "div" and isinstance(last.inputs[0], Literal) and last.inputs[0].value == 1:
+        elif last.op is div and isinstance(last.inputs[0], Literal) and last.inputs[0].value == 1:
             below = last.inputs[1]
         else:
             return None
@@ -179,7 +142,7 @@ class Writer:
         if rule.is_partial:
             written = self.scaled(self.notation.bar(self.name(equation.outputs[0])), rule, equation)
             is_spread = isinstance(target, int) and self.types[target].shape != equation.types[0].shape
-            return self.notation.apply("sum", [written]) if is_spread else written  # over the axes that were broadcast
+            return self.notation.apply(sum_, [written]) if is_spread else written  # over the axes that were broadcast
         return self.rule_text(rule, equation)
 
     def pushed(self, equation: Equation, rules: Mapping[int, DerivativeRule | None], places: Sequence[int]) -> Text | None:
@@ -201,19 +164,19 @@ class Writer:
                 term = Text(moved[p]) if is_unit else self.scaled(moved[p], rule, equation)
                 is_negative = is_unit and factor.value == -1  # type: ignore[union-attr]
                 if terms:
-                    terms = [self.infix["sub" if is_negative else "add"](terms[0], term)]
+                    terms = [(self.notation.subtract if is_negative else self.notation.add)(terms[0], term)]
                 else:
-                    terms = [self.infix["neg"](term) if is_negative else term]
+                    terms = [self.notation.negative(term) if is_negative else term]
         total = terms[0]
         for term in terms[1:]:
-            total = self.infix["add"](total, term)
+            total = self.notation.add(total, term)
         return total
 
     def partials(self, equation: Equation, rules: Mapping[int, DerivativeRule | None]) -> tuple[str, ...]:
         """One line for each operand that has a derivative."""
         lines = []
-        for place, rule in rules.items():
-            o = equation.inputs[place]
+        for at, rule in rules.items():
+            o = equation.inputs[at]
             assert isinstance(o, int)
             below = self.name(o)
             above = [self.name(n) for n in equation.outputs]

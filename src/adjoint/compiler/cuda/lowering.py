@@ -25,8 +25,7 @@ class _Lowering(Lowering):
         return lower(graph)
 
     def elementwise(self, equation: Equation) -> bool:
-        name = equation.op.name
-        if name not in scalar.RULES and name not in ("power", "cast", "truncate"):
+        if not scalar.has_code(equation.op):
             return False  # a function of SciPy, which is code for this processor
         return super().elementwise(equation)
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
+from ...ops import control as ops
 from .kernel import View, contiguous
+from .lowered import Rules
 from .scalar import FLOATS
 from .step import Branch, Lowered, Scan, Step, While, WhileVjp
 
@@ -137,4 +139,10 @@ def _scratch(low: Lowering, *bodies: Lowered) -> tuple[View, ...]:
     return (low.local(Type((size,), _BYTE)),) if size else ()
 
 
-RULES = {"scan": scan, "while": while_loop, "while_vjp": while_vjp, "cond": branch, "checkpoint": inlined}
+RULES: Rules = {
+    ops.scan: scan,
+    ops.while_: while_loop,
+    ops.while_vjp: while_vjp,
+    ops.cond: branch,
+    ops.checkpoint: inlined,
+}

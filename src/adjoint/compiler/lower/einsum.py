@@ -17,7 +17,9 @@ import numpy as np
 
 from ...core.types import Type
 from ...ir.graph import Equation
+from ...ops import linalg
 from .kernel import Dtype, Reduce, View, size_of
+from .lowered import Rules
 from .scalar import BOOL, FLOATS, NATIVE, Writer
 
 if TYPE_CHECKING:
@@ -130,4 +132,4 @@ def _product(low: Lowering, left: Factor, right: Factor, output: str, summed: st
     return _arranged(Factor(letters, low.view(y)), output, sizes)
 
 
-RULES = {"einsum": einsum}
+RULES: Rules = {linalg.einsum: einsum}

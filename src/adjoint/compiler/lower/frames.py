@@ -15,8 +15,9 @@ import numpy as np
 
 from ...core.types import Shape
 from ...ir.graph import Equation, Literal, Operand
+from ...ops import index, shape
 from .kernel import Scalar, View, Window, size_of
-from .lowered import Frame, Line
+from .lowered import Frame, Line, Rules
 from .scalar import NATIVE
 from .views import region
 
@@ -151,14 +152,14 @@ def joined(low: Lowering, equation: Equation) -> bool:
     if result.dtype not in NATIVE or any(low.type_of(o).dtype not in NATIVE for o in equation.inputs):
         return False
     out, axis = low.local(result), equation.params["axis"]
-    start = 0
+    is_stack, start = equation.op is shape.stack, 0
     for o in equation.inputs:
-        shape = low.type_of(o).shape
-        count = 1 if equation.op.name == "stack" else shape[axis]
-        index = start if equation.op.name == "stack" else slice(start, start + count)
-        low.copy(low.operand(o, shape), region(out, (slice(None),) * axis + (index,)))
+        extent = low.type_of(o).shape
+        count = 1 if is_stack else extent[axis]
+        at = start if is_stack else slice(start, start + count)
+        low.copy(low.operand(o, extent), region(out, (slice(None),) * axis + (at,)))
         start += count
     return low.hold(equation, out)
 
 
-RULES = {"place": placed, "put": put, "concatenate": joined, "stack": joined}
+RULES: Rules = {index.place: placed, index.put: put, shape.concatenate: joined, shape.stack: joined}

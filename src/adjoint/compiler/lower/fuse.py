@@ -8,7 +8,7 @@ it in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ import numpy as np
 from ...core.op import OPS
 from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
+from ...ops.broadcast import cast
+from ...ops.elementwise import truncate
 from . import control, einsum, frames, gather, matrix, product, reductions, scalar, views
 from .kernel import Buffer, View
-from .lowered import Line, LoweredValue
+from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
 from .scalar import NATIVE, Writer
@@ -68,7 +70,7 @@ class Lowering(Workspace):
 
     def equation(self, equation: Equation) -> None:
         self.line = equation.line
-        rule = _RULES.get(equation.op.name)
+        rule = _RULES.get(equation.op)
         done = rule is not None and rule(self, equation)
         if not done and not (scalar.is_native(equation.op) and self.elementwise(equation)):
             self.foreign(equation)
@@ -105,8 +107,8 @@ class Lowering(Workspace):
         self.stay_weak(equation, dtypes)
         numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
         if result.dtype == np.int32 and any(self.types[o].dtype.kind == "i" for o in numbers):
-            return False  # a Python int that may not fit: NumPy raises
-        if equation.op.name in ("cast", "truncate"):
+            return False  # a Python int that may not fit: NumPy refuses it
+        if equation.op in (cast, truncate):
             wanted = [result.dtype]
             if result.dtype not in NATIVE or self.type_of(equation.inputs[0]).dtype not in NATIVE:
                 return False
@@ -120,7 +122,7 @@ class Lowering(Workspace):
         position = self.place(domain, operands)
         lines = [self.read(position, o) for o in operands]
         writer = Writer(self.kernel(position))
-        if equation.op.name in ("cast", "truncate"):
+        if equation.op in (cast, truncate):
             line = scalar.as_bool(writer, lines[0]) if result.dtype == scalar.BOOL else writer.cast(lines[0], result.dtype)
         else:
             line = scalar.write(equation.op, writer, lines, wanted)
@@ -194,7 +196,7 @@ class _Copy:
 COPY = _Copy()
 
 
-_RULES: dict[str, Callable[[Any, Equation], bool]] = {
+_RULES: Rules = {
     **views.RULES,
     **frames.RULES,
     **gather.RULES,

@@ -13,8 +13,9 @@ import numpy as np
 
 from ...core.types import Shape, Type
 from ...ir.graph import Equation, Literal, Operand
+from ...ops import index
 from .kernel import Reduce, Scatter, View
-from .lowered import Line
+from .lowered import Line, Rules
 from .scalar import BOOL, NATIVE, Writer
 from .views import as_numpy_does
 
@@ -100,4 +101,4 @@ def _without(view: View, axis: int, count: int, domain: Shape) -> View:
     return View(view.buffer, domain, strides, view.offset)
 
 
-RULES = {"gather": gather, "scatter_add": scatter}
+RULES: Rules = {index.gather: gather, index.scatter_add: scatter}

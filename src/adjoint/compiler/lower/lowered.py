@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from ...core.op import Op
 from ...core.types import Shape
+from ...ir.graph import Equation
 from .kernel import Dtype, Scalar, View, Window
 
 
@@ -37,3 +41,6 @@ class Frame:
 
 
 LoweredValue = Line | View | Frame
+
+#: By op: what lowers an equation; false if it cannot.
+Rules = dict[Op, Callable[[Any, Equation], bool]]

@@ -8,7 +8,7 @@ on its transpose.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ import numpy as np
 
 from ...core.types import Shape, Type
 from ...ir.graph import Equation, Literal, Operand
+from ...ops import decompose, determinant, gaps, matrix, matrix_functions, solve
 from .kernel import Dtype, Reduce, View, contiguous
+from .lowered import Rules
 from .product import for_blas, known_triangle
 from .scalar import BOOL, FLOATS, Writer
 from .step import Lapack
@@ -424,19 +426,19 @@ def _negligible(low: Lowering, equation: Equation) -> bool:
     return True
 
 
-RULES: dict[str, Callable[[Any, Equation], bool]] = {
-    "cholesky": _cholesky,
-    "cholesky_pullback": _cholesky_pullback,
-    "triangular_solve": _triangular_solve,
-    "solve": _solve,
-    "inv": _inv,
-    "slogdet": _slogdet,
-    "det": _det,
-    "eigh": _eigh,
-    "qr": _qr,
-    "svd": _svd,
-    "lu": _lu,
-    "is_hermitian": _is_hermitian,
-    "hermitian": _hermitian,
-    "negligible": _negligible,
+RULES: Rules = {
+    decompose.cholesky: _cholesky,
+    decompose.cholesky_pullback: _cholesky_pullback,
+    solve.triangular_solve: _triangular_solve,
+    solve.solve: _solve,
+    solve.inv: _inv,
+    determinant.slogdet: _slogdet,
+    determinant.det: _det,
+    decompose.eigh: _eigh,
+    decompose.qr: _qr,
+    decompose.svd: _svd,
+    matrix_functions.lu: _lu,
+    matrix.is_hermitian: _is_hermitian,
+    matrix.hermitian: _hermitian,
+    gaps.negligible: _negligible,
 }

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...ir.graph import Equation, Literal, Operand
+from ...ops import linalg
 from .kernel import Reduce, View, contiguous
-from .lowered import Line
+from .lowered import Line, Rules
 from .scalar import FLOATS, Writer
 from .step import Product
 from .views import as_numpy_does, transposed
@@ -117,4 +118,4 @@ def for_blas(low: Lowering, view: View) -> View:
     return whole
 
 
-RULES = {"matmul": product}
+RULES: Rules = {linalg.matmul: product}

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from ...core.types import Type
 from ...ir.graph import Equation, Literal
+from ...ops.broadcast import sum_
+from ...ops.norm import norm as norm_op
+from ...ops.reduce import all_, any_, max_, min_
+from ...ops.special import logsumexp
 from .kernel import Reduce, View, size_of
+from .lowered import Rules
 from .scalar import BOOL, FLOATS, NATIVE, Writer
 
 if TYPE_CHECKING:
@@ -64,4 +69,4 @@ def norm(low: Lowering, equation: Equation) -> bool:
     return True
 
 
-RULES = {**dict.fromkeys(("sum", "max", "min", "any", "all"), reduction), "logsumexp": log_sum_exp, "norm": norm}
+RULES: Rules = {**dict.fromkeys((sum_, max_, min_, any_, all_), reduction), logsumexp: log_sum_exp, norm_op: norm}

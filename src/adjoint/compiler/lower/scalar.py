@@ -1,21 +1,25 @@
 """Elementwise operations as lines of scalar code, in the instructions of the back ends.
 
-A rule gets the writer of the code and its operands, already of the dtype in which the operation works:
+An op is one word of that vocabulary (`sin`), or says with `scalar=` what it is in terms of other ops:
 
-    "square": lambda w, x: w("mul", x, x)
+    square = elementwise("square", …, scalar=lambda x: x * x)
 
-An operation without a rule, or with an unsupported dtype, becomes a foreign call.
+What is neither, or has a dtype that no back end has, is not native; the program then calls NumPy for it.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...core.op import Op
+from ...core.bind import Traced
+from ...core.op import Expansion, Op
+from ...ops.broadcast import cast
+from ...ops.elementwise import absorb_op, chain_op, power, truncate
 from . import special
 from .kernel import Dtype, Kernel
 
@@ -23,17 +27,21 @@ BOOL = np.dtype(bool)
 NATIVE = frozenset(map(np.dtype, (np.float64, np.float32, np.int64, np.int32, bool)))
 FLOATS = frozenset(map(np.dtype, (np.float64, np.float32)))
 
-#: Functions of floats that the back ends implement directly.
+#: The words that every back end writes. An op of that name is one, unless it says `scalar=`.
+_ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "abs"})  # of numbers
+_CHOICES = frozenset({"maximum", "minimum", "select", "cast"})  # of anything
+_COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+_LOGIC = frozenset({"and", "or", "xor", "not"})  # of truths
+_TESTS = frozenset({"isnan", "signbit"})  # of floats, as are the functions
 FUNCTIONS = frozenset(
     {
-        *("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "expit", "logaddexp", "logaddexp2"),
+        *("div", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "expit", "logaddexp", "logaddexp2"),
         *("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-        *("hypot", "erf", "erfc", "floor", "ceil", "trunc", "rint"),
+        *("hypot", "erf", "erfc", "floor", "ceil", "trunc", "rint", "power"),
     }
 )
-_COMPARISONS = frozenset(["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
-_TESTS = frozenset(["isnan", "isinf", "isfinite", "signbit"])
-_LOGIC = frozenset(["logical_and", "logical_or", "logical_xor", "logical_not"])
+WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _TESTS | FUNCTIONS
+_INTERNAL = _LOGIC | {"select"}  # names of no op
 
 
 class Writer:
@@ -73,153 +81,96 @@ class Writer:
         return self(name, *args, dtype=BOOL)
 
 
-def _sign(w: Writer, x: int) -> int:
-    zero, one = w.like(0, x), w.like(1, x)
-    unit = w("select", w.test("greater", x, zero), one, w("select", w.test("less", x, zero), w.like(-1, x), zero))
-    return unit if w.dtype(x).kind in "ib" else w("select", w.test("isnan", x), x, unit)
-
-
-def _copysign(w: Writer, a: int, b: int) -> int:
-    size = w("abs", a)
-    return w("select", w.test("signbit", b), w("neg", size), size)
-
-
-def _heaviside(w: Writer, x: int, at_zero: int) -> int:
-    zero = w.like(0, x)
-    step = w("select", w.test("greater", x, zero), w.like(1, x), w("select", w.test("equal", x, zero), at_zero, zero))
-    return w("select", w.test("isnan", x), x, step)
-
-
-def _fraction(w: Writer, x: int) -> int:
-    """x without its integer part; a zero of the sign of x if the fraction is zero, or x infinite."""
-    rest = w("select", _infinite(w, x), w.like(0, x), w("sub", x, w("trunc", x)))
-    return _copysign(w, rest, x)
-
-
-def _infinite(w: Writer, x: int) -> int:
-    return w.test("equal", w("abs", x), w.like(math.inf, x))
-
-
-def _finite(w: Writer, x: int) -> int:
-    return w.test("less", w("abs", x), w.like(math.inf, x))
-
-
-def _times_log(w: Writer, x: int, y: int, name: str) -> int:
-    """x log(y), or x log(1 + y): zero where x is, unless y is nan."""
-    zero = w.like(0, x)
-    vanishes = w.test("and", w.test("equal", x, zero), w.test("not", w.test("isnan", y)))
-    return w("select", vanishes, zero, w("mul", x, w(name, y)))
-
-
-def _entropy(w: Writer, x: int) -> int:
-    """−x log(x); −inf on the left of 0."""
-    zero = w.like(0, x)
-    inside = w("select", w.test("equal", x, zero), zero, w("neg", w("mul", x, w("log", x))))
-    return w("select", w.test("less", x, zero), w.like(-math.inf, x), inside)
-
-
-def _log_expit(w: Writer, x: int) -> int:
-    return w("sub", w("minimum", x, w.like(0, x)), w("log1p", w("exp", w("neg", w("abs", x)))))
-
-
-def _normal_distribution(w: Writer, x: int) -> int:
-    """Half of 1 + erf, or of erfc where that is small; in double precision, since the tail magnifies rounding errors."""
-    x = w.cast(x, np.dtype(np.float64))
-    z, half = w("mul", x, w.like(math.sqrt(0.5), x)), w.like(0.5, x)
-    size = w("abs", z)
-    tail = w("mul", half, w("erfc", size))
-    outside = w("select", w.test("greater", z, w.like(0, x)), w("sub", w.like(1, x), tail), tail)
-    return w("select", w.test("less", size, w.like(1, x)), w("add", half, w("mul", half, w("erf", z))), outside)
-
-
 def _chain(w: Writer, g: int, p: int) -> int:
-    """The product in which a zero g is strong. A finite constant p needs no test."""
+    """The product in which a zero g wins. A number p that is finite leaves a zero as it is."""
     if w.is_plain(g) or w.is_plain(p):
         return w("mul", g, p)
     return w("select", w.test("equal", g, w.like(0, g)), w.like(0, g), w("mul", g, p))
 
 
 def _absorb(w: Writer, a: int, b: int) -> int:
-    """The product in which either zero is strong."""
+    """The product in which either zero wins."""
     if w.is_plain(a) or w.is_plain(b):
         return w("mul", a, b)
     zero = w.test("or", w.test("equal", a, w.like(0, a)), w.test("equal", b, w.like(0, b)))
     return w("select", zero, w.like(0, a), w("mul", a, b))
 
 
-ScalarRule = Callable[..., int]
+class _NoWordError(Exception):
+    """An expression holds an op that scalar code does not have."""
 
-#: By name of the op. The operands have the dtype of the result, unless the op is a comparison, a test or a choice.
-RULES: dict[str, ScalarRule] = {
-    "add": lambda w, a, b: w("add", a, b),
-    "sub": lambda w, a, b: w("sub", a, b),
-    "mul": lambda w, a, b: w("mul", a, b),
-    "div": lambda w, a, b: w("div", a, b),
-    "neg": lambda w, x: w("neg", x),
-    "pos": lambda w, x: x,
-    "stop_gradient": lambda w, x: x,
-    "square": lambda w, x: w("mul", x, x),
-    "reciprocal": lambda w, x: w("div", w.like(1, x), x),
-    "abs": lambda w, x: w("abs", x),
-    "fabs": lambda w, x: w("abs", x),
-    "copysign": _copysign,
-    "heaviside": _heaviside,
-    "fraction": _fraction,
-    "whole": lambda w, x: w("trunc", x),
-    "maximum": lambda w, a, b: w("maximum", a, b),
-    "minimum": lambda w, a, b: w("minimum", a, b),
-    "fmax": lambda w, a, b: w("select", w.test("isnan", a), b, w("select", w.test("isnan", b), a, w("maximum", a, b))),
-    "fmin": lambda w, a, b: w("select", w.test("isnan", a), b, w("select", w.test("isnan", b), a, w("minimum", a, b))),
-    "chain": _chain,
-    "absorb": _absorb,
-    "times": lambda w, g, p: w("mul", g, p),
-    "root": lambda w, x: w("sqrt", x),
-    "deg2rad": lambda w, x: w("mul", x, w.like(math.pi / 180, x)),
-    "rad2deg": lambda w, x: w("mul", x, w.like(180 / math.pi, x)),
-    "sign": _sign,
-    "xlogy": lambda w, x, y: _times_log(w, x, y, "log"),
-    "xlog1py": lambda w, x, y: _times_log(w, x, y, "log1p"),
-    "entr": _entropy,
-    "log_expit": _log_expit,
-    "ndtr": _normal_distribution,
-    "isnan": lambda w, x: w.test("isnan", x),
-    "isinf": _infinite,
-    "isfinite": _finite,
-    "signbit": lambda w, x: w.test("signbit", x),
-    "logical_and": lambda w, a, b: w.test("and", a, b),
-    "logical_or": lambda w, a, b: w.test("or", a, b),
-    "logical_xor": lambda w, a, b: w.test("xor", a, b),
-    "logical_not": lambda w, a: w.test("not", a),
-    "where": lambda w, c, a, b: w("select", c, a, b),
-    **{name: (lambda w, a, b, name=name: w.test(name, a, b)) for name in _COMPARISONS},
-    **{name: (lambda w, *xs, name=name: w(name, *xs)) for name in FUNCTIONS},
-}
-_OF_FLOATS = frozenset({"xlogy", "xlog1py", "entr", "log_expit", "ndtr"})
-#: Rules that make sense for floats only, though NumPy has the op for integers too.
-_FLOAT_ONLY = (
-    FUNCTIONS
-    | _TESTS
-    | _OF_FLOATS
-    | {"div", "reciprocal", "chain", "absorb", "times", "root", "deg2rad", "rad2deg", "fmax", "fmin", "power"}
-    | {"fabs", "copysign", "heaviside", "fraction", "whole"}
-)
-_NOT_OF_BOOLS = frozenset({"sub", "neg", "abs", "square", "sign", "pos", "add", "mul"})
+
+#: Ops whose lines depend on which of their operands are numbers. Of floats.
+_RULES: dict[Op, Callable[..., int]] = {chain_op: _chain, absorb_op: _absorb}
+
+
+def _expanded(w: Writer, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> int:
+    """One op of an expression, of which all values have one dtype but for conditions."""
+    dtype = next(w.dtype(a.aux) for a in reversed(args) if isinstance(a, Traced))
+    lines = [a.aux if isinstance(a, Traced) else w.const(a, dtype) for a in args]
+    return w.cast(lines[0], params["dtype"]) if op is cast else _line(op, w, lines)
+
+
+def word_of(op: Op) -> str | None:
+    """The word that an op is in scalar code, if it is a single one."""
+    word = op.scalar if isinstance(op.scalar, str) else op.name if op.scalar is None and op.name not in _INTERNAL else ""
+    return word if word in WORDS else None
+
+
+def _line(op: Op, w: Writer, operands: Sequence[int]) -> int:
+    """The line of an op; the operands have the dtype of the result, unless it is a truth."""
+    if op in _RULES:
+        return _RULES[op](w, *operands)
+    word = word_of(op)
+    if word is None:
+        if not callable(op.scalar):
+            raise _NoWordError(op.name)
+        return Expansion(functools.partial(_expanded, w)).run(op.scalar, operands)  # type: ignore[no-any-return]
+    return w(word, *operands, dtype=BOOL if word in _COMPARISONS | _LOGIC | _TESTS else None)
+
+
+def _takes(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
+    """Whether all words that an op becomes exist for these dtypes."""
+    known = op.derived.setdefault("scalar", {})
+    if dtypes not in known:
+        known[dtypes] = _is_written(op, dtypes)
+    return known[dtypes]  # type: ignore[no-any-return]
+
+
+def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
+    kernel = Kernel(())
+    operands = [kernel.add("load", (), i, d) for i, d in enumerate(dtypes)]
+    try:
+        _line(op, Writer(kernel), operands)
+    except (OverflowError, ValueError, _NoWordError):  # a number that the dtype does not have, infinity say
+        return False
+    used = [(line.data, kernel.code[line.args[-1]].dtype) for line in kernel.code if line.kind == "op"]
+    floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _RULES else set())
+    return not any((d not in FLOATS and word in floats_only) or (d == BOOL and word in _ARITHMETIC) for word, d in used)
+
+
+def has_code(op: Op) -> bool:
+    """Whether an op can be written in the words that every back end has."""
+    return callable(op.scalar) or op in _RULES or op is truncate or word_of(op) is not None
+
+
+def is_native(op: Op) -> bool:
+    return has_code(op) or special.function_name(op) is not None
 
 
 def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype] | None:
-    """The dtype of each operand inside the kernel, or None if there is no native code. An operand is a dtype or a Python
-    number."""
-    name = op.name
+    """The dtype in which each operand enters, or None if that is not native. An operand is a dtype or a Python number."""
     if any(type(o) is int and not -(2**63) <= o < 2**63 for o in operands):
         return None
-    if name not in RULES and special.function_name(op) is not None:
-        given = [o for o in operands if isinstance(o, np.dtype)]
+    given = [o for o in operands if isinstance(o, np.dtype)]
+    if not has_code(op):
         return special.working_dtypes(op, operands, result) if all(d in NATIVE for d in (*given, result)) else None
-    if name == "where":
+    word = word_of(op)
+    if word == "select":
         wanted = [BOOL, result, result]
-    elif name in _LOGIC:
+    elif word in _LOGIC:
         wanted = [BOOL] * len(operands)
-    elif name in _COMPARISONS or name in _TESTS:
+    elif result == BOOL:  # of a comparison or a test
         try:
             common = np.result_type(*operands)
         except OverflowError:  # a Python int outside the range of the dtype it is compared with
@@ -228,30 +179,20 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype
         wanted = [np.dtype(np.int64) if whole else common] * len(operands)
     else:
         wanted = [result] * len(operands)
-    given = [o for o in operands if isinstance(o, np.dtype)]
-    if any(d not in NATIVE for d in (*wanted, *given, result)):
-        return None
-    working = wanted[-1]
-    if name in _FLOAT_ONLY and working not in FLOATS:
-        return None
-    if name in _NOT_OF_BOOLS and working == BOOL:
+    if any(d not in NATIVE for d in (*wanted, *given, result)) or not _takes(op, tuple(wanted)):
         return None
     return wanted
 
 
-def is_native(op: Op) -> bool:
-    return op.name in RULES or op.name in ("power", "cast", "truncate") or special.function_name(op) is not None
-
-
 def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) -> int:
-    """Add the lines of one elementwise operation; returns the line of its result."""
-    if op.name == "power":
+    """The lines of one elementwise operation; the line that holds its result."""
+    if op is power:
         return _power(writer, args, wanted[0])
     operands = [as_bool(writer, a) if d == BOOL else writer.cast(a, d) for a, d in zip(args, wanted, strict=True)]
-    if op.name not in RULES:
+    if not has_code(op):
         result = np.dtype(np.float32 if wanted[-1] == np.float32 else np.float64)
         return writer(special.line_name(op, wanted), *operands, dtype=result)
-    return RULES[op.name](writer, *operands)
+    return _line(op, writer, operands)
 
 
 def as_bool(writer: Writer, line: int) -> int:

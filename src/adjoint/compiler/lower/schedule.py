@@ -7,19 +7,17 @@ is bitwise the same on any number of threads.
 
 from __future__ import annotations
 
+from ...core.op import OPS
 from . import fused_matvec
 from .dead_code import prune
 from .kernel import Buffer, Kernel, Loop, Reduce, Scalar, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
+from .scalar import word_of
 from .step import Branch, Lapack, Lowered, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
 from .unroll import unrolled
 
-#: The estimated cost of a line, in additions; anything else is a function.
-_COST = {
-    **dict.fromkeys(("div", "sqrt", "floor", "ceil", "trunc", "rint"), 4),
-    **dict.fromkeys(("add", "sub", "mul", "neg", "abs", "select", "cast", "maximum", "minimum", "isnan", "signbit"), 1),
-    **dict.fromkeys(("and", "or", "xor", "not", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), 1),
-}
+#: About how long a word of scalar code takes, in additions; what is not here is a function.
+_COST = {word: op.cost for op in OPS.values() if (word := word_of(op))}
 _FUNCTION = 20  # a function such as exp
 _PIECE = 100_000  # additions of the smallest piece: about 30 µs
 _PIECE_OF_PRODUCT = 1_000_000  # the same, in multiplications of a matrix product

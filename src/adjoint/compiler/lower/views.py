@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.op import Op
 from ...ir.graph import Equation, Literal
+from ...ops import broadcast, index
 from .kernel import View
+from .lowered import Rules
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -40,18 +43,18 @@ def region(view: View, spec: tuple[Any, ...]) -> View:
     return region
 
 
-_VIEWS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
-    "reshape": lambda a, p: a.reshape(p["shape"], copy=False),
-    "transpose": lambda a, p: np.transpose(a, p["axes"]),
-    "broadcast_to": lambda a, p: np.broadcast_to(a, p["shape"]),
-    "getitem": lambda a, p: a[(*p["spec"], ...)],
+_VIEWS: dict[Op, Callable[[Any, dict[str, Any]], Any]] = {
+    broadcast.reshape: lambda a, p: a.reshape(p["shape"], copy=False),
+    broadcast.transpose: lambda a, p: np.transpose(a, p["axes"]),
+    broadcast.broadcast_to: lambda a, p: np.broadcast_to(a, p["shape"]),
+    index.getitem: lambda a, p: a[(*p["spec"], ...)],
 }
 
 
 def reshaped(low: Lowering, equation: Equation) -> bool:
     """A view where NumPy gives one, found by running NumPy's function on a dummy array."""
     (x,) = equation.inputs
-    how = _VIEWS[equation.op.name]
+    how = _VIEWS[equation.op]
     if isinstance(x, Literal) and x.is_weak:
         return False
     operand = low.view(x)
@@ -64,4 +67,4 @@ def reshaped(low: Lowering, equation: Equation) -> bool:
     return low.hold(equation, view)
 
 
-RULES = dict.fromkeys(_VIEWS, reshaped)
+RULES: Rules = dict.fromkeys(_VIEWS, reshaped)

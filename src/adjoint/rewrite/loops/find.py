@@ -274,9 +274,7 @@ class FlatGraph:
         """Constants that become rows of an array. A Python number, which is weak, takes the dtype that it would be cast to."""
         if not literals[0].is_weak:
             return _stacked(np.stack([o.value for o in literals]))
-        if e.op.name in ("power", "float_power") or not (
-            isinstance(e.op, Elementwise) or isinstance(e.op.impl, np.ufunc) or e.op in _PER_ELEMENT
-        ):
+        if e.op.name == "power" or not (isinstance(e.op, Elementwise) or isinstance(e.op.impl, np.ufunc) or e.op in _PER_ELEMENT):
             raise RefusedError(f"a number that {e.op.name!r} takes changes from iteration to iteration{self.at(position)}")
         dtype = np.result_type(
             *[o.value if isinstance(o, Literal) and o.is_weak else self.type_of(o).dtype for o in e.inputs]

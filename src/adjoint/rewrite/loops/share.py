@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...core.op import Elementwise
 from ...core.types import Type
-from ...ir.columns import COMMUTATIVE, hashable
+from ...ir.columns import hashable
 from ...ir.graph import Equation, Graph, Operand
 from ..simplify.passes import numbered, renumber
 
@@ -24,11 +24,7 @@ G = TypeVar("G", bound=Graph)
 
 _LARGEST = 1 << 22  # elements of a stack that is kept to be read,
 _CACHED = 1 << 18  # and of one that is elementwise: beyond the cache, computing is as fast as reading
-_CHEAP = frozenset(
-    {"absorb", "add", "broadcast_to", "chain", "conj", "div", "equal", "getitem", "greater", "greater_equal", "less"}
-    | {"less_equal", "logical_and", "logical_not", "logical_or", "mul", "neg", "not_equal", "place", "reciprocal", "reshape"}
-    | {"sign", "sqrt", "square", "sub", "transpose", "where"}
-)
+_CHEAP = 8  # additions: cheaper values are recomputed, not passed on
 
 
 def share_iterations(graph: G) -> G:
@@ -166,7 +162,7 @@ class _ValueNumbering:
 
         for e in scan.body.equations:
             operands = tuple(map(read, e.inputs))
-            if e.op.name in COMMUTATIVE:
+            if e.op.commutative:
                 operands = tuple(sorted(operands))
             params = tuple([(name, hashable(value)) for name, value in e.params.items()])
             for k, n in enumerate(e.outputs):
@@ -180,7 +176,7 @@ class _ValueNumbering:
         for n in scan.state:
             self._reuse(scan, n, _LARGEST)
         for e in scan.body.equations:
-            is_cheap = e.op.name in _CHEAP and not is_merged
+            is_cheap = e.op.cost <= _CHEAP and not is_merged
             for n in e.outputs:
                 if scan.value_numbers[n] in self.varying:
                     self._reuse(scan, n, 0 if is_cheap else _CACHED if isinstance(e.op, Elementwise) else _LARGEST)

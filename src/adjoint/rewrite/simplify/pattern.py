@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ...core.op import OPS, Op
-from ...ir.columns import COMMUTATIVE
 
 #: What must hold for a rule to leave the values as they are; `rules.py` tells them apart.
 Needs = Literal["nothing", "rounding", "unsigned zeros", "finite"]
@@ -129,5 +128,5 @@ def orders(pattern: Any) -> Iterator[Any]:
         return
     for args in itertools.product(*[list(orders(a)) for a in pattern.args]):
         yield Call(pattern.op, args, pattern.params)
-        if pattern.op.name in COMMUTATIVE and args[0] != args[1]:
+        if pattern.op.commutative and args[0] != args[1]:
             yield Call(pattern.op, args[::-1], pattern.params)

@@ -16,7 +16,7 @@ import numpy as np
 from ...core.op import Elementwise, Linear, Op, Structured
 from ...core.types import Type
 from ...derive import type_rule
-from ...ir.columns import COMMUTATIVE, hashable
+from ...ir.columns import hashable
 from ...ir.graph import Equation, Graph, Literal, Operand, is_repeated
 from ...ops.broadcast import broadcast_to, where
 from ...ops.elementwise import absorb_op, chain_op
@@ -115,7 +115,7 @@ class Rewriter:
 
     def key(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any]) -> Any:
         operands = [o if isinstance(o, int) else self.fact(o)[2] for o in inputs]
-        if op.name in COMMUTATIVE:
+        if op.commutative:
             operands.sort()
         return op, tuple(operands), tuple([(name, hashable(value)) for name, value in params.items()])
 

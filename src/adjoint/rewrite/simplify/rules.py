@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.op import OPS
 from ...core.types import Shape, Type
-from ...ir.columns import COMMUTATIVE
 from ...ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
 from .indices import joined
 from .pattern import RESULT, ZERO, Call, Computed, ConstantHole, Hole, Needs, Parameter, Rule, calls, computed
@@ -296,7 +296,7 @@ _SPREAD: tuple[dict[str, Any], ...] = ({"X": (3,), "S": (2, 3), "Y": (2, 3)}, {"
 for _name in ("add", "sub", "mul", "div", "power", "chain", "absorb", "less", "greater", "equal", "maximum", "minimum"):
     (_op,) = calls(_name)
     rule(f"{_name}-of-broadcast", _op(broadcast_to(X, shape=S), Y), _op(X, Y), cases=_SPREAD)
-    if _name not in COMMUTATIVE:
+    if not OPS[_name].commutative:
         rule(f"{_name}-by-broadcast", _op(Y, broadcast_to(X, shape=S)), _op(Y, X), cases=_SPREAD)
 for _name in ("neg", "square", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "isnan", "logical_not"):
     (_op,) = calls(_name)

@@ -1,0 +1,85 @@
+"""Tables outside ops/ that name ops: every key is an op. Facts about an op belong in its declaration; see CONTRIBUTING.md."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import adjoint
+import adjoint.scipy.linalg
+import adjoint.scipy.special  # their ops are declared when they are loaded
+from adjoint.algebra.parse import ALIASES
+from adjoint.compiler.llvm import instruction, vecmath
+from adjoint.compiler.lower.scalar import WORDS
+from adjoint.core.op import OPS
+from adjoint.numpy.table import load_all
+
+load_all()
+
+ROOT = Path(adjoint.__file__).parent
+#: Tables of the names of NumPy, SciPy and Python, of which many are names of ops too.
+OTHER_NAMES = ("ops/", "numpy/", "scipy/", "compat/", "staging/python.py", "algebra/formula.py", "__init__.py")
+#: Tables of the words of scalar code, of which many are names of ops too.
+SCALAR_CODE = ("compiler/lower/", "compiler/llvm/", "compiler/cuda/")
+COMMANDS = {"view/notation.py": {"ln"}}  # of LaTeX
+INTERNAL = {"select", "and", "or", "xor", "not"}
+
+
+def names(node):
+    """The strings that a literal table holds: the keys of a dict, the elements of a set, or of a list that becomes one."""
+    match node:
+        case ast.Dict(keys=items) | ast.Set(elts=items):
+            pass
+        case ast.Call(func=ast.Name(id="set" | "frozenset" | "dict"), args=[ast.List(elts=items) | ast.Tuple(elts=items), *_]):
+            pass
+        case ast.Call(func=ast.Attribute(attr="fromkeys"), args=[ast.List(elts=items) | ast.Tuple(elts=items), *_]):
+            pass
+        case ast.Compare(
+            left=ast.Attribute(attr="name") | ast.Name(id="name"),
+            ops=[ast.In() | ast.NotIn()],
+            comparators=[ast.List(elts=items) | ast.Tuple(elts=items)],
+        ):
+            pass
+        case _:
+            return []
+    starred = [e for i in items if isinstance(i, ast.Starred) and isinstance(i.value, ast.Tuple) for e in i.value.elts]
+    return [i.value for i in [*items, *starred] if isinstance(i, ast.Constant) and isinstance(i.value, str)]
+
+
+def tables(tree):
+    """The tables of which at least half of the keys are names of ops, with their lines."""
+    for node in ast.walk(tree):
+        found = names(node)
+        if len(found) > 1 and sum(name in OPS for name in found) * 2 >= len(found):
+            yield node.lineno, found
+
+
+def test_tables_are_found():
+    tree = ast.parse(
+        'A = {"sin": 1, "cos": 2, "astype": 3}\nB = frozenset({"add", "mul"})\nC = dict.fromkeys(("exp", "log"), 1)\n'
+        'D = frozenset(["tan", "tanh"])\nE = op.name in ("cast", "where")\nF = {"x": 1, "y": 2}\n'
+        'G = {*("sin", "cos"), "zero_like"}'
+    )
+    assert [line for line, _ in sorted(tables(tree))] == [1, 2, 3, 4, 5, 7]
+    assert [set(keys) - set(OPS) for _, keys in sorted(tables(tree))] == [{"astype"}, set(), set(), set(), set(), {"zero_like"}]
+
+
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if not path.relative_to(ROOT).as_posix().startswith(OTHER_NAMES)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_keys_are_ops(path):
+    name = path.relative_to(ROOT).as_posix()
+    known = {*OPS, *(WORDS if name.startswith(SCALAR_CODE) else ()), *COMMANDS.get(name, ())}
+    for line, found in tables(ast.parse(path.read_text())):
+        assert not set(found) - known, f"{path}:{line} names what is no op"
+
+
+def test_words_of_scalar_code():
+    assert set(OPS) >= WORDS - INTERNAL
+    assert INTERNAL <= {op.scalar for op in OPS.values() if isinstance(op.scalar, str)} <= WORDS
+    assert {*instruction._RULES, *vecmath.NAMES} >= WORDS  # what every back end writes
+
+
+def test_aliases_stand_for_ops():
+    assert set(ALIASES.values()) <= set(OPS)
