@@ -247,9 +247,9 @@ def check_program(steps, shapes, rng):
     # graph may have nan; it never has another number. Of tangents, which may be infinite or nan here, either may be nan.
     plain, eager = list(plain), list(eager)
     for i in range(2, len(plain)):
-        unknown = np.isnan(plain[i]) & np.isfinite(eager[i])
+        unknown = np.isnan(plain[i]) & ~np.isnan(eager[i])
         if i < 4:
-            unknown |= np.isnan(eager[i]) & np.isfinite(plain[i])
+            unknown |= np.isnan(eager[i]) & ~np.isnan(plain[i])
         plain[i], eager[i] = (np.where(unknown, np.nan, results[i])[()] for results in (plain, eager))
     close(plain[:count], eager[:count], what)
 

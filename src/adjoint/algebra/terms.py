@@ -391,6 +391,9 @@ def power(base: Term, exponent: Term) -> Term:
         return ZERO
     if base.is_call("exp") and exponent.is_number and exponent.head < 0:
         return power(call("exp", scale(Fraction(-1), base.parts[0])), Term("number", -exponent.head))
+    if base.is_call("hypot") and is_integer(exponent) and exponent.head % 2 == 0:
+        squares = add(*(power(part, number(2)) for part in base.parts))
+        return power(squares, Term("number", exponent.head / 2))
     if _is_negative(base) and is_integer(exponent):
         sign = Term("number", Fraction(-1 if exponent.head % 2 else 1))
         return multiply(sign, power(combine([(Fraction(-1), base)]), exponent))

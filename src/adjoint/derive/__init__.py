@@ -418,6 +418,8 @@ _MOVES = frozenset({"broadcast_to", "flip", "getitem", "reshape", "transpose"})
 
 def _is_computed(node: Any) -> bool:
     """Whether the value of a node is a result of arithmetic, and not elements of an input."""
+    if isinstance(node, Type):  # nothing more is known of it
+        return False
     while node.op is not None and node.op.name in _MOVES:
         node = node.parents[0]
     return node.op is not None

@@ -84,7 +84,10 @@ def follows_card(run: F) -> F:
     def entry(first: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and _PLAIN.issuperset(map(type, args)):
             return run(first, *args)
-        leaves = flatten((args, kwargs))[0]
+        try:
+            leaves = flatten((args, kwargs))[0]
+        except RecursionError:  # a container that holds itself, which may be an argument that is not differentiated
+            leaves = []
         cards = {card_of(x) for x in leaves if not isinstance(x, (*_HOST, Traced))} - {None}
         if not cards:
             return run(first, *args, **kwargs)

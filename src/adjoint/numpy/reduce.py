@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Shape, Value, canonical_axis, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
+from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import reduce as reductions
@@ -20,6 +20,11 @@ Axis = int | tuple[int, ...] | None
 
 def _no_value(x: Any) -> bool:
     return x is np._NoValue
+
+
+def _strict_axes(axis: Axis, ndim: int) -> Shape:
+    """The axes of a mean: as `reduced_axes`, but an array without axes has none."""
+    return canonical_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), ndim)
 
 
 def _masked(a: Value, where: Any, fill: Any) -> Value:
@@ -158,7 +163,7 @@ def per(total: Value, count: Any) -> Value:
 @implements(np.mean)
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = lift(a)
-    axes = reduced_axes(axis, ndim_of(a))
+    axes = _strict_axes(axis, ndim_of(a))
     keep = _flag(keepdims)
     is_half = dtype is None and dtype_of(a) == np.float16  # accumulated in single precision
     total = sum(a, axes, np.float32 if is_half else wide(a, dtype), None, keep, where=where)
@@ -189,7 +194,7 @@ def var(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    axes = reduced_axes(axis, ndim_of(a))
+    axes = _strict_axes(axis, ndim_of(a))
     dtype = wide(a, dtype)
     center = per(sum(a, axes, dtype, None, True, where=where), _count(a, axes, where, True)) if _no_value(mean) else mean
     total = sum(squared(a - center), axes, dtype, None, _flag(keepdims), where=where)
