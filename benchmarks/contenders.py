@@ -97,6 +97,7 @@ def with_adjoint(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepare
         erf=scipy.special.erf,
         logsumexp=adjoint.scipy.special.logsumexp,
         solve_triangular=lambda a, b: adjoint.scipy.linalg.solve_triangular(a, b, lower=True),
+        constant=lambda build, n: build(n),  # part of the program; a cache outside would make the function impure
         loop=python_loop if workload.unrolled else ad.scan,
         repeat_while=ad.while_loop,
     )

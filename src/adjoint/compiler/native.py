@@ -127,7 +127,7 @@ def _entry() -> tuple[int, Any]:
     name = program_cache.name_of_entry(emit.described())
     code = None if name is None else _kept_code(name)
     if code is None:
-        code = object_code(entry.entry_text() + memory.TEXT, quickly=True)[1]
+        code = emit.object_code(entry.entry_text() + memory.TEXT, quickly=True)
         if name is not None:
             cache.write(name, pickle.dumps(code))
     engine = load(code)

@@ -262,7 +262,7 @@ class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 
 
-_FOREIGN = re.compile(r"\bTraced\b.*(supported|to bytes)|bytes-like.*\bTraced\b|JSON serializable")
+_FOREIGN = re.compile(r"\bTraced\b.*(supported|to bytes)|bytes-like.*\bTraced\b|JSON serializable|cupy.*got Traced")
 
 
 def _own_words(error: BaseException) -> BaseException:
@@ -282,11 +282,11 @@ def _own_words(error: BaseException) -> BaseException:
     if asked is not None and asked[:2] in _passed(error.__traceback__):
         own = _rebuild(ConversionError, *asked[2:])
     elif type(error) is TypeError and _is_about_us(error):
-        own = ConversionError(
-            f"a traced value was passed to code that takes plain values only ({error}); return it and do this outside the "
-            "function, or pass ad.stop_gradient(x)",
-            last_line(error),
-        )
+        advice = "return it and do this outside the function, or pass ad.stop_gradient(x)"
+        if "cupy" in str(error):  # whose functions of arrays do not ask the other operand
+            advice = "call the function of adjoint.numpy, as adjoint.numpy.matmul(a, x) for a @ x"
+        message = f"a traced value was passed to code that takes plain values only ({error}); {advice}"
+        own = ConversionError(message, last_line(error))
     if own is None:
         return error
     own.__suppress_context__ = True

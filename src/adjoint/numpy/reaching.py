@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import Traced
 from ..core.errors import ConversionError, UnsupportedError
+from ..device.arrays import card_of
 from .dropin import in_place_of
 from .protocols import general_ufunc, unsupported
 from .table import FUNCTIONS, REFUSED, holds_traced, load_all
@@ -77,6 +79,11 @@ class Ufunc:
             return self.original(*args, **kwargs)
         except _REFUSALS:
             if any(map(_is_list_of_traced, args)):
+                return general_ufunc(self.original, "__call__", args, kwargs)
+            raise
+        except TypeError:
+            # An array on a card, as the first operand, is asked first, and does not know traced values.
+            if any(isinstance(a, Traced) for a in args) and any(card_of(a) is not None for a in args):
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
 
