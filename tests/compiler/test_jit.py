@@ -356,3 +356,30 @@ def test_profile_gives_the_time_of_each_step():
     assert "kernel over (60, 50)" in text
     assert "product" in text
     assert "test_jit.py" in text
+
+
+def test_a_bug_of_the_compiler_is_not_hidden(monkeypatch):
+    def broken(*args):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr("adjoint.compiler.specialization.lower", broken)
+    monkeypatch.setenv("ADJOINT_CACHE_DIR", "")
+    with pytest.raises(
+        ad.AdjointError, match=r"the compiler failed on <lambda>: IndexError: list index out of range.*report it"
+    ) as caught:
+        ad.jit(lambda x: x * 2.0)(3.0)
+    assert isinstance(caught.value, RuntimeError)
+    monkeypatch.setenv("ADJOINT_COMPILER_ERRORS", "eager")
+    with pytest.warns(CompileWarning, match="runs eagerly: IndexError"):
+        assert ad.jit(lambda x: x * 2.0)(3.0) == 6.0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.clongdouble])
+def test_dtypes_without_native_code_run_eagerly(dtype):
+    x = np.ones(3, dtype)
+    f = ad.jit(lambda x: x * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        y = f(x)
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y, x * 2)

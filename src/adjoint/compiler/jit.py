@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 import time
 import warnings
@@ -30,6 +31,7 @@ from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import (
     AdjointError,
     ArgumentError,
+    CompilerError,
     ConversionError,
     DeviceError,
     OperationError,
@@ -354,17 +356,25 @@ class Jitted:
             if staged.failed or any(_same_program(staged, path) for path in known):
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self._eagerly(args, kwargs))
-            path = self._path(staged, signature, began)
         except PythonNumberError:
             return Uncompiled(self._eagerly(args, kwargs))
         except DeviceError:
             raise
+        except Exception as error:  # of the function, which meets stand-ins for its arguments
+            return self._run_instead(args, kwargs, signature, error)
+        try:
+            path = self._path(staged, signature, began)
+        except (DeviceError, MemoryError):
+            raise
+        except (UnsupportedError, ImportError) as error:
+            return self._run_instead(args, kwargs, signature, error)
         except Exception as error:
-            result = self._eagerly(args, kwargs)  # if it fails as well, the error is its own
-            ours = _cause(error)
-            where = last_line(error) or user_line()
-            self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
-            return Uncompiled(result)
+            if os.environ.get("ADJOINT_COMPILER_ERRORS") == "eager":
+                return self._run_instead(args, kwargs, signature, error)
+            raise CompilerError(
+                f"the compiler failed on {name_of(self.f)}: {type(error).__name__}: {error}. This is a bug of adjoint, please "
+                "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
+            ) from error
         if self._line_of_type is not None:
             result, found = self._eagerly(args, kwargs), self._attempt(path, leaves, args, kwargs)
             if found is path.missed or not agree(map_leaves(_own_on_host, found), map_leaves(_own_on_host, result)):
@@ -376,6 +386,14 @@ class Jitted:
         if function is not None:
             self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
         return path
+
+    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
+        """The result of a call that cannot be compiled. If the function fails as well, the error is its own."""
+        result = self._eagerly(args, kwargs)
+        ours = _cause(error)
+        where = last_line(error) or user_line()
+        self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
+        return Uncompiled(result)
 
     def _count(self, signature: Signature, path: Path) -> None:
         """Warn, once, when a function is compiled again and again for the same reason."""

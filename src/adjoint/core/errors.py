@@ -238,6 +238,10 @@ class AttributeMissingError(AdjointError, AttributeError):
     """An attribute of NumPy's arrays that a traced value cannot have."""
 
 
+class CompilerError(AdjointError, RuntimeError):
+    """The compiler itself has failed: a bug of ours, which is not hidden behind a slow eager run."""
+
+
 class UnsupportedError(AdjointError, TypeError, NotImplementedError):
     """A function, or a form of one, that has no derivative here."""
 

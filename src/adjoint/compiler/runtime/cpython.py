@@ -17,6 +17,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from ...core.errors import UnsupportedError
+
 
 def refusal(
     implementation: str, byte_order: str, pointer_size: int, free_threaded: bool, counts_references: bool, numpy_abi: int
@@ -138,7 +140,7 @@ DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in _NAMES.spli
 def canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The equal one of DTYPES: `long` and `longlong` are two dtypes with one meaning."""
     if dtype not in DTYPES:
-        raise ValueError(f"native code does not work on arrays of {dtype!r}")
+        raise UnsupportedError(f"native code does not work on arrays of {dtype!r}")
     return DTYPES[DTYPES.index(dtype)]
 
 
