@@ -21,3 +21,11 @@ os.environ.setdefault("ADJOINT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _numpy_reports_as_before():
+    """No test, and nothing in the library, leaves NumPy with another handler of floating-point errors."""
+    before = np.geterrcall()
+    yield
+    assert np.geterrcall() is before

@@ -18,7 +18,16 @@ load_all()
 
 ROOT = Path(adjoint.__file__).parent
 #: Tables of the names of NumPy, SciPy and Python, of which many are names of ops too.
-OTHER_NAMES = ("ops/", "numpy/", "scipy/", "compat/", "staging/python.py", "algebra/formula.py", "__init__.py")
+OTHER_NAMES = (
+    "ops/",
+    "numpy/",
+    "scipy/",
+    "compat/",
+    "staging/python.py",
+    "algebra/formula.py",
+    "__init__.py",
+    "device/counterpart.py",
+)
 #: Tables of the words of scalar code, of which many are names of ops too.
 SCALAR_CODE = ("compiler/lower/", "compiler/llvm/", "compiler/cuda/")
 COMMANDS = {"view/notation.py": {"ln"}}  # of LaTeX

@@ -484,6 +484,8 @@ class Jitted:
                 reads.check()
                 _check_cards(self.f, reads.cards, signature.target)
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
+            if any(type(y) is int and not -(2**63) <= y < 2**63 for y in outputs):
+                raise UnsupportedError("it returns a Python integer beyond 64 bits")
             stage.conclude()
             guards = list(stage.guards.values())
             # The last output is the conjunction of the guards, if there are any.

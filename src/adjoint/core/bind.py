@@ -278,7 +278,7 @@ _modes, _MODES_SEEN = floating.state, floating.SEEN
 
 def renew_modes() -> None:
     """NumPy's error modes are others than at the last op."""
-    floating.renew(depth.get() > 0)
+    floating.renew(bool(around.get()))
 
 
 def bind(op: Op, /, *args: Any, **params: Any) -> Any:

@@ -413,7 +413,7 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
     return [where(lost[r], np.nan, x) if r in lost else x for r, x in enumerate(values)] if lost else values
 
 
-_MOVES = frozenset({"broadcast_to", "flip", "getitem", "reshape", "transpose"})
+_MOVES = frozenset({"broadcast_to", "getitem", "reshape", "transpose"})
 
 
 def _is_computed(node: Any) -> bool:

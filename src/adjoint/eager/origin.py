@@ -204,7 +204,7 @@ _PRODUCTS = (chain_op, times_op, absorb_op)
 #: Opaque ops every element of whose argument counts. Those that choose, as max does, and custom rules mean their zeros.
 _DENSE = frozenset({"cumprod", "det", "logsumexp", "norm", "prod", "recurrence"})
 #: Linear ops that hand every cotangent on.
-WHOLE = frozenset({"broadcast_to", "cast", "conj", "flip", "reshape", "sum", "transpose"})
+WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"})
 
 
 def _both(above: Any, chosen: Value) -> Value:

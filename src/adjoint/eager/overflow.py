@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN: Any = object()
 #: Ops that compare, and compute nothing of what they choose from.
-_ORDER = frozenset({"max", "min", "equal_shared", "order_statistics", "sort"})
+_ORDER = frozenset({"max", "min", "equal_shared", "order_statistics"})
 _ZERO_WINS = (chain_op, absorb_op)
 #: Ops of which NumPy does not say that they overflow.
 _SILENT = frozenset({"convolve", "einsum", "norm"})
