@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_WRITTEN = "<adjoint "  # begins the file names of functions that derive.py writes
+_WRITTEN = "<adjoint "  # begins the file names of functions that derive/ writes
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -31,7 +31,7 @@ _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and in
 
 
 def _file(name: str) -> tuple[bool, str]:
-    """Whether a file is ours (or a function that derive.py wrote), and its name without the folders."""
+    """Whether a file is ours (or a function that derive/ wrote), and its name without the folders."""
     known = _files.get(name)
     if known is None:
         if len(_files) > 1 << 12:  # a notebook makes a file name for each cell

@@ -1,6 +1,6 @@
 """An operation: its name, its NumPy implementation, and the one declaration of its derivative.
 
-The kinds differ in what that declaration is. `derive.py` turns it into a JVP, a VJP, a batched form
+The kinds differ in what that declaration is. `derive/` turns it into a JVP, a VJP, a batched form
 and a type rule; nothing here computes a derivative.
 
 ============  ==================================  ==================================================

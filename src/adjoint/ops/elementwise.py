@@ -1,6 +1,6 @@
 """Elementwise ops: one line of calculus each. `y` is the result, the other names are the arguments.
 
-A partial never sees the cotangent; `derive.py` multiplies by `chain`, in which an exact zero wins over an
+A partial never sees the cotangent; `derive/` multiplies by `chain`, in which an exact zero wins over an
 infinite partial. At a kink the partial is the mean of both sides, so ties share equally: abs'(0) = 0, relu'(0) = ½.
 """
 

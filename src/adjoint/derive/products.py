@@ -1,0 +1,135 @@
+"""The product of a cotangent (or tangent) with a partial: whose zeros are strong, and which partials an overflow makes doubtful.
+
+See docs/adr/0001-the-zero-of-a-mask-wins.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import numbers
+from ..core.op import Elementwise
+from ..core.types import Type, Value
+from ..ir.graph import is_repeated
+from ..ops.broadcast import where
+from ..ops.elementwise import (
+    absorb,
+    absorb_op,
+    chain,
+    equal,
+    is_finite,
+    isinf,
+    logical_not,
+    logical_or,
+    product_of_live,
+)
+from .partials import Partial, split
+
+
+def product_of_tangents(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None]) -> Callable[[Value, Value], Value]:
+    """Tangent times partial where there are no numbers to look at. The zero of a tangent may be that of a mask, and wins; that
+    of a partial wins if it is one: of a choice, a constant factor, or x**0.
+    """
+    if op.choice or (op.name == "mul" and any(t is None for t in ts)):
+        return absorb
+    if op.name == "power" and ts[1] is None:
+        return absorb if has_zeros(xs[1]) else chain
+    return chain
+
+
+def has_zeros(x: Value) -> bool:
+    """Whether zeros are known to be among the numbers of a constant."""
+    known = numbers(x)
+    return known is not None and bool(np.any(np.equal(known, 0)))
+
+
+def times(g: Value, partial: Partial, values: Sequence[Value], params: dict[str, Any], product: Callable[..., Any]) -> Value:
+    number = partial.number
+    if number is None:
+        return product(g, partial.function(*values, **params))
+    if number != 1 and isinstance(g, np.ndarray) and is_repeated(g):  # as the cotangent of a sum is
+        return np.broadcast_to(g.flat[0] * number, g.shape)
+    return g if number == 1 else -g if number == -1 else g * number
+
+
+def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[], Any] | None, g: Value, p: Value) -> Value:
+    """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in a constant factor."""
+    a, b = numbers(g), numbers(p)
+    if a is None or b is None:  # written down without numbers
+        if product is not chain:
+            return product(g, p)
+        if factor is not None and has_zeros(factor()):
+            return absorb(g, p)
+        if origin.mask is None:
+            return chain(g, p)
+        return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
+    if is_finite(a) and is_finite(b):
+        return product(g, p)
+    masked, live = None if factor is None else factor(), origin.live_in(g)
+    dead = False if live is None else logical_not(live)
+    return product_of_live(g, p, dead if masked is None else logical_or(dead, equal(masked, 0)))
+
+
+def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_computed: Callable[[int], bool]) -> Sequence[Any]:
+    """What partials read of (y, x0, …), with nan where an argument was computed and is infinite, if a partial would be 0 there.
+
+    For a program that is written down, where nobody hears of an overflow: an infinity counts as one unless it was given.
+    """
+    if op.name == "power" and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
+        return values  # its slope grows
+    slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]
+    reads = {r for d in slow for r in d.reads if numbers(values[r]) is None}
+    # Only y, of 1/x, is zero there.
+    lost = {r: equal(values[r], 0) if r == 0 and op.name == "reciprocal" else isinf(values[r]) for r in reads}
+    return [where(lost[r], np.nan, x) if r in lost else x for r, x in enumerate(values)] if lost else values
+
+
+_MOVES = frozenset({"broadcast_to", "getitem", "reshape", "transpose"})
+
+
+def is_computed(node: Any) -> bool:
+    """Whether the value of a node is a result of arithmetic, and not elements of an input."""
+    if isinstance(node, Type):  # nothing more is known of it
+        return False
+    while node.op is not None and node.op.name in _MOVES:
+        node = node.parents[0]
+    return node.op is not None
+
+
+class Decay(NamedTuple):
+    """A partial is 0 where argument `by` is infinite, and the values `reads` of (y, x0, …) are; or 0, as y = 1/x is.
+
+    If `fast`, faster than any power, as the slopes of exp and tanh are: then it is 0 at any large number too.
+    """
+
+    by: int
+    reads: tuple[int, ...]
+    fast: bool
+
+
+def decays(op: Elementwise) -> tuple[tuple[Decay, ...], ...]:
+    """How the partials of an op, one by one, decay at infinity: found by computing them there; not of special functions."""
+    if "decays" not in op.derived:
+        known = op.home == absorb_op.home and op.name != "ldexp"  # which takes a whole number
+        with np.errstate(all="ignore"):
+            op.derived["decays"] = tuple(tuple(_decays(op, partial)) if known else () for partial in split(op))
+    return op.derived["decays"]  # type: ignore[no-any-return]
+
+
+def _decays(op: Elementwise, partial: Partial) -> Iterator[Decay]:
+    if partial.number is not None or partial.missing:
+        return
+    for k, size in itertools.product(range(op.arity), (1.0, -1.0)):
+        slopes = []
+        for x in (1e3 * size, math.inf * size):
+            xs = [np.float64(x if i == k else 0.5) for i in range(op.arity)]
+            values = (op.impl(*xs), *xs)
+            slopes.append(partial.function(*values))
+        if slopes[1] == 0:
+            reads = [r for r, v in enumerate(values) if partial.needs[r] and (np.isinf(v) or v == 0)]
+            yield Decay(k, tuple(reads), bool(abs(slopes[0]) < 1e-100))
