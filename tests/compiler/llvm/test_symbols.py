@@ -17,6 +17,7 @@ from adjoint.compiler import native
 from adjoint.compiler.jit import CompileWarning
 from adjoint.compiler.native import emit, symbols
 from adjoint.compiler.runtime import cache
+from adjoint.core.errors import CompilerError
 
 TEXT = """
 @kept = global i64 3
@@ -75,10 +76,13 @@ def test_a_program_that_calls_what_nothing_defines_is_not_loaded():
 
 
 def test_nor_is_one_from_the_disk(tmp_path, monkeypatch):
-    """The code in the cache is exchanged for one that would call address 0: the call runs eagerly, and says why."""
+    """The code in the cache is exchanged for one that would call address 0: it is not run."""
     monkeypatch.setenv("ADJOINT_CACHE_DIR", str(tmp_path))
     name, _, _ = native.object_code(ad.jit(np.sin).lower(1.5).native.text)
     cache.write(name, pickle.dumps(emit.object_code(BAD)))
+    with pytest.raises(CompilerError, match="nobody_defines_this"):
+        ad.jit(np.sin)(1.5)
+    monkeypatch.setenv("ADJOINT_COMPILER_ERRORS", "eager")
     with pytest.warns(CompileWarning, match="nobody_defines_this"):
         assert ad.jit(np.sin)(1.5) == np.sin(1.5)
 
