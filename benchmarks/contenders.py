@@ -118,7 +118,7 @@ def with_adjoint(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepare
     values = inputs[: len(inputs) - (workload.kind == "hvp")]
 
     def steps() -> dict[str, Any]:
-        (paths,) = compiled.paths.values()
+        (paths,) = compiled.specializations.values()
         found: dict[str, int] = {}
         counted = count_steps(paths[0].lowered, found)
         return {"equations": len(paths[0].graph), "steps": counted, "foreign": found}

@@ -437,7 +437,7 @@ def check_values(number, steps, types, c, largest=LARGEST):
             agree([*arrays, *compiled(*arrays, c)], [*arrays, *f(*arrays, c)], what)
     assert not compiled.eager, compiled.report()
     if names.isdisjoint(ASK):
-        assert [len(paths) for paths in compiled.paths.values()] == [1], compiled.report()
+        assert [len(paths) for paths in compiled.specializations.values()] == [1], compiled.report()
     return compiled
 
 

@@ -63,7 +63,7 @@ def test_cards_and_the_host_share_a_function(gpu):
         assert isinstance(f(X), np.ndarray)
         assert f(gpu.put(X))._number == 0
         assert f(gpu.put(X, 1))._number == 1
-    assert [str(s) for s in f.paths] == ["float64[6,4]", "float64[6,4], on card 0", "float64[6,4], on card 1"]
+    assert [str(s) for s in f.specializations] == ["float64[6,4]", "float64[6,4], on card 0", "float64[6,4], on card 1"]
 
 
 def test_mixed_cards(gpu):

@@ -11,7 +11,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.compiler.jit import MOST_PATHS, CompileWarning
+from adjoint.compiler.jit import MOST_SPECIALIZATIONS, CompileWarning
 from adjoint.core.tree import flatten
 
 RNG = np.random.default_rng(0)
@@ -138,8 +138,8 @@ def test_python_control_flow_is_guarded():
 
     for x in ([1.0, 2.0, 3.0], [-1.0, 2.0, 3.0], [-1.0, -2.0, 3.0], [2.0, 2.0, 3.0], [-5.0, 0.0, 3.0]):
         np.testing.assert_allclose(f(np.array(x)), f.f(np.array(x)))
-    assert len(f.paths) == 1
-    assert len(next(iter(f.paths.values()))) == 3
+    assert len(f.specializations) == 1
+    assert len(next(iter(f.specializations.values()))) == 3
     assert "guard: the truth of a value was" in f.report()
     assert "test_jit.py:" in f.report()
 
@@ -153,14 +153,14 @@ def test_a_number_that_decides_how_often_a_loop_turns():
     compiled = ad.jit(f)
     for n in (0, 3, 5, 3):
         assert compiled(0.5, n) == pytest.approx(f(0.5, n))
-    assert len(next(iter(compiled.paths.values()))) == 3
+    assert len(next(iter(compiled.specializations.values()))) == 3
 
 
 def test_too_many_paths_run_eagerly_with_one_warning():
     f = ad.jit(lambda n: np.sum(np.ones(int(n))))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        for n in range(1, MOST_PATHS + 4):
+        for n in range(1, MOST_SPECIALIZATIONS + 4):
             assert f(n) == n
     assert [w.category for w in seen] == [CompileWarning, CompileWarning]
     assert re.search(
@@ -240,7 +240,7 @@ def test_static_arguments():
     x = np.array([1.0, 2.0])
     assert f(x, 2) == 5.0
     assert f(x, 3, how="max") == 8.0
-    assert len(f.paths) == 2
+    assert len(f.specializations) == 2
     with pytest.raises(TypeError, match="hashable"):
         f(x, [1])
 
@@ -263,7 +263,7 @@ def test_views_fortran_order_and_reversed_arrays():
     big = RNG.normal(size=(8, 6))
     for x in (X, np.asfortranarray(X), X[::-1], big[::2, ::2], big[:4, :3].copy().T.copy().T):
         np.testing.assert_allclose(f(x), f.f(x))
-    assert len(f.paths) == 1
+    assert len(f.specializations) == 1
 
 
 def test_results_are_the_callers_own():

@@ -307,7 +307,7 @@ def test_guards_from_many_threads():
         thread.join(120)
         assert not thread.is_alive()  # none waits for another for ever
     assert not failures
-    (paths,) = f.paths.values()
+    (paths,) = f.specializations.values()
     kept = [tuple((g.line, str(g.answer)) for g in path.guards) for path in paths]
     assert len(set(kept)) == len(kept)  # none was compiled twice
 
@@ -455,7 +455,7 @@ def test_loops_compiled(program, seeds):
         agree(tangent(x), forward(plain_python)(x))
     for program in (compiled, slope, tangent):
         assert not program.eager
-        assert [len(paths) for paths in program.paths.values()] == [1]  # whatever the number of turns
+        assert [len(paths) for paths in program.specializations.values()] == [1]  # whatever the number of turns
 
 
 @given(loop_programs, points)

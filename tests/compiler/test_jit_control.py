@@ -120,8 +120,8 @@ def test_while_and_its_trip_count():
         value, turns = root(a)
         assert value == pytest.approx(a**0.5)
         assert turns == newton(a)[1]
-    assert len(root.paths) == 1  # one program, whatever the number of turns
-    assert len(next(iter(root.paths.values()))) == 1
+    assert len(root.specializations) == 1  # one program, whatever the number of turns
+    assert len(next(iter(root.specializations.values()))) == 1
     same(ad.grad(lambda a: newton(a)[0]), 2.0)
 
 
@@ -144,7 +144,7 @@ def test_the_backward_pass_of_while(checkpoint):
     path = compiled.lower(X[1], 3)
     assert not path.lowered.calls_python
     assert "while_vjp" in str(path.lowered)
-    assert [len(paths) for paths in compiled.paths.values()] == [1]
+    assert [len(paths) for paths in compiled.specializations.values()] == [1]
 
 
 def test_while_in_while_backward():
@@ -235,7 +235,7 @@ def test_branches():
     compiled = same(f, X[0])
     np.testing.assert_allclose(compiled(X[0] * 100), f(X[0] * 100))
     same(ad.grad(lambda x: np.sum(f(x) ** 2)), X[0])
-    assert len(next(iter(compiled.paths.values()))) == 1
+    assert len(next(iter(compiled.specializations.values()))) == 1
 
 
 def test_only_the_branch_that_is_chosen_runs():

@@ -32,7 +32,7 @@ def same(f, *calls, paths=None, **options):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
     assert not compiled.eager
     if paths is not None:
-        assert [len(several) for several in compiled.paths.values()] == [paths]
+        assert [len(several) for several in compiled.specializations.values()] == [paths]
     return compiled
 
 
@@ -128,7 +128,7 @@ def test_threads_that_come_at_once_compile_once():
     for t in threads:
         t.join()
     assert not wrong
-    assert [len(paths) for paths in f.paths.values()] == [1]
+    assert [len(paths) for paths in f.specializations.values()] == [1]
 
 
 @pytest.mark.filterwarnings("ignore:.*compiled again for the third time")

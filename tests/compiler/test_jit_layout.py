@@ -88,7 +88,7 @@ def test_a_function_that_does_not_ask_has_one_program():
     compiled = ad.jit(lambda x: np.sum(np.sin(x) * 2.0) + x.T.reshape(-1)[1])
     for x in LAYOUTS.values():
         compiled(x)
-    assert [len(paths) for paths in compiled.paths.values()] == [1]
+    assert [len(paths) for paths in compiled.specializations.values()] == [1]
 
 
 def test_arrays_outside_in_another_order():

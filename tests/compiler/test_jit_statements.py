@@ -57,7 +57,7 @@ def same(f, *calls):
                 found = outcome(compiled, x)
                 agree(found, outcome(function, x))
                 agree(found if isinstance(found, tuple) else found[:1], outcome(f, x))  # what no transform has seen
-            paths.append([len(several) for several in compiled.paths.values()])
+            paths.append([len(several) for several in compiled.specializations.values()])
     assert paths[0] == paths[1]
     assert not compiled.eager
 
@@ -271,7 +271,7 @@ def test_functions_of_functions():
     applied = ad.jit(lambda f, x: f(x) * 2, static_argnums=0)
     for f in (np.sin, np.cos, Scaled(2.0), np.sin):
         assert applied(f, 0.5) == pytest.approx(f(0.5) * 2)
-    assert len(applied.paths) == 3
+    assert len(applied.specializations) == 3
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_a_value_on_the_edge_is_compiled_once():
     f = ad.jit(lambda x: x * 2 if np.sin(x) == exact else x)
     for _ in range(20):
         assert f(x) == 2 * x
-    assert [len(paths) for paths in f.paths.values()] == [1]
+    assert [len(paths) for paths in f.specializations.values()] == [1]
     assert f(1.0) == 1.0
 
 
@@ -599,8 +599,8 @@ def test_the_report():
     head, *lines = text.splitlines()
     assert head == "jit of f"
     numbers = r"\d+ equations?, .*\d+ bytes of code, \d+ bytes of memory, \d+ ms"
-    assert sum(bool(re.match(rf"  \(float64\[3,3\], bool\) path [12]: {numbers}", line)) for line in lines) == 2
-    assert sum(bool(re.match(rf"  \(float64\[2,2\], bool\) path 1: {numbers}", line)) for line in lines) == 1
+    assert sum(bool(re.match(rf"  \(float64\[3,3\], bool\) specialization [12]: {numbers}", line)) for line in lines) == 2
+    assert sum(bool(re.match(rf"  \(float64\[2,2\], bool\) specialization 1: {numbers}", line)) for line in lines) == 1
     assert re.search(r"\d+ kernels?", text)
     assert re.search(r"1 loop, .*1 branch", text)
     assert len(re.findall(r"guard: the truth of a value was (True|False) \(test_jit_statements.py:\d+\)", text)) == 3

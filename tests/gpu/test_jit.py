@@ -116,21 +116,21 @@ def test_containers_numbers_and_small_arrays_of_the_host(gpu):
         assert all(map(gpu.is_on_card, found))
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(gpu.get(a), b, rtol=1e-13)
-    assert len(compiled.paths) == 1
+    assert len(compiled.specializations) == 1
 
 
 def test_python_numbers_change_without_compiling_again(gpu):
     f = ad.jit(lambda x, k, n: k * x + n)
     for k, n in [(1.0, 2), (3.0, -7), (-0.5, 0)]:
         np.testing.assert_array_equal(gpu.get(f(*gpu.put((X, k, n)))), k * X + n)
-    assert len(f.paths) == 1
+    assert len(f.specializations) == 1
 
 
 def test_static_arguments(gpu):
     f = ad.jit(lambda x, axis: np.sum(x, axis=axis), static_argnums=1)
     for axis in (0, 1, 0):
         np.testing.assert_allclose(gpu.get(f(*gpu.put((X,)), axis)), np.sum(X, axis=axis))
-    assert len(f.paths) == 2
+    assert len(f.specializations) == 2
 
 
 def test_guards(gpu):
@@ -145,7 +145,7 @@ def test_guards(gpu):
         x = X.copy()
         x[0, :2] = first, second
         np.testing.assert_allclose(gpu.get(compiled(*gpu.put((x,)))), f(x), rtol=1e-14)
-    assert [len(paths) for paths in compiled.paths.values()] == [3]
+    assert [len(paths) for paths in compiled.specializations.values()] == [3]
 
 
 def test_numpy_arrays_go_there_and_back(gpu):

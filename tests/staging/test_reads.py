@@ -378,7 +378,7 @@ def test_a_number_that_changes_becomes_an_input():
     compiled = ad.jit(lambda x: lam * np.sum(x))
     for lam in (0.5, 1.5, 2.5, -0.0, float("nan"), 7.0):
         np.testing.assert_equal(compiled(X), lam * np.sum(X))
-    (paths,) = compiled.paths.values()
+    (paths,) = compiled.specializations.values()
     assert len(paths) == 2
     assert "reads lam at each call" in compiled.report()
 
@@ -392,7 +392,7 @@ def test_arrays_are_read_without_another_program():
         agree(compiled, eager, X)
         batch[0] = 0.0
         agree(compiled, eager, X)
-    (paths,) = compiled.paths.values()
+    (paths,) = compiled.specializations.values()
     assert len(paths) == 1
 
 

@@ -147,7 +147,7 @@ def test_guards_of_the_turns():
     for start in (0.2, 0.9, 3.0, 0.2):
         np.testing.assert_allclose(compiled(np.float64(start)), ad.value_and_grad(f)(np.float64(start)), rtol=1e-11)
     assert not compiled.eager
-    assert all(guard.line for path in next(iter(compiled.paths.values())) for guard in path.guards)
+    assert all(guard.line for path in next(iter(compiled.specializations.values())) for guard in path.guards)
 
 
 def test_a_question_inside_a_gradient_inside_a_gradient():

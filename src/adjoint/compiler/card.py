@@ -1,4 +1,4 @@
-"""One compiled program of a function on a card: as `Path`, with launches in the place of machine code for this processor."""
+"""A specialization for a card: launches in the place of machine code for this processor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..core.tree import LEAF
 from ..core.types import Type
 from ..device.arrays import card_of
 from .lower.step import Foreign, Lapack, Lowered
-from .specialization import PROFILED_CALLS, PROFILED_SECONDS, Function, Path, Signature, Staged, counted, every_step
+from .specialization import PROFILED_CALLS, PROFILED_SECONDS, Function, Signature, Specialization, Staged, counted, every_step
 
 
 class Mirror:
@@ -38,7 +38,7 @@ def _same_bits(a: Any, b: Any) -> bool:
     return bool(np.array_equal(*(x.reshape(-1).view(np.uint8) for x in (a, b))))
 
 
-class CardPath(Path):
+class CardSpecialization(Specialization):
     """A program on a card. Flat inputs are arrays of its card or values of the host, which are copied over."""
 
     def __init__(self, staged: Staged, signature: Signature, began: float, device: Any, precision: str) -> None:

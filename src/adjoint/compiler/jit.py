@@ -58,12 +58,12 @@ from ..staging.lazy import Elsewhere
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
 from ..staging.type_queries import agree, compares_identity, line_of_type, same_objects
-from .card import CardPath
-from .specialization import Path, Signature, Staged, Target, as_leaf, in_rows
+from .card import CardSpecialization
+from .specialization import Signature, Specialization, Staged, Target, as_leaf, in_rows
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
-MOST_PATHS = 16  # of one signature; a function that takes more runs eagerly from then on
+MOST_SPECIALIZATIONS = 16  # of one signature; a function that takes more runs eagerly from then on
 MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
 LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a card, which is copied there at each call
 _WEAK = (bool, int, float, complex)
@@ -155,7 +155,7 @@ class Jitted:
     ) -> None:
         self.f = f
         self.static_argnums, self.static_argnames, self.options = static_argnums, static_argnames, options
-        self.paths: dict[Signature, list[Path]] = {}
+        self.specializations: dict[Signature, list[Specialization]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
@@ -181,17 +181,17 @@ class Jitted:
         leaves, signature = self._open(args, kwargs)
         if signature is None or signature in self.eager:
             return self._eagerly(args, kwargs)
-        tried: list[Path] = []
+        tried: list[Specialization] = []
         by_order = self._by_order
-        compiled: Path | Uncompiled | None = None
+        compiled: Specialization | Uncompiled | None = None
         while compiled is None:
-            for path in [p for p in self.paths.get(signature, ()) if p not in tried]:
-                tried.append(path)
-                result = self._attempt(path, leaves, args, kwargs)
-                if result is not path.missed:
+            for specialization in [p for p in self.specializations.get(signature, ()) if p not in tried]:
+                tried.append(specialization)
+                result = self._attempt(specialization, leaves, args, kwargs)
+                if result is not specialization.missed:
                     return result
             with self._lock:
-                if all(p in tried for p in self.paths.get(signature, ())):  # no other thread made one meanwhile
+                if all(p in tried for p in self.specializations.get(signature, ())):  # no other thread made one meanwhile
                     if signature in self.eager:
                         break
                     compiled = self._compile(args, kwargs, leaves, signature)
@@ -205,14 +205,14 @@ class Jitted:
         # A value on the edge may be on the other side in machine code, by rounding.
         return self._eagerly(args, kwargs) if result is compiled.missed else result
 
-    def _attempt(self, path: Path, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+    def _attempt(self, specialization: Specialization, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """What a program gives. Where an operation fails, what the function gives: it may catch the error, or raises its own."""
-        found, changed = path.outside()
+        found, changed = specialization.outside()
         if changed is not None:
             self.varying.add(changed)
-            return path.missed
+            return specialization.missed
         try:
-            return path.run([*leaves, *found])
+            return specialization.run([*leaves, *found])
         except (OperationError, IndexError, np.linalg.LinAlgError):
             return self._eagerly(args, kwargs)
 
@@ -336,24 +336,27 @@ class Jitted:
 
     # -- compiling --
 
-    def _path(self, staged: Staged, signature: Signature, began: float) -> Path:
+    def _path(self, staged: Staged, signature: Signature, began: float) -> Specialization:
         if signature.target is None:
-            return Path(staged, signature, began)
+            return Specialization(staged, signature, began)
         from .cuda import card  # heavy: loads LLVM, and CuPy
 
-        return CardPath(staged, signature, began, card.numbered(signature.target.card), self.options.precision)
+        return CardSpecialization(staged, signature, began, card.numbered(signature.target.card), self.options.precision)
 
-    def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Path | Uncompiled:
-        """A program for the path of this call; if there can be none, or one too many, the call has run without."""
+    def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Specialization | Uncompiled:
+        """A specialization for the path of this call; if there can be none, or one too many, the call has run without."""
         began = time.perf_counter()
-        known = self.paths.setdefault(signature, [])
-        if len(known) >= MOST_PATHS:
-            lines = sorted({g.line for path in known for g in path.guards})
-            self._give_up(signature, f"its calls take more than {MOST_PATHS} paths through the code at {', '.join(lines)}")
+        known = self.specializations.setdefault(signature, [])
+        if len(known) >= MOST_SPECIALIZATIONS:
+            lines = sorted({g.line for specialization in known for g in specialization.guards})
+            self._give_up(
+                signature,
+                f"its calls take more than {MOST_SPECIALIZATIONS} paths through the code at {', '.join(lines)}",
+            )
             return Uncompiled(self._eagerly(args, kwargs))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
-            if staged.failed or any(_same_program(staged, path) for path in known):
+            if staged.failed or any(_same_program(staged, specialization) for specialization in known):
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self._eagerly(args, kwargs))
         except PythonNumberError:
@@ -363,7 +366,7 @@ class Jitted:
         except Exception as error:  # of the function, which meets stand-ins for its arguments
             return self._run_instead(args, kwargs, signature, error)
         try:
-            path = self._path(staged, signature, began)
+            specialization = self._path(staged, signature, began)
         except (DeviceError, MemoryError):
             raise
         except (UnsupportedError, ImportError) as error:
@@ -376,16 +379,18 @@ class Jitted:
                 "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
             ) from error
         if self._line_of_type is not None:
-            result, found = self._eagerly(args, kwargs), self._attempt(path, leaves, args, kwargs)
-            if found is path.missed or not agree(map_leaves(_own_on_host, found), map_leaves(_own_on_host, result)):
+            result, found = self._eagerly(args, kwargs), self._attempt(specialization, leaves, args, kwargs)
+            if found is specialization.missed or not agree(map_leaves(_own_on_host, found), map_leaves(_own_on_host, result)):
                 self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
                 return Uncompiled(result)
-        self._count(signature, path)
-        known.insert(0, path)
-        function = path.function(signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find)
+        self._count(signature, specialization)
+        known.insert(0, specialization)
+        function = specialization.function(
+            signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find
+        )
         if function is not None:
             self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
-        return path
+        return specialization
 
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
         """The result of a call that cannot be compiled. If the function fails as well, the error is its own."""
@@ -395,9 +400,9 @@ class Jitted:
         self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
         return Uncompiled(result)
 
-    def _count(self, signature: Signature, path: Path) -> None:
+    def _count(self, signature: Signature, specialization: Specialization) -> None:
         """Warn, once, when a function is compiled again and again for the same reason."""
-        reason = self._why_again(signature, path)
+        reason = self._why_again(signature, specialization)
         if reason is None:
             return
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
@@ -409,20 +414,20 @@ class Jitted:
                 stacklevel=user_level(),
             )
 
-    def _why_again(self, signature: Signature, path: Path) -> str | None:
+    def _why_again(self, signature: Signature, specialization: Specialization) -> str | None:
         """What made a new program necessary: the first guard that differs, or the first argument of another type."""
-        known = self.paths[signature]
+        known = self.specializations[signature]
         if known:
             changed = values_at(known[0].places)[1]
             if changed is not None:
                 return f"{changed.name}, which it reads outside, has changed"
-            for mine, theirs in zip(path.guards, known[0].guards, strict=False):
+            for mine, theirs in zip(specialization.guards, known[0].guards, strict=False):
                 if not _same_guards([mine], [theirs]):
-                    behind = ", ".join(_inputs_behind(path.staged, mine.number))
+                    behind = ", ".join(_inputs_behind(specialization.staged, mine.number))
                     return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
-            lines = [guard.line for guard in (*known[0].guards, *path.guards)]
+            lines = [guard.line for guard in (*known[0].guards, *specialization.guards)]
             return f"the path changes ({lines[-1]})" if lines else "an array that it reads outside has another type"
-        others = [s for s, paths in self.paths.items() if paths]
+        others = [s for s, specializations in self.specializations.items() if specializations]
         if not others:
             return None
         last = others[-1]
@@ -509,35 +514,35 @@ class Jitted:
             stage.asks_for_order,
         )
 
-    def lower(self, *args: Any, **kwargs: Any) -> Path:
+    def lower(self, *args: Any, **kwargs: Any) -> Specialization:
         """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
         leaves, signature = self._open(args, kwargs)
         if signature is None:
             raise ArgumentError("lower needs arrays, not values inside another transform")
-        for path in self.paths.get(signature, ()):
-            outside, changed = path.outside()
-            if changed is None and path.flat(*leaves, *outside) is not path.missed:
-                return path
+        for specialization in self.specializations.get(signature, ()):
+            outside, changed = specialization.outside()
+            if changed is None and specialization.flat(*leaves, *outside) is not specialization.missed:
+                return specialization
         with self._lock:
             found = None if signature in self.eager else self._compile(args, kwargs, leaves, signature)
-        if not isinstance(found, Path):
+        if not isinstance(found, Specialization):
             why = self.eager.get(signature, "an operation fails for these numbers, or a value is on the edge of a guard")
             raise ArgumentError(f"{name_of(self.f)} is not compiled for ({signature}): {why}")
         return found
 
     def profile(self, *args: Any, **kwargs: Any) -> str:
         """How long each step of the program for these arguments takes, the longest first."""
-        path = self.lower(*args, **kwargs)
+        specialization = self.lower(*args, **kwargs)
         leaves, _ = self._open(args, kwargs)
-        return f"{name_of(self.f)}: {path.profile([*leaves, *path.outside()[0]])}"
+        return f"{name_of(self.f)}: {specialization.profile([*leaves, *specialization.outside()[0]])}"
 
     def report(self) -> str:
-        """What was compiled, for which types and paths, how long it took, and what calls back into NumPy."""
+        """What was compiled, for which types and specializations, how long it took, and what calls back into NumPy."""
         lines = [f"jit of {name_of(self.f)}"]
-        for signature, paths in self.paths.items():
-            for i, path in enumerate(paths):
-                first, *rest = path.report()
-                lines += [f"  ({signature}) path {i + 1}: {first}", *(f"    {line}" for line in rest)]
+        for signature, specializations in self.specializations.items():
+            for i, specialization in enumerate(specializations):
+                first, *rest = specialization.report()
+                lines += [f"  ({signature}) specialization {i + 1}: {first}", *(f"    {line}" for line in rest)]
         lines += [f"  ({signature}) runs eagerly: {why}" for signature, why in self.eager.items()]
         return "\n".join(lines)
 
@@ -579,11 +584,15 @@ def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     return traced
 
 
-def _same_program(staged: Staged, path: Path) -> bool:
+def _same_program(staged: Staged, specialization: Specialization) -> bool:
     """Whether a function was staged as it was for an earlier program."""
-    expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, path.places)]
-    same = staged.keys == path.keys and staged.graph.input_types == path.staged.input_types and expected[0] == expected[1]
-    return same and _same_guards(staged.guards, path.guards)
+    expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, specialization.places)]
+    same = (
+        staged.keys == specialization.keys
+        and staged.graph.input_types == specialization.staged.input_types
+        and expected[0] == expected[1]
+    )
+    return same and _same_guards(staged.guards, specialization.guards)
 
 
 def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:

@@ -69,7 +69,7 @@ class Staged(NamedTuple):
     by_order: bool  # what is a view and what is a copy follows from the order in memory of its inputs
 
 
-class Path:
+class Specialization:
     """One compiled program: the graph of one path through the function, and its machine code.
 
     The code may be there from an earlier process. What it was made of is then worked out only for those who look at it.

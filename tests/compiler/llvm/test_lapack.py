@@ -325,7 +325,7 @@ PROGRAM = """
 import numpy as np, adjoint as ad, adjoint.scipy.special as special
 f = ad.jit(lambda a, x: np.linalg.inv(a) @ a @ special.gammaln(x))
 f(np.eye(40), np.linspace(1, 3, 40))
-(path,) = next(iter(f.paths.values()))
+(path,) = next(iter(f.specializations.values()))
 print(path.native.was_cached, float(f(np.eye(40), np.full(40, 0.5)).sum()))
 """
 

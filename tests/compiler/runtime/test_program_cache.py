@@ -38,7 +38,7 @@ def twice(f, *args):
     """The results of a function that is compiled, and of one that is found."""
     first, second = ad.jit(f), ad.jit(f)
     results = first(*args), second(*args)
-    (path,) = next(iter(second.paths.values()))
+    (path,) = next(iter(second.specializations.values()))
     assert path.native.was_cached
     return results
 
@@ -99,7 +99,7 @@ def test_programs_of_other_constants_share_their_code(place, lowered):
         f = ad.jit(lambda x, i=i: x * np.arange(i, 7.0 + i))
         np.testing.assert_array_equal(f(X), X * np.arange(i, 7.0 + i))
     assert len(lowered) == 3
-    (path,) = next(iter(f.paths.values()))
+    (path,) = next(iter(f.specializations.values()))
     assert path.native.was_cached
 
 
