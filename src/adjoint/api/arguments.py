@@ -17,7 +17,8 @@ from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
 from ..eager.on_card import lift
 
-_NUMBERS = (np.ndarray, np.generic, float, int, complex, Traced)
+PLAIN = (np.ndarray, np.generic, float, int, complex)
+NUMBERS = (*PLAIN, Traced)  # what may be an argument or a result
 
 
 def name_of(f: Callable[..., Any]) -> str:
@@ -103,7 +104,7 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
         fix = f"write {float(x)!r}" if isinstance(x, (int, np.integer)) else "pass x.astype(float)"
         kind = type(x).__name__ if isinstance(x, (bool, int)) else dtype_of(x).name
         raise DtypeError(f"{transform} needs floats, but {name} is {kind}; {fix}, or leave it out of argnums")
-    if not isinstance(x, _NUMBERS) or not is_inexact(dtype_of(x)):
+    if not isinstance(x, NUMBERS) or not is_inexact(dtype_of(x)):
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__} {x!r:.40}"
         raise ArgumentError(f"{transform} needs floats, but {name} is {what}")
     if isinstance(x, np.matrix):
@@ -166,7 +167,7 @@ def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", 
     where = f"{name_of(f)} returned{' in ' + label if label else ''}"
     if y is None:
         raise ArgumentError(f"{where} None, but {transform} needs a value; is a return statement missing?")
-    if not isinstance(y, _NUMBERS):
+    if not isinstance(y, NUMBERS):
         raise ArgumentError(
             f"{where} {type(y).__name__}, but {transform} needs numbers or arrays (use has_aux=True for other results)"
         )
@@ -178,7 +179,7 @@ def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", 
 def match_type(t: Any, wanted: Type, what: str) -> Value:
     """A tangent or cotangent given by the user, which must have the type of its primal."""
     t = unwrap_fresh(t)
-    if isinstance(t, (list, tuple)) or not isinstance(t, _NUMBERS):
+    if isinstance(t, (list, tuple)) or not isinstance(t, NUMBERS):
         raise ArgumentError(f"{what} is {type(t).__name__}, expected an array of type {wanted!r}")
     if shape_of(t) != wanted.shape:
         raise ShapeError(f"{what} has shape {shape_of(t)}, expected {wanted.shape}")

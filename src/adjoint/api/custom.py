@@ -25,12 +25,11 @@ from ..eager.dual import Dual
 from ..eager.tape import Outputs, Tape, backward
 from ..ops.broadcast import fit, sum_, zeros_of
 from ..staging.stage import Stage
-from .arguments import check_callable, name_of, output_leaf
+from .arguments import NUMBERS, check_callable, name_of, output_leaf
 from .control import checkpointed
 from .rerun import Again
 
 Function = Callable[..., Any]
-_NUMBERS = (np.ndarray, np.generic, float, int, complex, Traced)
 
 
 def transpose(linear: Function, types: Sequence[Type], cotangents: Sequence[Value | None]) -> list[Value]:
@@ -81,7 +80,7 @@ class Call:
         nodes = {i: node for i, x in enumerate(leaves) if (node := tape.node(x)) is not None}
         values = [x.value if i in nodes else x for i, x in enumerate(leaves)]
         wanted = tuple(nodes)
-        types = [Type.of(x) if isinstance(x, _NUMBERS) else None for x in values]
+        types = [Type.of(x) if isinstance(x, NUMBERS) else None for x in values]
         results, pull = self.vjp(values, types)
         self.check_closed(results, tape)
         out_types = [Type.of(y) for y in results]
@@ -126,7 +125,7 @@ class Call:
     def on_dual(self, dual: Dual, leaves: Sequence[Value]) -> list[Value]:
         pairs = [dual.split(x) for x in leaves]
         primals = [p for p, _ in pairs]
-        types = [Type.of(p) if isinstance(p, _NUMBERS) else None for p in primals]
+        types = [Type.of(p) if isinstance(p, NUMBERS) else None for p in primals]
         if self.push is not None:
             zeros = _zeros(types)
             results, tangents = self.push(primals, [zeros[i] if t is None else t for i, (_, t) in enumerate(pairs)])
@@ -388,7 +387,7 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ArgumentError(f"the forward rule of {name_of(self.f)} must return (result, residuals)")
             # The types of the arguments travel with the residuals, to check what bwd returns.
-            types = [Type.of(x) if isinstance(x, _NUMBERS) else None for x in values]
+            types = [Type.of(x) if isinstance(x, NUMBERS) else None for x in values]
             return self.results(pair[0], found), _Residuals(pair[1], _Static(types))
 
         def pull(residuals: Any, gs: Sequence[Value]) -> list[Value | None]:
@@ -482,7 +481,7 @@ class _Checkpoint(_Custom):
             return again.first(run, values), kept
 
         def pull(values: Sequence[Value], gs: Sequence[Value]) -> list[Value | None]:
-            floats = [i for i, x in enumerate(values) if isinstance(x, _NUMBERS) and is_inexact(dtype_of(x))]
+            floats = [i for i, x in enumerate(values) if isinstance(x, NUMBERS) and is_inexact(dtype_of(x))]
             with Tape("checkpoint") as inner:
                 inside = list(values)
                 for i in floats:

@@ -36,12 +36,11 @@ from ..rewrite.simplify import simplify
 from ..staging.purity import pure
 from ..staging.stage import Stage
 from ..transform.textbook import derivative
-from .arguments import check_callable, input_names, name_of, output_leaf
+from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf
 from .transformed import Transformed
 
 Function = Callable[..., Any]
 LARGEST_PICTURE = 1000  # equations that a notebook draws automatically
-_NUMBERS = (np.ndarray, np.generic, float, int, complex)
 
 
 def graph(f: Function) -> Transformed:
@@ -54,7 +53,7 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
     leaves, structure = flatten((args, kwargs))
     names = input_names(f, leaf_names("", structure))
     for x, name in zip(leaves, names, strict=True):
-        if not isinstance(x, _NUMBERS):
+        if not isinstance(x, PLAIN):
             raise ArgumentError(f"{name} of graph is {type(x).__name__}; only arrays can be staged, close over the rest")
 
     def stage_once() -> Program:

@@ -1,6 +1,6 @@
 """Arguments that are not differentiated, handed to a function so that it cannot write to the user's arrays.
 
-Small arrays are copied: the function may write to them, and nobody sees it. Larger ones are handed over as read-only views. A
+Small arrays are copied: the function may write to them, unseen by the caller. Larger ones are handed over as read-only views. A
 list, a dict or a dataclass with arrays is handed over as a copy too; what the function does to the container itself, an entry
 that it adds or replaces, is done to the user's when it returns.
 

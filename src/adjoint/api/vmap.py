@@ -13,11 +13,10 @@ from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
 from ..eager.batch import Batch
 from ..numpy.shape import concatenate
-from .arguments import check_alive, check_callable, name_of
+from .arguments import NUMBERS, check_alive, check_callable, name_of
 from .transformed import Transformed
 
 Function = Callable[..., Any]
-_NUMBERS = (np.ndarray, np.generic, float, int, complex, Traced)
 
 
 def batch_apply(f: Function, stacks: Sequence[Value]) -> list[Value]:
@@ -79,7 +78,7 @@ def _open(
         if axis is not None:
             if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
                 raise BatchError(f"in_axes holds {axis!r} for {name}; an axis is an integer or None")
-            if not isinstance(x, _NUMBERS):
+            if not isinstance(x, NUMBERS):
                 raise ArgumentError(f"{name} of vmap is {type(x).__name__}, which has no axis to map; give it in_axes=None")
             ndim = len(shape_of(x))
             if not -ndim <= axis < ndim:
@@ -121,7 +120,7 @@ def _apply(
     held = {_memory(x) for x in leaves}
     for y, place in zip(outputs, places, strict=True):
         y = check_alive(y, batch)
-        if not isinstance(y, _NUMBERS):
+        if not isinstance(y, NUMBERS):
             raise ArgumentError(f"{name_of(f)} returned {type(y).__name__} inside vmap; it must return numbers or arrays")
         if place is None:
             if isinstance(y, Traced) and y.by is batch:

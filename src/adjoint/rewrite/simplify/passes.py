@@ -16,7 +16,7 @@ from .rewriter import Index, Rewriter
 G = TypeVar("G", bound=Graph)
 
 _NO_RULES = Index(())
-_MOST_ROUNDS = 64  # of taking away what nobody reads, all at once
+_MOST_ROUNDS = 64  # of vectorised dead-code elimination
 
 
 def dead_code(graph: G) -> G:
@@ -38,7 +38,7 @@ def dead_code(graph: G) -> G:
 
 
 def needed_of(equations: Columns, outputs: Sequence[Operand]) -> Any:
-    """Which equations the outputs depend on: what nobody reads is taken away, then what only that has read, and so on."""
+    """Which equations are live: unread ones are removed, then those that only they have read, and so on."""
     counts = np.diff(equations.first_number)
     made_by = np.repeat(np.arange(len(equations)), counts)
     inputs, ends = equations.inputs, np.diff(equations.first_operand)
@@ -60,7 +60,7 @@ def needed_of(equations: Columns, outputs: Sequence[Operand]) -> Any:
 
 
 def _needed_one_by_one(equations: Columns, outputs: Sequence[Operand]) -> Any:
-    """The same for long chains that nobody reads."""
+    """The same for long chains of dead code."""
     needed = [False] * len(equations)
     made_by = np.repeat(np.arange(len(equations)), np.diff(equations.first_number)).tolist()
     inputs, operands, first = equations.inputs, equations.operands.tolist(), equations.first_operand.tolist()

@@ -148,7 +148,7 @@ class Rewriter:
     ) -> tuple[Literal, ...] | None:
         """The results of an op on constants."""
         if not self.fold or not all(isinstance(o, Literal) for o in inputs) or isinstance(op, Structured):
-            return None  # nobody knows how long a loop takes
+            return None  # the cost of a loop is unknown
         limit = max([FOLDED, *(o.type.size for o in inputs)])  # type: ignore[union-attr]
         if any(t.size > limit for t in types):
             return None
