@@ -444,12 +444,11 @@ def loops_of(program, loops):
     return f
 
 
-def is_stable(f, x):
-    """Whether the value and the gradient at x depend little on its rounding: programs may amplify it beyond any bound."""
-    return all(
-        np.allclose(a, b, rtol=1e-11, atol=1e-11 * np.max(np.abs(a)))
-        for a, b in zip(ad.value_and_grad(f)(x), ad.value_and_grad(f)(x * (1 + 2**-51)), strict=True)
-    )
+def tolerance(f, x):
+    """What rounding may change in the value and the gradient at x: a program may amplify it beyond any fixed bound."""
+    results = [ad.value_and_grad(f)(x * (1 + k * 2**-52)) for k in range(-2, 3)]
+    changes = [np.ptp(part, axis=0).max() / max(1.0, np.abs(part).max()) for part in map(np.array, zip(*results, strict=True))]
+    return 1e-9 + 16 * max(changes)
 
 
 @given(loop_programs, points)
@@ -458,9 +457,10 @@ def test_loops_compiled(program, seeds):
     f, plain_python = loops_of(program, Structured), loops_of(program, Unrolled)
     compiled, slope, tangent = ad.jit(f), ad.jit(ad.value_and_grad(f)), ad.jit(forward(f))
     for x in map(vector, seeds):
-        results = compiled(x), slope(x), tangent(x)
-        if is_stable(plain_python, x):
-            agree(results, (plain_python(x), ad.value_and_grad(plain_python)(x), forward(plain_python)(x)))
+        rtol = tolerance(plain_python, x)
+        agree(compiled(x), plain_python(x), rtol)
+        agree(slope(x), ad.value_and_grad(plain_python)(x), rtol)
+        agree(tangent(x), forward(plain_python)(x), rtol)
     for program in (compiled, slope, tangent):
         assert not program.eager
         assert [len(found) for found in program.specializations.values()] == [1]  # for any number of iterations

@@ -121,7 +121,7 @@ class CardSpecialization(Specialization):
 
     def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
         """The program as a function of arrays on the card, each an argument, which hands other calls on."""
-        from . import native as llvm  # heavy: loads LLVM
+        from . import native  # heavy: loads LLVM
 
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
@@ -130,7 +130,7 @@ class CardSpecialization(Specialization):
             return None
         device, program, types, count = self.device, self.program, self.types, len(arguments)
         taken, missed, result, active = device.taken, self.missed, self.staged.out_structure, device.is_active
-        outside = llvm.places_check(self.places)
+        outside = native.places_check(self.places)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if kwargs or len(args) != count or not active() or outside() is missed:

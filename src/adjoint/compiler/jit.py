@@ -125,18 +125,18 @@ def jit(
 
 def get_num_threads() -> int:
     """How many threads a compiled program may use."""
-    from . import native as llvm  # heavy: loads LLVM
+    from . import native  # heavy: loads LLVM
 
-    return llvm.pool().threads
+    return native.pool().threads
 
 
 def set_num_threads(count: int) -> None:
     """Let compiled programs use this many threads. At first it is the number of cores, or OMP_NUM_THREADS."""
-    from . import native as llvm  # heavy: loads LLVM
+    from . import native  # heavy: loads LLVM
 
     if not isinstance(count, (int, np.integer)) or count < 1:
         raise ShapeError(f"the number of threads is a whole number of at least 1, not {count!r}")
-    llvm.pool().threads = int(count)
+    native.pool().threads = int(count)
 
 
 class Uncompiled(NamedTuple):
@@ -560,9 +560,9 @@ class Deterministic(Jitted):
     """A compiled function whose results do not depend on the number of threads: our loops' never do, those of BLAS may."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from . import native as llvm  # heavy: loads LLVM
+        from . import native  # heavy: loads LLVM
 
-        with llvm.one_thread_of_blas():
+        with native.one_thread_of_blas():
             return super().__call__(*args, **kwargs)
 
 

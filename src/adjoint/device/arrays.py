@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import card
+
 _CUDA = frozenset({2, 13})  # DLPack's kDLCUDA and kDLCUDAManaged
 
 
@@ -17,7 +19,5 @@ def card_of(x: Any) -> int | None:
         kind, number = x.__dlpack_device__()
         return int(number) if kind in _CUDA else None
     if hasattr(cls, "__cuda_array_interface__"):
-        from . import card  # heavy: loads CuPy
-
         return card.holding(x.__cuda_array_interface__["data"][0])
     return None
