@@ -741,3 +741,20 @@ def test_a_comprehension_catches_nothing():
     x = np.stack([np.eye(2), 2 * np.eye(2)])
     assert compiled(x) == f(x)
     assert not compiled.eager
+
+
+def test_an_error_of_an_earlier_call_is_not_taken_for_this_one():
+    """A refusal that the function has caught is remembered by its frame, and a later frame may have the same identity."""
+
+    def reads(x, first):
+        return (float if first else {}.__getitem__)(x)
+
+    def caught(x):
+        with pytest.raises(TypeError):
+            reads(x, True)
+        return x
+
+    for _ in range(20):
+        ad.grad(caught)(1.0)
+        with pytest.raises(KeyError):
+            ad.grad(lambda x: reads(x, False))(1.0)

@@ -352,6 +352,8 @@ def boundary(f: F) -> F:
 
     @functools.wraps(f)
     def entry(*args: Any, **kwargs: Any) -> Any:
+        if _asked.get() is not None:
+            _asked.set(None)  # a frame of an earlier call, whose identity a new frame may have
         try:
             return f(*args, **kwargs)
         except Exception as error:
