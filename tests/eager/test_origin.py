@@ -315,3 +315,31 @@ def test_a_zero_of_a_mask_wins(name, n):
         assert (np.diagonal(hessian)[x == 0] == 0).all()
         if name != "not picked":  # whose shape depends on the numbers
             np.testing.assert_allclose(ad.vmap(ad.grad(f))(np.stack([x, x]))[1], g)
+
+
+COMPLEX_STEPS = {
+    "imag": np.imag,
+    "real": np.real,
+    "conj": np.conj,
+    "abs": np.abs,
+    "fft": np.fft.fft,
+    "irfft": np.fft.irfft,
+    "a part of a product": lambda z: np.outer(z, z).imag,
+    "reversed": lambda z: z.imag[::-1],
+}
+
+
+@pytest.mark.parametrize("factor", [1 + 2j, 2j, 1.5])
+@pytest.mark.parametrize("name", COMPLEX_STEPS)
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_a_cotangent_passes_between_real_and_complex_numbers(name, factor, dtype):
+    """Compiled as eager, and as the central difference."""
+
+    def f(x):
+        y = np.sin(COMPLEX_STEPS[name](x * factor))
+        return np.sum(np.real(y) * 1.3) + np.sum(np.imag(y * (2 - 1j)))
+
+    x, v = np.array([0.3, -0.7, 1.1, 0.2]).astype(dtype), np.array([0.5, -1.0, 0.25, 0.75])
+    gradient = ad.grad(f)(x)
+    np.testing.assert_allclose(ad.jit(ad.grad(f))(x), gradient, rtol=1e-12)
+    np.testing.assert_allclose(np.real(gradient @ v), (f(x + 1e-6 * v) - f(x - 1e-6 * v)) / 2e-6, rtol=1e-6)

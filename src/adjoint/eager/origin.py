@@ -41,7 +41,7 @@ class Origin:
         self._live = self._mask = _UNKNOWN
         if node is not None:
             self.op, self.plan, self.shape, self.params = node.op, node.plan, node.shape, node.params
-            self.parents = [Type(p.shape, np.dtype(float)) for p in node.parents]
+            self.parents = [Type(p.shape, p.dtype) for p in node.parents]
             self.saved: Any = saved if isinstance(node.op, Linear) or node.plan.masks is not None else ()
 
     @property

@@ -278,6 +278,8 @@ def _components(a: Value) -> list[Value]:
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:
     """Differentiable in x, xp and fp. At a knot the slope is the mean of both sides."""
     x, xp, fp = _double(x), _double(xp), _double(fp)
+    if "c" in (dtype_of(x).kind, dtype_of(xp).kind):
+        raise TypeError("interp: x and xp are real numbers, and a complex one was given; pass np.real(x)")
     if dtype_of(fp).kind == "c":  # infinite parts stay apart
         parts = []
         for f in (np.real, np.imag):

@@ -133,6 +133,8 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     inputs, output = _explicit(subscripts, [ndim_of(v) for v in values])
     sizes: dict[str, int] = {}
     for letters, v in zip(inputs, values, strict=True):
+        if any(len({n for c, n in zip(letters, shape_of(v), strict=True) if c == each}) > 1 for each in letters):
+            raise ValueError(f"einsum: an operand of shape {shape_of(v)} has different lengths at one subscript of {letters!r}")
         for c, n in zip(letters, shape_of(v), strict=True):
             if sizes.setdefault(c, n) != n and 1 not in (sizes[c], n):
                 raise ValueError(f"operands could not be broadcast together: subscript {c!r} has lengths {sizes[c]} and {n}")
