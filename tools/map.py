@@ -21,10 +21,10 @@ KEY = "adjoint-map"
 
 #: The colour of a package: called by users, computes, records, shared by all.
 COLOURS = {
-    "input": ("cli", "compat", "check", "algebra", "extend", "scipy", "numpy", "api"),
+    "input": ("cli", "compat", "check", "algebra", "export", "extend", "scipy", "numpy", "api"),
     "elementwise": ("eager", "derive"),
     "structured": ("staging", "transform", "rewrite", "compiler"),
-    "linear": ("ir", "view", "export"),
+    "linear": ("ir", "view"),
     "constant": ("core", "device", "ops"),
 }
 DETAILS = {
@@ -38,7 +38,7 @@ DETAILS = {
     "core": "types, trees, errors, Op, bind",
     "derive": "jvp, vjp, batch from a declaration",
     "eager": "dual, tape, batch: compute",
-    "export": "graphs in other languages",
+    "export": "programs in other languages",
     "extend": "custom ops",
     "ir": "graph, text, check",
     "numpy": "NumPy on traced values",
@@ -47,7 +47,7 @@ DETAILS = {
     "scipy": "SciPy on traced values",
     "staging": "stage, guard, purity: record",
     "transform": "jvp, vjp, vmap of graphs",
-    "view": "tables, pictures, the explorer",
+    "view": "tables, pictures, source text",
 }
 
 

@@ -16,7 +16,7 @@ from .core.errors import AdjointError
 from .core.version import VERSION
 
 if TYPE_CHECKING:
-    from . import extend, scipy
+    from . import export, extend, scipy
     from .algebra.expression import symbolic
     from .api.control import cond, fori_loop, map, scan, while_loop
     from .api.custom import checkpoint, custom_jvp, custom_vjp
@@ -43,6 +43,7 @@ _LATE = {
     "custom_jvp": "api.custom",
     "custom_vjp": "api.custom",
     "dual": "api.imperative",
+    "export": "",
     "extend": "",
     "finite_difference": "check.differences",
     "fori_loop": "api.control",
@@ -91,6 +92,7 @@ __all__ = [
     "derivative",
     "dual",
     "elementwise_grad",
+    "export",
     "extend",
     "finite_difference",
     "fori_loop",

@@ -167,7 +167,7 @@ class Program(Graph):
     @boundary
     def python(self) -> str:
         """The source of a function of the flat inputs that needs only NumPy. Ops without an equivalent are refused by name."""
-        from ..export import python
+        from ..view import python
 
         return python.source(self)
 

@@ -1,1 +1,31 @@
-"""Graphs in other languages."""
+"""Programs in other languages: `export.python(f, *args)`, each loaded on first use.
+
+`EXPORTERS` names the module of each exporter; the function in it has the public name. A module has a name of its own, since an
+imported submodule would take the place of a function of the same name here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .python_source import python
+
+EXPORTERS = {
+    "python": "python_source",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in EXPORTERS:
+        raise AttributeError(f"module 'adjoint.export' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{EXPORTERS[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *EXPORTERS})
+
+
+__all__ = ["EXPORTERS", "python"]

@@ -35,7 +35,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import decompose, fft, index, linalg
 from ..ops.broadcast import cast
 from ..ops.elementwise import truncate
-from ..view.notation import PYTHON, Text, python_name
+from .notation import PYTHON, Text, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
 

@@ -1,0 +1,228 @@
+"""What an exporter writes: the graphs of a function and of its derivatives, with names for what goes in and comes out.
+
+    parts(energy, (x,), {}, derivatives=("gradient", "hvp"))
+    →  energy(x) → y,   energy_gradient(x) → x_bar,   energy_hvp(x, x_dot) → x_bar_dot
+
+The function may be a Python function, a compiled one, or a graph; a graph knows its types, and needs no arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..api.arguments import check_callable, name_of, positions
+from ..api.grad import grad, jvp, value_and_grad, vjp
+from ..api.graph import Program, graph
+from ..api.jacobian import hessian, hvp, jacobian
+from ..core.errors import ArgumentError
+from ..core.tree import LEAF, Structure, flatten
+from ..core.types import Type
+from ..ir.graph import Graph
+from ..rewrite.pipeline import optimize
+
+Function = Callable[..., Any]
+
+#: What may be asked for in `derivatives=`, and what it computes.
+DERIVATIVES = {
+    "gradient": "the gradient of a scalar result",
+    "value_and_gradient": "the result and its gradient",
+    "jacobian": "all first derivatives: result axes, then argument axes",
+    "hessian": "all second derivatives of a scalar result",
+    "hvp": "the Hessian of a scalar result times a vector, the last argument",
+    "jvp": "the result and its tangent, from tangents of the chosen arguments, the last ones",
+    "vjp": "cotangents of the chosen arguments, from those of the result, the last argument",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One function to write.
+
+    `graph` has the names and types of the flat inputs (`input_names`, `input_types`), the types of the flat results
+    (`output_types`), and the containers of both (`in_structure`: a pair of positional and keyword arguments; `out_structure`).
+    """
+
+    name: str  # an identifier, such as energy_gradient
+    kind: str  # "value", or a key of DERIVATIVES
+    graph: Program
+    output_names: tuple[str, ...]  # one per flat result, distinct from each other and from the inputs
+
+    @property
+    def summary(self) -> str:
+        """One line for a comment, such as `energy_gradient(x: float64[3]) -> x_bar: float64[3]`."""
+        g = self.graph
+        given = ", ".join(f"{name}: {t!r}" for name, t in zip(g.input_names, g.input_types, strict=True))
+        made = ", ".join(f"{name}: {t!r}" for name, t in zip(self.output_names, g.output_types, strict=True))
+        return f"{self.name}({given}) -> {made}"
+
+
+def parts(
+    f: Function | Graph,
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    derivatives: str | Iterable[str] = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    passes: bool = True,
+) -> list[Part]:
+    """The function itself, then the derivatives asked for, by `argnums`.
+
+    With `passes` the graphs have run through all passes of the compiler that keep their values: repeated equations are loops,
+    dead code is gone. The arguments matter by their types only; none are needed for a graph.
+    """
+    check_callable(f, "export")
+    asked = [derivatives] if isinstance(derivatives, str) else list(derivatives)
+    for kind in asked:
+        if kind not in DERIVATIVES:
+            raise ArgumentError(f"derivatives of export are {', '.join(DERIVATIVES)}, not {kind!r}")
+    if isinstance(f, Graph) and not args and not kwargs:
+        args, kwargs = example(f)
+    base = _word(name or name_of(f) if not isinstance(f, Graph) else name or f.name)
+    result = []
+    for kind in ["value", *dict.fromkeys(asked)]:
+        result.append(_part(f, tuple(args), kwargs or {}, kind, argnums, base, passes))
+    return result
+
+
+def example(f: Graph) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments for a call of a graph: zeros of its types."""
+    zeros = [np.zeros(t.shape, t.dtype)[()] for t in f.input_types]
+    if f.in_structure is None:
+        return tuple(zeros), {}
+    args, kwargs = f.in_structure.unflatten(zeros)
+    return tuple(args), dict(kwargs)
+
+
+def _part(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, argnums: Any, base: str, passes: bool) -> Part:
+    value = _staged(f, args, kwargs)
+    inputs = dict(zip(value.input_names, value.input_types, strict=True))
+    outputs = _output_names(value)
+    if kind == "value":
+        return _named(value, base, kind, list(inputs), outputs, passes)
+    chosen, single = positions(argnums, len(args), "export")
+    wanted = _leaves_of(value, chosen)  # names of the differentiated inputs
+    if kind in ("gradient", "value_and_gradient"):
+        transform = grad if kind == "gradient" else value_and_grad
+        made = _staged(transform(f, argnums), args, kwargs)
+        names = outputs * (kind != "gradient") + [f"{x}_bar" for x in wanted]
+        return _named(made, f"{base}_{kind}", kind, list(inputs), names, passes)
+    if kind in ("jacobian", "hessian"):
+        made = _staged((jacobian if kind == "jacobian" else hessian)(f, argnums), args, kwargs)
+        rows = [f"d{y}" for y in outputs] if kind == "jacobian" else [f"d2{y}_d{x}" for y in outputs for x in wanted]
+        return _named(made, f"{base}_{kind}", kind, list(inputs), [f"{row}_d{x}" for row in rows for x in wanted], passes)
+    dots = [f"{x}_dot" for x in wanted]
+    tangents = args[chosen[0]] if single else tuple(args[i] for i in chosen)
+    if kind == "hvp":
+        made = _staged(hvp(f, argnums), (*args, tangents), kwargs)
+        return _named(made, f"{base}_hvp", kind, _insert(value, args, dots), [f"{x}_bar_dot" for x in wanted], passes)
+    if kind == "jvp":
+
+        def pushed(*all_args: Any, **named: Any) -> Any:
+            *primals, last = all_args
+            ts = (last,) if single else tuple(last)
+            return jvp(_on(f, primals, chosen, named), tuple(primals[i] for i in chosen), ts)
+
+        made = _staged(pushed, (*args, tangents), kwargs)
+        return _named(made, f"{base}_jvp", kind, _insert(value, args, dots), [*outputs, *[f"{y}_dot" for y in outputs]], passes)
+
+    def pulled(*all_args: Any, **named: Any) -> Any:
+        *primals, bar = all_args
+        result = vjp(_on(f, primals, chosen, named), *[primals[i] for i in chosen])[1](bar)
+        return result[0] if single else result
+
+    bars = value.out_structure.unflatten([np.zeros(t.shape, t.dtype)[()] for t in value.output_types])
+    made = _staged(pulled, (*args, bars), kwargs)
+    names = [f"{y}_bar" for y in outputs]
+    return _named(made, f"{base}_vjp", kind, _insert(value, args, names), [f"{x}_bar" for x in wanted], passes)
+
+
+def _on(f: Function, primals: Sequence[Any], chosen: Sequence[int], named: dict[str, Any]) -> Function:
+    """f as a function of the chosen arguments."""
+
+    def on_chosen(*xs: Any) -> Any:
+        full = list(primals)
+        for i, x in zip(chosen, xs, strict=True):
+            full[i] = x
+        return f(*full, **named)
+
+    on_chosen.__name__ = name_of(f)
+    return on_chosen
+
+
+def _staged(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    if isinstance(f, Program) and f.in_structure is not None and _types(args, kwargs) == f.input_types:
+        return f
+    made: Program = graph(f)(*args, **kwargs)
+    return made
+
+
+def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Type, ...]:
+    return tuple(map(Type.of, flatten((args, kwargs))[0]))
+
+
+def _named(g: Program, name: str, kind: str, inputs: Sequence[str], outputs: Sequence[str], passes: bool) -> Part:
+    if passes:
+        g = optimize(g).graph
+    words = distinct([*inputs, *outputs])
+    named = replace(g, name=name, input_names=tuple(words[: len(inputs)]))
+    return Part(name, kind, named, tuple(words[len(inputs) :]))
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Identifiers, all different. Names of a graph's own values (`v3`, `c0`) are left to them."""
+    words: list[str] = []
+    for name in names:
+        word = _word(name)
+        while word in words or re.fullmatch(r"[vc]\d+", word):
+            word += "_"
+        words.append(word)
+    return words
+
+
+def _word(name: str) -> str:
+    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "f"
+    return f"_{word}" if word[0].isdigit() else word
+
+
+def _output_names(g: Program) -> list[str]:
+    paths = list(g.out_structure.paths()) if g.out_structure.count == len(g.outputs) else []
+    if len(paths) != len(g.outputs) or len(g.outputs) == 1:
+        return ["y"] if len(g.outputs) == 1 else [f"y{i}" for i in range(len(g.outputs))]
+    return [_word(re.sub(r"^\[(\d+)\]", r"y\1", path)) for path in paths]
+
+
+def _leaves_of(g: Program, chosen: Sequence[int]) -> list[str]:
+    """The names of the flat inputs that belong to some positional arguments."""
+    assert g.in_structure is not None
+    (_, positional), _ = g.in_structure.children
+    counts = [_count(child) for _, child in positional.children]
+    return [name for i in chosen for name in g.input_names[sum(counts[:i]) : sum(counts[: i + 1])]]
+
+
+def _count(structure: Structure) -> int:
+    return 1 if structure is LEAF else structure.count
+
+
+def _insert(g: Program, args: tuple[Any, ...], new: Sequence[str]) -> list[str]:
+    """The names of the inputs with those of one more positional argument: keyword arguments are the last."""
+    assert g.in_structure is not None
+    (_, positional), _ = g.in_structure.children
+    return [*g.input_names[: positional.count], *new, *g.input_names[positional.count :]]
+
+
+def write(path: str | os.PathLike[str] | None, text: str) -> str:
+    """Write a text to a file, if one is named; returns the text."""
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
+
+
+__all__ = ["DERIVATIVES", "Part", "distinct", "example", "parts", "write"]

@@ -1,0 +1,103 @@
+"""The functions that exporters write: which graphs, their names, and what they compute."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint import export
+from adjoint.core.errors import ArgumentError
+from adjoint.export.program import DERIVATIVES, parts
+
+X, P = np.array([0.3, 0.7, 1.1]), {"w": np.array([1.0, 2.0, 3.0]), "b": 0.5}
+
+
+def energy(x, p, *, k=2.0):
+    return np.sum(np.sin(x * p["w"])) * k + p["b"] ** 2
+
+
+def called(part, *args, **kwargs):
+    return part.graph(*args, **kwargs)
+
+
+def equal(a, b):
+    for x, y in zip(ad.core.tree.flatten(a)[0], ad.core.tree.flatten(b)[0], strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-13)
+
+
+@pytest.mark.parametrize("argnums", [0, 1, (0, 1), (1, 0)])
+@pytest.mark.parametrize("named", [{}, {"k": 3.0}])
+@pytest.mark.parametrize("passes", [True, False])
+def test_every_derivative(argnums, named, passes):
+    args = (X, P)
+    found = {p.kind: p for p in parts(energy, args, named, derivatives=DERIVATIVES, argnums=argnums, passes=passes)}
+    chosen = (argnums,) if isinstance(argnums, int) else argnums
+    direction = args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
+
+    def f(*xs):
+        full = list(args)
+        for i, x in zip(chosen, xs, strict=True):
+            full[i] = x
+        return energy(*full, **named)
+
+    xs = tuple(args[i] for i in chosen)
+    equal(called(found["value"], *args, **named), energy(*args, **named))
+    equal(called(found["gradient"], *args, **named), ad.grad(energy, argnums)(*args, **named))
+    equal(called(found["value_and_gradient"], *args, **named), ad.value_and_grad(energy, argnums)(*args, **named))
+    equal(called(found["jacobian"], *args, **named), ad.jacobian(energy, argnums)(*args, **named))
+    equal(called(found["hessian"], *args, **named), ad.hessian(energy, argnums)(*args, **named))
+    equal(called(found["hvp"], *args, direction, **named), ad.hvp(energy, argnums)(*args, direction, **named))
+    equal(called(found["jvp"], *args, direction, **named), ad.jvp(f, xs, xs))
+    equal(called(found["vjp"], *args, 2.0, **named), ad.vjp(f, *xs)[1](np.float64(2.0)))
+    for part in found.values():
+        part.graph.check()
+        names = [part.name, *part.graph.input_names, *part.output_names]
+        assert all(n.isidentifier() for n in names)
+        assert len(set(names)) == len(names)
+        assert len(part.output_names) == len(part.graph.outputs)
+
+
+def test_names_follow_the_arguments():
+    summaries = [p.summary for p in parts(energy, (X, P), derivatives=("gradient", "hvp", "jvp"))]
+    types = "x: float64[3], p_b: float64[], p_w: float64[3]"
+    assert summaries == [
+        f"energy({types}) -> y: float64[]",
+        f"energy_gradient({types}) -> x_bar: float64[3]",
+        f"energy_hvp({types}, x_dot: float64[3]) -> x_bar_dot: float64[3]",
+        f"energy_jvp({types}, x_dot: float64[3]) -> y: float64[], y_dot: float64[]",
+    ]
+    outputs = parts(lambda x, y: {"y": x, "z": [y, y]}, (1.0, 2.0))[0].output_names
+    assert outputs == ("y_", "z_0", "z_1")
+
+
+@pytest.mark.parametrize("make", [lambda f: f, ad.jit, lambda f: ad.graph(f)(X), lambda f: ad.parse(str(ad.graph(f)(X)))])
+def test_functions_of_every_kind(make):
+    def f(x):
+        return np.sum(x**2)
+
+    made = make(f)
+    given = (X,) if callable(made) and not hasattr(made, "equations") else ()
+    value, gradient = parts(made, given, derivatives="gradient")
+    equal(value.graph(X), f(X))
+    equal(gradient.graph(X), 2 * X)
+
+
+def test_a_function_of_symbols():
+    x = ad.symbols("x", shape=3)
+    value, product = parts(ad.function([x], [np.sum(x**2), x]), (), derivatives="vjp")
+    assert value.output_names == ("y0", "y1")
+    equal(product.graph(X, [1.0, X]), 3 * X)
+
+
+def test_what_is_asked_for_must_exist():
+    with pytest.raises(ArgumentError, match=r"derivatives of export are gradient, .*not 'slope'"):
+        parts(energy, (X, P), derivatives="slope")
+    with pytest.raises(ArgumentError, match="export expects a function"):
+        parts(3.0, ())
+    with pytest.raises(AttributeError, match="no attribute 'cobol'"):
+        export.cobol
+
+
+def test_exporters_are_found_by_name():
+    for name in export.EXPORTERS:
+        assert getattr(export, name).__name__ == name
+        assert name in dir(export)
