@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..api.arguments import check_callable, input_names, name_of, output_leaf
-from ..core.bind import Traced, unwrap_fresh
+from ..core.bind import Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     AdjointError,
     ArgumentError,
@@ -59,6 +59,7 @@ from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
 from ..staging.type_queries import agree, compares_identity, line_of_type, same_objects
 from .card import CardSpecialization
+from .compose import Derivatives, NotCompiledError
 from .specialization import Signature, Specialization, Staged, Target, as_leaf, in_rows
 
 Function = Callable[..., Any]
@@ -178,6 +179,8 @@ class Jitted:
     @boundary
     def _find(self, *args: Any, **kwargs: Any) -> Any:
         """A call that no native entry took: its arguments need to be opened in Python, or are new."""
+        if is_tracking() and any(isinstance(unwrap_fresh(x), Traced) for x in flatten((args, kwargs))[0]):
+            return self._inside(args, kwargs)
         leaves, signature = self._open(args, kwargs)
         if signature is None or signature in self.eager:
             return self._eagerly(args, kwargs)
@@ -230,6 +233,23 @@ class Jitted:
         named = {k: a if k in self.static_argnames else map_leaves(own, a) for k, a in kwargs.items()}
         result = self.f(*free, **named)
         return map_leaves(functools.partial(_sent, cards[0]), result) if cards else result
+
+    def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call with values of other transforms: by compiled derivatives, or as the function itself."""
+        if not self.eager and self.options.device is None:
+            try:
+                return self._derivatives.result(args, kwargs)
+            except NotCompiledError:
+                pass
+        return self._eagerly(args, kwargs)
+
+    @functools.cached_property
+    def _derivatives(self) -> Derivatives:
+        return Derivatives(self)
+
+    def derived(self, f: Function) -> Jitted:
+        """A derivative of this function, compiled in the same way."""
+        return Derived(f, (), (), self.options._replace(donated=()))
 
     @functools.cached_property
     def _compares_identity(self) -> bool:
@@ -564,6 +584,18 @@ class Deterministic(Jitted):
 
         with native.one_thread_of_blas():
             return super().__call__(*args, **kwargs)
+
+
+class Derived(Jitted):
+    """A derivative of a compiled function. Where it is not compiled, the function runs instead of it."""
+
+    def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotCompiledError
+
+    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
+        if not isinstance(error, NotCompiledError) and isinstance(_cause(error), AdjointError):  # else the function's own
+            self._give_up(signature, str(_cause(error)))
+        raise NotCompiledError
 
 
 def _inputs_behind(graph: Graph, number: int) -> list[str]:

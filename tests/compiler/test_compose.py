@@ -1,0 +1,198 @@
+"""A compiled function inside other transforms is differentiated and batched as a compiled function."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adjoint as ad
+import adjoint.numpy as anp
+from adjoint.core.tree import flatten
+
+W = np.random.default_rng(3).normal(size=(3, 3))
+X = np.array([0.3, -0.5, 0.7])
+ROWS = np.random.default_rng(4).normal(size=(4, 3))
+
+
+def branches(x):
+    return np.sum(x**2) if x[0] > 0 else np.sum(x**3) * 2
+
+
+def written(x):
+    y = anp.zeros(4)
+    y[1:] = x * x
+    y[0] = y[1] * y[2]
+    return np.sum(np.cos(y))
+
+
+FUNCTIONS = {
+    "elementwise": lambda x: np.sum(np.sin(x) * np.exp(-(x**2))),
+    "a product": lambda x: np.sum(np.tanh(W @ x)),
+    "branches": branches,
+    "in place": written,
+    "a loop": lambda x: ad.fori_loop(0, 5, lambda i, c: np.sin(c) + x, x)[1],
+    "a decomposition": lambda x: np.linalg.slogdet(W + np.outer(x, x) + 9 * np.eye(3))[1],
+    "linear": lambda x: np.sum(3 * x),
+    "a constant": lambda x: 2.5 + 0 * np.sum(np.floor(x)),
+}
+TRANSFORMS = {
+    "grad": ad.grad,
+    "hessian": ad.hessian,
+    "jacfwd": ad.jacfwd,
+    "jvp": lambda f: lambda x: ad.jvp(f, (x,), (np.cos(x),)),
+    "value_and_grad": ad.value_and_grad,
+    "vjp, pulled twice": lambda f: lambda x: (lambda y, pull: (y, pull(1.0), pull(-2.0)))(*ad.vjp(f, x)),
+    "grad of grad": lambda f: ad.grad(lambda x: np.sum(ad.grad(f)(x) ** 2)),
+    "vmap": lambda f: lambda x: ad.vmap(f)(ROWS * x),
+    "vmap of grad": lambda f: lambda x: ad.vmap(ad.grad(f))(ROWS * x),
+    "grad of vmap": lambda f: ad.grad(lambda x: np.sum(ad.vmap(f)(ROWS * x))),
+    "third order": lambda f: ad.derivative(ad.derivative(ad.derivative(lambda t: f(X * t)))),
+}
+
+
+def agree(found, wanted):
+    (a, first), (b, second) = flatten(found), flatten(wanted)
+    assert first == second
+    for x, y in zip(map(np.asarray, a), map(np.asarray, b), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+
+
+def programs(jitted):
+    """The compiled derivatives of a function, and of those."""
+    own = vars(jitted).get("_derivatives")
+    return [] if own is None else [q for p in (*own.programs.values(), *own.pullbacks) for q in (p, *programs(p))]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gives_what_the_function_gives(name, transform):
+    f, apply = FUNCTIONS[name], TRANSFORMS[transform]
+    if name == "branches" and "vmap" in transform:
+        pytest.skip("a branch on an element of a batch")
+    x = 1.5 if transform == "third order" else X
+    jitted = ad.jit(f)
+    wanted = apply(f)(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ad.compiler.jit.CompileWarning)
+        for _ in range(2):
+            agree(apply(jitted)(x), wanted)
+    made = programs(jitted)
+    assert made
+    assert not any(p.eager for p in made)
+    assert any(p.specializations for p in made)
+
+
+def test_programs_are_compiled_once():
+    jitted = ad.jit(FUNCTIONS["a product"])
+    gradient = ad.grad(jitted)
+    for i in range(5):
+        gradient(X + i)
+    assert [sum(map(len, p.specializations.values())) for p in programs(jitted)] == [1, 1]
+
+
+def test_each_branch_has_its_pullback():
+    gradient = ad.grad(ad.jit(branches))
+    for sign in (1, -1, 1, -1):
+        agree(gradient(sign * X), ad.grad(branches)(sign * X))
+
+
+@pytest.mark.parametrize("chosen", [0, 1, (0, 1), (1, 2)])
+def test_keywords_containers_and_static_arguments(chosen):
+    def f(x, y, z, *, scale, power=2):
+        return {"total": np.sum(x["a"] * y * z) ** power * scale, "count": np.argmax(y), "signs": y > 0}
+
+    args = ({"a": X}, np.cos(X), 0.7)
+    call = lambda g: lambda *args: g(*args, scale=2.0, power=3)["total"]
+    agree(ad.grad(call(ad.jit(f, static_argnames="power")), chosen)(*args), ad.grad(call(f), chosen)(*args))
+    jitted = ad.jit(f, static_argnames="power")
+    for power in (1, 2, 1.0, True):
+        other = lambda g, power=power: lambda *args: g(*args, scale=2.0, power=power)["total"]
+        agree(ad.grad(other(jitted), chosen)(*args), ad.grad(other(f), chosen)(*args))
+
+
+def test_results_that_are_not_inexact():
+    f = lambda x: (x * 2, np.argmax(x), x > 0, x.astype(np.int64))
+    agree(ad.jvp(ad.jit(f), (X,), (X,)), ad.jvp(f, (X,), (X,)))
+    agree(ad.vmap(ad.jit(f))(ROWS), ad.vmap(f)(ROWS))
+    agree(ad.vmap(ad.jit(lambda x: np.argmax(x)))(ROWS), ad.vmap(lambda x: np.argmax(x))(ROWS))
+    _, pull = ad.vjp(ad.jit(f), X)
+    wanted = ad.vjp(f, X)[1]
+    seeds = (X, np.zeros((), int), np.zeros(3, bool), np.zeros(3, int))
+    agree(pull(seeds), wanted(seeds))
+    assert ad.grad(lambda x: np.sum(ad.jit(lambda x: x > 0)(x) * x))(X).tolist() == [1, 0, 1]
+
+
+def test_arrays_read_outside_are_those_of_the_forward_pass():
+    weights = W.copy()
+    f = lambda x: np.sum(np.sin(weights @ x))
+    _, pull = ad.vjp(ad.jit(f), X)
+    wanted = ad.grad(f)(X)
+    weights *= 2
+    agree(pull(1.0)[0], wanted)
+    agree(ad.grad(ad.jit(f))(X), ad.grad(f)(X))
+
+
+def test_a_value_that_is_read_outside_keeps_its_derivative():
+    scaled = lambda g: lambda w: np.sum(g(lambda x: x * w)(X * w))
+    with pytest.warns(ad.compiler.jit.CompileWarning, match="traced by grad"):
+        agree(ad.grad(scaled(ad.jit))(2.0), ad.grad(scaled(lambda f: f))(2.0))
+
+
+def test_a_function_that_cannot_be_compiled_runs_as_it_is():
+    def f(x):
+        return np.sum(x) * float(np.random.default_rng(0).normal(size=3).sum() + len(open(__file__).readline()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        agree(ad.grad(ad.jit(f))(X), ad.grad(f)(X))
+
+
+def test_errors_are_those_of_the_function():
+    def f(x):
+        raise ValueError("no such model")
+
+    with pytest.raises(ValueError, match="no such model"):
+        ad.grad(ad.jit(f))(X)
+    with pytest.raises(np.linalg.LinAlgError):
+        ad.grad(ad.jit(lambda x: np.sum(np.linalg.inv(np.outer(x, x) * 0))))(X)
+
+
+def test_the_imperative_style():
+    x = ad.array(X, requires_grad=True)
+    y = ad.jit(FUNCTIONS["a product"])(x) * 2
+    y.backward()
+    agree(x.grad, 2 * ad.grad(FUNCTIONS["a product"])(X))
+
+
+def test_inside_a_loop_and_inside_another_compiled_function():
+    step = ad.jit(lambda c, x: (np.tanh(c + x), c))
+    f = lambda g: lambda x: ad.scan(g, 0.1, x)[0]
+    agree(ad.grad(f(step))(X), ad.grad(f(step.f))(X))
+    agree(ad.jit(ad.grad(f(step)))(X), ad.grad(f(step.f))(X))
+    agree(ad.jit(lambda x: ad.jit(branches)(x) * 2)(X), 2 * branches(X))
+
+
+UNARY = [np.sin, np.cos, np.tanh, np.exp, lambda x: x**2, lambda x: W @ x, lambda x: x[::-1] * x, lambda x: np.cumsum(x)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(range(len(UNARY))), min_size=1, max_size=5), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_chains_of_compiled_and_plain_functions(steps, compiled):
+    """Any part of a chain may be compiled: values and derivatives up to second order are those of the chain."""
+    plain = [UNARY[i] for i in steps]
+    mixed = [ad.jit(g) if flag else g for g, flag in zip(plain, itertools.cycle(compiled), strict=False)]
+
+    def chain(functions):
+        def f(x):
+            for g in functions:
+                x = np.sin(g(x))
+            return np.sum(x * x)
+
+        return f
+
+    for apply in (ad.grad, ad.hessian, lambda f: lambda x: ad.vmap(ad.grad(f))(ROWS)):
+        agree(apply(chain(mixed))(X), apply(chain(plain))(X))
