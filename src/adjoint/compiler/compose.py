@@ -37,7 +37,11 @@ RESULTS, RESIDUALS = "results", "residuals "
 
 
 class NotCompiledError(Exception):
-    """There is no program for this call: the function itself has to be run."""
+    """There is no program for this call: the function itself has to be run. Then it is said why, and noted, by `give_up`."""
+
+    def __init__(self, give_up: Callable[[], None] | None = None) -> None:
+        super().__init__("not compiled")
+        self.give_up = give_up
 
 
 class Form(NamedTuple):

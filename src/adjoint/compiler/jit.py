@@ -236,12 +236,16 @@ class Jitted:
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call with values of other transforms: by compiled derivatives, or as the function itself."""
-        if not self.eager and self.options.device is None:
-            try:
-                return self._derivatives.result(args, kwargs)
-            except NotCompiledError:
-                pass
-        return self._eagerly(args, kwargs)
+        if self.eager or self.options.device is not None:
+            return self._eagerly(args, kwargs)
+        try:
+            return self._derivatives.result(args, kwargs)
+        except NotCompiledError as error:
+            give_up = error.give_up
+        result = self._eagerly(args, kwargs)  # first: if the function fails as well, the error is its own
+        if give_up is not None:
+            give_up()
+        return result
 
     @functools.cached_property
     def _derivatives(self) -> Derivatives:
@@ -593,9 +597,8 @@ class Derived(Jitted):
         raise NotCompiledError
 
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
-        if not isinstance(error, NotCompiledError) and isinstance(_cause(error), AdjointError):  # else the function's own
-            self._give_up(signature, str(_cause(error)))
-        raise NotCompiledError
+        ours = _cause(error)
+        raise NotCompiledError(None if ours is None else functools.partial(self._give_up, signature, str(ours))) from error
 
 
 def _inputs_behind(graph: Graph, number: int) -> list[str]:
