@@ -22,6 +22,7 @@ from .lower.fuse import lower
 from .lower.kernel import Kernel
 from .lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Step
 from .runtime import program_cache
+from .switches import Switch
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
@@ -150,7 +151,7 @@ class Specialization:
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
         result = self.staged.out_structure
-        if self.is_donated or signature.static or signature.strides or named.children:
+        if not Switch.NATIVE_ENTRY.on or self.is_donated or signature.static or signature.strides or named.children:
             return None
         if not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None

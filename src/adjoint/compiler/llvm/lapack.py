@@ -14,6 +14,7 @@ import numpy as np
 
 from ..lower.kernel import View, size_of
 from ..lower.step import Lapack, Product
+from ..switches import Switch
 from .cholesky import pull_back
 from .instruction import REGISTER, Code, literal
 from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
@@ -306,7 +307,7 @@ def _triangular(c: Matrix, a: str, x: str) -> str:
 
 def _blocks(n: int, forward: bool) -> list[tuple[int, int, tuple[int, int] | None]]:
     """Blocks of a triangular system, in order, with the unknowns solved before. Products are faster than solving."""
-    size = max(_BLOCK, -(-n // _MOST_BLOCKS))
+    size = max(_BLOCK, -(-n // _MOST_BLOCKS)) if Switch.TRIANGULAR_BLOCKS.on else n
     parts = [(start, min(start + size, n)) for start in range(0, n, size)]
     if forward:
         return [(start, stop, (0, start) if start else None) for start, stop in parts]

@@ -24,6 +24,7 @@ from typing import Any
 
 from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
 from ..lower.step import RowTiles
+from ..switches import Switch
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel that is inlined into the program
@@ -46,7 +47,7 @@ class Nest:
         self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.is_small = size_of(kernel.domain) <= SMALL
-        self.code = Code(apart=self.is_small)
+        self.code = Code(apart=self.is_small and Switch.FUNCTIONS_APART.on)
         self.loops = kernel.loops
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
         in_parts = tiles is not None or kernel.chunks > 1
@@ -73,16 +74,16 @@ class Nest:
         arguments = ", ".join([*pointers, "i64 %start", "i64 %length"])
         how = (
             "alwaysinline"
-            if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
+            if self.is_small and Switch.INLINE_KERNELS.on and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
             else "noinline"
         )
-        wide = WIDE if self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH) else ""
+        wide = WIDE if Switch.WIDE_VECTORS.on and (self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH)) else ""
         head = f"define internal void {name}({arguments}) nounwind {how} {wide} {{"
         return "\n".join([head, *self.code.lines, "  ret void", "}"])
 
     def is_a_vector_a_row(self) -> bool:
         """Whether the innermost loop runs along rows as long as a vector, without a reduction along them."""
-        if len(self.loops) < 2 or self.loops[-1].length not in ROW:
+        if len(self.loops) < 2 or self.loops[-1].length not in ROW or not Switch.VECTOR_ROWS.on:
             return False
         moves = all(d == len(self.loops) for d in self.depths)
         return moves and set(self.loops[-1].strides) <= {0, 1}
@@ -132,7 +133,7 @@ class Nest:
         """for index in start … start + length: the next level. In parts, where windows begin and end."""
         whole = (0, self.loops[level].length)
         deep = any(self.is_cut(outer, *self.ranges[outer]) for outer in range(level))  # then tests are needed anyway
-        parts = [whole] if deep else segments(self.edges(level), whole[1])
+        parts = [whole] if deep or not Switch.WINDOW_SEGMENTS.on else segments(self.edges(level), whole[1])
         for lo, hi in parts:
             self.ranges.append((lo, hi))
             if len(parts) == 1:
@@ -205,7 +206,8 @@ class Nest:
         inlined = 0 if code.apart else sum(line.count("@adjoint.") for line in code.lines[at:])
         size = len(code.lines) - at + inlined * FUNCTION + self.more - more
         # Unrolling a longer one would make the loop around it access memory with large strides between lanes.
-        short = not row and length.isdigit() and int(length) <= (SMALL if self.is_small else SHORT) and self.standing == standing
+        most = (SMALL if self.is_small else SHORT) if Switch.SHORT_LOOPS.on and not row else 0
+        short = length.isdigit() and int(length) <= most and self.standing == standing
         if short and int(length) * size <= LONGEST_WRITTEN_OUT:
             how = WRITTEN_OUT
             self.more += (int(length) - 1) * size

@@ -21,6 +21,7 @@ from ..lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Produc
 from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
+from ..switches import Switch
 from . import control, lapack, parallel, row_tiles, tile, vecmath
 from .instruction import Code, Function
 from .nest import Nest
@@ -111,7 +112,7 @@ class StepRoutine:
         self.is_timed = bool(self.module.timed)
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
-        if low.arena <= ON_STACK:
+        if low.arena <= ON_STACK and (Switch.STACK_ARENA.on or not low.arena):
             self.place_on_stack()
         else:
             self.take_arena()
@@ -127,7 +128,7 @@ class StepRoutine:
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = f"%p{i}"
             names.append(f"ptr noalias %p{i}")
-        if low.arena <= ON_STACK:
+        if low.arena <= ON_STACK and (Switch.STACK_ARENA.on or not low.arena):
             self.place_on_stack()
         else:
             self.place("%scratch")
@@ -232,7 +233,7 @@ class StepRoutine:
         """Intermediate arrays are in the arena, or in a new one if another call uses it."""
         code = self.code
         self.module.declared |= {"declare ptr @aligned_alloc(i64, i64) nounwind", "declare void @free(ptr) nounwind"}
-        self.module.definitions.append(_GIVE_ARENA)
+        self.module.definitions.append(_GIVE_ARENA if Switch.KEPT_ARENA.on else _FREE_ARENA)
         code.do("%held = atomicrmw xchg ptr %env, ptr null acq_rel")
         code.do(f"br i1 {code.let('icmp eq ptr %held, null')}, label %make, label %ready")
         code.label("make")
@@ -363,5 +364,10 @@ def _piece(
 _GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {
   %before = atomicrmw xchg ptr %env, ptr %arena acq_rel
   call void @free(ptr %before)
+  ret void
+}"""
+
+_FREE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {
+  call void @free(ptr %arena)
   ret void
 }"""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from ..switches import Switch
 from .kernel import Buffer, Kernel, size_of
 from .step import Foreign, Lowered
 
@@ -19,7 +20,7 @@ from .step import Foreign, Lowered
 def reusable(lowered: Lowered, donated: Collection[int]) -> dict[int, int]:
     """For each result that can be written over a donated input: the number of that input."""
     can_fail = lowered.guard is not None or lowered.can_fail or any(isinstance(step, Foreign) for step in lowered.steps)
-    if not donated or can_fail:
+    if not donated or can_fail or not Switch.DONATION.on:
         return {}
     outputs = [view.buffer for view in lowered.outputs]
     found: dict[int, int] = {}

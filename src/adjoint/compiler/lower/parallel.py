@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..switches import Switch
 from .kernel import Buffer, Kernel, View, size_of
 from .memory import plan
 from .parts import Result, only, parts
@@ -37,7 +38,7 @@ _BEFORE, _AFTER = -1, _WINDOW
 
 def group_parallel(lowered: Lowered) -> None:
     """Group the steps of a program that may run at the same time, reordering other steps where necessary."""
-    if sum(_length(step) >= _LONG and not uses_cores(step) for step in lowered.steps) > 1:
+    if Switch.PARALLEL_GROUPS.on and sum(_length(step) >= _LONG and not uses_cores(step) for step in lowered.steps) > 1:
         _Grouping(lowered).run()
 
 

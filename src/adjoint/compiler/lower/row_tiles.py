@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..switches import Switch
 from .kernel import Buffer, Kernel, Loop, View, size_of
 from .step import Lowered, RowTiles, Step
 
@@ -27,6 +28,8 @@ _WINDOW = 24  # steps considered for one group
 
 def in_row_tiles(lowered: Lowered, finest: bool = False) -> None:
     """Group the kernels of a program, after scheduling; if `finest`, by the shortest possible rows."""
+    if not Switch.ROW_TILES.on:
+        return
     asked = [*lowered.outputs, *lowered.out_of_bounds, *(failed for failed, _ in lowered.failures)]
     asked += [lowered.guard] if lowered.guard else []
     users = Counter(view.buffer for view in asked)
@@ -148,7 +151,7 @@ class _Group:
         inside = Counter(buffer for kernel in self.kernels for buffer in _touched(kernel))
         for kernel in self.kernels:
             kernel.loops = split(kernel, self.length)
-        own = {b: self.rows[b] for b in self.shared if b.kind == "local" and users[b] == inside[b]}
+        own = {b: self.rows[b] for b in self.rows if b in self.shared and b.kind == "local" and users[b] == inside[b]}
         return RowTiles(tuple(self.kernels), self.length, self.tile, own, self.totals)
 
 

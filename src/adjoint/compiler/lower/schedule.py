@@ -8,6 +8,7 @@ is bitwise the same on any number of threads.
 from __future__ import annotations
 
 from ...core.op import OPS
+from ..switches import Switch
 from . import fused_matvec
 from .dead_code import prune
 from .kernel import Buffer, Kernel, Loop, Reduce, Scalar, size_of
@@ -34,7 +35,7 @@ def schedule(lowered: Lowered) -> None:
     for step in lowered.steps:
         if isinstance(step, (Kernel, RowTiles)):
             _cut(step, lowered.buffers)
-        elif isinstance(step, Product) and step.is_narrow:
+        elif isinstance(step, Product) and step.is_narrow and Switch.PIECES.on:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
 
@@ -81,7 +82,7 @@ def _arranged(kernel: Kernel) -> Kernel:
     the terms are then added in registers, and the loop around it is vectorized.
     """
     arrange(kernel)
-    if len(kernel.loops) < 2 or 0 in kernel.domain:
+    if len(kernel.loops) < 2 or 0 in kernel.domain or not Switch.SHORT_SUMS.on:
         return kernel
     around, last = kernel.loops[-2:]
     if last.length > _SHORT or len(last.axes) > 1 or sum(map(cost, kernel.code)) * last.length > _LONGEST:
@@ -130,7 +131,7 @@ def _cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
         if step.scatters:  # two pieces may add to the same element
             return
     pieces = min(work(step) // _PIECE, _MOST_PIECES, length)
-    if pieces < 2 or any(out.size > LARGEST_PARTIAL for out in summed):
+    if not Switch.PIECES.on or pieces < 2 or any(out.size > LARGEST_PARTIAL for out in summed):
         return
     step.chunks = -(-length // -(-length // pieces))  # equal sizes except for the last, and none empty
     for out, how in summed.items():

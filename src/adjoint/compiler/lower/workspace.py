@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.types import Shape, Type
 from ...ir.graph import Literal, Operand
+from ..switches import Switch
 from .dead_code import needed
 from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
 from .lowered import Frame, Line, LoweredValue
@@ -179,7 +180,7 @@ class Workspace:
             again = None
             if (operand.position, operand.scalar) not in self.stored:
                 most = _TRIFLE_OF_LARGE if size_of(kernel.domain) >= _LARGE else _TRIFLE
-                cheap = self.cheap(operand, most)
+                cheap = self.cheap(operand, most) if Switch.RECOMPUTE.on else None
                 again = self.idle(operand, most) if cheap is None else cheap
             if again is not None:
                 numbers: dict[int, int] = {}
@@ -213,7 +214,7 @@ class Workspace:
         Moved to the kernel that reads it, the line need not be stored.
         """
         kernel = self.kernel(line.position)
-        if len(kernel.code) > _LOOKED_THROUGH or self.is_full(line.position):
+        if not Switch.MOVED_LINES.on or len(kernel.code) > _LOOKED_THROUGH or self.is_full(line.position):
             return None  # moving all of a full kernel would only fill the next one
         own = needed(kernel.code, {line.scalar})
         if any(kernel.code[i].kind == "gather" for i in own):
