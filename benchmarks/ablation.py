@@ -1,6 +1,7 @@
 """What each optimisation of the compiler gains: the time without it over the time with it.
 
-    python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE] [--markdown]
+    python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE]
+        [--markdown]
 
 Every workload is compiled twice in one process, with all optimisations and without one; the two programs take turns, and the best
 time of each counts. Programs that are equal (the same text, and a switch that only changes text) are not timed. Three switches

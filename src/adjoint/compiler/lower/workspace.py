@@ -178,9 +178,9 @@ class Workspace:
             if operand.position == position:
                 return operand.scalar
             again = None
-            if (operand.position, operand.scalar) not in self.stored:
+            if Switch.RECOMPUTE.on and (operand.position, operand.scalar) not in self.stored:
                 most = _TRIFLE_OF_LARGE if size_of(kernel.domain) >= _LARGE else _TRIFLE
-                cheap = self.cheap(operand, most) if Switch.RECOMPUTE.on else None
+                cheap = self.cheap(operand, most)
                 again = self.idle(operand, most) if cheap is None else cheap
             if again is not None:
                 numbers: dict[int, int] = {}
@@ -214,7 +214,7 @@ class Workspace:
         Moved to the kernel that reads it, the line need not be stored.
         """
         kernel = self.kernel(line.position)
-        if not Switch.MOVED_LINES.on or len(kernel.code) > _LOOKED_THROUGH or self.is_full(line.position):
+        if len(kernel.code) > _LOOKED_THROUGH or self.is_full(line.position):
             return None  # moving all of a full kernel would only fill the next one
         own = needed(kernel.code, {line.scalar})
         if any(kernel.code[i].kind == "gather" for i in own):
