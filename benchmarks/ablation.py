@@ -1,11 +1,10 @@
 """What each optimisation of the compiler gains: the time without it over the time with it.
 
     python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE]
-        [--markdown]
 
 Every workload is compiled twice in one process, with all optimisations and without one; the two programs take turns, and the best
-time of each counts. Programs that are equal (the same text, and a switch that only changes text) are not timed. Three switches
-change the first call only, which is measured for a few workloads.
+time of each counts. Switches that leave the text of a program as it is are not timed on it. Each row has two ratios: of the time
+of a call, and of the time to stage and compile. BLAS has one thread: two of them on a busy machine vary more than most gains.
 
 Workloads are those of `compiled.py`, and small programs for switches that none of those needs, so that a gain is not overlooked.
 """
@@ -23,14 +22,14 @@ import tempfile
 import time
 
 import numpy as np
-from compiled import SETTINGS, best, inputs_of
+from compiled import SETTINGS, best, inputs_of, say
 from contenders import THREADS, prepare
 from workloads import WORKLOADS, Workload
 
 GAIN = 1.1  # below it everywhere, an optimisation is deleted
 ROUNDS = 5
-WITHOUT_TEXT = {"kept_blocks", "native_entry", "foreign_arrays"}  # change no text, and are timed always
-FIRST_CALL = {"compiled_apart", "quick_code", "program_cache"}
+TIMED_ALWAYS = {"kept_blocks", "native_entry", "foreign_arrays", "compiled_apart"}  # change no text
+FIRST_CALL = {"quick_code", "program_cache"}  # the first call in a process
 COMPILED_AGAIN = ("dispatch, 3 elements", "Gaussian mixture, n=1000 d=20 K=25", "LSTM, 100 steps, scan", "softmax, 4000 x 100")
 
 
@@ -150,22 +149,27 @@ def measured(name, switches, seconds):
         with without(*off):
             prepared = prepare("adjoint", workload, inputs)
             began = time.perf_counter()
-            prepared.arrays(prepared.run())
+            prepared.run()
             return prepared, time.perf_counter() - began
 
-    with without(Switch.PROGRAM_CACHE):
-        full, _ = ready()
-        for switch in map(Switch, switches):
-            if switch.value in FIRST_CALL:
-                continue
-            lacking, _ = ready(switch)
-            if lacking.text() == full.text() and switch.value not in WITHOUT_TEXT:
-                continue
-            times = {0: [], 1: []}
-            for _ in range(ROUNDS):
-                for i, prepared in enumerate((full, lacking)):
-                    times[i].append(best(prepared.run, seconds / ROUNDS))
-            print(json.dumps({"switch": switch.value, "on": min(times[0]), "off": min(times[1])}), flush=True)
+    ready()
+    for switch in map(Switch, switches):
+        if switch.value in FIRST_CALL:
+            continue
+        pairs = [ready(*off) for off in ((), (switch,))]
+        programs = [prepared for prepared, _ in pairs]
+        if programs[0].text() == programs[1].text() and switch.value not in TIMED_ALWAYS:
+            continue
+        compiling = [[seconds] for _, seconds in pairs]
+        times = [[], []]
+        for _ in range(ROUNDS):
+            for i, prepared in enumerate(programs):
+                times[i].append(best(prepared.run, seconds / ROUNDS))
+        for _ in range(2):
+            for i, off in enumerate(((), (switch,))):
+                compiling[i].append(ready(*off)[1])
+        row = {"on": min(times[0]), "off": min(times[1]), "compile_on": min(compiling[0]), "compile_off": min(compiling[1])}
+        print(json.dumps({"switch": switch.value, **row}), flush=True)
 
 
 def first_call(name, switch, repeats=3):
@@ -183,7 +187,7 @@ def first_call(name, switch, repeats=3):
                     for file in os.scandir(folder):
                         os.unlink(file)
             found[off] = min(times)
-    return {"switch": switch, "on": found[""], "off": found[switch]}
+    return {"switch": switch, "on": 1.0, "off": 1.0, "compile_on": found[""], "compile_off": found[switch]}
 
 
 def run_one(name, settings):
@@ -192,7 +196,7 @@ def run_one(name, settings):
 
 
 def environment(more):
-    return {**os.environ, **SETTINGS, **more}
+    return {**os.environ, **dict.fromkeys(SETTINGS, "1"), "ADJOINT_CACHE_DIR": "", **more}
 
 
 def first(name):
@@ -205,19 +209,25 @@ def first(name):
     print(time.perf_counter() - began)
 
 
-def table(rows, markdown):
-    """A row for each switch: its greatest gain, where, and all others that are not noise."""
+def table(rows):
+    """A row for each switch: its greatest gains, in calls and in compiling."""
     by_switch = {}
     for row in rows:
-        by_switch.setdefault(row["switch"], []).append((row["off"] / row["on"], row["workload"]))
-    if markdown:
-        print("| optimisation | greatest gain | workload | others above 1.1 | least |\n|---|---|---|---|---|")
+        by_switch.setdefault(row["switch"], []).append(row)
+    print("| optimisation | a call: time without / with | compiling | worth it |\n|---|---|---|---|")
     for switch, found in by_switch.items():
-        found.sort(reverse=True)
-        (gain, where), rest = found[0], [f"{w} {g:.2f}" for g, w in found[1:] if g >= GAIN]
-        least = f"{found[-1][0]:.2f} ({found[-1][1]})"
-        cells = [f"`{switch}`" if markdown else f"{switch:20}", f"{gain:.2f}", where, ", ".join(rest[:4]) or "none", least]
-        print(f"| {' | '.join(cells)} |" if markdown else "  ".join(cells))
+        calls, compiling = (gains(found, on, off) for on, off in (("on", "off"), ("compile_on", "compile_off")))
+        is_kept = max(calls[0][0], compiling[0][0]) >= GAIN
+        print(f"| `{switch}` | {listed(calls, 3)} | {listed(compiling, 1)} | {'yes' if is_kept else 'no'} |")
+
+
+def gains(rows, on, off):
+    return sorted(((row[off] / row[on], row["workload"]) for row in rows), reverse=True)
+
+
+def listed(found, most):
+    """The greatest ratios, and the least."""
+    return "; ".join(f"{ratio:.2f} {where}" for ratio, where in found[:most]) + f"; least {found[-1][0]:.2f}"
 
 
 def main():
@@ -226,7 +236,6 @@ def main():
     parser.add_argument("--workloads", default="")
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--json")
-    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--first", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -249,17 +258,14 @@ def main():
         found += [first_call(name, s) for s in switches if s in FIRST_CALL and name in COMPILED_AGAIN]
         for row in found:
             rows.append({**row, "workload": name})
-            print(
-                f"{name:40} {row['switch']:20} {row['off'] / row['on']:.2f}  ({row['on'] * 1e6:.1f} us)",
-                file=sys.stderr,
-                flush=True,
-            )
+            call, compiling = row["off"] / row["on"], row["compile_off"] / row["compile_on"]
+            say(f"{name:40} {row['switch']:20} {call:.2f} of {row['on'] * 1e6:.1f} µs, compiling {compiling:.2f}")
         if run.returncode:
-            print(f"{name}: failed", file=sys.stderr)
+            say(f"{name}: failed")
         if given.json:
             with open(given.json, "w") as file:
                 json.dump(rows, file)
-    table(rows, given.markdown)
+    table(rows)
 
 
 if __name__ == "__main__":
