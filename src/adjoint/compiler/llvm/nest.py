@@ -60,7 +60,6 @@ class Nest:
         self.indices: list[str] = []
         self.ranges: list[tuple[int, int]] = []  # of the indices
         self.totals: dict[int, str] = {}  # of the reductions that are currently in a register
-        self.labels = 0
         self.standing, self.more = 0, 0  # loops that stay loops; lines added by unrolling the others
 
     def define(self, name: str) -> str:
@@ -78,8 +77,8 @@ class Nest:
             else "noinline"
         )
         wide = WIDE if Switch.WIDE_VECTORS.on and (self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH)) else ""
-        head = f"define internal void {name}({arguments}) nounwind {how} {wide} {{"
-        return "\n".join([head, *self.code.lines, "  ret void", "}"])
+        self.code.do("ret void")
+        return self.code.define(f"define internal void {name}({arguments}) nounwind {how} {wide}")
 
     def is_a_vector_a_row(self) -> bool:
         """Whether the innermost loop runs along rows as long as a vector, without a reduction along them."""
@@ -102,10 +101,6 @@ class Nest:
         return several or r.view.buffer in self.begun or not all(self.kernel.domain)
 
     # -- loops --
-
-    def label(self, what: str) -> str:
-        self.labels += 1
-        return f"{what}{self.labels}"
 
     def level(self, level: int) -> None:
         """The loop of a level and its contents, with the reductions that begin here."""
@@ -163,20 +158,17 @@ class Nest:
         last = code.let(f"call i64 @llvm.smin.i64(i64 {stop}, i64 {hi})")
         code.declared |= {f"declare i64 @llvm.{what}.i64(i64, i64)" for what in ("smax", "smin")}
         count = code.let(f"sub nsw i64 {last}, {first}")
-        before, some, done, after = (self.label(what) for what in ("before", "some", "done", "after"))
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br i1 {code.let(f'icmp sgt i64 {count}, 0')}, label %{some}, label %{after}")
+        before, some, done, after = map(code.mark, ("before", "some", "done", "after"))
+        code.enter(before)
+        code.branch(code.let(f"icmp sgt i64 {count}, 0"), some, after)
         code.label(some)
         initial = dict(self.totals)
         self.stretch(first, count, level)
-        code.do(f"br label %{done}")
-        code.label(done)
-        code.do(f"br label %{after}")
-        code.label(after)
+        code.enter(done)
+        code.enter(after)
         for i, old in initial.items():
             kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
-            self.totals[i] = code.let(f"phi {kind} [ {self.totals[i]}, %{done} ], [ {old}, %{before} ]")
+            self.totals[i] = code.phi(kind, ((self.totals[i], done), (old, before)))
 
     def edges(self, level: int) -> set[int]:
         """Where windows begin and end along the loop of a level."""
@@ -191,18 +183,12 @@ class Nest:
     def counted_loop(self, length: str, body: Callable[[str], None], row: bool = False) -> None:
         """A counted loop, of at least one iteration, that carries the totals. One over a `row` is not unrolled."""
         code = self.code
-        before, head, last, end = (self.label(what) for what in ("before", "loop", "last", "end"))
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br label %{head}")
-        code.label(head)
-        index, following = code.fresh(), code.fresh()
+        kinds = [REGISTER[self.kernel.reductions[i].view.dtype.name] for i in self.totals]
+        loop = code.repeat(list(zip(kinds, self.totals.values(), strict=True)))
+        self.totals.update(zip(self.totals, loop.values, strict=True))
         at = len(code.lines)
-        initial = dict(self.totals)
-        carried = {i: code.fresh() for i in initial}
-        self.totals.update(carried)
         standing, more = self.standing, self.more
-        body(index)
+        body(loop.index)
         inlined = 0 if code.apart else sum(line.count("@adjoint.") for line in code.lines[at:])
         size = len(code.lines) - at + inlined * FUNCTION + self.more - more
         # Unrolling a longer one would make the loop around it access memory with large strides between lanes.
@@ -214,17 +200,7 @@ class Nest:
         else:
             how = ""
             self.standing += 1
-        code.do(f"br label %{last}")
-        code.label(last)
-        code.do(f"{following} = add nuw nsw i64 {index}, 1")
-        test = code.let(f"icmp slt i64 {following}, {length}")
-        code.do(f"br i1 {test}, label %{head}, label %{end}{how}")
-        code.label(end)
-        lines = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"]
-        for i, name in carried.items():
-            kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
-            lines.append(f"  {name} = phi {kind} [ {initial[i]}, %{before} ], [ {self.totals[i]}, %{last} ]")
-        code.lines[at:at] = lines
+        loop.close(length, list(self.totals.values()), how)
 
     def blocks(self, start: str, length: str, level: int) -> None:
         """A long innermost loop in blocks: each has separate totals, which are added to the overall totals."""
@@ -320,17 +296,14 @@ class Nest:
                 inside = code.let(f"and i1 {inside}, {test}") if inside else test
         if not inside:
             return self.run(inner)[-1]
-        before, within, last, after = (self.label(what) for what in ("before", "within", "last", "after"))
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br i1 {inside}, label %{within}, label %{after}")
+        before, within, last, after = map(code.mark, ("before", "within", "last", "after"))
+        code.enter(before)
+        code.branch(inside, within, after)
         code.label(within)
         value = self.run(inner)[-1]
-        code.do(f"br label %{last}")
-        code.label(last)
-        code.do(f"br label %{after}")
-        code.label(after)
-        return code.let(f"phi {REGISTER[dtype.name]} [ {value}, %{last} ], [ {elsewhere}, %{before} ]")
+        code.enter(last)
+        code.enter(after)
+        return code.phi(REGISTER[dtype.name], ((value, last), (elsewhere, before)))
 
     def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
         indices = self.indices

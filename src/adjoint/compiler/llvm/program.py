@@ -118,8 +118,7 @@ class StepRoutine:
             self.take_arena()
         self.steps()
         self.leave(self.status())
-        head = "define i32 @program(ptr noalias %table, ptr %env) nounwind {"
-        self.module.definitions.append("\n".join([head, *code.lines, "}"]))
+        self.module.definitions.append(code.define("define i32 @program(ptr noalias %table, ptr %env) nounwind"))
 
     def define_body(self) -> str:
         """A function of the addresses of inputs and outputs, of `env` and of memory for intermediate arrays."""
@@ -135,8 +134,8 @@ class StepRoutine:
         self.steps()
         self.leave(self.status())
         name = self.module.name("body")
-        head = f"define internal i32 {name}({', '.join([*names, 'ptr %env', 'ptr %scratch'])}) nounwind {{"
-        self.module.definitions.append("\n".join([head, *self.code.lines, "}"]))
+        head = f"define internal i32 {name}({', '.join([*names, 'ptr %env', 'ptr %scratch'])}) nounwind"
+        self.module.definitions.append(self.code.define(head))
         return name
 
     def steps(self) -> None:
@@ -201,9 +200,8 @@ class StepRoutine:
 
     def check(self, status: str) -> None:
         """Return if a call did not return 0."""
-        code, go_on, failed = self.code, self.module.name("fine")[1:], self.module.name("failed")[1:]
-        code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %{go_on}, label %{failed}")
-        code.label(failed)
+        code, go_on = self.code, self.code.mark("fine")
+        code.need(code.let(f"icmp ne i32 {status}, 0"), go_on)
         if self.lowered.guard is not None:  # after a guard miss anything may fail; otherwise the eager run raises
             raised = code.let(f"icmp eq i32 {status}, {FAILED}")
             status = code.let(f"select i1 {raised}, i32 {FAILED}, i32 {GUARD_MISSED}")
@@ -216,7 +214,7 @@ class StepRoutine:
 
     def leave(self, status: str) -> None:
         if self.borrowed:
-            self.code.do("call void @give_arena(ptr %arena, ptr %env)")
+            self.code.do(f"call void @give_arena(ptr {self.arena}, ptr %env)")
         self.code.do(f"ret i32 {status}")
 
     # -- memory --
@@ -234,19 +232,20 @@ class StepRoutine:
         code = self.code
         self.module.declared |= {"declare ptr @aligned_alloc(i64, i64) nounwind", "declare void @free(ptr) nounwind"}
         self.module.definitions.append(_GIVE_ARENA if Switch.KEPT_ARENA.on else _FREE_ARENA)
-        code.do("%held = atomicrmw xchg ptr %env, ptr null acq_rel")
-        code.do(f"br i1 {code.let('icmp eq ptr %held, null')}, label %make, label %ready")
-        code.label("make")
-        code.do(f"%made = call ptr @aligned_alloc(i64 64, i64 {self.lowered.arena})")
-        code.do(f"br i1 {code.let('icmp eq ptr %made, null')}, label %full, label %ready_made")
+        held = code.let("atomicrmw xchg ptr %env, ptr null acq_rel")
+        start, make, ready = code.enter("enter"), "make", "ready"
+        code.branch(code.let(f"icmp eq ptr {held}, null"), make, ready)
+        code.label(make)
+        made = code.let(f"call ptr @aligned_alloc(i64 64, i64 {self.lowered.arena})")
+        code.need(code.let(f"icmp ne ptr {made}, null"), "full")
+        last = code.block
+        code.jump(ready)
         code.label("full")
         code.do(f"ret i32 {OUT_OF_MEMORY}")
-        code.label("ready_made")
-        code.do("br label %ready")
-        code.label("ready")
-        code.do("%arena = phi ptr [ %made, %ready_made ], [ %held, %0 ]")
+        code.label(ready)
+        self.arena = code.phi("ptr", ((made, last), (held, start)))
         self.borrowed = True
-        self.place("%arena")
+        self.place(self.arena)
 
     # -- steps --
 
@@ -352,13 +351,11 @@ def _piece(
             pointer = code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul i64 %piece, {buffer.nbytes}')}")
         pointers.append(pointer)
     start = code.let(f"mul nuw nsw i64 %piece, {per}")
-    left = code.let(f"sub nsw i64 {length}, {start}")
-    short = code.let(f"icmp slt i64 {left}, {per}")
-    part = code.let(f"select i1 {short}, i64 {left}, i64 {per}")
+    part = code.smaller(code.let(f"sub nsw i64 {length}, {start}"), str(per))
     arguments = [*(f"ptr {p}" for p in pointers), f"i64 {start}", f"i64 {part}"]
     code.do(f"call void {name}({', '.join(arguments)})")
     code.do("ret void")
-    return "\n".join(["define internal void @NAME(ptr %table, i64 %piece) nounwind {", *code.lines, "}"])
+    return code.define("define internal void @NAME(ptr %table, i64 %piece) nounwind")
 
 
 _GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {

@@ -140,9 +140,9 @@ def _entry(called: set[str]) -> str:
     code = InterpreterRoutine("define ptr @entry(ptr %function, ptr %args, i64 %nargs, ptr %names)", called)
     code.do(f"%self = load ptr, ptr {code.address('%function', py.ARRAY_DATA)}")
     size = code.load("i64", "%self", WORD * Head.FRAME_SIZE)
-    code.branch(code.value(f"icmp ugt i64 {size}, {LARGE_FRAME}"), "large", "small")
+    code.branch(code.let(f"icmp ugt i64 {size}, {LARGE_FRAME}"), "large", "small")
     code.label("small")
-    stack = code.value(f"alloca i8, i64 {size}, align 16")
+    stack = code.let(f"alloca i8, i64 {size}, align 16")
     code.jump("go")
     code.label("large")
     heap = code.call("PyMem_Malloc", f"i64 {size}")
@@ -150,15 +150,15 @@ def _entry(called: set[str]) -> str:
     block = code.block
     code.jump("go")
     code.label("go")
-    frame = code.value(f"phi ptr [{stack}, %small], [{heap}, %{block}]")
-    free = code.value(f"phi ptr [null, %small], [{heap}, %{block}]")
-    result = code.value(f"call ptr @entry.call(ptr %self, ptr %args, i64 %nargs, ptr %names, ptr {frame})")
-    with code.when(code.value(f"icmp ne ptr {free}, null")):
+    frame = code.let(f"phi ptr [{stack}, %small], [{heap}, %{block}]")
+    free = code.let(f"phi ptr [null, %small], [{heap}, %{block}]")
+    result = code.let(f"call ptr @entry.call(ptr %self, ptr %args, i64 %nargs, ptr %names, ptr {frame})")
+    with code.when(code.let(f"icmp ne ptr {free}, null")):
         code.call("PyMem_Free", f"ptr {free}")
     code.do(f"ret ptr {result}")
     code.label("full")
     code.do(f"ret ptr {code.call('PyErr_NoMemory')}")
-    return code.define()
+    return code.text()
 
 
 class _Call(InterpreterRoutine):
@@ -175,7 +175,7 @@ class _Call(InterpreterRoutine):
 
     def record(self, start: str, i: str, fields: type[IntEnum]) -> str:
         """The i-th of the records of one kind."""
-        return self.value(f"getelementptr [{len(fields)} x i64], ptr {start}, i64 {i}")
+        return self.let(f"getelementptr [{len(fields)} x i64], ptr {start}, i64 {i}")
 
     def give(self, place: str) -> str:
         """An owned reference, given away."""
@@ -187,7 +187,7 @@ class _Call(InterpreterRoutine):
         self.do("call void @entry.release(ptr %self, ptr %frame)")
 
     def word_at(self, base: str, i: str) -> str:
-        return self.value(f"getelementptr i64, ptr {base}, i64 {i}")
+        return self.let(f"getelementptr i64, ptr {base}, i64 {i}")
 
 
 def _field(code: InterpreterRoutine, record: str, field: IntEnum, kind: str = "i64") -> str:
@@ -204,14 +204,14 @@ def _call(called: set[str]) -> str:
 
     # Without containers and places, the arguments are the objects.
     before, openings, reads = code.block, code.word(Head.OPENING_COUNT), code.word(Head.READ_COUNT)
-    code.branch(code.equal("i64", code.value(f"or i64 {openings}, {reads}"), 0), "inputs", "containers")
+    code.branch(code.equal("i64", code.let(f"or i64 {openings}, {reads}"), 0), "inputs", "containers")
     code.label("containers")
     _open(code, openings)
     _read_places(code, reads)
     opened = code.block
     code.jump("inputs")
     code.label("inputs")
-    objects = code.value(f"phi ptr [%args, %{before}], [%frame, %{opened}]")
+    objects = code.let(f"phi ptr [%args, %{before}], [%frame, %{opened}]")
 
     table = code.place(Head.TABLE, "%frame")
     _read_inputs(code, objects, table)
@@ -220,11 +220,11 @@ def _call(called: set[str]) -> str:
     _box_numbers(code)
     _pack(code)
     result = code.give(code.place(Head.RESULT, "%frame"))
-    with code.when(code.value(f"icmp ne i64 {code.word(Head.HELD_AFTER)}, 0")):
+    with code.when(code.let(f"icmp ne i64 {code.word(Head.HELD_AFTER)}, 0")):
         code.release()
     code.do(f"ret ptr {result}")
     _other_exits(code)
-    return code.define()
+    return code.text()
 
 
 def _open(code: _Call, count: str) -> None:
@@ -236,8 +236,8 @@ def _open(code: _Call, count: str) -> None:
         record = code.record(openings, i, Opening)
         container = code.load("ptr", code.address("%frame", _field(code, record, Opening.SOURCE)))
         kind = _field(code, record, Opening.KIND)
-        after, tuples, lists, dicts = (code.name(prefix) for prefix in ("after", "tuple", "list", "dict"))
-        none, other = code.name("none"), code.name("container")
+        after, tuples, lists, dicts = (code.mark(prefix) for prefix in ("after", "tuple", "list", "dict"))
+        none, other = code.mark("none"), code.mark("container")
         code.branch(code.equal("i64", kind, Kind.NONE), none, other)
         code.label(none)
         code.need_equal("ptr", container, code.word(Head.NONE, "ptr"), "miss")
@@ -286,7 +286,7 @@ def _read_places(code: _Call, count: str) -> None:
     with code.loop(count) as i:
         record = code.record(places, i, Read)
         chained = _field(code, record, Read.CHAINED)
-        inside, fixed, owned = code.name("inside"), code.name("fixed"), code.name("owned")
+        inside, fixed, owned = code.mark("inside"), code.mark("fixed"), code.mark("owned")
         code.branch(code.equal("i64", chained, 0), fixed, inside)
         code.label(inside)
         first = code.load("ptr", "%frame", _field(code, record, Read.OWNER))
@@ -295,7 +295,7 @@ def _read_places(code: _Call, count: str) -> None:
         second = _field(code, record, Read.OWNER, "ptr")
         code.jump(owned)
         code.label(owned)
-        holder = code.value(f"phi ptr [{first}, %{inside}], [{second}, %{fixed}]")
+        holder = code.let(f"phi ptr [{first}, %{inside}], [{second}, %{fixed}]")
         value = _load_value(code, record, holder)
         code.store(f"ptr {value}", code.address("%frame", _field(code, record, Read.TARGET)))
         _check_value(code, record, value)
@@ -304,8 +304,8 @@ def _read_places(code: _Call, count: str) -> None:
 def _load_value(code: _Call, record: str, holder: str) -> str:
     """The value at a place, with an owned reference: another thread may rebind it."""
     held = code.address("%frame", _field(code, record, Read.HELD))
-    labels = {load: code.name(load.name.lower()) for load in Load}
-    borrowed, new, loaded = code.name("borrowed"), code.name("new"), code.name("loaded")
+    labels = {load: code.mark(load.name.lower()) for load in Load}
+    borrowed, new, loaded = code.mark("borrowed"), code.mark("new"), code.mark("loaded")
     cases = " ".join(f"i64 {load:d}, label %{label}" for load, label in labels.items())
     code.do(f"switch i64 {_field(code, record, Read.LOAD)}, label %{labels[Load.FIXED]} [ {cases} ]")
     found: list[tuple[str, str]] = []
@@ -336,11 +336,11 @@ def _load_value(code: _Call, record: str, holder: str) -> str:
     code.jump(new)
 
     code.label(borrowed)
-    value = code.value("phi ptr " + ", ".join(f"[{value}, %{block}]" for value, block in found))
+    value = code.let("phi ptr " + ", ".join(f"[{value}, %{block}]" for value, block in found))
     code.call("Py_IncRef", f"ptr {value}")
     code.jump(new)
     code.label(new)
-    result = code.value(f"phi ptr [{value}, %{borrowed}], [{attribute}, %{at}]")
+    result = code.let(f"phi ptr [{value}, %{borrowed}], [{attribute}, %{at}]")
     code.store(f"ptr {result}", held)
     code.jump(loaded)
     code.label(loaded)
@@ -349,7 +349,7 @@ def _load_value(code: _Call, record: str, holder: str) -> str:
 
 def _check_value(code: _Call, record: str, value: str) -> None:
     """Continue if the check of a value holds."""
-    labels = {check: code.name(check.name.lower()) for check in Check}
+    labels = {check: code.mark(check.name.lower()) for check in Check}
     done = labels[Check.INPUT]
     expected, count = _field(code, record, Read.EXPECTED, "ptr"), _field(code, record, Read.COUNT)
     cases = " ".join(f"i64 {check:d}, label %{label}" for check, label in labels.items())
@@ -379,7 +379,7 @@ def _check_value(code: _Call, record: str, value: str) -> None:
     code.jump(done)
 
     code.label(labels[Check.EQUAL])
-    other, bits, rich = code.name("other"), code.name("bits"), code.name("rich")
+    other, bits, rich = code.mark("other"), code.mark("bits"), code.mark("rich")
     code.branch(code.equal("ptr", value, expected), done, other)
     code.label(other)
     need_class(code.load("ptr", expected, py.TYPE))
@@ -402,17 +402,17 @@ def _read_inputs(code: _Call, objects: str, table: str) -> None:
     with code.loop(code.word(Head.INPUT_COUNT)) as i:
         record = code.record(inputs, i, Input)
         value = code.load("ptr", code.address(objects, _field(code, record, Input.SOURCE)))
-        array, number, read = code.name("array"), code.name("number"), code.name("read")
+        array, number, read = code.mark("array"), code.mark("number"), code.mark("read")
         code.branch(code.equal("i64", _field(code, record, Input.KIND), Kind.ARRAY), array, number)
         code.label(array)
-        first = code.value(f"call ptr @entry.array(ptr %self, ptr {record}, ptr {value})")
+        first = code.let(f"call ptr @entry.array(ptr %self, ptr {record}, ptr {value})")
         code.jump(read)
         code.label(number)
         slot = code.address("%frame", _field(code, record, Input.SLOT))
-        second = code.value(f"call ptr @entry.number(ptr %self, ptr {record}, ptr {value}, ptr {slot})")
+        second = code.let(f"call ptr @entry.number(ptr %self, ptr {record}, ptr {value}, ptr {slot})")
         code.jump(read)
         code.label(read)
-        data = code.value(f"phi ptr [{first}, %{array}], [{second}, %{number}]")
+        data = code.let(f"phi ptr [{first}, %{array}], [{second}, %{number}]")
         code.need_not_null(data, "miss")
         code.store(f"ptr {data}", code.word_at(table, i))
 
@@ -430,22 +430,22 @@ def _check_array(called: set[str]) -> str:
     numbers = code.address("%input", WORD * Input.NUMBERS)
     first = code.equal("i32", number, code.load("i32", numbers))
     second = code.equal("i32", number, code.load("i32", numbers, 4))
-    code.need(code.value(f"or i1 {first}, {second}"), "miss")
+    code.need(code.let(f"or i1 {first}, {second}"), "miss")
     order = code.load("i8", dtype, py.DTYPE_BYTE_ORDER)
-    code.need(code.value(f"icmp ne i8 {order}, {ord('>')}"), "miss")
+    code.need(code.let(f"icmp ne i8 {order}, {ord('>')}"), "miss")
     code.jump("layout")
 
     code.label("layout")
     ndim = _field(code, "%input", Input.NDIM)
-    found = code.value(f"sext i32 {code.load('i32', '%object', py.ARRAY_NDIM)} to i64")
+    found = code.let(f"sext i32 {code.load('i32', '%object', py.ARRAY_NDIM)} to i64")
     code.need_equal("i64", found, ndim, "miss")
     wanted = py.C_CONTIGUOUS | py.ALIGNED
-    flags = code.value(f"and i32 {code.load('i32', '%object', py.ARRAY_FLAGS)}, {wanted}")
+    flags = code.let(f"and i32 {code.load('i32', '%object', py.ARRAY_FLAGS)}, {wanted}")
     code.need_equal("i32", flags, wanted, "miss")
     sizes = code.load("ptr", "%object", py.ARRAY_SHAPE)
     shape = code.address("%self", _field(code, "%input", Input.SHAPE))
     with code.loop(ndim) as i:
-        size, expected = (code.load("i64", code.value(f"getelementptr i64, ptr {base}, i64 {i}")) for base in (sizes, shape))
+        size, expected = (code.load("i64", code.let(f"getelementptr i64, ptr {base}, i64 {i}")) for base in (sizes, shape))
         code.need_equal("i64", size, expected, "miss")
     code.do(f"ret ptr {code.load('ptr', '%object', py.ARRAY_DATA)}")
 
@@ -454,13 +454,13 @@ def _check_array(called: set[str]) -> str:
     code.do(f"ret ptr {code.address('%object', py.VALUE)}")
     code.label("miss")
     code.do("ret ptr null")
-    return code.define()
+    return code.text()
 
 
 def _check_number(called: set[str]) -> str:
     """The address of the value of a Python number; null for any other object."""
     code = InterpreterRoutine("define internal ptr @entry.number(ptr %self, ptr %input, ptr %object, ptr %slot)", called)
-    overflow = code.value("alloca i32, align 4")
+    overflow = code.let("alloca i32, align 4")
     code.need_equal("ptr", code.load("ptr", "%object", py.TYPE), _field(code, "%input", Input.CLASS, "ptr"), "miss")
     kind = _field(code, "%input", Input.KIND)
     code.do(f"switch i64 {kind}, label %floating [ i64 {Kind.BOOL:d}, label %bool i64 {Kind.INT:d}, label %int ]")
@@ -470,7 +470,7 @@ def _check_number(called: set[str]) -> str:
 
     code.label("bool")
     true = code.equal("ptr", "%object", code.load("ptr", "%self", WORD * Head.TRUE))
-    code.store(f"i8 {code.value(f'zext i1 {true} to i8')}", "%slot")
+    code.store(f"i8 {code.let(f'zext i1 {true} to i8')}", "%slot")
     code.do("ret ptr %slot")
 
     code.label("int")
@@ -481,7 +481,7 @@ def _check_number(called: set[str]) -> str:
 
     code.label("miss")
     code.do("ret ptr null")
-    return code.define()
+    return code.text()
 
 
 def _allocate_outputs(code: _Call, table: str) -> None:
@@ -490,7 +490,7 @@ def _allocate_outputs(code: _Call, table: str) -> None:
     with code.loop(code.word(Head.OUTPUT_COUNT)) as i:
         record = code.record(outputs, i, Output)
         ndim = _field(code, record, Output.NDIM)
-        array, number, done = code.name("array"), code.name("number"), code.name("done")
+        array, number, done = code.mark("array"), code.mark("number"), code.mark("done")
         code.branch(code.equal("i64", ndim, 0), number, array)
         code.label(number)
         slot = code.address("%frame", _field(code, record, Output.SLOT))
@@ -504,7 +504,7 @@ def _allocate_outputs(code: _Call, table: str) -> None:
             "PyArray_NewFromDescr",
             f"ptr {code.word(Head.NDARRAY, 'ptr')}",
             f"ptr {dtype}",
-            f"i32 {code.value(f'trunc i64 {ndim} to i32')}",
+            f"i32 {code.let(f'trunc i64 {ndim} to i32')}",
             f"ptr {code.address('%self', _field(code, record, Output.SHAPE))}",
             "ptr null",
             "ptr null",
@@ -513,37 +513,37 @@ def _allocate_outputs(code: _Call, table: str) -> None:
         )
         ours = _set_memory(code, memory, usual)
         for handler in (usual, ours):
-            with code.when(code.value(f"icmp ne ptr {handler}, null")):
+            with code.when(code.let(f"icmp ne ptr {handler}, null")):
                 code.call("Py_DecRef", f"ptr {handler}")
         code.need_not_null(created, "failed")
         code.store(f"ptr {created}", code.address("%frame", _field(code, record, Output.HELD)))
         place, block = code.load("ptr", created, py.ARRAY_DATA), code.block
         code.jump(done)
         code.label(done)
-        data = code.value(f"phi ptr [{slot}, %{number}], [{place}, %{block}]")
+        data = code.let(f"phi ptr [{slot}, %{number}], [{place}, %{block}]")
         code.store(f"ptr {data}", code.word_at(table, i))
 
 
 def _set_memory(code: _Call, wanted: str, handler: str) -> str:
     """Set NumPy's memory handler, if `wanted` is not null; returns a reference to the previous one."""
-    before, set_, after = code.block, code.name("set"), code.name("after")
-    code.branch(code.value(f"icmp ne ptr {wanted}, null"), set_, after)
+    before, set_, after = code.block, code.mark("set"), code.mark("after")
+    code.branch(code.let(f"icmp ne ptr {wanted}, null"), set_, after)
     code.label(set_)
     old = code.call("PyDataMem_SetHandler", f"ptr {handler}")
     code.jump(after)
     code.label(after)
-    return code.value(f"phi ptr [null, %{before}], [{old}, %{set_}]")
+    return code.let(f"phi ptr [null, %{before}], [{old}, %{set_}]")
 
 
 def _run(code: _Call, table: str) -> None:
     program, env = code.word(Head.PROGRAM, "ptr"), code.word(Head.ENV, "ptr")
     code.branch(code.equal("i64", code.word(Head.RELEASE_GIL), 0), "locked", "unlocked")
     code.label("locked")
-    first = code.value(f"call i32 {program}(ptr {table}, ptr {env})")
+    first = code.let(f"call i32 {program}(ptr {table}, ptr {env})")
     code.jump("ran")
     code.label("unlocked")
     thread = code.call("PyEval_SaveThread")
-    second = code.value(f"call i32 {program}(ptr {table}, ptr {env})")
+    second = code.let(f"call i32 {program}(ptr {table}, ptr {env})")
     code.call("PyEval_RestoreThread", f"ptr {thread}")
     code.jump("ran")
     code.label("ran")
@@ -572,8 +572,8 @@ def _pack(code: _Call) -> None:
         place = code.address("%frame", _field(code, record, Packing.HELD))
         parts = code.address("%self", _field(code, record, Packing.PARTS))
         keys = code.address("%self", _field(code, record, Packing.KEYS))
-        labels = {kind: code.name(kind.name.lower()) for kind in (Kind.NONE, Kind.TUPLE, Kind.LIST, Kind.DICT)}
-        after = code.name("after")
+        labels = {kind: code.mark(kind.name.lower()) for kind in (Kind.NONE, Kind.TUPLE, Kind.LIST, Kind.DICT)}
+        after = code.mark("after")
         cases = " ".join(f"i64 {kind:d}, label %{label}" for kind, label in labels.items())
         code.do(f"switch i64 {_field(code, record, Packing.KIND)}, label %{labels[Kind.NONE]} [ {cases} ]")
 
@@ -629,13 +629,13 @@ def _other_exits(code: _Call) -> None:
     code.do(f"ret ptr {miss}")
 
     code.label("error")
-    code.need(code.value(f"icmp ne i32 %code, {GUARD_MISSED}"), "miss")
+    code.need(code.let(f"icmp ne i32 %code, {GUARD_MISSED}"), "miss")
     code.release()  # first: destructors may run code, which must not see an exception set
-    code.need(code.value("icmp ne i32 %code, -1"), "raised")
-    number = code.value("sext i32 %code to i64")
-    known = code.value(f"icmp ult i64 {number}, {code.word(Head.ERROR_COUNT)}")
-    error = code.value(f"select i1 {known}, i64 {number}, i64 0")
-    pair = code.value(f"getelementptr [2 x ptr], ptr {code.place(Head.ERRORS)}, i64 {error}")
+    code.need(code.let("icmp ne i32 %code, -1"), "raised")
+    number = code.let("sext i32 %code to i64")
+    known = code.let(f"icmp ult i64 {number}, {code.word(Head.ERROR_COUNT)}")
+    error = code.let(f"select i1 {known}, i64 {number}, i64 0")
+    pair = code.let(f"getelementptr [2 x ptr], ptr {code.place(Head.ERRORS)}, i64 {error}")
     code.call("PyErr_SetObject", f"ptr {code.load('ptr', pair)}", f"ptr {code.load('ptr', pair, WORD)}")
     code.jump("raised")
 
@@ -650,8 +650,8 @@ def _release(called: set[str]) -> str:
     code = InterpreterRoutine("define internal void @entry.release(ptr %self, ptr %frame)", called)
     held = code.address("%frame", code.load("i64", "%self", WORD * Head.HELD))
     with code.loop(code.load("i64", "%self", WORD * Head.HELD_COUNT)) as i:
-        owned = code.load("ptr", code.value(f"getelementptr ptr, ptr {held}, i64 {i}"))
-        with code.when(code.value(f"icmp ne ptr {owned}, null")):
+        owned = code.load("ptr", code.let(f"getelementptr ptr, ptr {held}, i64 {i}"))
+        with code.when(code.let(f"icmp ne ptr {owned}, null")):
             code.call("Py_DecRef", f"ptr {owned}")
     code.do("ret void")
-    return code.define()
+    return code.text()
