@@ -3,8 +3,9 @@
     python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE]
 
 Every workload is compiled twice in one process, with all optimisations and without one; the two programs take turns, and the best
-time of each counts. Switches that leave the text of a program as it is are not timed on it. Each row has two ratios: of the time
-of a call, and of the time to stage and compile. BLAS has one thread: two of them on a busy machine vary more than most gains.
+time of each counts. Switches that leave the text of a program as it is are not timed on it. For a few, which are there to compile
+sooner, the processor time of the first call is measured too. BLAS has one thread: two of them on a busy machine vary more than
+most gains.
 
 Workloads are those of `compiled.py`, and small programs for switches that none of those needs, so that a gain is not overlooked.
 """
@@ -26,10 +27,10 @@ from compiled import SETTINGS, best, inputs_of, say
 from contenders import THREADS, prepare
 from workloads import WORKLOADS, Workload
 
-GAIN = 1.1  # below it everywhere, an optimisation is deleted
 ROUNDS = 5
-TIMED_ALWAYS = {"kept_blocks", "native_entry", "foreign_arrays", "compiled_apart"}  # change no text
-FIRST_CALL = {"quick_code", "program_cache"}  # the first call in a process
+TIMED_ALWAYS = {"kept_blocks", "native_entry", "foreign_arrays"}  # change no text
+COMPILING = {"functions_apart", "inline_kernels"}  # the time to compile is measured as well
+FIRST_CALL = {"quick_code", "program_cache", "compiled_apart"}  # the first call in a process
 COMPILED_AGAIN = ("dispatch, 3 elements", "Gaussian mixture, n=1000 d=20 K=25", "LSTM, 100 steps, scan", "softmax, 4000 x 100")
 
 
@@ -133,7 +134,7 @@ SMALL = [
     Workload("sort, 10", sorted_sum, lambda rng: (rng.normal(size=10),), 1),
     Workload("heat, 20 x 20, 10 steps", stencil, lambda rng: (rng.normal(size=(20, 20)),), 1),
 ]
-ALL = {w.name: w for w in (*WORKLOADS, *SMALL)}
+ALL = {w.name: w for w in (*SMALL, *WORKLOADS)}
 
 
 def measured(name, switches, seconds):
@@ -148,28 +149,37 @@ def measured(name, switches, seconds):
     def ready(*off):
         with without(*off):
             prepared = prepare("adjoint", workload, inputs)
-            began = time.perf_counter()
             prepared.run()
-            return prepared, time.perf_counter() - began
+            return prepared
 
-    ready()
-    for switch in map(Switch, switches):
-        if switch.value in FIRST_CALL:
-            continue
-        pairs = [ready(*off) for off in ((), (switch,))]
-        programs = [prepared for prepared, _ in pairs]
-        if programs[0].text() == programs[1].text() and switch.value not in TIMED_ALWAYS:
-            continue
-        compiling = [[seconds] for _, seconds in pairs]
-        times = [[], []]
-        for _ in range(ROUNDS):
-            for i, prepared in enumerate(programs):
-                times[i].append(best(prepared.run, seconds / ROUNDS))
-        for _ in range(2):
-            for i, off in enumerate(((), (switch,))):
-                compiling[i].append(ready(*off)[1])
-        row = {"on": min(times[0]), "off": min(times[1]), "compile_on": min(compiling[0]), "compile_off": min(compiling[1])}
-        print(json.dumps({"switch": switch.value, **row}), flush=True)
+    def compiling(*off):
+        """Processor seconds of the first call, nothing cached."""
+        began = time.process_time()
+        with without(*off):
+            prepare("adjoint", workload, inputs).run()
+        return time.process_time() - began
+
+    with without(Switch.PROGRAM_CACHE):
+        full = ready()
+        for switch in map(Switch, switches):
+            if switch.value in FIRST_CALL:
+                continue
+            lacking = ready(switch)
+            if lacking.text() == full.text() and switch.value not in TIMED_ALWAYS:
+                continue
+            times = [[], []]
+            for _ in range(ROUNDS):
+                for i, prepared in enumerate((full, lacking)):
+                    times[i].append(best(prepared.run, seconds / ROUNDS))
+            report(switch.value, *times)
+            if switch.value in COMPILING:
+                os.environ["ADJOINT_CACHE_DIR"], before = "", os.environ["ADJOINT_CACHE_DIR"]
+                report(f"{switch.value}, compiling", *zip(*[(compiling(), compiling(switch)) for _ in range(3)], strict=True))
+                os.environ["ADJOINT_CACHE_DIR"] = before
+
+
+def report(switch, on, off):
+    print(json.dumps({"switch": switch, "on": min(on), "off": min(off)}), flush=True)
 
 
 def first_call(name, switch, repeats=3):
@@ -187,7 +197,7 @@ def first_call(name, switch, repeats=3):
                     for file in os.scandir(folder):
                         os.unlink(file)
             found[off] = min(times)
-    return {"switch": switch, "on": 1.0, "off": 1.0, "compile_on": found[""], "compile_off": found[switch]}
+    return {"switch": f"{switch}, first call", "on": found[""], "off": found[switch]}
 
 
 def run_one(name, settings):
@@ -196,7 +206,7 @@ def run_one(name, settings):
 
 
 def environment(more):
-    return {**os.environ, **dict.fromkeys(SETTINGS, "1"), "ADJOINT_CACHE_DIR": "", **more}
+    return {**os.environ, **dict.fromkeys(SETTINGS, "1"), **more}
 
 
 def first(name):
@@ -210,24 +220,15 @@ def first(name):
 
 
 def table(rows):
-    """A row for each switch: its greatest gains, in calls and in compiling."""
+    """A row for each switch: its greatest gains, and the least."""
     by_switch = {}
     for row in rows:
-        by_switch.setdefault(row["switch"], []).append(row)
-    print("| optimisation | a call: time without / with | compiling | worth it |\n|---|---|---|---|")
-    for switch, found in by_switch.items():
-        calls, compiling = (gains(found, on, off) for on, off in (("on", "off"), ("compile_on", "compile_off")))
-        is_kept = max(calls[0][0], compiling[0][0]) >= GAIN
-        print(f"| `{switch}` | {listed(calls, 3)} | {listed(compiling, 1)} | {'yes' if is_kept else 'no'} |")
-
-
-def gains(rows, on, off):
-    return sorted(((row[off] / row[on], row["workload"]) for row in rows), reverse=True)
-
-
-def listed(found, most):
-    """The greatest ratios, and the least."""
-    return "; ".join(f"{ratio:.2f} {where}" for ratio, where in found[:most]) + f"; least {found[-1][0]:.2f}"
+        by_switch.setdefault(row["switch"], []).append((row["off"] / row["on"], row["workload"]))
+    print("| optimisation | time without / with, where it gains most | least | workloads that it changes |\n|---|---|---|---|")
+    for switch, found in sorted(by_switch.items()):
+        found.sort(reverse=True)
+        most = "; ".join(f"{ratio:.2f} {where}" for ratio, where in found[:3])
+        print(f"| `{switch}` | {most} | {found[-1][0]:.2f} | {len(found)} |")
 
 
 def main():
@@ -248,18 +249,19 @@ def main():
     if given.worker:
         measured(given.worker, switches, given.seconds)
         return
-    rows = []
+    rows, cache = [], tempfile.mkdtemp()
     for name in ALL:
         if not re.search(given.workloads, name):
             continue
         command = [sys.executable, __file__, "--worker", name, "--only", ",".join(switches), "--seconds", str(given.seconds)]
-        run = subprocess.run(command, env=environment({}), stdout=subprocess.PIPE, text=True, check=False)
+        run = subprocess.run(
+            command, env=environment({"ADJOINT_CACHE_DIR": cache}), stdout=subprocess.PIPE, text=True, check=False
+        )
         found = [json.loads(line) for line in run.stdout.splitlines()]
         found += [first_call(name, s) for s in switches if s in FIRST_CALL and name in COMPILED_AGAIN]
         for row in found:
             rows.append({**row, "workload": name})
-            call, compiling = row["off"] / row["on"], row["compile_off"] / row["compile_on"]
-            say(f"{name:40} {row['switch']:20} {call:.2f} of {row['on'] * 1e6:.1f} µs, compiling {compiling:.2f}")
+            say(f"{name:40} {row['switch']:26} {row['off'] / row['on']:.2f} of {row['on'] * 1e6:.1f} µs")
         if run.returncode:
             say(f"{name}: failed")
         if given.json:

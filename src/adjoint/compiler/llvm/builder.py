@@ -11,8 +11,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import SupportsInt, TypeVar
+
+_Case = TypeVar("_Case", bound=SupportsInt)
 
 
 class Builder:
@@ -66,8 +69,8 @@ class Builder:
         self.label(label)
         return label
 
-    def switch(self, number: str, cases: dict[int, str], otherwise: str) -> None:
-        listed = " ".join(f"i64 {case}, label %{label}" for case, label in cases.items())
+    def switch(self, number: str, cases: Mapping[_Case, str], otherwise: str) -> None:
+        listed = " ".join(f"i64 {int(case)}, label %{label}" for case, label in cases.items())
         self.do(f"switch i64 {number}, label %{otherwise} [ {listed} ]")
 
     def phi(self, kind: str, values: Sequence[tuple[str, str]]) -> str:
