@@ -132,7 +132,6 @@ SMALL = [
     Workload("rows of four, 20000", rotations, lambda rng: (rng.normal(size=(20_000, 4)),), 1),
     Workload("update, 100000, donated", updated, lambda rng: (rng.normal(size=100_000),), 0, kind="donated"),
     Workload("sort, 10", sorted_sum, lambda rng: (rng.normal(size=10),), 1),
-    Workload("heat, 20 x 20, 10 steps", stencil, lambda rng: (rng.normal(size=(20, 20)),), 1),
 ]
 ALL = {w.name: w for w in (*SMALL, *WORKLOADS)}
 

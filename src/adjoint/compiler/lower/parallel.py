@@ -141,30 +141,37 @@ class _Grouping:
 
     def places(self, steps: Sequence[Step]) -> list[int]:
         """The place of each step. Members are numbered by their first step."""
-        found: list[set[int]] = []  # the members that a step needs, or is in; _AFTER if it cannot be a member
         known = {step: i for i, step in enumerate(steps)}
         needs = [[known[other] for other in self.needs[step] if other in known] for step in steps]
+        found = self.members(steps, needs)
+        if sum(found[i] == {i} for i in range(len(steps))) < 2:
+            return [_AFTER] * len(steps)
+        self.keep_balanced(steps, needs, found)
+        before = _needed_by(needs, found)
+        return [_BEFORE if i in before else min(f) if len(f) == 1 else _AFTER for i, f in enumerate(found)]
+
+    def members(self, steps: Sequence[Step], needs: Sequence[Sequence[int]]) -> list[set[int]]:
+        """The members that each step needs, or is in: a long step that needs none begins one. _AFTER if it cannot be in one."""
+        found: list[set[int]] = []
         for i, step in enumerate(steps):
             above = set().union(*[found[j] for j in needs[i]])
             if above and step in self.busy:
                 above.add(_AFTER)
             found.append(above or ({i} if step in self.long else above))
+        return found
+
+    def keep_balanced(self, steps: Sequence[Step], needs: Sequence[Sequence[int]], found: list[set[int]]) -> None:
+        """Move long steps, and what needs them, behind the group where they would make their member the longest."""
         totals = {i: self.lengths[step] for i, step in enumerate(steps) if found[i] == {i}}
-        if len(totals) < 2:
-            return [_AFTER] * len(steps)
         longest = max(totals.values())
         for i, step in enumerate(steps):
-            if len(found[i]) == 1 and found[i] != {i}:
-                found[i] = set().union(*(found[j] for j in needs[i]))
-                (member,) = found[i] - {_AFTER}
-                totals[member] += self.lengths[step]
-                if step in self.long and totals[member] > longest:
-                    found[i].add(_AFTER)
-        before: set[int] = set()
-        for i in reversed(range(len(steps))):
-            if len(found[i]) == 1 or i in before:
-                before.update(j for j in needs[i] if not found[j])
-        return [_BEFORE if i in before else min(f) if len(f) == 1 else _AFTER for i, f in enumerate(found)]
+            if len(found[i]) != 1 or found[i] == {i}:
+                continue
+            found[i] = set().union(*(found[j] for j in needs[i]))
+            (member,) = found[i] - {_AFTER}
+            totals[member] += self.lengths[step]
+            if step in self.long and totals[member] > longest:
+                found[i].add(_AFTER)
 
     def out_of_order(self, steps: Sequence[Step], places: Sequence[int]) -> int | None:
         """The first step whose failure would be out of order: failures come before a group, in its members in order, or after
@@ -217,3 +224,12 @@ class _Grouping:
         program = Lowered([b for b in users if b in own], self.whole(steps), inputs, outputs)
         plan(program)
         return program
+
+
+def _needed_by(needs: Sequence[Sequence[int]], found: Sequence[set[int]]) -> set[int]:
+    """The steps in no member that members need, directly or not."""
+    before: set[int] = set()
+    for i in reversed(range(len(needs))):
+        if len(found[i]) == 1 or i in before:
+            before.update(j for j in needs[i] if not found[j])
+    return before
