@@ -131,7 +131,6 @@ CHANGED = {
     Switch.SHARED_FACTORS: ("solved",),
     Switch.CHOLESKY_TILES: ("factored",),
     Switch.SYMMETRY_TILES: ("eigenvalues",),
-    Switch.STACK_ARENA: ("few", "large result"),
     Switch.KEPT_ARENA: ("stencil", "solved"),
 }
 #: Programs for switches that change no text: how code is compiled, loaded and called.

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
+from ..lower.schedule import cost
 from ..lower.step import RowTiles
 from ..switches import Switch
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
@@ -34,6 +35,7 @@ WRITTEN_OUT = ", !llvm.loop !WRITTEN_OUT"  # the module gives each such loop a d
 LONG_ENOUGH = 64  # iterations of the innermost loop from which they pay
 WORTH_A_LOOP = 16  # iterations between the edges of windows
 SHORT = 8  # iterations of a loop that is unrolled, so that the loop around it is vectorized
+MOST_INLINED, FUNCTION_COST = 24, 20  # functions in a kernel of a few points that runs many times; additions of one
 LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines after unrolling; lines counted for a function such as exp
 ROW = (4, 8)  # iterations of a contiguous loop that is one vector
 BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding errors
@@ -42,12 +44,14 @@ BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding
 class Nest:
     """Writes the body of one kernel."""
 
-    def __init__(self, kernel: Kernel, tiles: RowTiles | None = None) -> None:
+    def __init__(self, kernel: Kernel, tiles: RowTiles | None = None, repeated: bool = False) -> None:
         self.kernel = kernel
         self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.is_small = size_of(kernel.domain) <= SMALL
-        self.code = Code(apart=self.is_small and Switch.FUNCTIONS_APART.on)
+        # Out of line, functions compile once, but are not vectorized: for code that runs once per call.
+        once = not repeated or sum(cost(line) >= FUNCTION_COST for line in kernel.code) > MOST_INLINED
+        self.code = Code(apart=self.is_small and once and Switch.FUNCTIONS_APART.on)
         self.loops = kernel.loops
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
         in_parts = tiles is not None or kernel.chunks > 1

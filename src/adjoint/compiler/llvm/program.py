@@ -27,7 +27,6 @@ from .instruction import Code, Function
 from .nest import Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
-ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
 
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
 _PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
@@ -105,6 +104,7 @@ class StepRoutine:
         self.code = Code()
         self.pointers: dict[Buffer, str] = {}
         self.borrowed = False  # the arena must be released
+        self.is_body = False
         self.is_timed = False
 
     def define_program(self) -> None:
@@ -112,9 +112,7 @@ class StepRoutine:
         self.is_timed = bool(self.module.timed)
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
-        if low.arena <= ON_STACK and (Switch.STACK_ARENA.on or not low.arena):
-            self.place_on_stack()
-        else:
+        if low.arena:
             self.take_arena()
         self.steps()
         self.leave(self.status())
@@ -122,15 +120,12 @@ class StepRoutine:
 
     def define_body(self) -> str:
         """A function of the addresses of inputs and outputs, of `env` and of memory for intermediate arrays."""
-        low = self.lowered
+        self.is_body, low = True, self.lowered
         names = []
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = f"%p{i}"
             names.append(f"ptr noalias %p{i}")
-        if low.arena <= ON_STACK and (Switch.STACK_ARENA.on or not low.arena):
-            self.place_on_stack()
-        else:
-            self.place("%scratch")
+        self.place("%scratch")
         self.steps()
         self.leave(self.status())
         name = self.module.name("body")
@@ -219,10 +214,6 @@ class StepRoutine:
 
     # -- memory --
 
-    def place_on_stack(self) -> None:
-        for buffer in self.lowered.offsets:
-            self.pointers[buffer] = self.code.let(f"alloca [{max(1, buffer.nbytes)} x i8], align 64")
-
     def place(self, base: str) -> None:
         for buffer, offset in self.lowered.offsets.items():
             self.pointers[buffer] = self.code.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
@@ -251,7 +242,7 @@ class StepRoutine:
 
     def kernel(self, kernel: Kernel) -> None:
         """A separate function, inlined if it is small; called for each piece."""
-        nest = Nest(kernel)
+        nest = Nest(kernel, repeated=self.is_body)
         name = self.define_nest(nest, "kernel")
         length = kernel.loops[0].length if kernel.loops else 1
         own = {out: buffer for out, (_, buffer) in kernel.partials.items()}
