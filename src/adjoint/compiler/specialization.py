@@ -17,7 +17,7 @@ from ..ir.graph import Graph
 from ..ir.text import show
 from ..rewrite.pipeline import Optimized, optimize
 from ..staging.guard import Guard
-from .lower.donate import reusable
+from .lower.donate import read_results, reusable
 from .lower.fuse import lower
 from .lower.kernel import Kernel
 from .lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Step
@@ -83,6 +83,8 @@ class Specialization:
 
         weak = self.keep(staged, signature)
         reused = reusable(self.lowered, signature.donated) if signature.donated else {}  # by result: an argument
+        if reused:
+            read_results(self.lowered, reused)
         machine = [*emit.described(), *([f"over {reused}"] if reused else [])]
         name = program_cache.name_of(self.staged, self.weak, bool(self.guards), machine)
         self.native = native.native(name, lambda: self.lowered)
