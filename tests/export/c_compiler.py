@@ -40,7 +40,7 @@ class Library:
         made = base / "library.so"
         command = [compiler, *STRICT, *flags, "-shared", "-fPIC", str(base / f"{name}.c"), "-o", str(made), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}\n{source.source}"
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
         self.library = ctypes.CDLL(str(made))
         self.work = np.zeros(sum(_SIZES[kind] * int(n or 1) for kind, n in _MEMBER.findall(source.header)) + 64, np.uint8)
 
