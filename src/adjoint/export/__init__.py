@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .c_source import c
+    from .javascript_module import javascript
     from .python_source import python
 
 EXPORTERS = {
     "c": "c_source",
+    "javascript": "javascript_module",
     "python": "python_source",
 }
 
@@ -30,4 +32,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "python"]
+__all__ = ["EXPORTERS", "c", "javascript", "python"]

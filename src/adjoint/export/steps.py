@@ -97,20 +97,22 @@ class StepWriter:
 
     def run(self) -> None:
         """All steps, and the return of the status if one of them can fail."""
+        self.run_steps()
+        for view, status in self.checks():
+            self.text.open(f"if ({self.spelling.element(self.at(view), '0', view.dtype)})")
+            self.text.add(f"return {status};")
+            self.text.close()
+        if self.lowered.can_fail:
+            self.text.add("return 0;")
+
+    def run_steps(self) -> None:
         for step in self.lowered.steps:
             self.step(step)
-        if not self.lowered.can_fail:
-            return
-        for view, how in self.lowered.failures:  # the first one counts
-            self.fail_if(view, FAILURES[how])
-        for view in self.lowered.out_of_bounds:
-            self.fail_if(view, OUT_OF_BOUNDS)
-        self.text.add("return 0;")
 
-    def fail_if(self, view: View, status: int) -> None:
-        self.text.open(f"if ({self.spelling.element(self.at(view), '0', view.dtype)})")
-        self.text.add(f"return {status};")
-        self.text.close()
+    def checks(self) -> list[tuple[View, int]]:
+        """Bools that tell of a failure, and its status; the first one counts."""
+        failures = [(view, FAILURES[how]) for view, how in self.lowered.failures]
+        return [*failures, *((view, OUT_OF_BOUNDS) for view in self.lowered.out_of_bounds)]
 
     def step(self, step: Step) -> None:
         line = next(iter(step.lines), None)
