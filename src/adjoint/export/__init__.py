@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .c_source import c
     from .javascript_module import javascript
+    from .object_file import object
     from .python_source import python
 
 EXPORTERS = {
     "c": "c_source",
     "javascript": "javascript_module",
+    "object": "object_file",
     "python": "python_source",
 }
 
@@ -32,4 +34,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "python"]
+__all__ = ["EXPORTERS", "c", "javascript", "object", "python"]

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype
-from ..core.errors import ArgumentError, UnsupportedError, boundary
+from ..core.errors import ArgumentError, boundary
 from . import c_math
 from .lowering import lower
 from .program import Part, parts
-from .spelling import BOOL, COMPARISONS, Place, Spelling
+from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}
@@ -36,6 +36,17 @@ _KEYWORDS = frozenset(
     "and or not xor new delete class template this throw try catch private public protected virtual operator using namespace "
     "explicit export friend mutable typename work int32_t int64_t ptrdiff_t NULL NAN INFINITY main".split()
 )
+#: Names that the standard headers declare.
+_LIBRARY = frozenset(
+    f"{name}{f}"
+    for name in "acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p "
+    "log2 logb modf scalbn cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint round lround trunc fmod "
+    "remainder remquo copysign nan nextafter fdim fmax fmin fma j0 j1 jn y0 y1 yn gamma memcpy memmove memset memcmp memchr "
+    "strlen strcpy strcat strcmp index signbit isnan isinf isfinite isnormal".split()
+    for f in ("", "f", "l")
+)
+#: Names that the file itself uses: variables, functions, constants.
+_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|(to|from)_word\d+)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
 
 
@@ -71,6 +82,7 @@ def c(
     if blas not in (None, "cblas"):
         raise ArgumentError(f"blas of export.c is None or 'cblas', not {blas!r}")
     made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
+    check_names(made, "export.c")
     result = write(made, math, blas)
     if path is not None:
         where = Path(path)
@@ -87,50 +99,67 @@ def c(
 def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> Source:
     """The two files of some parts, of which the first names them."""
     spelling = CSpelling(made[0].name, math == "exact", blas == "cblas")
-    work, bodies, declared = Work(), [], []
+    work, bodies = Work(), []
     for part in made:
-        head, body = _function(spelling, part, work)
-        bodies.append(head + " {\n" + "\n".join(body) + "\n}")
-        declared.append(f"/* {part.summary} */\n{head.replace(' restrict', ' ADJOINT_RESTRICT').replace('*restrict', '*ADJOINT_RESTRICT')};")
+        lines = _function(spelling, part, work)
+        bodies.append(head(part, made[0].name) + " {\n" + "\n".join(lines) + "\n}")
     base = made[0].name
-    fields = [f"  {TYPES[d.name]} {_WORK[d.name]}[{work.sizes[d]}];" for d in DTYPES if work.sizes[d]] or ["  char unused;"]
-    header = _HEADER.format(
-        guard=f"ADJOINT_{re.sub(r'[^A-Z0-9]', '_', base.upper())}_H",
-        base=base,
-        fields="\n".join(fields),
-        errors="\n".join(f"     {code}  {text}" for code, text in ERRORS.items()),
-        declared="\n\n".join(declared),
-    )
+    fields = [f"{TYPES[d.name]} {_WORK[d.name]}[{work.sizes[d]}]" for d in DTYPES if work.sizes[d]] or ["char unused"]
     includes = ["#include <math.h>", "#include <stddef.h>", "#include <string.h>"]
     if spelling.blas:
         includes.append("#include <cblas.h>")
     top = f'#include "{base}.h"\n\n' + "\n".join(includes) + f"\n{_PRAGMA}"
     inside = [*spelling.helpers.values(), *spelling.constants, *spelling.definitions(), *bodies]
-    return Source("\n\n".join([_TITLE, top, *inside]) + "\n", header)
+    return Source("\n\n".join([_TITLE, top, *inside]) + "\n", header(made, fields))
 
 
-def _function(spelling: CSpelling, part: Part, work: Work) -> tuple[str, list[str]]:
-    """The head of an exported function, and the lines of its body."""
+def header(made: Sequence[Part], fields: Sequence[str]) -> str:
+    """The header of some functions; `fields` are the members of the work array."""
+    base = made[0].name
+    heads = [head(part, base).replace("*restrict", "*ADJOINT_RESTRICT") for part in made]
+    return _HEADER.format(
+        guard=f"ADJOINT_{re.sub(r'[^A-Z0-9]', '_', base.upper())}_H",
+        base=base,
+        fields="\n".join(f"  {member};" for member in fields),
+        errors="\n".join(f"     {code}  {text}" for code, text in ERRORS.items()),
+        declared="\n\n".join(f"/* {part.summary} */\n{text};" for part, text in zip(made, heads, strict=True)),
+    )
+
+
+def names_of(part: Part) -> list[str]:
+    """The names of a function's parameters: arguments, then results."""
+    return [f"{n}_" if n in _KEYWORDS or _OWN.fullmatch(n) else n for n in (*part.graph.input_names, *part.output_names)]
+
+
+def check_names(made: Sequence[Part], exporter: str) -> None:
+    for part in made:
+        if part.name in _KEYWORDS or part.name in _LIBRARY or _OWN.fullmatch(part.name):
+            raise ArgumentError(f"{exporter} cannot name a function {part.name!r}, which C or the file itself uses; give another name=")
+
+
+def head(part: Part, base: str) -> str:
+    """A function of C, without its body. Numbers are passed by value."""
+    g = part.graph
+    count = len(g.input_types)
+    parameters = []
+    for i, (name, t) in enumerate(zip(names_of(part), (*g.input_types, *g.output_types), strict=True)):
+        kind = TYPES[t.dtype.name]
+        parameters.append(f"{kind} {name}" if i < count and t.shape == () else f"{'const ' * (i < count)}{kind} *restrict {name}")
+    return f"int {part.name}({', '.join([*parameters, f'{base}_work *restrict work'])})"
+
+
+def _function(spelling: CSpelling, part: Part, work: Work) -> list[str]:
+    """The lines of an exported function."""
     lowered = lower(part.graph, "export.c")
     writer = StepWriter(spelling, lowered, work)
-    names = [f"{n}_" if n in _KEYWORDS else n for n in (*part.graph.input_names, *part.output_names)]
-    parameters = []
-    inputs = len(lowered.inputs)
+    names = names_of(part)
+    scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(lowered.outputs)
     buffers = [*lowered.inputs, *(v.buffer for v in lowered.outputs)]
-    shapes = [t.shape for t in part.graph.input_types]
-    for i, (name, buffer) in enumerate(zip(names, buffers, strict=True)):
-        if i < inputs and shapes[i] == ():
-            parameters.append(f"{TYPES[buffer.dtype.name]} {name}")
-            writer.places[buffer] = Place(f"&{name}")
-        else:
-            text, writer.places[buffer] = spelling.parameter(name, buffer.dtype, i < inputs)
-            parameters.append(text)
-    parameters.append(f"{spelling.base}_work *restrict work")
+    for name, buffer, is_scalar in zip(names, buffers, scalars, strict=True):
+        writer.places[buffer] = Place(f"&{name}" if is_scalar else name)
     writer.run()
-    body = _unused(parameters, writer.text.lines) + writer.text.lines
-    if not lowered.can_fail:
-        body.append("  return 0;")
-    return f"int {part.name}({', '.join(parameters)})", body
+    lines = _unused([*names, "work"], writer.text.lines) + writer.text.lines
+    return lines if lowered.can_fail else [*lines, "  return 0;"]
 
 
 class CSpelling(Spelling):

@@ -24,7 +24,7 @@ from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
 from .lowering import lower
 from .program import Part, parts
-from .spelling import COMPARISONS, Place, Spelling
+from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 ARRAYS = {"float64": "Float64Array", "float32": "Float32Array", "int64": "Float64Array", "int32": "Int32Array", "bool": "Uint8Array"}
@@ -35,6 +35,7 @@ _KEYWORDS = frozenset(
     "switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check Math Error "
     "TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity".split()
 )
+_OWN = re.compile(rf"{OWN_NAMES}|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors")  # names that the module uses
 
 
 class Source(NamedTuple):
@@ -70,6 +71,9 @@ def javascript(
 
 def write(made: Sequence[Part]) -> Source:
     """The module and the declarations of some parts."""
+    for part in made:
+        if part.name in _KEYWORDS or _OWN.fullmatch(part.name):
+            raise ArgumentError(f"export.javascript cannot name a function {part.name!r}, which the module uses; give another name=")
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
     memory = [
@@ -82,7 +86,7 @@ def write(made: Sequence[Part]) -> Source:
 
 def names_of(part: Part) -> tuple[list[str], list[str]]:
     """The names of a function's arguments and results."""
-    given, made = ([f"{n}_" if n in _KEYWORDS else n for n in names] for names in (part.graph.input_names, part.output_names))
+    given, made = ([f"{n}_" if n in _KEYWORDS or _OWN.fullmatch(n) else n for n in names] for names in (part.graph.input_names, part.output_names))
     return given, made
 
 
@@ -109,7 +113,8 @@ def _type(t: Any, typed: dict[str, str]) -> str:
 def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     """An exported function: it checks its arguments, runs the steps, and returns the results."""
     lowered = lower(part.graph, "export.javascript")
-    writer = StepWriter(spelling, lowered, work)
+    writer = _Exported(spelling, lowered, work)
+    writer.name = part.name
     text, g = writer.text, part.graph
     given, made = names_of(part)
     for name, buffer, t in zip(given, lowered.inputs, g.input_types, strict=True):
@@ -135,8 +140,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
         writer.places[buffer] = Place(name)
     body = writer.text
     writer.run_steps()
-    for view, status in writer.checks():
-        body.add(f"if ({spelling.element(writer.at(view), '0', view.dtype)}) fail({_quoted(part.name)}, {status});")
+    writer.check()
     results = [
         name if t.shape else spelling.element(writer.places[view.buffer], "0", t.dtype)
         for name, view, t in zip(made, lowered.outputs, g.output_types, strict=True)
@@ -145,6 +149,15 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     body.add(f"return {{ {', '.join(pairs)} }};" if several else f"return {results[0]};")
     parameters = [*given, *["out"] * bool(arrays)]
     return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}) {{\n" + "\n".join(body.lines) + "\n}"
+
+
+class _Exported(StepWriter):
+    """An exported function throws, where a body returns a status."""
+
+    name: str
+
+    def leave(self, status: str | int) -> str:
+        return f"fail({_quoted(self.name)}, {status});"
 
 
 def _quoted(text: str) -> str:

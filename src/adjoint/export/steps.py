@@ -98,10 +98,7 @@ class StepWriter:
     def run(self) -> None:
         """All steps, and the return of the status if one of them can fail."""
         self.run_steps()
-        for view, status in self.checks():
-            self.text.open(f"if ({self.spelling.element(self.at(view), '0', view.dtype)})")
-            self.text.add(f"return {status};")
-            self.text.close()
+        self.check()
         if self.lowered.can_fail:
             self.text.add("return 0;")
 
@@ -109,10 +106,17 @@ class StepWriter:
         for step in self.lowered.steps:
             self.step(step)
 
-    def checks(self) -> list[tuple[View, int]]:
-        """Bools that tell of a failure, and its status; the first one counts."""
+    def check(self) -> None:
+        """Leave with a status if something has failed; the first failure counts."""
         failures = [(view, FAILURES[how]) for view, how in self.lowered.failures]
-        return [*failures, *((view, OUT_OF_BOUNDS) for view in self.lowered.out_of_bounds)]
+        for view, status in [*failures, *((view, OUT_OF_BOUNDS) for view in self.lowered.out_of_bounds)]:
+            self.text.open(f"if ({self.spelling.element(self.at(view), '0', view.dtype)})")
+            self.text.add(self.leave(status))
+            self.text.close()
+
+    def leave(self, status: str | int) -> str:
+        """The statement that ends the function with a status."""
+        return f"return {status};"
 
     def step(self, step: Step) -> None:
         line = next(iter(step.lines), None)
@@ -147,7 +151,7 @@ class StepWriter:
         status = self.fresh("status")
         self.text.add(self.spelling.let(status, np.dtype(np.int32), call))
         self.text.open(f"if ({status} {self.spelling.unequal} 0)")
-        self.text.add(f"return {status};")
+        self.text.add(self.leave(status))
         self.text.close()
 
     def body(self, lowered: Lowered) -> str:
