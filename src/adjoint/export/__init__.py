@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from .javascript_module import javascript
     from .object_file import object
     from .python_source import python
+    from .wasm_module import wasm
 
 EXPORTERS = {
     "c": "c_source",
     "javascript": "javascript_module",
     "object": "object_file",
     "python": "python_source",
+    "wasm": "wasm_module",
 }
 
 
@@ -34,4 +36,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "object", "python"]
+__all__ = ["EXPORTERS", "c", "javascript", "object", "python", "wasm"]

@@ -29,7 +29,7 @@ from .steps import DTYPES, ERRORS, StepWriter, Work
 
 ARRAYS = {"float64": "Float64Array", "float32": "Float32Array", "int64": "Float64Array", "int32": "Int32Array", "bool": "Uint8Array"}
 _WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}
-_KEYWORDS = frozenset(
+KEYWORDS = frozenset(
     "arguments await break case catch class const continue debugger default delete do else enum eval export extends false finally "
     "for function if implements import in instanceof interface let new null package private protected public return static super "
     "switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check Math Error "
@@ -72,7 +72,7 @@ def javascript(
 def write(made: Sequence[Part]) -> Source:
     """The module and the declarations of some parts."""
     for part in made:
-        if part.name in _KEYWORDS or _OWN.fullmatch(part.name):
+        if part.name in KEYWORDS or _OWN.fullmatch(part.name):
             raise ArgumentError(f"export.javascript cannot name a function {part.name!r}, which the module uses; give another name=")
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
@@ -86,7 +86,7 @@ def write(made: Sequence[Part]) -> Source:
 
 def names_of(part: Part) -> tuple[list[str], list[str]]:
     """The names of a function's arguments and results."""
-    given, made = ([f"{n}_" if n in _KEYWORDS or _OWN.fullmatch(n) else n for n in names] for names in (part.graph.input_names, part.output_names))
+    given, made = ([f"{n}_" if n in KEYWORDS or _OWN.fullmatch(n) else n for n in names] for names in (part.graph.input_names, part.output_names))
     return given, made
 
 
@@ -120,7 +120,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     for name, buffer, t in zip(given, lowered.inputs, g.input_types, strict=True):
         if t.shape:
             writer.places[buffer] = Place(name)
-            text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {_quoted(f'{part.name}: {name}')});")
+            text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
         else:
             writer.places[buffer] = writer.reserve(t.dtype, 1)
             text.add(f"{spelling.target(writer.places[buffer], '0')} = {name};")
@@ -136,7 +136,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
         source = f"out.{name}" if several else "out"
         text.add(f"const {name} = {source.replace('.', '?.')} ?? new {kind}({buffer.size});" if several
                  else f"const {name} = out ?? new {kind}({buffer.size});")
-        text.add(f"check({name}, {kind}, {buffer.size}, {_quoted(f'{part.name}: {source}')});")
+        text.add(f"check({name}, {kind}, {buffer.size}, {quoted(f'{part.name}: {source}')});")
         writer.places[buffer] = Place(name)
     body = writer.text
     writer.run_steps()
@@ -157,10 +157,10 @@ class _Exported(StepWriter):
     name: str
 
     def leave(self, status: str | int) -> str:
-        return f"fail({_quoted(self.name)}, {status});"
+        return f"fail({quoted(self.name)}, {status});"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return f'"{text}"'
 
 
