@@ -38,7 +38,8 @@ class Library:
         (base / f"{name}.c").write_text(source.source)
         (base / f"{name}.h").write_text(source.header)
         made = base / "library.so"
-        command = [compiler, *STRICT, *flags, "-shared", "-fPIC", str(base / f"{name}.c"), "-o", str(made), "-lm"]
+        libraries = [flag for flag in flags if flag.startswith("-l")]
+        command = [compiler, *STRICT, *flags, "-shared", "-fPIC", str(base / f"{name}.c"), "-o", str(made), *libraries, "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
         self.library = ctypes.CDLL(str(made))

@@ -29,7 +29,8 @@ def literal(x: Any, dtype: Any) -> str:
     array = np.asarray(x, dtype)
     if array.shape == ():
         return number(array.item()) if array.dtype.kind != "b" else str(bool(array)).lower()
-    return f"{ARRAYS[dtype.name]}.of({', '.join(map(number, array.ravel().tolist()))})"
+    big = "n" * (ARRAYS[dtype.name] == "BigInt64Array")
+    return f"new {ARRAYS[dtype.name]}([{', '.join(number(x) + big for x in array.ravel().tolist())}])"
 
 
 def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = "") -> list[Any]:

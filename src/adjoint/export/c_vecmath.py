@@ -47,19 +47,22 @@ def define(spelling: CSpelling, name: str, dtype: Dtype, arity: int) -> str:
 def _add(spelling: CSpelling, text: str) -> None:
     head = _HEAD.match(text)
     if text.startswith("define internal {"):
-        _needs_bits(spelling)
+        _needs(spelling, "to_word64")
         spelling.helper("adjoint_huge", _huge(spelling))
     elif head is not None and head[2] in _WIDE:
         for needed in ("exp", "log1p") if head[2] == _WIDE[1] else ("exp2", "log1p"):
             define(spelling, needed, np.dtype(float), 1)
         spelling.helper(_word(head[2]), _LOG_OF_SUM if head[2] == _WIDE[1] else _LOG_OF_SUM_TWO)
     elif head is not None:
-        _needs_bits(spelling)
-        spelling.helper(_word(head[2]), _Translation(spelling, head, text).text())
+        spelling.helper("muladd", _MULADD)
+        translated = _Translation(spelling, head, text).text()
+        _needs(spelling, *(name for name in _WORDS if name in translated))
+        spelling.helper(_word(head[2]), translated)
 
 
-def _needs_bits(spelling: CSpelling) -> None:
-    spelling.helper("bits", _BITS)
+def _needs(spelling: CSpelling, *names: str) -> None:
+    for name in names:
+        spelling.helper(name, _WORDS[name])
 
 
 def _word(symbol: str) -> str:
@@ -196,7 +199,7 @@ def _used(lines: list[str]) -> list[str]:
     return kept[::-1]
 
 
-_BITS = """\
+_MULADD = """\
 #ifdef FP_FAST_FMA
 #define MULADD(a, b, c) fma(a, b, c)
 #else
@@ -206,12 +209,14 @@ _BITS = """\
 #define MULADDF(a, b, c) fmaf(a, b, c)
 #else
 #define MULADDF(a, b, c) ((a) * (b) + (c))
-#endif
+#endif"""
 
-static inline uint64_t to_word64(double x) { uint64_t w; memcpy(&w, &x, sizeof w); return w; }
-static inline uint32_t to_word32(float x) { uint32_t w; memcpy(&w, &x, sizeof w); return w; }
-static inline double from_word64(uint64_t w) { double x; memcpy(&x, &w, sizeof x); return x; }
-static inline float from_word32(uint32_t w) { float x; memcpy(&x, &w, sizeof x); return x; }"""
+_WORDS = {
+    "to_word64": "static inline uint64_t to_word64(double x) { uint64_t w; memcpy(&w, &x, sizeof w); return w; }",
+    "to_word32": "static inline uint32_t to_word32(float x) { uint32_t w; memcpy(&w, &x, sizeof w); return w; }",
+    "from_word64": "static inline double from_word64(uint64_t w) { double x; memcpy(&x, &w, sizeof x); return x; }",
+    "from_word32": "static inline float from_word32(uint32_t w) { float x; memcpy(&x, &w, sizeof x); return x; }",
+}
 
 _LOG_OF_SUM = """\
 static double adjoint_rare_log_of_sum_f64(double a, double b) {

@@ -271,7 +271,7 @@ class JavaScript(Spelling):
         numbers = ", ".join(self.literal(x, data.dtype).strip("()") for x in data.ravel().tolist())
         if data.dtype.kind == "b":
             numbers = ", ".join(str(int(x)) for x in data.ravel())
-        self.constants.append(f"const {name} = {ARRAYS[data.dtype.name]}.of({numbers});")
+        self.constants.append(f"const {name} = new {ARRAYS[data.dtype.name]}([{numbers}]);")
         return Place(name)
 
     def work(self, dtype: Dtype, offset: int) -> Place:

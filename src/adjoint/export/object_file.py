@@ -108,14 +108,14 @@ def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
 
     _machines()
     wanted = triple or llvm.get_default_triple()
+    words = wanted.split("-")
+    if len(words) == 3 and words[1] in ("linux", "none"):  # Debian's spelling, without the vendor
+        wanted = "-".join([words[0], "unknown", *words[1:]])
     family = re.sub(r"^(armv7|thumbv7)\w*", "armv7", wanted.split("-")[0])
     if family not in FEATURES:
         raise ArgumentError(f"triple of export.object begins with {', '.join(FEATURES)}, got {wanted!r}")
     more = ",".join(filter(None, (FEATURES[family] if not cpu else "", features)))
-    if family == "riscv64":
-        options = {"abiname": "lp64d"}
-    else:
-        options = {}
+    options = {"abiname": "lp64d"} if family == "riscv64" else {}
     try:
         target = llvm.Target.from_triple(wanted)
         return target.create_target_machine(cpu=cpu, features=more, opt=3, reloc="static" if family == "wasm32" else "pic", codemodel="default", **options), family

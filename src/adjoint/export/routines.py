@@ -20,6 +20,15 @@ def product(spelling: Spelling, step: Product) -> str:
     a, b = step.left, step.right
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     (ad, aa), (bd, ba) = a.strides[-2:], b.strides[-2:]
+    ways = _layout(rows, inner, ad, aa), _layout(inner, columns, bd, ba)
+    if spelling.blas and all(ways):
+        letter = "d" if step.out.dtype.itemsize == 8 else "s"
+        (how_a, long_a), (how_b, long_b) = ways  # type: ignore[misc]
+        text = (
+            f"\n    cblas_{letter}gemm(CblasRowMajor, Cblas{how_a}Trans, Cblas{how_b}Trans, {rows}, {columns}, {inner}, ONE, a, {long_a}, "
+            f"b, {long_b}, ZERO, out, {columns});"
+        )
+        return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
     sizes = f"INT m = {rows}; INT n = {columns}; INT p = {inner};"
     if spelling.lanes > 1 and (ba == 1 or columns == 1) and rows >= _ROWS and columns >= _COLUMNS:
         text = _tiles(ad, aa, bd)
@@ -57,6 +66,15 @@ def product(spelling: Spelling, step: Product) -> str:
       out[i * n + j] = t;
     }}"""
     return spelling.routine("product", ("a", "b"), ("out",), f"{sizes}{text}", step.out.dtype)
+
+
+def _layout(rows: int, columns: int, down: int, across: int) -> tuple[str, int] | None:
+    """How CBLAS reads a matrix: by rows ("No") or transposed (""), and the distance of rows; None if it cannot."""
+    if (across == 1 or columns == 1) and (down >= columns or rows == 1):
+        return "No", max(down, columns, 1)
+    if (down == 1 or rows == 1) and (across >= rows or columns == 1):
+        return "", max(across, rows, 1)
+    return None
 
 
 def _tiles(ad: int, aa: int, bd: int) -> str:

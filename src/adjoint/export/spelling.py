@@ -59,6 +59,7 @@ class Spelling(ABC):
 
     equal, unequal = "==", "!="
     work_argument: Sequence[str] = ()  # how a body is given the work array
+    blas = False  # matrix products through CBLAS
     lanes = 1  # running totals of a long sum, which the language's compilers turn into one vector
 
     def __init__(self) -> None:
