@@ -128,8 +128,11 @@ class Nest:
         for i, name in names.items():
             zero = spelling.start_of(self.kernel.reductions[i].how, dtypes[i])
             text.add(spelling.variable(f"{name}[{lanes}]", dtypes[i], "{" + ", ".join([zero] * lanes) + "}"))
-        text.add(spelling.index(outer, start, fixed=False))
-        text.open(f"for (; {outer} + {lanes} <= {stop}; {outer} += {lanes})")
+        known = start.isdigit() and stop.isdigit()
+        end = str(int(stop) - (int(stop) - int(start)) % lanes) if known else self.fresh("k")
+        if not known:
+            text.add(spelling.index(end, f"{stop} - ({stop} - {start}) % {lanes}"))
+        text.open(spelling.loop(outer, start, end, lanes))
         lane = self.fresh("l")
         text.open(spelling.loop(lane, "0", str(lanes)))
         self.totals = {i: f"{name}[{lane}]" for i, name in names.items()}
@@ -137,9 +140,10 @@ class Nest:
         text.close()
         text.close()
         self.totals = initial
-        text.open(f"for (; {outer} < {stop}; ++{outer})")
-        self.inside(outer, level)
-        text.close()
+        if end != stop:
+            text.open(spelling.loop(outer, end, stop))
+            self.inside(outer, level)
+            text.close()
         for i, name in names.items():
             how = self.kernel.reductions[i].how
             parts = [f"{name}[{k}]" for k in range(lanes)]

@@ -31,7 +31,7 @@ def product(spelling: Spelling, step: Product) -> str:
         return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
     sizes = f"INT m = {rows}; INT n = {columns}; INT p = {inner};"
     if spelling.lanes > 1 and (ba == 1 or columns == 1) and rows >= _ROWS and columns >= _COLUMNS:
-        text = _tiles(ad, aa, bd)
+        text = _tiles(rows, columns, ad, aa, bd)
     elif columns == 1 and ad == 1 and aa != 1:
         text = f"""
     for (INT i = 0; i < m; ++i) out[i] = ZERO;
@@ -52,10 +52,9 @@ def product(spelling: Spelling, step: Product) -> str:
         text = f"""
     for (INT i = 0; i < m; ++i) for (INT j = 0; j < n; ++j) {{
       REAL t[8] = {{ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO}};
-      INT k = 0;
-      for (; k + 8 <= p; k += 8)
+      for (INT k = 0; k < {inner - inner % 8}; k += 8)
         for (INT l = 0; l < 8; ++l) t[l] += a[i * {ad} + (k + l) * {aa}] * b[(k + l) * {bd} + j * {ba}];
-      for (; k < p; ++k) t[0] += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
+      for (INT k = {inner - inner % 8}; k < p; ++k) t[0] += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
       out[i * n + j] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
     }}"""
     else:
@@ -77,14 +76,13 @@ def _layout(rows: int, columns: int, down: int, across: int) -> tuple[str, int] 
     return None
 
 
-def _tiles(ad: int, aa: int, bd: int) -> str:
+def _tiles(rows: int, columns: int, ad: int, aa: int, bd: int) -> str:
     """Tiles of rows and columns, accumulated in registers; the rows and columns that are left, one element at a time."""
     many = "{" + ", ".join(["ZERO"] * (_ROWS * _COLUMNS)) + "}"
+    down, across = rows - rows % _ROWS, columns - columns % _COLUMNS
     return f"""
-    INT i = 0;
-    for (; i + {_ROWS} <= m; i += {_ROWS}) {{
-      INT j = 0;
-      for (; j + {_COLUMNS} <= n; j += {_COLUMNS}) {{
+    for (INT i = 0; i < {down}; i += {_ROWS}) {{
+      for (INT j = 0; j < {across}; j += {_COLUMNS}) {{
         REAL t[{_ROWS * _COLUMNS}] = {many};
         for (INT k = 0; k < p; ++k)
           for (INT r = 0; r < {_ROWS}; ++r)
@@ -92,13 +90,13 @@ def _tiles(ad: int, aa: int, bd: int) -> str:
         for (INT r = 0; r < {_ROWS}; ++r)
           for (INT c = 0; c < {_COLUMNS}; ++c) out[(i + r) * n + j + c] = t[r * {_COLUMNS} + c];
       }}
-      for (INT r = i; r < i + {_ROWS}; ++r) for (INT c = j; c < n; ++c) {{
+      for (INT r = i; r < i + {_ROWS}; ++r) for (INT c = {across}; c < n; ++c) {{
         REAL t = ZERO;
         for (INT k = 0; k < p; ++k) t += a[r * {ad} + k * {aa}] * b[k * {bd} + c];
         out[r * n + c] = t;
       }}
     }}
-    for (; i < m; ++i) {{
+    for (INT i = {down}; i < m; ++i) {{
       for (INT j = 0; j < n; ++j) out[i * n + j] = ZERO;
       for (INT k = 0; k < p; ++k) {{
         REAL v = a[i * {ad} + k * {aa}];
