@@ -26,7 +26,19 @@ from adjoint.export import c_source, javascript_module, wasm_module
 from adjoint.export.program import parts
 
 SECONDS = 0.5
-CHOSEN = ("dispatch", "chain", "Black", "Rosenbrock", "mixture", "Lennard", "Lorenz", "heat", "LSTM, 100 steps, scan", "log-sum-exp", "perceptron")
+CHOSEN = (
+    "dispatch",
+    "chain",
+    "Black",
+    "Rosenbrock",
+    "mixture",
+    "Lennard",
+    "Lorenz",
+    "heat",
+    "LSTM, 100 steps, scan",
+    "log-sum-exp",
+    "perceptron",
+)
 
 
 class Space:
@@ -89,9 +101,13 @@ def of_node(made, inputs, folder, wasm):
         read = f'new {kind}(new Uint8Array(readFileSync("x{i}")).buffer)'
         given.append(read if x.shape else f"{read}[0]")
     arrays = [(n, t) for n, t in zip(part.output_names, part.graph.output_types, strict=True) if t.shape]
-    new = [f"new {({'float64': 'Float64Array', 'float32': 'Float32Array'}[t.dtype.name])}({t.size})" for _, t in arrays]
+    new = [f"new { ({'float64': 'Float64Array', 'float32': 'Float32Array'}[t.dtype.name]) }({t.size})" for _, t in arrays]
     several = len(part.output_names) > 1
-    out = "{" + ", ".join(f"{n}: {v}" for (n, _), v in zip(arrays, new, strict=True)) + "}" if several else (new or ["undefined"])[0]
+    out = (
+        "{" + ", ".join(f"{n}: {v}" for (n, _), v in zip(arrays, new, strict=True)) + "}"
+        if several
+        else (new or ["undefined"])[0]
+    )
     (folder / "main.mjs").write_text(f"""
 import {{ readFileSync }} from "node:fs";
 import * as m from "./m.mjs";

@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.mark.skipif(not shutil.which("make") or not shutil.which("cc"), reason="no C compiler; on Debian: apt-get install -y gcc make")
+@pytest.mark.skipif(
+    not shutil.which("make") or not shutil.which("cc"), reason="no C compiler; on Debian: apt-get install -y gcc make"
+)
 def test_a_model_fitted_in_c(tmp_path):
     for name in ("Makefile", "main.c", "model.py"):
         shutil.copy(EXAMPLES / "fit_in_c" / name, tmp_path)
@@ -36,7 +38,7 @@ def test_the_page(tmp_path):
     with Browser() as browser:
         tab = browser.open(page.as_uri())
         tab.evaluate("ready.then(() => {})")
-        assert "from (-1.000, -1.000) to (3.000, 2.000)" in tab.evaluate("document.getElementById('state').textContent")
+        assert "from (-1.000, -1.000) to (-3.779, -3.283)" in tab.evaluate("document.getElementById('state').textContent")
         drag = """(() => {
           const box = canvas.getBoundingClientRect();
           const at = (x, y) => ({ clientX: box.left + (x + 5) / 10 * box.width, clientY: box.top + (5 - y) / 10 * box.height, buttons: 1 });

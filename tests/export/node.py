@@ -13,7 +13,13 @@ import numpy as np
 from adjoint.export.program import Part
 
 NODE = shutil.which("node")
-ARRAYS = {"float64": "Float64Array", "float32": "Float32Array", "int64": "Float64Array", "int32": "Int32Array", "bool": "Uint8Array"}
+ARRAYS = {
+    "float64": "Float64Array",
+    "float32": "Float32Array",
+    "int64": "Float64Array",
+    "int32": "Int32Array",
+    "bool": "Uint8Array",
+}
 
 
 def number(x: Any) -> str:
@@ -50,8 +56,7 @@ def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = ""
         functions = loader.format(module=f"m{i}") if loader else f"m{i}"
         lines.append(f"const f{i} = {functions};")
         lines.append(
-            f"try {{ const y = f{i}.{part.name}({given}); all.push({several}.map(show)); }}"
-            " catch (e) { all.push(String(e)); }"
+            f"try {{ const y = f{i}.{part.name}({given}); all.push({several}.map(show)); }} catch (e) {{ all.push(String(e)); }}"
         )
     lines.append("console.log(JSON.stringify(all));")
     script = folder / "calls.mjs"
@@ -64,5 +69,7 @@ def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = ""
             results.append(found)
             continue
         types = part.graph.output_types
-        results.append([np.array([float(x) for x in y]).astype(t.dtype).reshape(t.shape) for y, t in zip(found, types, strict=True)])
+        results.append(
+            [np.array([float(x) for x in y]).astype(t.dtype).reshape(t.shape) for y, t in zip(found, types, strict=True)]
+        )
     return results

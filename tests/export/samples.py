@@ -24,7 +24,19 @@ ALL = np.array([0.3, -1.7, 2.4, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-300, 745.
 def unary(x):
     functions = (np.exp, np.expm1, np.exp2, np.log, np.log2, np.log10, np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan)
     more = (np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh, np.floor, np.ceil)
-    rest = (np.trunc, np.rint, np.abs, np.sign, np.square, np.isnan, np.signbit, np.isfinite, special.expit, special.erf, special.erfc)
+    rest = (
+        np.trunc,
+        np.rint,
+        np.abs,
+        np.sign,
+        np.square,
+        np.isnan,
+        np.signbit,
+        np.isfinite,
+        special.expit,
+        special.erf,
+        special.erfc,
+    )
     return tuple(f(x) for f in (*functions, *more, *rest)) + (x**7, x**-9.0, x**0.5, -x)
 
 
@@ -69,10 +81,18 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "float32": (lambda x: np.sum(np.expm1(x) * x), (X.astype(np.float32),), G),
     "no elements": (lambda x: np.sum(x**2) + np.ones(3) * 2, (np.zeros((0, 3)),), ()),
     "nothing to compute": (lambda x: x, (np.zeros((0, 3)),), ()),
-    "bools": (lambda x, m: (np.where(m, x, -x) * np.any(m), np.logical_not(m), np.logical_and(m, x > 0), np.logical_xor(m, x < 1)), (X, X > 0), ()),
+    "bools": (
+        lambda x, m: (np.where(m, x, -x) * np.any(m), np.logical_not(m), np.logical_and(m, x > 0), np.logical_xor(m, x < 1)),
+        (X, X > 0),
+        (),
+    ),
     "a bool": (lambda m, x: np.where(m, x, -x), (np.True_, X), ()),
     "integers": (lambda i, n: (i * i + 3, -i, abs(i), i * 0.5, np.sum(i), n + i), (np.arange(-3, 4), np.int64(5)), ()),
-    "int32": (lambda i: (i * 123456, i * i * 7 - 2**30 - 2**30, abs(i), -i), (np.arange(-30000, 30000, 7000, dtype=np.int32),), ()),
+    "int32": (
+        lambda i: (i * 123456, i * i * 7 - 2**30 - 2**30, abs(i), -i),
+        (np.arange(-30000, 30000, 7000, dtype=np.int32),),
+        (),
+    ),
     "casts": (lambda x: (x.astype(np.int64), x.astype(np.int32), x.astype(np.float32), x.astype(bool)), (ALL[:5] * 10,), ()),
     "functions": (unary, (ALL,), ()),
     "functions of two": (binary, (ALL, ALL[::-1].copy()), ()),

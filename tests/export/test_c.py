@@ -110,7 +110,9 @@ def run_main(samples, tmp_path, compiler, flags, cplusplus=False):
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("name", ["shifted", "integers", "int32", "inverse", "cholesky", "gather", "fori", "while", "bools", "row tiles"])
+@pytest.mark.parametrize(
+    "name", ["shifted", "integers", "int32", "inverse", "cholesky", "gather", "fori", "while", "bools", "row tiles"]
+)
 def test_sanitizers(name, compiler, tmp_path):
     (tmp_path / "probe.c").write_text("int main(void) { return 0; }\n")
     if subprocess.run([compiler, *SANITIZED, "probe.c"], cwd=tmp_path, capture_output=True, check=False).returncode:
@@ -182,6 +184,8 @@ def test_through_cblas(tmp_path):
         pytest.skip("no CBLAS; on Debian: apt-get install -y libopenblas-dev")
     for name in ("product", "matrix and vector", "stack of products", "network"):
         samples = sample(name)
-        library = Library(write([p for p, _, _ in samples], blas="cblas"), tmp_path, "sample", COMPILERS[0], ("-O1", "-lopenblas"))
+        library = Library(
+            write([p for p, _, _ in samples], blas="cblas"), tmp_path, "sample", COMPILERS[0], ("-O1", "-lopenblas")
+        )
         for part, inputs, wanted in samples:
             agree(library(part, inputs), wanted, f"{name}: {part.name}")

@@ -90,11 +90,16 @@ try { looped(new Float64Array(4), new Float64Array(3)); } catch (e) { console.lo
 
 def test_declarations(tmp_path):
     result = export.javascript(lambda x, n: (np.sum(x), x > n), X, 2.0, path=tmp_path / "pair.mjs", name="pair")
-    assert "export function pair(x: Float64Array, n: number, out?: { y1: Uint8Array }): { y0: number; y1: Uint8Array };" in result.declarations
+    assert (
+        "export function pair(x: Float64Array, n: number, out?: { y1: Uint8Array }): { y0: number; y1: Uint8Array };"
+        in result.declarations
+    )
     assert (tmp_path / "pair.d.mts").read_text() == result.declarations
     tsc = shutil.which("tsc")
     if tsc:
-        (tmp_path / "use.mts").write_text('import { pair } from "./pair.mjs"; const y: number = pair(new Float64Array(6), 1).y0; void y;')
+        (tmp_path / "use.mts").write_text(
+            'import { pair } from "./pair.mjs"; const y: number = pair(new Float64Array(6), 1).y0; void y;'
+        )
         subprocess.run([tsc, "--noEmit", "--strict", "--module", "nodenext", "use.mts"], cwd=tmp_path, check=True)
 
 

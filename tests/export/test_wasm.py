@@ -88,9 +88,11 @@ def test_in_chromium(tmp_path):
             several = len(part.output_names) > 1
             for functions in ("js", "wasm"):
                 call = f"{functions}.{part.name}({given})"
-                answer = f"(() => {{ const y = {call}; return JSON.stringify(" + (
-                    f"[{', '.join(f'y.{n}' for n in part.output_names)}]" if several else "[y]"
-                ) + ".map((v) => typeof v === 'number' ? [v] : Array.from(v))); })()"
+                answer = (
+                    f"(() => {{ const y = {call}; return JSON.stringify("
+                    + (f"[{', '.join(f'y.{n}' for n in part.output_names)}]" if several else "[y]")
+                    + ".map((v) => typeof v === 'number' ? [v] : Array.from(v))); })()"
+                )
                 if functions == "wasm":
                     tab.evaluate("loading.then((w) => { globalThis.wasm = w; })")
                 found = node.json.loads(tab.evaluate(answer))

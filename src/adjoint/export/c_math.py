@@ -1,7 +1,7 @@
 """The functions of scalar code in C: those of libm, or `vecmath` translated ("exact").
 
-    exp(x)          math="libm"
-    adjoint_exp(x)  math="exact": the code that jit has, from its LLVM text to C
+exp(x)          math="libm"
+adjoint_exp(x)  math="exact": the code that jit has, from its LLVM text to C
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from .c_source import CSpelling
 
 _LIBM = {
-    **{name: name for name in ("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh")},
+    **{
+        name: name
+        for name in ("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh")
+    },
     **{name: name for name in ("cosh", "tanh", "hypot", "erf", "erfc", "floor", "ceil", "trunc", "rint")},
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
     "power": "pow",

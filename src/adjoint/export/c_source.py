@@ -134,7 +134,9 @@ def names_of(part: Part) -> list[str]:
 def check_names(made: Sequence[Part], exporter: str) -> None:
     for part in made:
         if part.name in _KEYWORDS or part.name in _LIBRARY or _OWN.fullmatch(part.name):
-            raise ArgumentError(f"{exporter} cannot name a function {part.name!r}, which C or the file itself uses; give another name=")
+            raise ArgumentError(
+                f"{exporter} cannot name a function {part.name!r}, which C or the file itself uses; give another name="
+            )
 
 
 def head(part: Part, base: str) -> str:
@@ -187,7 +189,9 @@ class CSpelling(Spelling):
         if math.isinf(x):
             text = "INFINITY" if dtype.itemsize == 4 else "(double)INFINITY"
             return f"(-{text})" if x < 0 else text
-        text = repr(abs(x)) if dtype.itemsize == 8 else f"{np.format_float_scientific(np.float32(abs(x)), unique=True, trim='0')}f"
+        text = (
+            repr(abs(x)) if dtype.itemsize == 8 else f"{np.format_float_scientific(np.float32(abs(x)), unique=True, trim='0')}f"
+        )
         return f"(-{text})" if math.copysign(1.0, x) < 0 else text
 
     def let(self, name: str, dtype: Dtype, value: str) -> str:

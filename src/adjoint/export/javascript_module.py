@@ -27,7 +27,13 @@ from .program import Part, parts
 from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
-ARRAYS = {"float64": "Float64Array", "float32": "Float32Array", "int64": "Float64Array", "int32": "Int32Array", "bool": "Uint8Array"}
+ARRAYS = {
+    "float64": "Float64Array",
+    "float32": "Float32Array",
+    "int64": "Float64Array",
+    "int32": "Int32Array",
+    "bool": "Uint8Array",
+}
 _WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}
 KEYWORDS = frozenset(
     "arguments await break case catch class const continue debugger default delete do else enum eval export extends false finally "
@@ -35,7 +41,9 @@ KEYWORDS = frozenset(
     "switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check Math Error "
     "TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity".split()
 )
-_OWN = re.compile(rf"{OWN_NAMES}|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors")  # names that the module uses
+_OWN = re.compile(
+    rf"{OWN_NAMES}|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
+)  # names that the module uses
 
 
 class Source(NamedTuple):
@@ -73,12 +81,12 @@ def write(made: Sequence[Part]) -> Source:
     """The module and the declarations of some parts."""
     for part in made:
         if part.name in KEYWORDS or _OWN.fullmatch(part.name):
-            raise ArgumentError(f"export.javascript cannot name a function {part.name!r}, which the module uses; give another name=")
+            raise ArgumentError(
+                f"export.javascript cannot name a function {part.name!r}, which the module uses; give another name="
+            )
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
-    memory = [
-        f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]
-    ]
+    memory = [f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
     inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.constants]
     text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
     return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
@@ -86,7 +94,10 @@ def write(made: Sequence[Part]) -> Source:
 
 def names_of(part: Part) -> tuple[list[str], list[str]]:
     """The names of a function's arguments and results."""
-    given, made = ([f"{n}_" if n in KEYWORDS or _OWN.fullmatch(n) else n for n in names] for names in (part.graph.input_names, part.output_names))
+    given, made = (
+        [f"{n}_" if n in KEYWORDS or _OWN.fullmatch(n) else n for n in names]
+        for names in (part.graph.input_names, part.output_names)
+    )
     return given, made
 
 
@@ -134,8 +145,11 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
         arrays.append(name)
         kind = ARRAYS[t.dtype.name]
         source = f"out.{name}" if several else "out"
-        text.add(f"const {name} = {source.replace('.', '?.')} ?? new {kind}({buffer.size});" if several
-                 else f"const {name} = out ?? new {kind}({buffer.size});")
+        text.add(
+            f"const {name} = {source.replace('.', '?.')} ?? new {kind}({buffer.size});"
+            if several
+            else f"const {name} = out ?? new {kind}({buffer.size});"
+        )
         text.add(f"check({name}, {kind}, {buffer.size}, {quoted(f'{part.name}: {source}')});")
         writer.places[buffer] = Place(name)
     body = writer.text

@@ -236,7 +236,10 @@ class _Compiler:
         if self.peek() == "-":
             self.take()
             value = self.unary()
-            return Value(value.kind, self.code.let(f"fneg {value.kind} {value.name}" if value.kind == self.kind else f"sub i64 0, {value.name}"))
+            return Value(
+                value.kind,
+                self.code.let(f"fneg {value.kind} {value.name}" if value.kind == self.kind else f"sub i64 0, {value.name}"),
+            )
         if self.peek() == "!":
             self.take()
             return Value(_BOOL, self.code.let(f"xor i1 {self.truth(self.unary())}, true"))
@@ -271,7 +274,7 @@ class _Compiler:
 
     def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
         if a.kind == _INT and b.kind == _INT:
-            return Value(_INT, self.code.let(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[sign]} nsw i64 {a.name}, {b.name}"))
+            return Value(_INT, self.code.let(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[sign] } nsw i64 {a.name}, {b.name}"))
         word = {"+": "fadd reassoc", "-": "fsub", "*": "fmul", "/": "fdiv"}[sign]
         return Value(self.kind, self.code.let(f"{word} {self.kind} {a.name}, {b.name}"))
 

@@ -118,7 +118,9 @@ def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
     options = {"abiname": "lp64d"} if family == "riscv64" else {}
     try:
         target = llvm.Target.from_triple(wanted)
-        return target.create_target_machine(cpu=cpu, features=more, opt=3, reloc="static" if family == "wasm32" else "pic", codemodel="default", **options), family
+        return target.create_target_machine(
+            cpu=cpu, features=more, opt=3, reloc="static" if family == "wasm32" else "pic", codemodel="default", **options
+        ), family
     except RuntimeError as error:
         raise ArgumentError(f"LLVM has no machine {wanted!r} ({cpu or 'any processor'}): {error}") from None
 

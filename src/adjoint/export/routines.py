@@ -120,7 +120,9 @@ def matrix(spelling: Spelling, step: Lapack) -> tuple[str, bool]:
         return spelling.routine("factors", (), ("a", "pivots", "zero"), text, dtype, tells=True), True
     if routine == "solve":
         n, columns = step.inout[0].shape[-2:]
-        text = (_SOLVE_TRANSPOSED if options["transposed"] == "T" else _SOLVE).replace("N_", str(n)).replace("COLUMNS", str(columns))
+        text = (
+            (_SOLVE_TRANSPOSED if options["transposed"] == "T" else _SOLVE).replace("N_", str(n)).replace("COLUMNS", str(columns))
+        )
         return spelling.routine("solve", ("a", "pivots"), ("x",), text, dtype), False
     if routine == "inverse":
         text = _INVERSE.replace("N_", str(step.inout[0].shape[-1]))

@@ -17,7 +17,9 @@ from ..compiler.lower.kernel import Dtype
 
 BOOL = np.dtype(bool)
 #: Variables, functions and constants of an exported function, which no argument may be named like.
-OWN_NAMES = r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric)\d+"
+OWN_NAMES = (
+    r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric)\d+"
+)
 COMPARISONS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
 

@@ -164,9 +164,12 @@ class StepWriter:
         nests = [Nest(spelling, kernel, step) for kernel in step.kernels]
         names = [nest.define() for nest in nests]
         for out, how in step.totals.items():
-            self.each(out.size, lambda i, out=out, how=how: text.add(  # type: ignore[misc]
-                f"{spelling.target(self.places[out], i)} = {spelling.start_of(how, out.dtype)};"
-            ))
+            self.each(
+                out.size,
+                lambda i, out=out, how=how: text.add(  # type: ignore[misc]
+                    f"{spelling.target(self.places[out], i)} = {spelling.start_of(how, out.dtype)};"
+                ),
+            )
         start, stop = self.fresh("i"), self.fresh("n")
         text.open(spelling.loop(start, "0", str(step.length), step.tile))
         text.add(spelling.index(stop, f"{start} + {step.tile} < {step.length} ? {start} + {step.tile} : {step.length}"))
