@@ -136,7 +136,7 @@ def main():
             continue
         inputs = workload.inputs(numpy.random.default_rng(0))
         chosen = tuple(range(workload.differentiated))
-        f = lambda *a, w=workload: w.function(Space(), *a)  # noqa: E731
+        f = lambda *a, w=workload: w.function(Space(), *a)
         made = parts(f, inputs, {}, derivatives="value_and_gradient", argnums=chosen, name="work_")
         jitted = ad.jit(ad.value_and_grad(f, chosen))
         flat = list(map(numpy.asarray, flatten((inputs, {}))[0]))

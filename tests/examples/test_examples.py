@@ -26,7 +26,8 @@ def test_a_model_fitted_in_c(tmp_path):
     command = ["make", "run", f"PYTHON={sys.executable}", "CFLAGS=-O2 -Werror"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "amplitude 1.49" in done.stdout and "frequency 3.00" in done.stdout
+    assert "amplitude 1.49" in done.stdout
+    assert "frequency 3.00" in done.stdout
 
 
 @pytest.mark.skipif(not executable(), reason=INSTALL)
@@ -41,7 +42,8 @@ def test_the_page(tmp_path):
         assert "from (-1.000, -1.000) to (-3.779, -3.283)" in tab.evaluate("document.getElementById('state').textContent")
         drag = """(() => {
           const box = canvas.getBoundingClientRect();
-          const at = (x, y) => ({ clientX: box.left + (x + 5) / 10 * box.width, clientY: box.top + (5 - y) / 10 * box.height, buttons: 1 });
+          const across = (x) => box.left + (x + 5) / 10 * box.width, down = (y) => box.top + (5 - y) / 10 * box.height;
+          const at = (x, y) => ({ clientX: across(x), clientY: down(y), buttons: 1 });
           canvas.dispatchEvent(new PointerEvent("pointerdown", at(0, 0)));
           canvas.dispatchEvent(new PointerEvent("pointermove", at(-3, 3.5)));
           return document.getElementById("state").textContent;

@@ -45,8 +45,8 @@ def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = ""
     `loader` makes the functions of a module from what it exports.
     """
     lines = [
-        'const show = (x) => typeof x === "number" ? [Object.is(x, -0) ? "-0" : String(x)] : typeof x === "boolean" ? [String(+x)]'
-        ' : Array.from(x, (y) => Object.is(y, -0) ? "-0" : String(y));',
+        'const one = (y) => Object.is(y, -0) ? "-0" : String(y);',
+        'const show = (x) => typeof x === "object" ? Array.from(x, one) : [typeof x === "boolean" ? String(+x) : one(x)];',
         "const all = [];",
     ]
     for i, (module, part, inputs) in enumerate(calls):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def unary(x):
         special.erf,
         special.erfc,
     )
-    return tuple(f(x) for f in (*functions, *more, *rest)) + (x**7, x**-9.0, x**0.5, -x)
+    return (*(f(x) for f in (*functions, *more, *rest)), x**7, x**-9.0, x**0.5, -x)
 
 
 def binary(a, b):
@@ -159,6 +160,7 @@ def exportable(writer: Any, samples: list[Any]) -> list[tuple[str, list[Part], l
         try:
             taken.append((name, made, arrays, writer(made)))
         except UnsupportedError as error:
-            assert "has no code for" in str(error) or "has no numbers of" in str(error), error
+            if not re.search("has no (code for|numbers of)", str(error)):
+                raise
     assert len(taken) > len(samples) // 4
     return taken

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from browser import INSTALL, Browser, executable
 from export import node
 from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
 
 import adjoint as ad
-import numpy as np
 from adjoint import export
 from adjoint.export import javascript_module
 from adjoint.export.wasm_module import write

@@ -23,28 +23,31 @@ from ..core.errors import ArgumentError, boundary
 from . import c_math
 from .lowering import lower
 from .program import Part, parts
-from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling
+from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}
 _WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # members of the work array
 _ROUTINE = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
-_KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
-    "return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false asm typeof "
-    # of C++, for the header, and names that the code uses
-    "and or not xor new delete class template this throw try catch private public protected virtual operator using namespace "
-    "explicit export friend mutable typename work int32_t int64_t ptrdiff_t NULL NAN INFINITY main".split()
+#: Keywords of C and C++, which includes the header, and names that the code uses.
+_KEYWORDS = words(
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false asm
+    typeof and or not xor new delete class template this throw try catch private public protected virtual operator using
+    namespace explicit export friend mutable typename work int32_t int64_t ptrdiff_t NULL NAN INFINITY main
+    """
 )
 #: Names that the standard headers declare.
-_LIBRARY = frozenset(
-    f"{name}{f}"
-    for name in "acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p "
-    "log2 logb modf scalbn cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint round lround trunc fmod "
-    "remainder remquo copysign nan nextafter fdim fmax fmin fma j0 j1 jn y0 y1 yn gamma memcpy memmove memset memcmp memchr "
-    "strlen strcpy strcat strcmp index signbit isnan isinf isfinite isnormal".split()
-    for f in ("", "f", "l")
+_MATH = words(
+    """
+    acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p log2
+    logb modf scalbn cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint round lround trunc fmod
+    remainder remquo copysign nan nextafter fdim fmax fmin fma j0 j1 jn y0 y1 yn gamma memcpy memmove memset memcmp memchr
+    strlen strcpy strcat strcmp index signbit isnan isinf isfinite isnormal
+    """
 )
+_LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 #: Names that the file itself uses: variables, functions, constants.
 _OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|(to|from)_word\d+)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
@@ -290,9 +293,9 @@ class CSpelling(Spelling):
         words = {
             "INT32": "(int32_t)",
             "INT": "ptrdiff_t",
+            "COUNT": "const ptrdiff_t",
             "REAL": TYPES[dtype.name],
             "ZERO": self.literal(0, dtype),
-            "HALF": self.literal(0.5, dtype),
             "ONE": self.literal(1, dtype),
             "NOT_A_NUMBER": self.literal(math.nan, dtype),
             "SQRT": f"sqrt{f}",

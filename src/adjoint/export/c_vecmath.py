@@ -95,7 +95,8 @@ class _Translation:
                 _, t, value = line.split()
                 lines.append(f"return {self.value(t, value)};")
         body = "\n".join(f"  {line}" for line in _used(self.lines))
-        return f"static {_TYPES[kind]} {_word(symbol)}({', '.join(parameters)}) {{\n{body}\n}}"
+        inlined = "static" if ".rare." in symbol else "ADJOINT_INLINE"
+        return f"{inlined} {_TYPES[kind]} {_word(symbol)}({', '.join(parameters)}) {{\n{body}\n}}"
 
     def merge(self, found: re.Match[str]) -> None:
         """The usual value, or that of the slow path."""
@@ -200,6 +201,12 @@ def _used(lines: list[str]) -> list[str]:
 
 
 _MULADD = """\
+/* Inlined, so that loops over them are vectorized. */
+#ifdef __GNUC__
+#define ADJOINT_INLINE static inline __attribute__((always_inline))
+#else
+#define ADJOINT_INLINE static inline
+#endif
 #ifdef FP_FAST_FMA
 #define MULADD(a, b, c) fma(a, b, c)
 #else

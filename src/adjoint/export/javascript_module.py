@@ -21,10 +21,10 @@ import numpy as np
 
 from ..compiler.llvm.vecmath import coefficients
 from ..compiler.lower.kernel import Dtype
-from ..core.errors import ArgumentError, boundary
+from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
-from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling
+from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 ARRAYS = {
@@ -35,12 +35,15 @@ ARRAYS = {
     "bool": "Uint8Array",
 }
 _WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}
-KEYWORDS = frozenset(
-    "arguments await break case catch class const continue debugger default delete do else enum eval export extends false finally "
-    "for function if implements import in instanceof interface let new null package private protected public return static super "
-    "switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check Math Error "
-    "TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity".split()
+KEYWORDS = words(
+    """
+    arguments await break case catch class const continue debugger default delete do else enum eval export extends false
+    finally for function if implements import in instanceof interface let new null package private protected public return
+    static super switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check
+    Math Error TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity
+    """
 )
+_LARGEST = 2**53
 _OWN = re.compile(
     rf"{OWN_NAMES}|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
 )  # names that the module uses
@@ -187,6 +190,10 @@ class JavaScript(Spelling):
         if dtype.kind == "b":
             return "true" if value else "false"
         if dtype.kind == "i":
+            if abs(int(value)) > _LARGEST:
+                raise UnsupportedError(
+                    f"export.javascript has no code for the integer {int(value)}: a number is exact up to 2^53"
+                )
             return str(int(value)) if value >= 0 else f"({int(value)})"
         x = float(dtype.type(value))
         if math.isnan(x):
@@ -269,7 +276,7 @@ class JavaScript(Spelling):
         if source.kind == "b":
             return f"({x} ? 1 : 0)"
         if source.kind == "f" and result.kind == "i":
-            least = -(2 ** (8 * result.itemsize - 1))
+            least = -(2 ** (8 * result.itemsize - 1))  # a power of two, so exact
             zero = " + 0"  # not -0
             return f"({x} >= {least} && {x} < {-least} ? Math.trunc({x}){zero} : {least})"
         return f"({x} | 0)" if result == np.int32 else x
@@ -294,7 +301,16 @@ class JavaScript(Spelling):
     def routine(
         self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
     ) -> str:
-        words = {"INT32": "", "INT": "let", "REAL": "let", "ZERO": "0", "HALF": "0.5", "ONE": "1", "NOT_A_NUMBER": "NaN"}
+        words = {
+            "INT32": "",
+            "INT": "let",
+            "COUNT": "const",
+            "REAL": "let",
+            "ZERO": "0",
+            "HALF": "0.5",
+            "ONE": "1",
+            "NOT_A_NUMBER": "NaN",
+        }
         words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs"}
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
         arrays = [*reads, *writes]

@@ -154,8 +154,8 @@ class _Compiler:
 
     def assignment(self) -> None:
         token = self.take()
-        if token in ("INT", "REAL"):
-            name, kind = self.take(), _INT if token == "INT" else self.kind
+        if token in ("INT", "COUNT", "REAL"):
+            name, kind = self.take(), self.kind if token == "REAL" else _INT
             self.slots.append(f"  %slot{len(self.slots)} = alloca {kind}")
             self.take("=")
             value = self.converted(self.expression(), kind)
@@ -165,13 +165,13 @@ class _Compiler:
         if self.peek() == "[":
             dtype, pointer = self.element(token)
             how = self.take()
-            value = self.combined(how, lambda: Value(REGISTER[dtype.name], self.code.load(pointer, dtype)))
-            self.code.store(self.converted(value, REGISTER[dtype.name]), pointer, dtype)
+            made = self.combined(how, lambda: Value(REGISTER[dtype.name], self.code.load(pointer, dtype)))
+            self.code.store(self.converted(made, REGISTER[dtype.name]), pointer, dtype)
             return
         variable = self.scope[token]
         how = self.take()
-        value = self.combined(how, lambda: Value(variable.kind, self.code.let(f"load {variable.kind}, ptr {variable.name}")))
-        self.code.do(f"store {variable.kind} {self.converted(value, variable.kind)}, ptr {variable.name}")
+        made = self.combined(how, lambda: Value(variable.kind, self.code.let(f"load {variable.kind}, ptr {variable.name}")))
+        self.code.do(f"store {variable.kind} {self.converted(made, variable.kind)}, ptr {variable.name}")
 
     def combined(self, how: str, before: Callable[[], Value]) -> Value:
         """The value to assign: an expression, or one combined with the value before."""
@@ -251,7 +251,7 @@ class _Compiler:
             value = self.expression()
             self.take(")")
             return value
-        numbers = {"ZERO": 0.0, "HALF": 0.5, "ONE": 1.0, "NOT_A_NUMBER": np.nan}
+        numbers = {"ZERO": 0.0, "ONE": 1.0, "NOT_A_NUMBER": np.nan}
         if token in numbers:
             return Value(self.kind, literal(numbers[token], self.dtype))
         if token[0].isdigit():

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..compiler.lower import scalar
+from ..compiler.lower.dead_code import prune
 from ..compiler.lower.fuse import Lowering
 from ..compiler.lower.kernel import Kernel
 from ..compiler.lower.memory import plan
-from ..compiler.lower.schedule import arranged, group
 from ..compiler.lower.scalar import NATIVE
-from ..compiler.lower.dead_code import prune
+from ..compiler.lower.schedule import arranged, group
 from ..compiler.lower.step import Foreign, Lapack, Lowered, Step, WhileVjp
 from ..core.errors import UnsupportedError
 from ..core.types import Type
@@ -73,7 +73,7 @@ def _check(step: Step, exporter: str) -> None:
         raise UnsupportedError(f"{exporter} has no code for {_NAMES[step.routine]!r}: jit calls LAPACK for it", line)
     if isinstance(step, WhileVjp):
         raise UnsupportedError(
-            f"{exporter} has no code for the backward pass of while_loop: it stores the state of each iteration, whose number is not "
-            "known before; use scan or fori_loop with a fixed number of iterations",
+            f"{exporter} has no code for the backward pass of while_loop: it stores the state of each iteration, whose number is "
+            "not known before; use scan or fori_loop with a fixed number of iterations",
             line,
         )

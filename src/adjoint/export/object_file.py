@@ -50,7 +50,7 @@ class ObjectFile(NamedTuple):
 
 
 @boundary
-def object(  # noqa: A001 - the public name
+def object(
     f: Any,
     *args: Any,
     path: str | os.PathLike[str] | None = None,

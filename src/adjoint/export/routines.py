@@ -1,21 +1,38 @@
 """Matrix products and small matrix routines, written out in C or JavaScript.
 
-A template is C with a few words replaced: INT declares a number that counts elements, REAL a number of the matrix's dtype; `a[…]`
-reads or writes the array a, wherever it begins. Sizes and strides are numbers. Matrices are column-major unless stated otherwise,
-as `compiler.lower.matrix` has them for LAPACK.
+A template is C with a few words replaced: INT declares a number that counts elements (COUNT, one that stays), REAL a number of
+the matrix's dtype; `a[…]` reads or writes the array a, wherever it begins. Sizes and strides are numbers. Matrices are
+column-major unless stated otherwise, as `compiler.lower.matrix` has them for LAPACK.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Protocol
+
 import numpy as np
 
+from ..compiler.lower.kernel import Dtype
 from ..compiler.lower.step import Lapack, Product
-from .spelling import Spelling
+
+
+class Templates(Protocol):
+    """What makes a function of a template: a `Spelling`, or `LlvmRoutines`."""
+
+    lanes: int
+    blas: bool
+
+    def literal(self, value: Any, dtype: Dtype) -> str: ...
+
+    def routine(
+        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+    ) -> str: ...
+
 
 _ROWS, _COLUMNS = 4, 8  # of a tile of a product that is accumulated in registers
 
 
-def product(spelling: Spelling, step: Product) -> str:
+def product(spelling: Templates, step: Product) -> str:
     """The name of the function out = a @ b, for one pair of matrices; `out` is row-major."""
     a, b = step.left, step.right
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
@@ -25,11 +42,11 @@ def product(spelling: Spelling, step: Product) -> str:
         letter = "d" if step.out.dtype.itemsize == 8 else "s"
         (how_a, long_a), (how_b, long_b) = ways  # type: ignore[misc]
         text = (
-            f"\n    cblas_{letter}gemm(CblasRowMajor, Cblas{how_a}Trans, Cblas{how_b}Trans, {rows}, {columns}, {inner}, ONE, a, {long_a}, "
-            f"b, {long_b}, ZERO, out, {columns});"
+            f"\n    cblas_{letter}gemm(CblasRowMajor, Cblas{how_a}Trans, Cblas{how_b}Trans, {rows}, {columns}, {inner}, ONE, "
+            f"a, {long_a}, b, {long_b}, ZERO, out, {columns});"
         )
         return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
-    sizes = f"INT m = {rows}; INT n = {columns}; INT p = {inner};"
+    sizes = f"COUNT m = {rows}; COUNT n = {columns}; COUNT p = {inner};"
     if spelling.lanes > 1 and (ba == 1 or columns == 1) and rows >= _ROWS and columns >= _COLUMNS:
         text = _tiles(rows, columns, ad, aa, bd)
     elif columns == 1 and ad == 1 and aa != 1:
@@ -39,7 +56,7 @@ def product(spelling: Spelling, step: Product) -> str:
       REAL v = b[k * {bd}];
       for (INT i = 0; i < m; ++i) out[i] += v * a[i + k * {aa}];
     }}"""
-    elif rows == 1 and ba == 1 or (ba == 1 and columns >= _COLUMNS):
+    elif (rows == 1 and ba == 1) or (ba == 1 and columns >= _COLUMNS):
         text = f"""
     for (INT i = 0; i < m; ++i) {{
       for (INT j = 0; j < n; ++j) out[i * n + j] = ZERO;
@@ -105,7 +122,7 @@ def _tiles(rows: int, columns: int, ad: int, aa: int, bd: int) -> str:
     }}"""
 
 
-def matrix(spelling: Spelling, step: Lapack) -> tuple[str, bool]:
+def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
     """The name of the function for one matrix, and whether its result tells of a failure."""
     dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
     options, routine = step.options, step.routine

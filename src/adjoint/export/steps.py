@@ -121,7 +121,7 @@ class StepWriter:
     def step(self, step: Step) -> None:
         line = next(iter(step.lines), None)
         if line:
-            self.text.add(f"/* {line} */" if len(step.lines) == 1 else f"/* {line}, … */".replace("…", "..."))
+            self.text.add(f"/* {line.replace('*/', '* /')}{', ...' * (len(step.lines) > 1)} */")
         if isinstance(step, Kernel):
             nest = Nest(self.spelling, step)
             self.call(nest.define(), [self.places[b] for b in nest.buffers])

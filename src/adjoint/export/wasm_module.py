@@ -4,8 +4,8 @@
     const energy = await load();                            // reads energy.wasm beside it; or load(bytes), load(url)
     energy.energy_gradient(Float64Array.of(1, 2, 3));       // a Float64Array
 
-The code is that of `export.object` for wasm32. LLVM's object file is nearly a module: its addresses start from 0, and everything is
-in one file, so that only the exports are missing. No linker is needed.
+The code is that of `export.object` for wasm32. LLVM's object file is nearly a module: its addresses start from 0, and everything
+is in one file, so that only the exports are missing. No linker is needed.
 """
 
 from __future__ import annotations
