@@ -24,8 +24,8 @@ _TYPES = {
     np.dtype(np.int32): ctypes.c_int32,
     np.dtype(bool): ctypes.c_bool,
 }
-_MEMBER = re.compile(r"^  (double|float|int64_t|int32_t|bool|char) \w+(?:\[(\d+)\])?;$", re.MULTILINE)
-_SIZES = {"double": 8, "float": 4, "int64_t": 8, "int32_t": 4, "bool": 1, "char": 1}
+_MEMBER = re.compile(r"^  (double|float|int64_t|int32_t|uint8_t|char) \w+(?:\[(\d+)\])?;$", re.MULTILINE)
+_SIZES = {"double": 8, "float": 4, "int64_t": 8, "int32_t": 4, "uint8_t": 1, "char": 1}
 
 
 class Library:

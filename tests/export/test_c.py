@@ -89,7 +89,7 @@ def number(x):
 
 
 def c_kind(t):
-    return {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}[t.dtype.name]
+    return {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}[t.dtype.name]
 
 
 def run_main(samples, tmp_path, compiler, flags, cplusplus=False):

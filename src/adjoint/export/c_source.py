@@ -26,7 +26,8 @@ from .program import Part, parts
 from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
-TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}
+TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
+_VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
 _WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # members of the work array
 _ROUTINE = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
 #: Keywords of C and C++, which includes the header, and names that the code uses.
@@ -198,10 +199,10 @@ class CSpelling(Spelling):
         return f"(-{text})" if math.copysign(1.0, x) < 0 else text
 
     def let(self, name: str, dtype: Dtype, value: str) -> str:
-        return f"const {TYPES[dtype.name]} {name} = {_bare(value)};"
+        return f"const {_VALUES[dtype.name]} {name} = {_bare(value)};"
 
     def variable(self, name: str, dtype: Dtype, value: str) -> str:
-        return f"{TYPES[dtype.name]} {name} = {_bare(value)};"
+        return f"{_VALUES[dtype.name]} {name} = {_bare(value)};"
 
     def index(self, name: str, value: str, fixed: bool = True) -> str:
         return f"{'const ' * fixed}ptrdiff_t {name} = {value};"
@@ -214,7 +215,8 @@ class CSpelling(Spelling):
         return f"for (ptrdiff_t {index} = {_bare(start)}; {index} < {stop}; {move})"
 
     def element(self, place: Place, index: str, dtype: Dtype) -> str:
-        return self.target(place, index)
+        read = self.target(place, index)
+        return f"({read} != 0)" if dtype.kind == "b" else read
 
     def target(self, place: Place, index: str) -> str:
         if place.array.startswith("&") and index == "0":
@@ -256,7 +258,7 @@ class CSpelling(Spelling):
         return c_math.call(self, name, args, source)
 
     def cast(self, x: str, source: Dtype, result: Dtype) -> str:
-        kind = TYPES[result.name]
+        kind = _VALUES[result.name]
         if source == result:
             return x
         if source.kind == "f" and result.kind == "i":  # out of range, and for nan: the least integer, as processors give

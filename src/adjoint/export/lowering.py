@@ -7,8 +7,6 @@ What has no code of its own is refused, by name and source line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ..compiler.lower import scalar
 from ..compiler.lower.dead_code import prune
 from ..compiler.lower.fuse import Lowering
@@ -23,31 +21,34 @@ from ..ir.graph import Equation, Graph
 
 #: Matrix routines that are written out; the others are iterative, and left to LAPACK.
 WRITTEN_OUT = frozenset({"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric"})
-_NAMES = {"eigen": "eigh", "reflectors": "qr", "orthogonal": "qr", "singular": "svd"}
 
 
 def lower(graph: Graph, exporter: str) -> Lowered:
     """The steps of a graph; `exporter` is named in errors."""
+    lowered = _Lowering(graph, exporter).run(guarded=False)
     for name, t in zip(graph.input_names, graph.input_types, strict=True):
         _check_type(t, f"the argument {name!r}", exporter)
-    lowered = _Lowering(graph, ()).run(guarded=False)
-    for step in steps_of(lowered):
-        _check(step, exporter)
     for view in lowered.outputs:
         _check_type(view.type, "a result", exporter)
     return lowered
 
 
-def steps_of(lowered: Lowered) -> Iterator[Step]:
-    """The steps of a program, and of the bodies in it."""
-    yield from lowered.steps
-    for body in lowered.inner:
-        yield from steps_of(body)
-
-
 class _Lowering(Lowering):
+    def __init__(self, graph: Graph, exporter: str) -> None:
+        super().__init__(graph, ())
+        self.exporter = exporter
+        self.op = ""  # the name of the op that is lowered
+
     def body(self, graph: Graph) -> Lowered:
-        return _Lowering(graph, ()).run(guarded=False)
+        return _Lowering(graph, self.exporter).run(guarded=False)
+
+    def equation(self, equation: Equation) -> None:
+        outer, self.op = self.op, self.op or equation.op.name
+        before = len(self.steps)
+        super().equation(equation)
+        for step in self.steps[before:]:
+            self.check(step)
+        self.op = outer
 
     def elementwise(self, equation: Equation) -> bool:
         return scalar.has_code(equation.op) and super().elementwise(equation)
@@ -56,24 +57,24 @@ class _Lowering(Lowering):
         group(lowered, [arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
         plan(lowered)
 
+    def check(self, step: Step) -> None:
+        """Refuse a step that needs Python, LAPACK or memory of unknown size."""
+        line = next(iter(step.lines), None)
+        if isinstance(step, Foreign):
+            dtypes = sorted({v.dtype.name for v in (*step.reads(), *step.writes()) if v.dtype not in NATIVE})
+            of = f" of {', '.join(dtypes)}" if dtypes else ""
+            raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}{of}: jit calls NumPy or SciPy for it", line)
+        if isinstance(step, Lapack) and step.routine not in WRITTEN_OUT:
+            raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}: jit calls LAPACK for it", line)
+        if isinstance(step, WhileVjp):
+            raise UnsupportedError(
+                f"{self.exporter} has no code for {self.op!r}, the backward pass of while_loop: it stores the state of each "
+                "iteration, whose number is not known before; use scan or fori_loop with a fixed number of iterations",
+                line,
+            )
+
 
 def _check_type(t: Type, what: str, exporter: str) -> None:
     if t.dtype not in NATIVE:
         known = ", ".join(sorted(d.name for d in NATIVE))
         raise UnsupportedError(f"{exporter} has no numbers of dtype {t.dtype.name}, of {what}; it has {known}")
-
-
-def _check(step: Step, exporter: str) -> None:
-    line = next(iter(step.lines), None)
-    if isinstance(step, Foreign):
-        dtypes = sorted({v.dtype.name for v in (*step.reads(), *step.writes()) if v.dtype not in NATIVE})
-        of = f" of {', '.join(dtypes)}" if dtypes else ""
-        raise UnsupportedError(f"{exporter} has no code for {step.op.name!r}{of}: jit calls NumPy or SciPy for it", line)
-    if isinstance(step, Lapack) and step.routine not in WRITTEN_OUT:
-        raise UnsupportedError(f"{exporter} has no code for {_NAMES[step.routine]!r}: jit calls LAPACK for it", line)
-    if isinstance(step, WhileVjp):
-        raise UnsupportedError(
-            f"{exporter} has no code for the backward pass of while_loop: it stores the state of each iteration, whose number is "
-            "not known before; use scan or fori_loop with a fixed number of iterations",
-            line,
-        )

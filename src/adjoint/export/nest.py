@@ -23,6 +23,7 @@ from ..compiler.lower.step import RowTiles
 from .spelling import Spelling, Text
 
 _MOST_COPIED = 60  # lines of a loop that is written twice, for whole vectors and for the rest
+_MANY, _WIDER = 4, 4  # vectors in a loop from which on several are added side by side, and how many
 _LONG = 16  # terms of a sum that are worth several totals
 
 
@@ -117,7 +118,9 @@ class Nest:
 
     def stretch(self, start: str, stop: str, level: int) -> None:
         """One loop. A long sum has several totals, which become the lanes of a vector."""
-        lanes = self.spelling.lanes if self.wants_lanes(level) else 1
+        lanes = self.spelling.lanes if self.wants_lanes(level) else 1  # of a long loop, more: gcc would unroll the loop over few
+        if lanes > 1 and self.loops[level].length >= _MANY * lanes * _WIDER:
+            lanes *= _WIDER
         if lanes == 1:
             self.counted(self.fresh("i"), start, stop, level)
             return
@@ -127,7 +130,7 @@ class Nest:
         names = {i: self.fresh("t") for i in initial}
         for i, name in names.items():
             zero = spelling.start_of(self.kernel.reductions[i].how, dtypes[i])
-            text.add(spelling.variable(f"{name}[{lanes}]", dtypes[i], "{" + ", ".join([zero] * lanes) + "}"))
+            text.add(spelling.array(name, dtypes[i], lanes, zero))
         known = start.isdigit() and stop.isdigit()
         end = str(int(stop) - (int(stop) - int(start)) % lanes) if known else self.fresh("k")
         if not known:
@@ -146,10 +149,14 @@ class Nest:
             text.close()
         for i, name in names.items():
             how = self.kernel.reductions[i].how
-            parts = [f"{name}[{k}]" for k in range(lanes)]
-            while len(parts) > 1:
-                parts = [spelling.combine(how, dtypes[i], a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-            text.add(f"{initial[i]} = {spelling.combine(how, dtypes[i], initial[i], parts[0])};")
+            half, lane = self.fresh("h"), self.fresh("l")
+            text.open(spelling.halving(half, lanes // 2))
+            text.open(spelling.loop(lane, "0", half))
+            total = spelling.combine(how, dtypes[i], f"{name}[{lane}]", f"{name}[{lane} + {half}]")
+            text.add(f"{name}[{lane}] = {total};")
+            text.close()
+            text.close()
+            text.add(f"{initial[i]} = {spelling.combine(how, dtypes[i], initial[i], f'{name}[0]')};")
 
     def wants_lanes(self, level: int) -> bool:
         """Whether the innermost loop carries nothing but sums and products of floats."""

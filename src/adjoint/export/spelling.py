@@ -152,6 +152,14 @@ class Spelling(ABC):
     def start_of(self, how: str, dtype: Dtype) -> str:
         return self.literal(_START[how], dtype)
 
+    def array(self, name: str, dtype: Dtype, size: int, value: str) -> str:
+        """A variable that is a small array, of one number; for a language with lanes."""
+        return self.variable(f"{name}[{size}]", dtype, "{" + ", ".join([value] * size) + "}")
+
+    def halving(self, name: str, start: int) -> str:
+        """The head of a loop over start, start / 2, …, 1; for a language with lanes."""
+        return f"for (ptrdiff_t {name} = {start}; {name} > 0; {name} /= 2)"
+
     def combine(self, how: str, dtype: Dtype, total: str, value: str) -> str:
         """Two parts of a reduction as one."""
         if how in ("any", "all"):
