@@ -2,7 +2,8 @@
 
     python benchmarks/exported.py [words of names]
 
-Times are of the processor, the best of several runs: other work on the machine counts little. C is compiled with `-march=native` and math="exact", which has the functions that jit has.
+Times are of the processor, the best of several runs: other work on the machine counts little.
+C is compiled with `-march=native` and math="exact", which has the functions that jit has.
 """
 
 from __future__ import annotations
