@@ -99,6 +99,7 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "functions of two": (binary, (ALL, ALL[::-1].copy()), ()),
     "functions of singles": (unary, (ALL.astype(np.float32),), ()),
     "a name that C uses": (lambda double, i1, work: double * i1 + work, (X, X, 2.0), ("vjp",)),
+    "names that become equal": (lambda double, double_: double - double_, (X, X[::-1].copy()), ()),
     "containers": (lambda p: {"y": p["a"] @ p["b"], "z": (p["b"], 3.0)}, ({"a": A, "b": X},), ()),
 }
 LOOSE = {"float32": 1e-5, "functions of singles": 1e-5}

@@ -82,3 +82,10 @@ def test_refusals(tmp_path):
         export.object(lambda x: x, X, name="f", path=tmp_path / "f.c")
     with pytest.raises(ad.AdjointError, match=r"export\.object has no code for 'eigh'"):
         export.object(lambda a: np.linalg.eigh(a)[0], np.eye(3), name="f")
+    with pytest.raises(ad.AdjointError, match="LLVM has no processor 'nonsense'"):
+        export.object(lambda x: x, X, name="f", cpu="nonsense")
+
+
+def test_a_microcontroller():
+    made = export.object(lambda x: np.sum(np.exp(x)), X, name="f", triple="thumbv7em-none-eabihf", cpu="cortex-m7")
+    assert made.code[:4] == b"\x7fELF"

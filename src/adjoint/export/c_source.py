@@ -23,7 +23,7 @@ from ..core.errors import ArgumentError, boundary
 from . import c_math
 from .lowering import lower
 from .program import Part, parts
-from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, words
+from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
@@ -132,7 +132,8 @@ def header(made: Sequence[Part], fields: Sequence[str]) -> str:
 
 def names_of(part: Part) -> list[str]:
     """The names of a function's parameters: arguments, then results."""
-    return [f"{n}_" if n in _KEYWORDS or _OWN.fullmatch(n) else n for n in (*part.graph.input_names, *part.output_names)]
+    names = (*part.graph.input_names, *part.output_names)
+    return renamed(names, lambda name: name in _KEYWORDS or _OWN.fullmatch(name))
 
 
 def check_names(made: Sequence[Part], exporter: str) -> None:

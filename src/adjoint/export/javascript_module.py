@@ -24,7 +24,7 @@ from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
-from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, words
+from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 ARRAYS = {
@@ -97,11 +97,9 @@ def write(made: Sequence[Part]) -> Source:
 
 def names_of(part: Part) -> tuple[list[str], list[str]]:
     """The names of a function's arguments and results."""
-    given, made = (
-        [f"{n}_" if n in KEYWORDS or _OWN.fullmatch(n) else n for n in names]
-        for names in (part.graph.input_names, part.output_names)
-    )
-    return given, made
+    given = part.graph.input_names
+    names = renamed((*given, *part.output_names), lambda name: name in KEYWORDS or _OWN.fullmatch(name))
+    return names[: len(given)], names[len(given) :]
 
 
 def declaration(part: Part, typed: dict[str, str] = ARRAYS) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,6 +118,8 @@ def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
         raise ArgumentError(f"triple of export.object begins with {', '.join(FEATURES)}, got {wanted!r}")
     more = ",".join(filter(None, (FEATURES[family] if not cpu else "", features)))
     options = {"abiname": "lp64d"} if family == "riscv64" else {}
+    if cpu:
+        _check_processor(wanted, cpu)
     try:
         target = llvm.Target.from_triple(wanted)
         return target.create_target_machine(
@@ -123,6 +127,23 @@ def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
         ), family
     except RuntimeError as error:
         raise ArgumentError(f"LLVM has no machine {wanted!r} ({cpu or 'any processor'}): {error}") from None
+
+
+@functools.cache
+def _check_processor(triple: str, cpu: str) -> None:
+    """In another process, since LLVM ends the one in which it does not know a processor."""
+    done = subprocess.run([sys.executable, "-c", _PROBE, triple, cpu], capture_output=True, text=True, check=False)
+    if done.returncode or "not a recognized" in done.stderr:
+        raise ArgumentError(f"LLVM has no processor {cpu!r} for {triple!r}; cpu of export.object is one such as 'cortex-a53'")
+
+
+_PROBE = """
+import sys, llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+machine = llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2])
+machine.emit_object(llvm.parse_assembly("define i32 @f(i32 %x) { ret i32 %x }"))
+"""
 
 
 # -- the LLVM text ----------------------------------------------------------------------------------------------

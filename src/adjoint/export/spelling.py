@@ -29,6 +29,16 @@ def words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text))
 
 
+def renamed(names: Sequence[str], is_taken: Callable[[str], object]) -> list[str]:
+    """Names with an underscore where they are taken, all different."""
+    made: list[str] = []
+    for name in names:
+        while is_taken(name) or name in made:
+            name += "_"
+        made.append(name)
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a buffer begins: an array, and an offset in elements."""
