@@ -26,7 +26,6 @@ NO_NODE = "Node is not installed; on Debian: apt-get install -y nodejs"
 
 
 def run_c(cases: Any, write: Any = c_source.write) -> Any:
-    """One file for all, so that the compiler starts once."""
     if not COMPILERS:
         return NO_GCC
     with tempfile.TemporaryDirectory() as folder:
