@@ -10,10 +10,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .c_source import c
+    from .javascript_module import javascript
+    from .object_file import object
     from .python_source import python
+    from .wasm_module import wasm
 
 EXPORTERS = {
+    "c": "c_source",
+    "javascript": "javascript_module",
+    "object": "object_file",
     "python": "python_source",
+    "wasm": "wasm_module",
 }
 
 
@@ -28,4 +36,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "python"]
+__all__ = ["EXPORTERS", "c", "javascript", "object", "python", "wasm"]

@@ -37,8 +37,8 @@ _FIRST_NAME = 1000  # of a loop
 class Module:
     """The shared state of the functions of one program: declarations, definitions, constants, foreign calls."""
 
-    def __init__(self, lowered: Lowered, timed: bool = False) -> None:
-        self.timed = len(lowered.steps) if timed else 0  # steps of the program that are timed
+    def __init__(self, lowered: Lowered | None = None, timed: bool = False) -> None:
+        self.timed = len(lowered.steps) if lowered and timed else 0  # steps of the program that are timed
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
         self.definitions: list[str] = []
@@ -46,8 +46,9 @@ class Module:
         self.foreign: list[Foreign] = []
         self.defined: dict[str, str] = {}  # names of the functions of kernels, pieces and matrices, by their text
         self.names = 0
-        self.guarded = lowered.guard is not None
-        StepRoutine(self, lowered).define_program()
+        self.guarded = lowered is not None and lowered.guard is not None
+        if lowered is not None:
+            StepRoutine(self, lowered).define_program()
 
     @property
     def slots(self) -> int:

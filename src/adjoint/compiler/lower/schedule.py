@@ -31,7 +31,7 @@ _ITERATION = 30  # the overhead of one, in additions: about 10 ns
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
-    group(lowered, [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
+    group(lowered, [arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
     for step in lowered.steps:
         if isinstance(step, (Kernel, RowTiles)):
             _cut(step, lowered.buffers)
@@ -43,7 +43,7 @@ def group(lowered: Lowered, steps: list[Step], finest: bool = False) -> None:
     """Group kernels in row tiles, with matrix-vector products from both sides of one matrix; `finest` as for `in_row_tiles`."""
     products = fused_matvec.products(steps)
     while True:
-        halves = {product: _arranged(fused_matvec.kernel(product)) for product in products}
+        halves = {product: arranged(fused_matvec.kernel(product)) for product in products}
         lowered.steps = [halves[step] if isinstance(step, Product) and step in halves else step for step in steps]
         in_row_tiles(lowered, finest)
         met = fused_matvec.met(halves, lowered.steps)
@@ -76,7 +76,7 @@ def arrange(kernel: Kernel) -> None:
     kernel.loops = merged
 
 
-def _arranged(kernel: Kernel) -> Kernel:
+def arranged(kernel: Kernel) -> Kernel:
     """A kernel with its loops. A short innermost loop is unrolled if it carries a sum and the loop around it does not:
 
     the terms are then added in registers, and the loop around it is vectorized.
