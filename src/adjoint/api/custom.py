@@ -269,11 +269,12 @@ class _Custom:
 
     def __reduce__(self) -> Any:
         """A decorated function is found by name, as a function is; another one is made again from its parts."""
-        found = sys.modules.get(self.__module__)
-        for part in self.__qualname__.split("."):
+        name: str = getattr(self.f, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
             found = getattr(found, part, None)
         if found is self:
-            return self.__qualname__
+            return name
         parts = {key: value for key, value in vars(self).items() if key not in functools.WRAPPER_ASSIGNMENTS}
         return _remade, (type(self), self.f, parts)
 
