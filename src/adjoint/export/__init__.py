@@ -10,9 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .latex_text import latex
     from .python_source import python
 
 EXPORTERS = {
+    "latex": "latex_text",
     "python": "python_source",
 }
 
@@ -28,4 +30,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "python"]
+__all__ = ["EXPORTERS", "latex", "python"]
