@@ -114,6 +114,13 @@ def test_exact_to_the_bit(name, tmp_path):
     assert ad.load(again) == program
 
 
+def test_constants_of_another_byte_order(tmp_path):
+    def f(x):
+        return ad.scan(lambda c, v: (c * v, c), x, np.arange(100, dtype=">f8"))[1] + np.arange(100, dtype=">i4")
+
+    same(ad.load(ad.save(tmp_path / "f", f, 2.0)), ad.graph(f)(2.0), 2.0)
+
+
 def test_the_same_program_gives_the_same_bytes(tmp_path):
     one, other = ad.save(tmp_path / "a", energy, X), ad.save(tmp_path / "b", energy, X)
     assert one.read_bytes() == other.read_bytes()

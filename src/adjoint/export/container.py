@@ -23,6 +23,7 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,10 +35,11 @@ from ..api.symbols import Function
 from ..core.errors import AdjointError, ArgumentError, UnsupportedError, boundary
 from ..core.op import OPS
 from ..core.tree import flatten
+from ..core.types import Type
 from ..core.version import VERSION
 from ..ir import text
 from ..ir.check import GraphError, check
-from ..ir.graph import Graph
+from ..ir.graph import Equation, Graph, Literal, Operand
 from ..rewrite.simplify import dead_code
 from .containers import ContainerError, describe, rebuild
 
@@ -75,6 +77,7 @@ def save(path: str | os.PathLike[str], f: Callable[..., Any] | Graph, *args: Any
         program = dead_code(graph(f)(*args, **kwargs))
         source = f"{getattr(f, '__module__', '')}:{getattr(f, '__qualname__', name_of(f))}"
     _refuse_custom(program)
+    program = _native(program)
     files = _files(program)
     manifest = {
         "format": FORMAT,
@@ -104,6 +107,29 @@ def _refuse_custom(program: Graph) -> None:
         for value in equation.params.values():
             if isinstance(value, Graph):
                 _refuse_custom(value)
+
+
+def _native(program: Any) -> Any:
+    """The graph with constants in the machine's byte order: ops compute in it, and the text has no other."""
+
+    def operand(o: Operand) -> Operand:
+        if isinstance(o, int) or o.is_weak or o.value.dtype.isnative:
+            return o
+        return Literal(o.value.astype(o.value.dtype.newbyteorder("=")))
+
+    def types(given: Iterable[Type]) -> tuple[Type, ...]:
+        return tuple(t if t.dtype.isnative else Type(t.shape, t.dtype.newbyteorder("=")) for t in given)
+
+    def equation(e: Equation) -> Equation:
+        params = {key: _native(value) if isinstance(value, Graph) else value for key, value in e.params.items()}
+        return replace(e, inputs=tuple(map(operand, e.inputs)), params=params, types=types(e.types))
+
+    return replace(
+        program,
+        input_types=types(program.input_types),
+        equations=tuple(map(equation, program.equations)),
+        outputs=tuple(map(operand, program.outputs)),
+    )
 
 
 def _files(program: Graph) -> dict[str, bytes]:

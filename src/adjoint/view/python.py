@@ -35,8 +35,8 @@ from ..core.op import Constant, Expansion, Linear, Multilinear, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control, decompose, fft, index, linalg
-from ..ops.broadcast import cast
-from ..ops.elementwise import absorb_op, chain_op, mul, truncate
+from ..ops.broadcast import cast, where
+from ..ops.elementwise import absorb_op, chain_op, mul, times_op, truncate
 from .notation import PYTHON, Text, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
@@ -248,7 +248,8 @@ class _Function:
         for word, type_ in zip(inputs, self.graph.input_types, strict=True):
             body.append(f'{word} = np.asarray({word}, "{type_.dtype.name}")' + ("" if type_.shape else "[()]"))
         lines, results = self.block(self.graph, inputs, finite(self.graph) if self.readable else set(), self.outputs)
-        body += [*lines, f"return {', '.join(results)}"]
+        shared = set(self.constants.values())  # of all calls: the caller gets copies
+        body += [*lines, f"return {', '.join(f'{y}.copy()' if y in shared else y for y in results)}"]
         return f'@np.errstate(all="ignore")\ndef {name}({", ".join(inputs)}):\n' + "".join(f"    {x}\n" for x in body)
 
     def fresh(self, name: str) -> str:
@@ -269,8 +270,10 @@ class _Function:
 
         Results are named if names are given for them, and may be expressions if not.
         """
+        is_body = graph is not self.graph
+        graph = _ordinary_products(graph, tame) if self.readable else graph
         values, lines = dict(enumerate(inputs)), list[str]()
-        types, nested = graph.types, self._nested(graph, graph is not self.graph)
+        types, nested = graph.types, self._nested(graph, is_body)
         wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
 
         def operand(o: Operand) -> str:
@@ -288,11 +291,10 @@ class _Function:
                 values |= zip(equation.outputs, names, strict=True)
                 continue
             given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
-            tamed = self._tamed(equation, tame)
             if self.readable:
-                written = _readably(tamed, args, given)
+                written = _readably(equation, args, given)
             else:
-                written = _written(tamed, Call(args, equation.params, [t.dtype.kind for t in given]))
+                written = _written(equation, Call(args, equation.params, [t.dtype.kind for t in given]))
             if equation.outputs[0] in nested:
                 values[equation.outputs[0]] = f"({written})"
                 continue
@@ -309,13 +311,6 @@ class _Function:
             return lines
         self.line = line
         return [f"{lines[0]}  # {line}", *lines[1:]]
-
-    def _tamed(self, equation: Equation, tame: set[int]) -> Equation:
-        """An ordinary product, if that is the same: the factors in which zero would not win are finite."""
-        factors: Sequence[Operand] | None = {chain_op: equation.inputs[1:], absorb_op: equation.inputs}.get(equation.op)  # type: ignore[call-overload]
-        if not self.readable or factors is None or not all(_is_tame(o, tame) for o in factors):
-            return equation
-        return replace(equation, op=mul)
 
     def _nested(self, graph: Graph, with_results: bool) -> set[int]:
         """The values that are written inside the one expression that uses them, which comes from the same source line.
@@ -487,6 +482,39 @@ def finite(graph: Graph, inputs: Iterable[int] | None = None) -> set[int]:
         if (known or op.name in _FINITE) and all(_is_tame(o, tame) for o in equation.inputs):
             tame.update(equation.outputs)
     return tame
+
+
+def _ordinary_products(graph: Graph, tame: set[int]) -> Graph:
+    """Without a strong zero where that is the same: no factor that a zero would have to win over is infinite or nan."""
+    made: dict[int, Equation] = {}
+    for equation in graph.equations:
+        ordinary = _ordinary(equation, made, tame)
+        made |= dict.fromkeys(equation.outputs, ordinary)
+    needed, kept = {o for o in graph.outputs if isinstance(o, int)}, list[Equation]()
+    for equation in reversed([made[e.outputs[0]] if e.outputs else e for e in graph.equations]):
+        if not needed.isdisjoint(equation.outputs):
+            needed.update(o for o in equation.inputs if isinstance(o, int))
+            kept.append(equation)
+    return replace(graph, equations=tuple(kept[::-1]))
+
+
+def _ordinary(equation: Equation, made: dict[int, Equation], tame: set[int]) -> Equation:
+    op, inputs = equation.op, equation.inputs
+    if (op is chain_op and _is_tame(inputs[1], tame)) or (op is absorb_op and all(_is_tame(o, tame) for o in inputs)):
+        return replace(equation, op=mul)
+    if op is where and _is_zero(inputs[2]):  # where(g != 0, g * p, 0)
+        test, product = (made.get(o) if isinstance(o, int) else None for o in inputs[:2])
+        if test is None or product is None or test.op.name != "not_equal" or product.op not in (mul, times_op):
+            return equation
+        g, *others = test.inputs[0], *product.inputs
+        if _is_zero(test.inputs[1]) and g in others and product.types == equation.types:
+            others.remove(g)
+            return replace(product, outputs=equation.outputs) if _is_tame(others[0], tame) else equation
+    return equation
+
+
+def _is_zero(o: Operand) -> bool:
+    return isinstance(o, Literal) and not np.any(o.value)
 
 
 def _finite_results(equation: Equation, tame: set[int]) -> Iterator[int]:
