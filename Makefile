@@ -60,7 +60,8 @@ test-gpu: $(VENV)/.ready
 	ADJOINT_PROGRAMS=1000 $(BIN)/python -m pytest tests/gpu
 
 nightly: $(VENV)/.ready
-	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/surface -k 'program or compiled'
+	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py tests/surface -k 'program or compiled or exported or saved'
+	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=10000 $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
 	for kind in mixed compiled statements; do \
 		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds 900 || exit 1; done

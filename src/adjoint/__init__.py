@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .check.differences import finite_difference
     from .check.gradients import check_grads
     from .compiler.jit import get_num_threads, jit, set_num_threads
+    from .export.container import load, save
     from .staging.purity import static
 
 __version__ = VERSION
@@ -52,9 +53,11 @@ _LATE = {
     "gradients": "api.symbols",
     "graph": "api.graph",
     "jit": "compiler.jit",
+    "load": "export.container",
     "map": "api.control",
     "no_grad": "api.imperative",
     "parse": "api.graph",
+    "save": "export.container",
     "scan": "api.control",
     "scipy": "",
     "set_num_threads": "compiler.jit",
@@ -109,10 +112,12 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
+    "load",
     "map",
     "no_grad",
     "numpy",
     "parse",
+    "save",
     "scan",
     "scipy",
     "set_num_threads",

@@ -23,6 +23,7 @@ import functools
 import importlib
 import inspect
 import operator
+import pkgutil
 import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -325,6 +326,16 @@ def register(op: Op) -> Op:
         frame = frame.f_back
     op.home = frame.f_globals.get("__name__", "")
     return op
+
+
+def find(name: str) -> Op | None:
+    """An op by its name alone, for text. Most of the table is loaded when it is needed; an unknown name loads all of it."""
+    if name not in OPS:
+        package = importlib.import_module("adjoint.ops")
+        for module in pkgutil.iter_modules(package.__path__, "adjoint.ops."):
+            importlib.import_module(module.name)
+        importlib.import_module("adjoint.scipy.family")
+    return OPS.get(name)
 
 
 def _lookup(name: str, home: str) -> Op:
