@@ -1,8 +1,8 @@
 """Random compositions of exp, log, sqrt, powers, division and where over the whole range of doubles, against mpmath.
 
-`check(seed)` differentiates one program at one point in several ways. A derivative is infinite or nan, or it is as near to the true
-one as docs/adr/0001-the-zero-of-a-mask-wins.md promises: every number on the way has the error of rounding and of underflow, and
-the derivative that which these make of it.
+`check(seed)` differentiates one program at one point in several ways. A derivative is infinite or nan, or it is as near to the
+true one as docs/adr/0001-the-zero-of-a-mask-wins.md promises: every number on the way has the error of rounding and of underflow,
+and the derivative that which these make of it.
 """
 
 import math
@@ -105,9 +105,9 @@ def _composed(known, a):
     return f, s * a[1], s * a[2] + t * a[1] ** 2
 
 
-#: What is promised of each number on the way. Relative: a few roundings. Absolute: that of a value, cotangent or tangent is a unit
-#: of the subnormal numbers; a partial may be the reciprocal of an overflow, as 1/(1 + x²) is, and compiled code has no subnormal
-#: results of exp: there the smallest normal number is promised. What is computed from an overflow has no such excuse.
+#: What is promised of each number on the way. Relative: a few roundings. Absolute: a unit of the subnormal numbers for a value,
+#: cotangent or tangent; the smallest normal number for a partial, which may be the reciprocal of an overflow, as 1/(1 + x²) is,
+#: and in compiled code, where exp has no subnormal results. No absolute error is allowed in what is computed from an overflow.
 ROUNDING, SUBNORMAL, NORMAL, LARGEST = 2e-15, 1e-323, 2.3e-308, sys.float_info.max
 
 
@@ -132,8 +132,8 @@ class Exact:
         parts = [self.at(part) for part in rest]
         y, terms = step(head, parts)
         # A partial underflows, or a number that it is computed from, and is multiplied by derivatives of the arguments.
-        size, u, v = (sum(abs(a[k]) for a in parts) for k in (0, 1, 2))
-        absolute = self.underflow, self.underflow + NORMAL * u, NORMAL * (1 + u + v + u**2) * (1 + size)
+        u, v = (sum(abs(a[k]) for a in parts) for k in (1, 2))
+        absolute = self.underflow, self.underflow + NORMAL * u, NORMAL * (1 + u + v + u**2)
         if any(abs(a[0]) > LARGEST for a in parts):
             absolute = (0, 0, 0)
         return self.note(y, [ROUNDING * p + e for p, e in zip(terms, absolute, strict=True)])

@@ -41,7 +41,7 @@ def test_what_is_promised_is_little(order):
     assert extreme.verdict(0.0, ("log", ("1 + ", ("exp", x))), 1000.0, order) == ("wrong" if order == 1 else "right")
     assert extreme.verdict(0.0, ("sqrt", ("*", x, x)), 1e200, 1) == "wrong"
     assert extreme.verdict(0.0, ("exp", ("-", ("square", x))), 100.0, order) == "as near as promised"
-    for tree, at in ((("sqrt", ("square", x)), 1e-100), (("exp", x), -650.0), (("1/", x), 1e90), (("log", x), 1e-150)):
+    for tree, at in ((("sqrt", ("square", x)), 1e-100), (("exp", x), -650.0), (("1/", x), 1e50), (("log", x), 1e-150)):
         with extreme.mp.workdps(60):
             exact = float(extreme.Exact(tree, at).result[order])
         if exact:
