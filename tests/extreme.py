@@ -131,9 +131,10 @@ class Exact:
             return self.at(rest[1] if self.x > rest[0] else rest[2])
         parts = [self.at(part) for part in rest]
         y, terms = step(head, parts)
-        # A partial underflows, or a number that it is computed from, and is multiplied by derivatives of the arguments.
-        u, v = (sum(abs(a[k]) for a in parts) for k in (1, 2))
-        absolute = self.underflow, self.underflow + NORMAL * u, NORMAL * (1 + u + v + u**2)
+        # A partial underflows, or a number that it is computed from, and is multiplied by derivatives of the arguments; that of a
+        # partial by the argument as well, as −1/(1 + x²)² is by 2x in the second derivative of arctan.
+        size, u, v = (sum(abs(a[k]) for a in parts) for k in (0, 1, 2))
+        absolute = self.underflow, self.underflow + NORMAL * u, NORMAL * (1 + u + v + u**2) * (1 + size)
         if any(abs(a[0]) > LARGEST for a in parts):
             absolute = (0, 0, 0)
         return self.note(y, [ROUNDING * p + e for p, e in zip(terms, absolute, strict=True)])
