@@ -248,3 +248,93 @@ def check(seed):
             if said == "wrong":
                 wrong.append((name, found))
     assert not wrong, (tree, x, wrong)
+
+
+# -- masks in programs of arrays ----------------------------------------------------------------------------------
+
+SIZE = 3
+WEIGHTS = np.array([[1.0, 0.0, 2.0], [0.0, 0.5, 0.0], [3.0, -1.0, 1.0]])
+SINGULAR = {
+    "sqrt": np.sqrt,
+    "square": lambda v: v**2,
+    "log": lambda v: np.log(v),
+    "cube root": np.cbrt,
+    "1/": lambda v: 1 / v,
+    "product": lambda v: v * v[::-1],
+    "cos - 1": lambda v: np.cos(v) - 1,
+    "abs": np.abs,
+    "exp": lambda v: np.exp(-1 / v**2),
+}
+MASKING = {
+    "where": lambda v, x, w: np.where(x > 0.5, v, 0.0),
+    "where not": lambda v, x, w: np.where(x > 0.5, 2.0, v),
+    "maximum": lambda v, x, w: np.maximum(v, 0.3),
+    "mask": lambda v, x, w: v * np.array([1.0, 0.0, 1.0]),
+    "mask by hand": lambda v, x, w: v * (x > 0.5),
+    "constant matrix": lambda v, x, w: WEIGHTS @ v,
+    "matrix": lambda v, x, w: w @ v,
+    "rows": lambda v, x, w: np.sum(np.where(x[:, None] > 0.5, v[:, None] @ np.ones((1, 2)), 0.0), axis=1),
+    "matrix of v": lambda v, x, w: (v[:, None] * w) @ v,
+    "einsum": lambda v, x, w: np.einsum("ij,j->i", w, v),
+    "sorted": lambda v, x, w: v[np.argsort(x)],
+    "largest": lambda v, x, w: v[np.argmax(x)] * np.ones(SIZE),
+    "picked": lambda v, x, w: np.concatenate([v[1:], v[1:2]]),
+    "sums": lambda v, x, w: np.cumsum(v),
+    "max": lambda v, x, w: np.max(v) * np.array([1.0, 2.0, 0.0]),
+    "norm": lambda v, x, w: v * np.linalg.norm(v),
+    "prod": lambda v, x, w: v + np.prod(v),
+    "solve": lambda v, x, w: np.linalg.solve(WEIGHTS, v),
+    "inverse": lambda v, x, w: np.linalg.inv(np.diag(v) + 3 * np.eye(SIZE))[0],
+}
+
+
+def draw_array_program(rng, depth, can_loop=True):
+    """A random function of (v, x, w), as (what it does with a plain loop, what it does with a compiled one)."""
+    steps = []
+    for _ in range(depth):
+        kind = rng.random()
+        if kind < 0.45:
+            name = rng.choice(list(SINGULAR))
+            steps.append((name, lambda v, x, w, loop, f=SINGULAR[name]: f(v)))
+        elif kind < 0.85 or not can_loop:
+            name = rng.choice(list(MASKING))
+            steps.append((name, lambda v, x, w, loop, f=MASKING[name]: f(v, x, w)))
+        else:
+            names, body = draw_array_program(rng, rng.randint(1, 2), can_loop=False)
+            count = rng.randint(1, 3)
+            steps.append(
+                (f"{count} times {names}", lambda v, x, w, loop, f=body, n=count: loop(n, lambda v: f(v, x, w, loop), v))
+            )
+
+    def program(v, x, w, loop):
+        for _, step in steps:
+            v = step(v, x, w, loop)
+        return v
+
+    return [name for name, _ in steps], program
+
+
+def python_loop(count, f, v):
+    for _ in range(count):
+        v = f(v)
+    return v
+
+
+def check_masks(seed):
+    """Raise if a compiled gradient is a finite number that the gradient of a plain tape is not."""
+    rng = random.Random(seed)
+    names, program = draw_array_program(rng, rng.randint(2, 5))
+    x = np.array([rng.choice([0.0, 0.0, 1.0, 0.25, 4.0, -1.0]) for _ in range(SIZE)])
+    w = np.array([[rng.choice([0.0, 1.0, -2.0, 0.5]) for _ in range(SIZE)] for _ in range(SIZE)])
+    loop = lambda count, f, v: ad.fori_loop(0, count, lambda i, v: f(v), v)
+    f = lambda loop: lambda x, w: np.sum(program(x, ad.stop_gradient(x), w, loop))
+    with np.errstate(all="ignore"):
+        expected = ad.grad(f(python_loop))(x, w)
+        for name, g in (
+            ("compiled", ad.jit(ad.grad(f(python_loop)))(x, w)),
+            ("compiled loop", ad.jit(ad.grad(f(loop)))(x, w)),
+            ("loop", ad.grad(f(loop))(x, w)),
+        ):
+            wrong = np.isfinite(g) & ~np.isclose(g, expected, rtol=1e-9, atol=1e-12)
+            assert not wrong.any(), (name, names, x, w, g, expected)
+            COUNTS["masks: finite", bool(np.isfinite(g).all()), bool(np.isfinite(expected).all())] += 1
