@@ -289,7 +289,7 @@ MASKING = {
 
 
 def draw_array_program(rng, depth, can_loop=True):
-    """A random function of (v, x, w), as (what it does with a plain loop, what it does with a compiled one)."""
+    """The names of its steps, and a random function of (v, x, w, loop), which repeats steps by `loop`."""
     steps = []
     for _ in range(depth):
         kind = rng.random()

@@ -87,6 +87,63 @@ def test_a_partial_that_is_zero_does_not_end_an_infinite_tangent_in_a_graph(name
     assert np.isnan(ad.graph(forward)(0.5).run(x))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_compiled_programs_with_masks_give_what_a_tape_gives_or_nan(seed):
+    extreme.check_masks(seed)
+
+
+CHOSEN = np.array([True, False])
+MATRIX = np.array([[1.0, 2.0], [3.0, 4.0]])
+TRIANGLE = np.array([[1.0, 1.0], [0.0, 2.0]])
+ROOT = lambda x: np.sqrt(x) ** 2
+LOOP = lambda f, x: ad.fori_loop(0, 2, lambda i, x: f(x), x)
+WHILE = lambda f, x: ad.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, f(s[1])), (0, x))[1]
+#: Programs with the gradient at [0, 1]: the zeros of masks in them win, and those of arithmetic do not.
+PROGRAMS_OF_ARRAYS = {
+    "matrix product": (lambda x: np.sum(np.where(CHOSEN, MATRIX @ ROOT(x), 0.0)), [np.nan, 2.0]),
+    "matrix product, computed mask": (lambda x: np.sum(np.where(x > 0.5, MATRIX @ ROOT(x), x)), [np.nan, 4.0]),
+    "rows of a matrix product": (
+        lambda x: np.sum(np.where(x[:, None] > 0, np.sqrt(x)[:, None] @ np.ones((1, 2)), 0.0)),
+        [0.0, 1.0],
+    ),
+    "columns": (lambda x: np.sum(np.where(x > 0, np.ones((3, 1)) @ np.sqrt(x)[None], 0.0)), [0.0, 1.5]),
+    "zeros of a matrix": (lambda x: np.sum(np.diag([0.0, 2.0]) @ np.sqrt(x)), [0.0, 1.0]),
+    "zeros of a matrix and a mask": (lambda x: np.sum(np.where(x > 0, TRIANGLE @ np.sqrt(x), 0.0)), [0.0, 1.0]),
+    "product of what is differentiated": (lambda x: np.sum(np.where(CHOSEN, (MATRIX * x) @ ROOT(x), 0.0)), [np.nan, 4.0]),
+    "einsum": (lambda x: np.sum(np.where(CHOSEN, np.einsum("ij,j->i", MATRIX, ROOT(x)), 0.0)), [np.nan, 2.0]),
+    "convolution": (lambda x: np.sum(np.convolve(ROOT(x), [1.0, 2.0])[1:]), [np.nan, 3.0]),
+    "computed index": (lambda x: ROOT(x)[np.argmin(x)], [np.nan, 0.0]),
+    "index not taken": (lambda x: np.sqrt(x)[np.argmax(x)], [0.0, 0.5]),
+    "sums": (lambda x: np.sum(np.where(CHOSEN, np.cumsum(ROOT(x)), 0.0)), [np.nan, 0.0]),
+    "sorted": (lambda x: np.sum(np.sort(ROOT(x)) * [1.0, 2.0]), [np.nan, 2.0]),
+    "largest": (lambda x: np.max(np.sqrt(x)), [0.0, 0.5]),
+    "inverse": (lambda x: np.sum(np.linalg.inv(np.diag(ROOT(x)) + MATRIX)), [np.nan, -2.0]),
+    "loop": (lambda x: np.sum(LOOP(ROOT, x)), [np.nan, 1.0]),
+    "loop with a mask": (lambda x: np.sum(LOOP(lambda v: np.where(v > 0.5, np.sqrt(v) * np.log(v) + v, v), x)), [1.0, 4.0]),
+    "loop that is masked": (lambda x: np.sum(np.where(x > 0.5, LOOP(np.sqrt, x), x)), [1.0, 0.25]),
+    "square of a loop": (lambda x: np.sum(LOOP(np.sqrt, x) ** 2), [np.nan, 0.5]),
+    "loop of squares": (lambda x: np.sum(LOOP(np.square, np.sqrt(x))), [np.nan, 2.0]),
+    "while": (lambda x: np.sum(WHILE(ROOT, x)), [np.nan, 1.0]),
+    "square of a while loop": (lambda x: np.sum(WHILE(np.sqrt, x) ** 2), [np.nan, 0.5]),
+    "while loop that is masked": (lambda x: np.sum(np.where(x > 0.5, WHILE(np.sqrt, x), x)), [1.0, 0.25]),
+    "branch": (lambda x: np.sum(ad.cond(x[1] > 0.5, np.sqrt, np.exp, x) ** 2), [np.nan, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS_OF_ARRAYS)
+def test_zeros_of_masks_and_of_arithmetic_in_programs_of_arrays(name):
+    f, expected = PROGRAMS_OF_ARRAYS[name]
+    x = np.array([0.0, 1.0])
+    np.testing.assert_allclose(ad.grad(f)(x), expected)
+    np.testing.assert_allclose(ad.jit(ad.grad(f))(x), expected)
+    if name != "branch":  # which is decided when a graph is made
+        np.testing.assert_allclose(ad.graph(ad.grad(f))(np.array([0.3, 1.2])).run(x), expected)
+    for push in (lambda x, t: ad.jvp(f, (x,), (t,))[1], ad.jit(lambda x, t: ad.jvp(f, (x,), (t,))[1])):
+        pushed = np.array([push(x, t) for t in np.eye(2)])
+        known = ~np.isnan(pushed)
+        np.testing.assert_allclose(pushed[known], np.array(expected)[known])
+
+
 FACTORS = {
     "constant factor": lambda x: np.sum(np.sqrt(x * np.array([0.0, 1.0]))),
     "zeroth power": lambda x: np.sum(np.log(np.abs(x ** np.array([0.0, 1.0]) - np.array([1.0, 0.0])))),

@@ -155,14 +155,13 @@ class Origin:
     def _through_matmul(self, above: Any) -> Any:
         """Of a matrix product with a factor without zeros, or of a cotangent that is live throughout: no product is needed."""
         ((other, factor),) = self._factors()
-        shapes = [p.shape for p in self.parents] if len(self.parents) == 2 else None
         own = self.parents[self.index].shape
-        other_shape = shape_of(self.saved[1 + other]) if shapes is None else shapes[other]
-        if min(len(own), len(other_shape)) < 2 or len(own) != len(self.shape) or len(other_shape) > 2:
+        if len(own) < 2 or len(own) != len(self.shape) or ndim_of(self.saved[1 + other]) != 2:
             return None
         axis = -1 if other == 1 else -2  # along which the cotangent, or the other factor, is summed over
         if factor is None:
-            return broadcast_to(any_(above, axis=(len(own) + axis,), keepdims=True), shape=own)
+            whole = broadcast_to(above, shape=self.shape)  # a condition may have fewer axes
+            return broadcast_to(any_(whole, axis=(len(own) + axis,), keepdims=True), shape=own)
         if above is True:
             reached = any_(factor, axis=(2 + axis,), keepdims=False)
             return broadcast_to(reached if other == 1 else expand_dims(reached, (1,)), shape=own)
