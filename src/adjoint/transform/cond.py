@@ -19,7 +19,7 @@ from ..ops.broadcast import zeros_of
 from ..ops.control import cond
 from .build import Flags, build, chosen, named, once, parts, places, reach, spread
 from .jvp import jvp
-from .vjp import Halves, narrowed, stays_live, vjp
+from .vjp import Halves, narrowed, vjp
 from .vmap import batch_size, repeated, run, vmap
 from .while_loop import select
 
@@ -54,7 +54,7 @@ class _Branch(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     flags = wanted[1:]
     outputs = _either(params, flags)
-    halves = [vjp(branch, flags, outputs) for branch in _branches(params)]
+    halves = [vjp(branch, flags, outputs, live=True) for branch in _branches(params)]
     slots, owners = _slots([half.residual_types() for half in halves])
     branches = [_Branch(*both) for both in zip(_branches(params), halves, owners, strict=True)]
     needed = sorted({i for half in halves for i in half.needed})
@@ -64,7 +64,7 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
     def pull(gs: Sequence[Value | None], residuals: Sequence[Value], live: bool) -> tuple[list[Value], bool]:
         have = tuple(g is not None and flag for g, flag in zip(gs, outputs, strict=True))
         true, false = (_backward(branch, flags, have, needed, slots, live) for branch in branches)
-        stays = live and all(stays_live(branch.graph, flags, have, 0, branch.halves) for branch in branches)
+        stays = live and all(narrowed(branch.graph, branch.halves, flags, have, live=True).live for branch in branches)
         return list(cond(*residuals, *chosen(gs, have), true=true, false=false)), stays
 
     return results[: len(outputs)], [xs[0], *(xs[1 + i] for i in needed), *results[len(outputs) :]], Pull(pull)
@@ -106,7 +106,7 @@ def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int]
     """The backward half as a function of the operands and residuals of both branches, and of the cotangents at hand."""
     graph, half, mine = branch
     types = graph.output_types
-    fewer = narrowed(graph, half, wanted, have, 0, live)
+    fewer = narrowed(graph, half, wanted, have, live=live)
 
     def run(values: list[Value]) -> list[Value]:
         operands, kept, late = parts(values, len(needed), len(slots))

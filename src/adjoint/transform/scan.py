@@ -20,7 +20,7 @@ from ..ops.broadcast import moveaxis, zeros_of
 from ..ops.control import scan
 from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import Halves, narrowed, stays_live, vjp
+from .vjp import Halves, narrowed, vjp
 from .vmap import batch_size, repeated, vmap
 
 Params = dict[str, Any]
@@ -67,7 +67,7 @@ class _Reverse(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, wanted, consts, carries)
-    halves = vjp(body, flags, outputs, recompute=consts)
+    halves = vjp(body, flags, outputs, recompute=consts, live=True)
     work = _Reverse(body, consts, carries, flags, outputs, halves)
     fixed, states, rows = work.needed()
     stacking = once(halves.forward, ("stacking", *states), lambda: _stacking(halves.forward, states))
@@ -96,10 +96,9 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
 
 def _stays_live(work: _Reverse, gs: Sequence[Value | None], have: Flags) -> bool:
     """Whether the cotangents of all iterations are live if those given are: each result has one, and the body has no mask."""
-    asked = _asked(work, have)
     if any(flag and gs[i] is None for i, flag in enumerate(work.outputs[: work.carries])):
         return False
-    return stays_live(work.body, work.flags, asked, work.consts, work.halves)
+    return narrowed(work.body, work.halves, work.flags, _asked(work, have), work.consts, live=True).live
 
 
 def _asked(work: _Reverse, have: Flags) -> Flags:

@@ -72,16 +72,23 @@ def _on_tape(
     return [y if node is None else y.value for y, node in zip(ys, nodes, strict=True)], back
 
 
-def pullback(graph: Graph, wanted: Flags, given: Flags, live: bool = False) -> Graph:
-    """The graph of (inputs, cotangents of the given outputs) ↦ cotangents of the wanted inputs: both halves in one."""
+def pullback(graph: Graph, wanted: Flags, given: Flags, live: bool = False) -> tuple[Graph, bool]:
+    """The graph of (inputs, cotangents of the given outputs) ↦ cotangents of the wanted inputs: both halves in one.
+
+    And whether, if no zero of the former cotangents is one of a mask, as with `live`, none of the latter is.
+    """
     count = len(graph.input_types)
 
-    def make() -> Graph:
+    def make() -> tuple[Graph, bool]:
+        stays = []
+
         def both(values: list[Value]) -> list[Value]:
             _, back = _on_tape(graph, values[:count], wanted, live)
-            return back(spread(values[count:], given))[0]
+            cotangents, are_live = back(spread(values[count:], given))
+            stays.append(are_live)
+            return cotangents
 
-        return build(f"pullback_{graph.name}", [*named(graph, range(count)), *_cotangents(graph, given)], both)
+        return build(f"pullback_{graph.name}", [*named(graph, range(count)), *_cotangents(graph, given)], both), all(stays)
 
     return once(graph, ("pullback", wanted, given, live), make)
 
@@ -95,18 +102,9 @@ def vjp(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0, live: boo
 
 
 def narrowed(graph: Graph, halves: Halves, wanted: Flags, given: Flags, recompute: int = 0, live: bool = False) -> Halves:
-    """The halves for fewer or live cotangents, if the same residuals are enough for them; else the same halves."""
+    """The halves for fewer cotangents, live or not, if the same residuals are enough for them; else the same halves."""
     fewer = vjp(graph, wanted, given, recompute, live)
     return fewer if halves.covers(fewer) else halves
-
-
-def stays_live(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0, halves: Halves | None = None) -> bool:
-    """Whether all cotangents that leave a graph are live if those that enter it are: it has no mask.
-
-    With `halves`, the residuals of these must be enough.
-    """
-    found = vjp(graph, wanted, given, recompute, True)
-    return found.live and (halves is None or halves.covers(found))
 
 
 def _cotangents(graph: Graph, given: Sequence[bool]) -> list[tuple[str, Type]]:
