@@ -119,8 +119,8 @@ class Origin:
         """Through a linear op: by computing with numbers, if all that matters is known, or else when the program runs."""
         saved, parent = list(self.saved), self.parents[self.index].shape
         if isinstance(self.op, Multilinear):
-            if 0 in (*parent, *self.shape):
-                return above
+            if 0 in parent or 0 in self.shape:
+                return True if 0 in parent else np.zeros(parent, bool)
             if above is True and self._reaches_all():
                 return True
             if self.op.name == "matmul" and (mask := self._through_matmul(above)) is not None:

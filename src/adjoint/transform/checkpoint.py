@@ -17,7 +17,7 @@ from ..ops.control import Checkpoint, checkpoint, scan, segment_length
 from ..ops.shape import concatenate
 from .build import Flags, build, chosen, named, once, parts, reach, spread
 from .jvp import jvp
-from .vjp import pullback
+from .vjp import pullback_of
 from .vmap import batch_size, vmap
 
 Params = dict[str, Any]
@@ -36,7 +36,7 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
 
     def pull(gs: Sequence[Value | None], residuals: Sequence[Value], live: bool) -> tuple[list[Value], bool]:
         given = tuple(g is not None for g in gs)
-        back, stays_live = pullback(body, wanted, given, live)
+        back, stays_live = pullback_of(body, wanted, given, live)
         return list(checkpoint(*residuals, *chosen(gs, given), body=back)), stays_live
 
     return checkpoint(*xs, body=body), list(xs), Pull(pull)

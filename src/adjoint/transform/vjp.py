@@ -72,11 +72,13 @@ def _on_tape(
     return [y if node is None else y.value for y, node in zip(ys, nodes, strict=True)], back
 
 
-def pullback(graph: Graph, wanted: Flags, given: Flags, live: bool = False) -> tuple[Graph, bool]:
-    """The graph of (inputs, cotangents of the given outputs) ↦ cotangents of the wanted inputs: both halves in one.
+def pullback(graph: Graph, wanted: Flags, given: Flags) -> Graph:
+    """The graph of (inputs, cotangents of the given outputs) ↦ cotangents of the wanted inputs: both halves in one."""
+    return pullback_of(graph, wanted, given, False)[0]
 
-    And whether, if no zero of the former cotangents is one of a mask, as with `live`, none of the latter is.
-    """
+
+def pullback_of(graph: Graph, wanted: Flags, given: Flags, live: bool) -> tuple[Graph, bool]:
+    """The pullback; with `live`, if no zero of the cotangents that go in is one of a mask, and whether none that comes out is."""
     count = len(graph.input_types)
 
     def make() -> tuple[Graph, bool]:

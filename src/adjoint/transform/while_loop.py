@@ -27,7 +27,7 @@ from ..ops.elementwise import less
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import pullback
+from .vjp import pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
 Params = dict[str, Any]
@@ -96,7 +96,7 @@ def _while_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[
     def pull(gs: Sequence[Value | None], residuals: tuple[Value, Sequence[Value]], live: bool) -> tuple[list[Value], bool]:
         iterations, values = residuals
         flags, active = closed(tuple(wanted[asked:]), fixed, len(body.outputs), lambda f: reach(body, f))
-        live = live and all(gs[i] is not None for i in places(active)) and pullback(body, flags, active, live=True)[1]
+        live = live and all(gs[i] is not None for i in places(active)) and pullback_of(body, flags, active, live=True)[1]
         pulled = _pulled_back(body, fixed, iterations, values, wanted[asked:], gs, params["checkpoint"], live)
         # A condition has no derivative.
         return [*map(zeros_of, chosen(cond.input_types[:asked], wanted[:asked])), *pulled], live and not any(wanted[:asked])
@@ -117,7 +117,7 @@ def _pulled_back(
     """The cotangents of the wanted consts and carries of a loop of `count` iterations."""
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
-    back, _ = pullback(body, flags, active, live)
+    back, _ = pullback_of(body, flags, active, live)
     start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in places(active)]
     results = while_vjp(count, *xs, *start, step=body, pull=back, consts=consts, wanted=flags, checkpoint=checkpoint)
     return chosen(spread(results, flags), wanted)
@@ -307,7 +307,7 @@ _BODY = parse("""graph step(w: float64[], a: float64[], k: float64[2]) {
   v5: float64[] = add a, 1.0
   return v5, v4
 }""")
-_PULLBACK, _ = pullback(_BODY, (True, True, True), (True, True))
+_PULLBACK = pullback(_BODY, (True, True, True), (True, True))
 
 while_.jvp, while_.vjp, while_.batch = _while_jvp, _while_reverse, _while_batch
 while_.cases = tuple(
