@@ -62,7 +62,7 @@ test-gpu: $(VENV)/.ready
 nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/surface -k 'program or compiled'
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
-	for kind in mixed compiled statements zeros masks; do \
+	for kind in mixed compiled statements zeros; do \
 		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds 900 || exit 1; done
 
 lint: $(VENV)/.ready
