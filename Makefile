@@ -4,7 +4,7 @@
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-gpu     the tests that need a card, with CuPy
 # make nightly      10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
-#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements
+#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments
 # make lint         style, types, import direction
 # make coverage     the tests, with the share of each package's lines that they run
 # make release      wheel and source archive in dist/, checked and tried in an environment of their own
@@ -63,7 +63,7 @@ nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py tests/surface -k 'program or compiled or exported or saved'
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=10000 $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
-	for kind in mixed compiled statements; do \
+	for kind in mixed compiled statements zeros; do \
 		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds 900 || exit 1; done
 
 lint: $(VENV)/.ready

@@ -21,6 +21,8 @@ KINDS = {
     "mixed": ("test_mixed_programs.py", "check_eager"),
     "compiled": ("test_mixed_programs.py", "check_compiled"),
     "statements": ("test_random_statements.py", "check"),
+    "zeros": ("extreme.py", "check"),
+    "masks": ("extreme.py", "check_masks"),
 }
 SECONDS = 60  # for one program
 AT_ONCE = 500  # programs of one child, so that what it holds is given back
