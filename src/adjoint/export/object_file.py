@@ -21,7 +21,7 @@ import numpy as np
 
 from ..compiler.llvm import emit, vecmath
 from ..compiler.llvm.instruction import MEMORY, REGISTER, Code, literal
-from ..compiler.llvm.program import ON_STACK, Module, StepRoutine
+from ..compiler.llvm.program import Module, StepRoutine
 from ..compiler.lower.kernel import Buffer, View
 from ..compiler.lower.step import Lapack, Lowered, Product, Step
 from ..compiler.runtime import signals
@@ -155,8 +155,7 @@ def program(made: Sequence[Part], exporter: str) -> tuple[str, int]:
     arena = 0
     for part in made:
         lowered = lower(part.graph, exporter)
-        if lowered.arena > ON_STACK:
-            arena = max(arena, lowered.arena)
+        arena = max(arena, lowered.arena)
         ExportedRoutine(module, lowered).define(part)
     return module.text(), arena
 
@@ -205,7 +204,7 @@ class ExportedRoutine(StepRoutine):
                 parameters.append(f"ptr noalias %a{i}")
                 self.pointers[buffer] = f"%a{i}"
         code.do("%env = getelementptr i8, ptr %work, i64 0")  # nothing is in it
-        self.place_on_stack() if low.arena <= ON_STACK else self.place("%work")
+        self.place("%work")
         self.steps()
         self.leave(self.status())
         head = f"define i32 @{part.name}({', '.join([*parameters, 'ptr noalias %work'])}) nounwind {{"
