@@ -19,12 +19,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
+from .home import OWN, package_of
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _WRITTEN = "<adjoint "  # begins the file names of functions that derive/ writes
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_PLUMBING = frozenset({__name__.partition(".")[0], "numpy", "scipy", "functools", "contextlib", "json", "random", "statistics"})
+_PLUMBING = frozenset({OWN, "numpy", "scipy", "functools", "contextlib", "json", "random", "statistics"})
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
@@ -49,7 +51,7 @@ def _is_plumbing(frame: types.FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")  # checked first: reading f_code is an audit event, which may have a hook
     known = _modules.get(name)
     if known is None:
-        known = _modules[name] = name.partition(".")[0] in _PLUMBING
+        known = _modules[name] = package_of(name) in _PLUMBING
     return known or _is_ours(frame)
 
 

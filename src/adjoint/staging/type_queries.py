@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tree import flatten
+from ..core.home import package_of
 from .purity import LIBRARY_NAMES, reached
 
 _TOLERANCE = 1e-6  # rounding of another order of operations; a wrong branch differs more
@@ -49,7 +50,7 @@ def _codes(f: Any) -> Iterator[types.CodeType]:
 
 
 def _home(f: types.FunctionType) -> str:
-    return str(f.__globals__.get("__name__")).partition(".")[0]
+    return package_of(f.__globals__.get("__name__"))
 
 
 @functools.lru_cache(1 << 10)

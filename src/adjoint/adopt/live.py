@@ -1,0 +1,196 @@
+"""Functions and classes of the caller's own, adopted where they are: the module is not run again.
+
+    @ad.adopt
+    def volume(T):
+        return steam._Region1(T, p)["v"]
+
+The adopted function has the code of the original, and reads the same globals at each call. Only what it finds there is replaced:
+modules by their copies, functions and classes by adopted ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from typing import Any
+
+from ..core.home import package_of
+from .builtin import Complex, Float
+from .copies import World
+
+_ATTRIBUTES = ("__qualname__", "__module__", "__doc__", "__annotations__", "__kwdefaults__", "__type_params__")
+
+
+class Globals(dict[str, Any]):
+    """The globals of an adopted function: those of the original (`source`), read at each use, with adopted values."""
+
+    def __init__(self, adoption: Adoption, source: dict[str, Any]) -> None:
+        super().__init__({name: x for name, x in source.items() if name.startswith("__")})
+        self["__builtins__"] = adoption.world.builtins
+        self.adoption, self.source = adoption, source
+
+    def __missing__(self, name: str) -> Any:
+        return self.adoption.value(self.source[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.source or super().__contains__(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:  # a `global` statement
+        if "source" in vars(self):
+            self.source[name] = value
+        else:
+            super().__setitem__(name, value)
+
+
+class Adoption:
+    """The adopted functions and classes of one world, by the identity of the originals."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._made: dict[int, tuple[Any, Any]] = {}  # with the original, which must stay alive
+        self._globals: dict[int, Globals] = {}
+
+    def value(self, x: Any) -> Any:
+        """What adopted code sees in place of x."""
+        if type(x) in _UNCHANGED:
+            return x
+        if x is float:
+            return Float
+        if x is complex:
+            return Complex
+        if isinstance(x, types.ModuleType):
+            return self._module(x)
+        if isinstance(x, (types.FunctionType, type)):
+            return self._adopted(x) if self._is_candidate(x) else self._library(x)
+        if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType) and self._is_candidate(x.__func__):
+            return types.MethodType(self.value(x.__func__), x.__self__)
+        if isinstance(x, functools.partial):
+            return functools.partial(self.value(x.func), *map(self.value, x.args), **{k: self.value(v) for k, v in x.keywords.items()})
+        if isinstance(x, types.BuiltinFunctionType) or type(x).__module__ in ("numpy", "functools"):
+            return self._library(x)
+        return x
+
+    def _module(self, module: types.ModuleType) -> Any:
+        name = module.__name__
+        face = self.world.face(name) if sys.modules.get(name) is module else None
+        if face is not None:
+            return face
+        is_users = sys.modules.get(name) is module and self.world.name_of(name) != name
+        return self.world.load(name) if is_users else module
+
+    def _library(self, x: Any) -> Any:
+        """A function that was imported from a library by name: `from math import sin`."""
+        home = getattr(x, "__module__", None)
+        if type(x).__module__ == "numpy" and home is None:
+            home = "numpy"  # a ufunc
+        root = package_of(home) if isinstance(home, str) else ""
+        face = self.world.face(root) if root in _FACED else None
+        name = getattr(x, "__name__", "")
+        if face is None:
+            return x
+        original = sys.modules.get(home) if home in sys.modules else sys.modules.get(root)
+        for place in dict.fromkeys([home, ".".join(home.split(".")[:2]), root]):  # the public module, of a private one
+            original = sys.modules.get(place)
+            if original is not None and getattr(original, name, None) is x:
+                try:
+                    return getattr(self.world.face(place), name)
+                except (AttributeError, ImportError):
+                    continue
+        return x
+
+    def _is_candidate(self, x: Any) -> bool:
+        """Whether a function or class is copied: the caller's own, or of a package that is adopted."""
+        home = getattr(x, "__globals__", {}).get("__name__") if isinstance(x, types.FunctionType) else x.__module__
+        root = package_of(home)
+        if home in ("builtins", None) or home != root and str(home).startswith("adjoint.") or root == "adjoint":
+            return False
+        return root == "__main__" or root not in sys.stdlib_module_names and root not in _FACED and (
+            root not in _installed_roots(home) or self.world.choice.is_adopted(home)
+        )
+
+    def _adopted(self, x: Any) -> Any:
+        known = self._made.get(id(x))
+        if known is not None:
+            return known[1]
+        if package_of(x.__module__) in _installed_roots(x.__module__) and self.world.choice.is_adopted(x.__module__):
+            found: Any = self.world.load(x.__module__)
+            for part in x.__qualname__.split("."):
+                found = getattr(found, part, None)
+            if found is not None:
+                return found
+        return self._function(x) if isinstance(x, types.FunctionType) else self._class(x)
+
+    # -- copies --
+
+    def _keep(self, original: Any, made: Any) -> Any:
+        self._made[id(original)] = original, made
+        self._made[id(made)] = made, made
+        return made
+
+    def _function(self, f: types.FunctionType, owner: types.CellType | None = None) -> Any:
+        if isinstance(f.__globals__, Globals):
+            return f
+        names = self._globals.setdefault(id(f.__globals__), Globals(self, f.__globals__))
+        cells = tuple(
+            owner if owner is not None and name == "__class__" else self._cell(cell)
+            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        )
+        new = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, cells or None)
+        if owner is None:
+            self._keep(f, new)  # before what it refers to, which may refer to it
+        for attribute in _ATTRIBUTES:
+            if hasattr(f, attribute):
+                setattr(new, attribute, getattr(f, attribute))
+        new.__defaults__ = tuple(map(self.value, f.__defaults__)) if f.__defaults__ else f.__defaults__
+        vars(new).update({key: self.value(x) for key, x in vars(f).items()})
+        return new
+
+    def _cell(self, cell: types.CellType) -> types.CellType:
+        """The same cell, if its contents stay: the function then sees later changes."""
+        try:
+            contents = cell.cell_contents
+        except ValueError:  # not yet assigned
+            return cell
+        seen = self.value(contents)
+        return cell if seen is contents else types.CellType(seen)
+
+    def _class(self, cls: type) -> Any:
+        owner = types.CellType()
+        names = {key: x for key, x in vars(cls).items() if key not in ("__dict__", "__weakref__")}
+        for slot in _slots(cls):
+            names.pop(slot, None)
+        made = {key: self._member(x, owner) for key, x in names.items()}
+        bases = tuple(self._adopted(base) if self._is_candidate(base) else base for base in cls.__bases__)
+        new = type(cls)(cls.__name__, bases, made)
+        owner.cell_contents = new
+        return self._keep(cls, new)
+
+    def _member(self, x: Any, owner: types.CellType) -> Any:
+        if isinstance(x, types.FunctionType):
+            return self._function(x, owner)
+        if isinstance(x, (staticmethod, classmethod)):
+            return type(x)(self._member(x.__func__, owner))
+        if isinstance(x, property):
+            return property(*[self._member(f, owner) for f in (x.fget, x.fset, x.fdel)], doc=x.__doc__)
+        if isinstance(x, functools.cached_property):
+            new = functools.cached_property(self._member(x.func, owner))
+            new.__set_name__(type, x.attrname or "")
+            return new
+        return x
+
+
+def _slots(cls: type) -> list[str]:
+    slots = vars(cls).get("__slots__", ())
+    return [slots] if isinstance(slots, str) else list(slots)
+
+
+_UNCHANGED = frozenset({int, bool, str, bytes, tuple, list, dict, set, type(None)})
+_FACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "functools"})
+
+
+def _installed_roots(home: Any) -> frozenset[str]:
+    """The package of a module, if it is installed (not a script, a notebook or a module of the caller's own)."""
+    module = sys.modules.get(str(home))
+    file = str(getattr(module, "__file__", "") or "")
+    return frozenset({package_of(home)}) if "site-packages" in file or "dist-packages" in file else frozenset()

@@ -1,0 +1,121 @@
+"""`numba` of adopted modules: its decorators return the function as it is. `ad.jit` does their job.
+
+It replaces numba also where that is not installed. `vectorize` and `guvectorize` loop in Python over the outer axes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import numpy as anp
+
+Function = Callable[..., Any]
+
+
+def _as_it_is(*args: Any, **options: Any) -> Any:
+    """`@njit`, `@njit(cache=True)`, `@njit("float64(float64)")`, `njit(f)`."""
+    if args and isinstance(args[0], (types.FunctionType, type)):
+        return args[0]
+    return lambda f: f
+
+
+def _decorator(make: Callable[..., Function]) -> Function:
+    """A decorator with or without arguments."""
+
+    def decorate(*args: Any, **options: Any) -> Any:
+        if args and isinstance(args[0], types.FunctionType):
+            return make(args[0])
+        return lambda f: make(f, *args)
+
+    return decorate
+
+
+def _vectorized(f: Function, *_: Any) -> Function:
+    over_arrays = anp.vectorize(f)
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        return over_arrays(*args) if any(np.ndim(x) for x in args) else f(*args)
+
+    return call
+
+
+def _over_outer_axes(f: Function, *given: Any) -> Function:
+    """`guvectorize(signatures, "(n),()->(n)")`: f writes its results into arrays that are passed to it."""
+    inputs, outputs = [re.findall(r"\(([^)]*)\)", side) for side in str(given[-1]).replace(" ", "").split("->")]
+    cores = [[name for name in group.split(",") if name] for group in inputs]
+    results = [[name for name in group.split(",") if name] for group in outputs]
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        arrays = [anp.asarray(x) for x in args[: len(cores)]]
+        sizes: dict[str, int] = {}
+        for x, core in zip(arrays, cores, strict=True):
+            sizes |= dict(zip(core, x.shape[x.ndim - len(core) :], strict=True))
+        outer = np.broadcast_shapes(*[x.shape[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)])
+        dtype = np.result_type(*[x.dtype for x in arrays], np.float64)
+        made = list(args[len(cores) :]) or [anp.zeros((*outer, *[sizes[n] for n in core]), dtype=dtype) for core in results]
+        spread = [anp.broadcast_to(x, outer + x.shape[x.ndim - len(core) :]) for x, core in zip(arrays, cores, strict=True)]
+        for at in np.ndindex(outer):
+            parts = [y[at] if core else y[(*at, None)] for y, core in zip(made, results, strict=True)]
+            f(*[x[at] for x in spread], *parts)
+            for y, part, core in zip(made, parts, results, strict=True):
+                y[at] = part if core else part[0]
+        found = [y if np.ndim(y) else y[()] for y in made]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return call
+
+
+class _Typed:
+    """`numba.typed.List` and `Dict` are Python's own."""
+
+    class List(list[Any]):
+        @classmethod
+        def empty_list(cls, *_: Any, **__: Any) -> Any:
+            return cls()
+
+    class Dict(dict[Any, Any]):
+        @classmethod
+        def empty(cls, *_: Any, **__: Any) -> Any:
+            return cls()
+
+
+class _Type:
+    """A type of numba's, in a signature: `float64[:]`, `types.Tuple((int64, int64))`. It has no effect."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (Exception,), {}) if name.endswith(("Error", "Warning")) else self
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return args[0] if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)) else self
+
+    def __getitem__(self, key: Any) -> Any:
+        return self
+
+
+class _Numba(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _TYPE
+
+
+_TYPE = _Type()
+NUMBA = _Numba("numba", __doc__)
+NUMBA.__dict__.update(
+    **dict.fromkeys(["jit", "njit", "generated_jit", "cfunc", "stencil", "jitclass"], _as_it_is),
+    **{"vectorize": _decorator(_vectorized), "guvectorize": _decorator(_over_outer_axes)},
+    **{"prange": range, "literal_unroll": lambda x: x, "objmode": contextlib.nullcontext, "typed": _Typed},
+    **{"experimental": types.SimpleNamespace(jitclass=_as_it_is), "__version__": "0.60.0", "__all__": ["jit", "njit", "prange"]},
+    **{"get_num_threads": lambda: 1, "set_num_threads": lambda n: None, "__path__": []},
+)
