@@ -1,4 +1,4 @@
-"""The builtins of adopted modules: `float`, `complex` and `type` that accept traced values.
+"""The builtins of adopted modules: `float`, `complex` and `type` that accept traced values, and NumPy's scalars likewise.
 
     float(x)              x itself, if x is a traced float
     type(x) is float      as of the value that x stands for
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_array
+from ..core.home import ADOPTED
 
 
 class _Number(type):
@@ -42,7 +43,7 @@ class _Number(type):
 
     def __instancecheck__(cls, x: Any) -> bool:
         real = vars(cls).get("replaces")
-        return isinstance(x, real) if real is not None else super().__instancecheck__(x)
+        return issubclass(class_of(x), real) if real is not None else super().__instancecheck__(x)
 
     def __subclasscheck__(cls, other: type) -> bool:
         real = vars(cls).get("replaces")
@@ -121,6 +122,14 @@ class _Types(type):
     def __subclasscheck__(cls, x: Any) -> bool:
         return issubclass(x, type) if cls is Type else type.__subclasscheck__(cls, x)
 
+    def __getitem__(cls, parameters: Any) -> Any:
+        """`type[X]`, in an annotation."""
+        if cls is Type:
+            return type[parameters]
+        if not hasattr(cls, "__class_getitem__"):
+            raise TypeError(f"type {cls.__name__!r} is not subscriptable")
+        return cls.__class_getitem__(parameters)
+
     def __eq__(cls, other: object) -> bool:
         return cls is other or (cls is Type and other is type)
 
@@ -135,18 +144,28 @@ class Type(type, metaclass=_Types):
 Type.__name__ = Type.__qualname__ = "type"
 Type.__module__ = "builtins"
 
-#: By the hash of a class, which is that of its replacement: classes that compare by identity must be looked up as such.
+
+def _scalar_of(real: Any) -> Any:
+    """`np.float64` and its kin: of an array, they give an array."""
+    return replacing(real, lambda x: (x[()] if x.ndim == 0 and is_array(x) else x).astype(real), real)
+
+
+#: NumPy's classes of floating-point numbers, by their names.
+SCALARS = {name: _scalar_of(getattr(np, name)) for name in ("float16", "float32", "float64", "complex64", "complex128")}
+SCALARS |= {alias: SCALARS[name] for alias, name in {"half": "float16", "single": "float32", "double": "float64"}.items()}
+SCALARS |= {"csingle": SCALARS["complex64"], "cdouble": SCALARS["complex128"]}
 _REPLACED: dict[Any, Any] = {float: Float, complex: Complex, type: Type, _Number: Type, _Types: Type}
+_REPLACED |= {cls.replaces: cls for cls in SCALARS.values()}
 
 
-def _by_name(name: str) -> Any:
-    return getattr(builtins, name)
+def _same(cls: Any) -> Any:
+    return cls
 
 
-copyreg.pickle(_Number, lambda cls: (_by_name, (cls.__name__,)) if "replaces" in vars(cls) else cls.__qualname__)  # type: ignore[arg-type]
-copyreg.pickle(_Types, lambda cls: (_by_name, ("type",)) if cls is Type else cls.__qualname__)  # type: ignore[arg-type]
+copyreg.pickle(_Number, lambda cls: (_same, (cls.replaces,)) if "replaces" in vars(cls) else cls.__qualname__)  # type: ignore[arg-type]
+copyreg.pickle(_Types, lambda cls: (_same, (type,)) if cls is Type else cls.__qualname__)  # type: ignore[arg-type]
 
 
 def builtins_with(import_: Callable[..., Any]) -> dict[str, Any]:
     """The builtins of an adopted module."""
-    return {**vars(builtins), "float": Float, "complex": Complex, "type": Type, "__import__": import_}
+    return {**vars(builtins), "float": Float, "complex": Complex, "type": Type, "__import__": import_, ADOPTED: True}

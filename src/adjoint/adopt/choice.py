@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 from ..core.home import COPIES, OWN
 
 #: Modules that adopted code sees with differentiable functions in place of the originals.
-REPLACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "numba"})
-_NUMERICAL = frozenset({"numpy", "scipy", "math", "cmath"})  # a package that imports one of these computes
+REPLACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "numba", "autograd"})
+_NUMERICAL = frozenset({"numpy", "scipy", "math", "cmath", "autograd"})  # a package that imports one of these computes
 #: Packages that plot, store, test or compute by other means: a copy of them would be slow to load, and of no use.
 _STAY = {
     **dict.fromkeys(["matplotlib", "mpl_toolkits", "plotly", "seaborn", "bokeh", "vispy", "PIL", "imageio", "IPython"], "plots"),
     **dict.fromkeys(["pandas", "xarray", "h5py", "netCDF4", "zarr", "polars", "pyarrow", "tables", "sqlalchemy", "dask"], "stores"),
     **dict.fromkeys(["pytest", "hypothesis", "_pytest", "nose"], "tests"),
-    **dict.fromkeys(["jax", "jaxlib", "torch", "tensorflow", "cupy", "autograd", "casadi"], "differentiates by itself"),
+    **dict.fromkeys(["jax", "jaxlib", "torch", "tensorflow", "cupy", "casadi"], "differentiates by itself"),
     **dict.fromkeys(["sympy", "mpmath", "networkx", "sklearn", "cvxpy", "shapely"], "has numbers of its own"),
     **dict.fromkeys(["pip", "setuptools", "pkg_resources", "requests", "urllib3", "certifi", "typing_extensions"], "does not compute"),
     **dict.fromkeys(["dateutil", "pytz", "docutils", "pygments", "narwhals", "wrapt", "filelock", "virtualenv"], "does not compute"),

@@ -26,9 +26,10 @@ from ..core.errors import ArgumentError
 from ..core.home import COPIES, OPTIONS, OWN, original_name
 from ..core.locks import lock
 from . import library, mathematics, numba
-from .builtin import builtins_with
+from .builtin import SCALARS, builtins_with
 from .choice import Choice, find_spec, has_source
 from .face import Constant
+from .spatial import spatial_face
 
 _PREFIX = f"{COPIES}."
 
@@ -68,6 +69,8 @@ class World:
         found = self.faces.get(root)
         if found is None or not rest:
             return found
+        if root == "autograd":
+            return importlib.import_module(f"{found.__name__}.{rest}")
         if root != "numba":
             importlib.import_module(name)  # raises if there is no such module
         for part in rest.split("."):
@@ -126,7 +129,8 @@ def _import_part(name: str) -> None:
 
 def _numpy_face(world: World) -> Any:
     parts = {name: Constant(getattr(anp, name), {}, getattr(numpy, name)) for name in ("linalg", "fft")}
-    return Constant(anp, parts, numpy)
+    by_name = {key: SCALARS.get(cls.__name__, cls) for key, cls in numpy.sctypeDict.items()}
+    return Constant(anp, {**parts, **SCALARS, "sctypeDict": by_name}, numpy)
 
 
 class _Scipy(Constant):
@@ -137,6 +141,9 @@ class _Scipy(Constant):
         if name in ours._MODULES:
             original = importlib.import_module(f"scipy.{name}")
             vars(self)[name] = Constant(importlib.import_module(f"{OWN}.scipy.{name}"), {}, original)
+            return vars(self)[name]
+        if name == "spatial":
+            vars(self)[name] = spatial_face()
             return vars(self)[name]
         return super().__getattr__(name)
 
@@ -150,7 +157,17 @@ def _statistics_face(world: World) -> Any:
     return library.statistics_face(importlib.import_module(f"{world.prefix}statistics"))
 
 
-_MADE: dict[str, Callable[[World], Any]] = {"numpy": _numpy_face, "scipy": _scipy_face, "statistics": _statistics_face}
+def _autograd_face(world: World) -> Any:
+    """HIPS/autograd, whose names this package has too."""
+    return importlib.import_module(f"{OWN}.compat.autograd")
+
+
+_MADE: dict[str, Callable[[World], Any]] = {
+    "numpy": _numpy_face,
+    "scipy": _scipy_face,
+    "statistics": _statistics_face,
+    "autograd": _autograd_face,
+}
 
 
 # -- the finder ---------------------------------------------------------------------------------------------------

@@ -49,9 +49,8 @@ def _vectorized(f: Function, *_: Any) -> Function:
 
 def _over_outer_axes(f: Function, *given: Any) -> Function:
     """`guvectorize(signatures, "(n),()->(n)")`: f writes its results into arrays that are passed to it."""
-    inputs, outputs = [re.findall(r"\(([^)]*)\)", side) for side in str(given[-1]).replace(" ", "").split("->")]
-    cores = [[name for name in group.split(",") if name] for group in inputs]
-    results = [[name for name in group.split(",") if name] for group in outputs]
+    inputs, _, outputs = str(given[-1]).replace(" ", "").partition("->")
+    cores, results = _axes(inputs), _axes(outputs)
 
     @functools.wraps(f)
     def call(*args: Any) -> Any:
@@ -62,16 +61,24 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
         outer = np.broadcast_shapes(*[x.shape[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)])
         dtype = np.result_type(*[x.dtype for x in arrays], np.float64)
         made = list(args[len(cores) :]) or [anp.zeros((*outer, *[sizes[n] for n in core]), dtype=dtype) for core in results]
-        spread = [anp.broadcast_to(x, outer + x.shape[x.ndim - len(core) :]) for x, core in zip(arrays, cores, strict=True)]
         for at in np.ndindex(outer):
             parts = [y[at] if core else y[(*at, None)] for y, core in zip(made, results, strict=True)]
-            f(*[x[at] for x in spread], *parts)
+            f(*[x[_within(at, x.ndim - len(core), x.shape)] for x, core in zip(arrays, cores, strict=True)], *parts)
             for y, part, core in zip(made, parts, results, strict=True):
                 y[at] = part if core else part[0]
-        found = [y if np.ndim(y) else y[()] for y in made]
-        return found[0] if len(found) == 1 else tuple(found)
+        found = tuple([y if np.ndim(y) else y[()] for y in made])
+        return found if len(found) > 1 else found[0] if found else None
 
     return call
+
+
+def _axes(layout: str) -> list[list[str]]:
+    return [[name for name in group.split(",") if name] for group in re.findall(r"\(([^)]*)\)", layout)]
+
+
+def _within(at: tuple[int, ...], axes: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an array at a place of the loop: it may lack axes, or repeat along them."""
+    return tuple([0 if n == 1 else i for i, n in zip(at[len(at) - axes :], shape[:axes], strict=True)])
 
 
 class _Typed:
@@ -116,6 +123,10 @@ NUMBA.__dict__.update(
     **dict.fromkeys(["jit", "njit", "generated_jit", "cfunc", "stencil", "jitclass"], _as_it_is),
     **{"vectorize": _decorator(_vectorized), "guvectorize": _decorator(_over_outer_axes)},
     **{"prange": range, "literal_unroll": lambda x: x, "objmode": contextlib.nullcontext, "typed": _Typed},
+    extending=types.SimpleNamespace(
+        **dict.fromkeys(["overload", "overload_method", "overload_attribute"], lambda *args, **options: _as_it_is),
+        **dict.fromkeys(["register_jitable", "intrinsic"], _as_it_is),
+    ),
     **{"experimental": types.SimpleNamespace(jitclass=_as_it_is), "__version__": "0.60.0", "__all__": ["jit", "njit", "prange"]},
     **{"get_num_threads": lambda: 1, "set_num_threads": lambda n: None, "__path__": []},
 )

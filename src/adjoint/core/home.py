@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import types
+
 OWN = __name__.partition(".")[0]
 COPIES = f"{OWN}.adopted"  # the package that holds the copies
 _PREFIX = f"{COPIES}."
@@ -30,3 +32,11 @@ def package_of(module: object) -> str:
 def is_own(module: str) -> bool:
     """Whether a module, by its name, is part of this package."""
     return module.startswith(f"{OWN}.") and not module.startswith(_PREFIX)
+
+
+ADOPTED = "__adopted__"  # in the builtins of adopted code
+
+
+def is_adopted(frame: types.FrameType) -> bool:
+    """Whether a frame runs adopted code."""
+    return ADOPTED in frame.f_builtins

@@ -13,7 +13,7 @@ from ..core.types import dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
 from .layout import beneath_type, copied, held, laid_out, stand_in
 from .shape import astype
-from .table import holds_traced, implements, lift
+from .table import given_array, holds_traced, implements, lift
 from .views import Same, as_array, shares, view
 
 _array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
@@ -75,6 +75,10 @@ def array(*args: Any, **options: Any) -> Any:
         y = _array(*args, **options)
     except (ConversionError, UnsupportedError):  # a traced value somewhere inside
         return _array_of_traced(*args, **options)
+    except ValueError:
+        if not args or given_array(args[0]) is None:
+            raise
+        return _array_of_traced(*args, **options)
     return fresh(y) if is_tracking() else y
 
 
@@ -116,6 +120,9 @@ def asarray(
     """`numpy.asarray`, also of traced values."""
     if isinstance(a, Traced) or holds_traced(a):
         return _array_of_traced(a, dtype, copy=copy, order=order)
+    given = given_array(a)
+    if given is not None:
+        return _array_of_traced(given, dtype, copy=copy, order=order)
     y = np.asarray(a, dtype=dtype, order=order, copy=copy)
     # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
     return fresh(y) if is_tracking() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

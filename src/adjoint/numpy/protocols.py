@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.bind import FRESH, Traced, bind, class_of
 from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame
+from ..core.home import is_adopted
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
 from ..eager.batch import Batch
@@ -207,11 +208,24 @@ def _dlpack(self: Traced, **options: Any) -> Any:
 
 
 def _item(self: Traced, *args: Any) -> Any:
-    return self.value.item(*args) if self.by.is_plain(self) else _refuse_item(self)
+    """In adopted code, the traced number itself."""
+    if self.by.is_plain(self):
+        return self.value.item(*args)
+    if not is_adopted(calling_frame()):
+        return _refuse_item(self)
+    if not args:
+        return self.reshape(())[()]  # type: ignore[attr-defined]
+    return self[args if len(args) > 1 else np.unravel_index(*args, self.shape)]  # type: ignore[index,attr-defined]
 
 
 def _tolist(self: Traced) -> Any:
-    return self.value.tolist() if self.by.is_plain(self) else _refuse_item(self)
+    if self.by.is_plain(self):
+        return self.value.tolist()
+    return _nested(self) if is_adopted(calling_frame()) else _refuse_item(self)
+
+
+def _nested(x: Any) -> Any:
+    return [_nested(part) for part in x] if x.shape else x
 
 
 def _bool(self: Traced) -> bool:
@@ -598,6 +612,12 @@ def _set_flat(self: Traced, value: Any) -> None:
     Flat(self)[:] = value
 
 
+def _set_shape(self: Traced, shape: Any) -> None:
+    if self.by is not FRESH:
+        raise UnsupportedError("the shape of a traced array cannot be set in place; write x = x.reshape(shape)")
+    self.value = np.reshape(self.value, shape, copy=False)
+
+
 _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
     "shape": _shape,
     "dtype": _dtype,
@@ -633,6 +653,7 @@ def install() -> None:
     for name, getter in _OF_ARRAYS.items():
         setattr(Traced, name, of_arrays(name, getter))
     Traced.flat = Traced.flat.setter(_set_flat)  # type: ignore[attr-defined]
+    Traced.shape = Traced.shape.setter(_set_shape)  # type: ignore[attr-defined]
     for name, getter in properties.items():
         setattr(Traced, name, property(getter, setters.get(name)))
     everything: dict[str, Any] = {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, is_tracking
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value
 from ..device.arrays import card_of
@@ -93,10 +94,20 @@ def lift(x: Any) -> Value:
         return stack(*map(lift, x), axis=0)
     if card_of(x) is not None:
         return on_card.lift(x)
+    given = given_array(x)
+    if given is not None:
+        return given
     array = np.asarray(x)
     if array.dtype.kind in "OUSV":
         raise ArgumentError(f"expected numbers, got {type(x).__name__} of dtype {array.dtype}")
     return array
+
+
+def given_array(x: Any) -> Traced | None:
+    """The traced array that an object of a class written in Python gives as its `__array__`; NumPy refuses it."""
+    method = getattr(type(x), "__array__", None)
+    made = x.__array__() if isinstance(method, types.FunctionType) and is_tracking() else None
+    return made if isinstance(made, Traced) else None
 
 
 def without_class(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -368,8 +368,10 @@ class Reads:
         return self._names[id(real)]
 
     def entry(self, names: dict[str, Any], name: str) -> Any:
-        """A global."""
-        return self.met(names[name], _At(Load.ENTRY, names, name, name))
+        """A global. An adopted function sees another value in place of some (`adopt/live.py`), which are compared themselves."""
+        source, value = _source(names), names[name]
+        at = _At(Load.ENTRY, source, name, name)
+        return self.met(value, at) if value is source[name] else self._fix(at, source[name], self.fixed(value))
 
     def of_module(self, module: types.ModuleType, name: str) -> Any:
         """An attribute of a user module."""
@@ -490,8 +492,9 @@ class Reads:
                 self.by_name(_contents(cell))
         elif isinstance(x, types.FunctionType) and _is_users(x) and x.__code__.co_filename != "<string>":  # of a dataclass
             names = set(names_in(x.__code__))
-            for name in sorted(names & x.__globals__.keys()):
-                self._constant(x.__globals__[name], _At(Load.ENTRY, x.__globals__, name, name), names)
+            source = _source(x.__globals__)
+            for name in sorted(names & source.keys()):
+                self._constant(source[name], _At(Load.ENTRY, source, name, name), names)
             for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
                 if _contents(cell) is not _EMPTY:
                     self._constant(_contents(cell), _At(Load.CELL, cell, None, name), names)
@@ -526,6 +529,11 @@ class Reads:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 _EMPTY = object()
+
+
+def _source(names: dict[str, Any]) -> dict[str, Any]:
+    """The dict that holds the globals of a function: an adopted one has a view of it."""
+    return getattr(names, "source", names)
 
 
 def _load(container: Any) -> Load:
