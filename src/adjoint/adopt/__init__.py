@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.errors import ArgumentError, boundary
-from ..core.home import COPIES, original_name
+from ..core.home import COPIES, OWN, original_name, package_of
 from .choice import Choice, Plan, find_spec
 from .copies import World, world_with
 from .live import Adoption
@@ -44,12 +44,13 @@ def adopt(target: Any = None, *, include: Iterable[str] = (), exclude: Iterable[
         target = target.__name__
     if isinstance(target, str):
         return _module(target, world)
-    if isinstance(target, (types.FunctionType, types.MethodType, type, functools.partial)):
+    if isinstance(target, (types.FunctionType, types.MethodType, type, functools.partial)) or _is_transform(target):
         return adoption_in(world).value(target)
-    wrapped = getattr(target, "__wrapped__", None)
-    if isinstance(wrapped, types.FunctionType):  # of a cache, say
-        raise ArgumentError(f"adopt takes a module, a function or a class, not {type(target).__name__}; adopt the function inside it")
     raise ArgumentError(f"adopt takes the name of a module, a module, a function or a class, not {type(target).__name__}")
+
+
+def _is_transform(x: Any) -> bool:
+    return package_of(type(x).__module__) == OWN and isinstance(getattr(x, "__wrapped__", None), types.FunctionType)
 
 
 def _module(name: str, world: World) -> Any:

@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any
 
-from ..core.home import package_of
+from ..core.home import OWN, package_of
 from .builtin import Complex, Float
 from .copies import World
 
@@ -67,6 +67,9 @@ class Adoption:
             return types.MethodType(self.value(x.__func__), x.__self__)
         if isinstance(x, functools.partial):
             return functools.partial(self.value(x.func), *map(self.value, x.args), **{k: self.value(v) for k, v in x.keywords.items()})
+        if package_of(type(x).__module__) == OWN and isinstance(getattr(x, "__wrapped__", None), types.FunctionType):
+            make, args = x.__reduce__()[:2]  # grad(f), jit(f): the same of the adopted function
+            return make(*map(self.value, args))
         if isinstance(x, types.BuiltinFunctionType) or type(x).__module__ in ("numpy", "functools"):
             return self._library(x)
         return x

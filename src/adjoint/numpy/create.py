@@ -120,9 +120,6 @@ def asarray(
     """`numpy.asarray`, also of traced values."""
     if isinstance(a, Traced) or holds_traced(a):
         return _array_of_traced(a, dtype, copy=copy, order=order)
-    given = given_array(a)
-    if given is not None:
-        return _array_of_traced(given, dtype, copy=copy, order=order)
     y = np.asarray(a, dtype=dtype, order=order, copy=copy)
     # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
     return fresh(y) if is_tracking() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

@@ -78,10 +78,10 @@ def is_scipy(ufunc: np.ufunc) -> bool:
 
 
 def holds_traced(x: Any) -> bool:
-    """Whether a nested list or tuple has a traced value in it."""
+    """Whether an array_like is traced: a value, a nested list or tuple with one in it, or an object that gives one."""
     if isinstance(x, Traced):
         return True
-    return isinstance(x, (list, tuple)) and any(map(holds_traced, x))
+    return any(map(holds_traced, x)) if isinstance(x, (list, tuple)) else given_array(x) is not None
 
 
 def lift(x: Any) -> Value:
