@@ -17,6 +17,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import ArgumentError, boundary
 from ..core.home import COPIES, OWN, original_name, package_of
 from .choice import Choice, Plan, find_spec
@@ -46,6 +48,11 @@ def adopt(target: Any = None, *, include: Iterable[str] = (), exclude: Iterable[
         return _module(target, world)
     if isinstance(target, (types.FunctionType, types.MethodType, type, functools.partial)) or _is_transform(target):
         return adoption_in(world).value(target)
+    if isinstance(target, (types.BuiltinFunctionType, np.ufunc)):
+        found = adoption_in(world).value(target)
+        if found is target:
+            raise ArgumentError(f"{target.__name__} is compiled code, which cannot be adopted; declare its rule with ad.custom_vjp")
+        return found
     raise ArgumentError(f"adopt takes the name of a module, a module, a function or a class, not {type(target).__name__}")
 
 

@@ -35,9 +35,9 @@ class _Number(type):
             return type.__call__(cls, *args, **options)
         if args:
             x = args[0]
-            if type(x) is not Traced:
+            if not isinstance(x, Traced):
                 x = _own_conversion(x, real)
-            if type(x) is Traced or any(type(a) is Traced for a in args):
+            if isinstance(x, Traced) or any(isinstance(a, Traced) for a in args):
                 return cls.convert(x, *args[1:], **options)
         return real(*args, **options)
 
@@ -74,7 +74,7 @@ def _own_conversion(x: Any, real: type) -> Any:
     if not isinstance(method, types.FunctionType):
         return x
     made = method(x)
-    return made if type(made) is Traced else x
+    return made if isinstance(made, Traced) else x
 
 
 def _scalar(x: Any) -> Any:
@@ -92,8 +92,8 @@ def _as_float(x: Any) -> Any:
 
 
 def _as_complex(real: Any = 0, imag: Any = 0) -> Any:
-    parts = [_scalar(x) if type(x) is Traced else x for x in (real, imag)]
-    made = parts[0] if type(parts[1]) is not Traced and parts[1] == 0 else parts[0] + 1j * parts[1]
+    parts = [_scalar(x) if isinstance(x, Traced) else x for x in (real, imag)]
+    made = parts[0] if not isinstance(parts[1], Traced) and parts[1] == 0 else parts[0] + 1j * parts[1]
     return made if made.dtype == np.complex128 else made.astype(np.complex128)
 
 

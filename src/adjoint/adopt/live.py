@@ -10,6 +10,7 @@ modules by their copies, functions and classes by adopted ones.
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 import types
@@ -36,11 +37,10 @@ class Globals(dict[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self.source or super().__contains__(name)
 
-    def __setitem__(self, name: str, value: Any) -> None:  # a `global` statement
-        if "source" in vars(self):
-            self.source[name] = value
-        else:
-            super().__setitem__(name, value)
+    def hand_over(self) -> None:
+        """Move what a `global` statement has written here to the original globals."""
+        for name in [name for name in super().keys() if not name.startswith("__")]:
+            self.source[name] = self.pop(name)
 
 
 class Adoption:
@@ -147,7 +147,7 @@ class Adoption:
                 setattr(new, attribute, getattr(f, attribute))
         new.__defaults__ = tuple(map(self.value, f.__defaults__)) if f.__defaults__ else f.__defaults__
         vars(new).update({key: self.value(x) for key, x in vars(f).items()})
-        return new
+        return _writing(new, names) if _writes_globals(f.__code__) else new
 
     def _cell(self, cell: types.CellType) -> types.CellType:
         """The same cell, if its contents stay: the function then sees later changes."""
@@ -181,6 +181,23 @@ class Adoption:
             new.__set_name__(type, x.attrname or "")
             return new
         return x
+
+
+def _writes_globals(code: types.CodeType) -> bool:
+    return any(i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for i in dis.get_instructions(code))
+
+
+def _writing(f: types.FunctionType, names: Globals) -> Any:
+    """A function with a `global` statement: Python writes to the view, which nobody else reads."""
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        finally:
+            names.hand_over()
+
+    return call
 
 
 def _slots(cls: type) -> list[str]:

@@ -33,7 +33,7 @@ def is_batched(x: Any) -> bool:
 
 
 def is_traced(x: Any) -> bool:
-    return type(x) is Traced
+    return isinstance(x, Traced)
 
 
 def on_traced(plain: Function, ours: Function) -> Function:
@@ -42,7 +42,7 @@ def on_traced(plain: Function, ours: Function) -> Function:
     @functools.wraps(plain)
     def call(*args: Any, **options: Any) -> Any:
         for x in args:
-            if type(x) is Traced:
+            if isinstance(x, Traced):
                 return ours(*[_number(a) for a in args], **options)
         return plain(*args, **options)
 
@@ -50,7 +50,7 @@ def on_traced(plain: Function, ours: Function) -> Function:
 
 
 def _number(x: Any) -> Any:
-    if type(x) is Traced and x.shape != ():
+    if isinstance(x, Traced) and x.shape != ():
         if x.size != 1:
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         return x.reshape(())
@@ -120,7 +120,7 @@ def over_items(plain: Function, ours: Function) -> Function:
 
 
 def holds_traced(x: Any) -> bool:
-    if type(x) is Traced:
+    if isinstance(x, Traced):
         return True
     return not isinstance(x, (str, bytes, int, float, complex, np.ndarray)) and hasattr(x, "__iter__") and any(map(is_traced, x))
 
@@ -178,7 +178,7 @@ MATH = Constant(
 
 
 def _of_complex(function: Function) -> Function:
-    return lambda *args: function(*[x.astype(complex) if type(x) is Traced else complex(x) for x in args])
+    return lambda *args: function(*[x.astype(complex) if isinstance(x, Traced) else complex(x) for x in args])
 
 
 def _phase(z: Any) -> Any:

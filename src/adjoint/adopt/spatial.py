@@ -11,11 +11,15 @@ from typing import Any
 
 from .. import numpy as anp
 from ..core.bind import Traced
+from ..core.errors import UnsupportedError
 from .face import Constant
+from .mathematics import is_batched
 
 
 def concrete(x: Any) -> Any:
     """The numbers of a value. A compiled program is valid for these only."""
+    if is_batched(x):
+        raise UnsupportedError("the neighbours of points may differ across a batch; use ad.map in place of vmap")
     while isinstance(x, Traced):
         x = x.by.concrete(x, "the neighbours of")
     return x
