@@ -10,7 +10,10 @@ import adjoint as ad
 
 @pytest.fixture
 def family(write):
-    write("calc_t/__init__.py", "import numpy as np\nimport tools_t, words_t, middle_t\ndef f(x): return tools_t.g(x) + middle_t.h(x)\n")
+    write(
+        "calc_t/__init__.py",
+        "import numpy as np\nimport tools_t, words_t, middle_t\ndef f(x): return tools_t.g(x) + middle_t.h(x)\n",
+    )
     write("tools_t.py", "import math\ndef g(x): return math.sin(x)\n")
     write("words_t.py", "import re\n'''\nimport numpy\n'''\n")
     write("middle_t.py", "from tools_t import g\ndef h(x): return g(2 * x)\n")

@@ -371,7 +371,10 @@ def test_getattr_of_modules(write):
 def test_circular_imports(write):
     write("ring_k/__init__.py", "from . import a, b\n")
     write("ring_k/a.py", "import numpy as np\nimport ring_k.b\ndef f(x): return ring_k.b.g(x) * 2\n")
-    write("ring_k/b.py", "import ring_k.a as a\nfrom . import a as same\ndef g(x): return a.np.array([x]).sum() if a is same else 0\n")
+    write(
+        "ring_k/b.py",
+        "import ring_k.a as a\nfrom . import a as same\ndef g(x): return a.np.array([x]).sum() if a is same else 0\n",
+    )
     assert ad.grad(ad.adopt("ring_k").a.f)(1.0) == 2.0
 
 
@@ -397,7 +400,10 @@ def test_zip_imports(tmp_path, monkeypatch):
 
 
 def test_versions_by_name(write):
-    write("meta_n.py", "from importlib.metadata import version\nimport importlib.metadata as im\nv = version('numpy')\nw = im.version('numpy')\n")
+    write(
+        "meta_n.py",
+        "from importlib.metadata import version\nimport importlib.metadata as im\nv = version('numpy')\nw = im.version('numpy')\n",
+    )
     assert ad.adopt("meta_n").v == np.__version__ == ad.adopt("meta_n").w
 
 

@@ -33,7 +33,9 @@ def outcome(f, *args):
     return type(y), repr(y)
 
 
-anything = st.one_of(st.floats(), st.integers(-5, 5), st.booleans(), st.floats(-2, 2).map(np.float64), st.text(max_size=2), st.none())
+anything = st.one_of(
+    st.floats(), st.integers(-5, 5), st.booleans(), st.floats(-2, 2).map(np.float64), st.text(max_size=2), st.none()
+)
 
 
 @pytest.mark.parametrize("name", sorted(k for k in vars(MATH) if not k.startswith("_") and callable(vars(MATH)[k])))

@@ -42,7 +42,9 @@ def adopt(target: Any = None, *, include: Iterable[str] = (), exclude: Iterable[
     world = world_with(include, exclude)
     if isinstance(target, types.ModuleType):
         if target.__name__ == "__main__" or not hasattr(target, "__spec__"):
-            raise ArgumentError("the module that is running cannot be loaded a second time; adopt its functions, or move them to a module")
+            raise ArgumentError(
+                "the module that is running cannot be loaded a second time; adopt its functions, or move them to a module"
+            )
         target = target.__name__
     if isinstance(target, str):
         return _module(target, world)
@@ -51,7 +53,9 @@ def adopt(target: Any = None, *, include: Iterable[str] = (), exclude: Iterable[
     if isinstance(target, (types.BuiltinFunctionType, np.ufunc)):
         found = adoption_in(world).value(target)
         if found is target:
-            raise ArgumentError(f"{target.__name__} is compiled code, which cannot be adopted; declare its rule with ad.custom_vjp")
+            raise ArgumentError(
+                f"{target.__name__} is compiled code, which cannot be adopted; declare its rule with ad.custom_vjp"
+            )
         return found
     raise ArgumentError(f"adopt takes the name of a module, a module, a function or a class, not {type(target).__name__}")
 

@@ -25,13 +25,21 @@ _NUMERICAL = frozenset({"numpy", "scipy", "math", "cmath", "autograd"})  # a pac
 #: Packages that plot, store, test or compute by other means: a copy of them would be slow to load, and of no use.
 _STAY = {
     **dict.fromkeys(["matplotlib", "mpl_toolkits", "plotly", "seaborn", "bokeh", "vispy", "PIL", "imageio", "IPython"], "plots"),
-    **dict.fromkeys(["pandas", "xarray", "h5py", "netCDF4", "zarr", "polars", "pyarrow", "tables", "sqlalchemy", "dask"], "stores"),
+    **dict.fromkeys(
+        ["pandas", "xarray", "h5py", "netCDF4", "zarr", "polars", "pyarrow", "tables", "sqlalchemy", "dask"], "stores"
+    ),
     **dict.fromkeys(["pytest", "hypothesis", "_pytest", "nose"], "tests"),
     **dict.fromkeys(["jax", "jaxlib", "torch", "tensorflow", "cupy", "casadi"], "differentiates by itself"),
     **dict.fromkeys(["sympy", "mpmath", "networkx", "sklearn", "cvxpy", "shapely"], "has numbers of its own"),
-    **dict.fromkeys(["pip", "setuptools", "pkg_resources", "requests", "urllib3", "certifi", "typing_extensions"], "does not compute"),
-    **dict.fromkeys(["dateutil", "pytz", "docutils", "pygments", "narwhals", "wrapt", "filelock", "virtualenv"], "does not compute"),
-    **dict.fromkeys(["tqdm", "rich", "click", "yaml", "attr", "attrs", "pydantic", "pydantic_core", "joblib"], "does not compute"),
+    **dict.fromkeys(
+        ["pip", "setuptools", "pkg_resources", "requests", "urllib3", "certifi", "typing_extensions"], "does not compute"
+    ),
+    **dict.fromkeys(
+        ["dateutil", "pytz", "docutils", "pygments", "narwhals", "wrapt", "filelock", "virtualenv"], "does not compute"
+    ),
+    **dict.fromkeys(
+        ["tqdm", "rich", "click", "yaml", "attr", "attrs", "pydantic", "pydantic_core", "joblib"], "does not compute"
+    ),
 }
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([A-Za-z_]\w*)|import[ \t]+([^\n#;]+))", re.M)
 _TEXT = re.compile(rb'("""|\'\'\').*?\1', re.S)  # a docstring may show imports

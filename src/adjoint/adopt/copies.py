@@ -240,7 +240,9 @@ def _spec(world: World, name: str) -> ModuleSpec | None:
     if found.loader is None or (found.origin is None and found.submodule_search_locations is not None):  # a namespace package
         spec = ModuleSpec(name, None, is_package=True)
     elif has_source(found) and not any(f"{original}.".startswith(f"{x}.") for x in world.choice.exclude):
-        spec = ModuleSpec(name, Loader(world, found), origin=found.origin, is_package=found.submodule_search_locations is not None)  # type: ignore[arg-type]
+        spec = ModuleSpec(
+            name, Loader(world, found), origin=found.origin, is_package=found.submodule_search_locations is not None
+        )  # type: ignore[arg-type]
         spec.has_location, spec.cached = found.has_location, found.cached
     else:
         return ModuleSpec(name, Borrowed(original), origin=found.origin)  # type: ignore[arg-type]

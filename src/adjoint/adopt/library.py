@@ -168,11 +168,12 @@ def _of_original(f: Callable[..., Any]) -> Callable[..., Any]:
 
 METADATA = Constant(
     importlib.metadata,
-    {name: _of_original(getattr(importlib.metadata, name)) for name in ("version", "metadata", "distribution", "files", "requires")},
+    {
+        name: _of_original(getattr(importlib.metadata, name))
+        for name in ("version", "metadata", "distribution", "files", "requires")
+    },
 )
 
 
 def importlib_face(import_module: Callable[..., Any]) -> types.ModuleType:
     return Constant(importlib, {"import_module": import_module, "metadata": METADATA})
-
-

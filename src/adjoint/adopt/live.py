@@ -66,7 +66,9 @@ class Adoption:
         if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType) and self._is_candidate(x.__func__):
             return types.MethodType(self.value(x.__func__), x.__self__)
         if isinstance(x, functools.partial):
-            return functools.partial(self.value(x.func), *map(self.value, x.args), **{k: self.value(v) for k, v in x.keywords.items()})
+            return functools.partial(
+                self.value(x.func), *map(self.value, x.args), **{k: self.value(v) for k, v in x.keywords.items()}
+            )
         if package_of(type(x).__module__) == OWN and isinstance(getattr(x, "__wrapped__", None), types.FunctionType):
             make, args = x.__reduce__()[:2]  # grad(f), jit(f): the same of the adopted function
             return make(*map(self.value, args))
@@ -108,8 +110,11 @@ class Adoption:
         root = package_of(home)
         if home in ("builtins", None) or home != root and str(home).startswith("adjoint.") or root == "adjoint":
             return False
-        return root == "__main__" or root not in sys.stdlib_module_names and root not in _FACED and (
-            root not in _installed_roots(home) or self.world.choice.is_adopted(home)
+        return (
+            root == "__main__"
+            or root not in sys.stdlib_module_names
+            and root not in _FACED
+            and (root not in _installed_roots(home) or self.world.choice.is_adopted(home))
         )
 
     def _adopted(self, x: Any) -> Any:

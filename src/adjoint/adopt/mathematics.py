@@ -147,7 +147,9 @@ def _hypot(*sides: Any) -> Any:
     return abs(sides[0]) if len(sides) == 1 else functools.reduce(anp.hypot, sides)
 
 
-_SAME = "sin cos tan sinh cosh tanh asinh acosh atanh exp expm1 log10 log2 log1p sqrt degrees radians exp2 cbrt fmod copysign".split()
+_SAME = (
+    "sin cos tan sinh cosh tanh asinh acosh atanh exp expm1 log10 log2 log1p sqrt degrees radians exp2 cbrt fmod copysign".split()
+)
 _RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "fabs": "abs", "pow": "power"}
 _SPECIAL = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc"}
 _MATH: dict[str, Function] = {

@@ -235,9 +235,7 @@ _IMPURE = {
     **{id(x): "reads the environment" for x in (os.environ, os.environb, os.getenv, os.getcwd, os.getpid) if x is not None},
     id(uuid.uuid1): "reads the clock",
 }
-_STOOD_IN = frozenset(
-    {"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{OWN}.numpy"}
-)
+_STOOD_IN = frozenset({"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{OWN}.numpy"})
 
 
 class Refused:

@@ -377,9 +377,7 @@ class Reads:
         """An attribute of a user module."""
         return self.met(getattr(module, name), _At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
 
-    def import_(
-        self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
-    ) -> Any:
+    def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         """`import` inside a staged function; `load` is the `__import__` of its module."""
         module = load(name, globals, locals, fromlist, level)
         return self.fixed(module)
