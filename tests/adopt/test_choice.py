@@ -47,7 +47,7 @@ def test_include_and_exclude(family):
     without = family("calc_t", exclude="tools_t")
     assert without.tools_t is sys.modules["tools_t"]
     assert without.f(0.3) == with_words.f(0.3)
-    with pytest.raises(ad.AdjointError, match="math.sin|np.sin"):
+    with pytest.raises(ad.AdjointError, match=r"math\.sin|np\.sin"):
         ad.grad(without.f)(0.3)
     assert ad.adopt.plan("calc_t", exclude=["tools_t"]).original["tools_t"] == "excluded"
     assert ad.adopt.plan("calc_t", include=["words_t"]).adopted["words_t"] == "included"

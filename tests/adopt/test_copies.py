@@ -45,10 +45,10 @@ def test_modules_are_imported_by_name_too(write):
 
 
 def test_missing_modules_are_named(write):
-    with pytest.raises(ModuleNotFoundError, match="^No module named 'no_such_package'$"):
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'no_such_package'$"):
         ad.adopt("no_such_package")
     write("half/__init__.py")
-    with pytest.raises(ModuleNotFoundError, match="^No module named 'half.absent'$"):
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'half\.absent'$"):
         ad.adopt("half.absent")
 
 
@@ -254,7 +254,8 @@ def test_singledispatch(write):
 @pytest.mark.parametrize(
     "statement",
     ["from numpy import *", "from math import *", "from numpy import sin", "from math import sin", "import math; sin = math.sin",
-     "import numpy.linalg as la; from numpy import sin", "import numpy as np; sin = np.sin", "from scipy.special import *; from cmath import sin"],
+     "import numpy.linalg as la; from numpy import sin", "import numpy as np; sin = np.sin",
+     "from scipy.special import *; from cmath import sin"],
 )  # fmt: skip
 def test_ways_to_import(write, statement):
     name = f"ways_{abs(hash(statement))}"
@@ -402,7 +403,12 @@ def test_zip_imports(tmp_path, monkeypatch):
 def test_versions_by_name(write):
     write(
         "meta_n.py",
-        "from importlib.metadata import version\nimport importlib.metadata as im\nv = version('numpy')\nw = im.version('numpy')\n",
+        """
+        from importlib.metadata import version
+        import importlib.metadata as im
+        v = version('numpy')
+        w = im.version('numpy')
+        """,
     )
     assert ad.adopt("meta_n").v == np.__version__ == ad.adopt("meta_n").w
 
@@ -424,11 +430,13 @@ def test_metaclasses_and_subclasses_of_numbers(write):
             def deg(self): return self * 57.0
         class Z(complex): pass
         B = type("B", (A,), {"n": 1})
-        kinds = [type(1.0) is float, type(A()) is A, type(A) is Meta, type(float) is type, type(type) is type, type(1j) is complex,
-                 isinstance(1.0, float), isinstance(A, type), issubclass(Angle, float), isinstance(Angle(1), Angle), not isinstance(1.0, Angle),
-                 type(Angle(1.0)) is Angle, {float: 1}[type(2.0)] == 1, float == type(3.0), type[int] is not None, float("inf") > 0,
-                 float.fromhex("0x1p1") == 2.0, float() == 0.0, complex("1j") == 1j, complex(1, 2) == 1 + 2j, isinstance(True, float) is False,
-                 (1.0).__class__ == float]
+        kinds = [
+            type(1.0) is float, type(A()) is A, type(A) is Meta, type(float) is type, type(type) is type, type(1j) is complex,
+            isinstance(1.0, float), isinstance(A, type), issubclass(Angle, float), isinstance(Angle(1), Angle),
+            not isinstance(1.0, Angle), type(Angle(1.0)) is Angle, {float: 1}[type(2.0)] == 1, float == type(3.0),
+            type[int] is not None, float("inf") > 0, float.fromhex("0x1p1") == 2.0, float() == 0.0, complex("1j") == 1j,
+            complex(1, 2) == 1 + 2j, isinstance(True, float) is False, (1.0).__class__ == float,
+        ]
         def cls_of(x):
             match x:
                 case float(): return "float"

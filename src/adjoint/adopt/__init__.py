@@ -3,8 +3,8 @@
     steam = ad.adopt("iapws.iapws97")                # a module or a package, by name or as an object
     ad.grad(lambda T: steam._Region1(T, 3.0)["v"])(300.0)
 
-A module is loaded a second time, as a private copy that sees `adjoint.numpy` for `numpy` (`copies.py`), along with the packages it
-imports that compute (`choice.py`). A function or a class of the caller's own is adopted where it is (`live.py`).
+A module is loaded a second time, as a private copy that sees `adjoint.numpy` for `numpy` (`copies.py`), with the packages that it
+imports and that compute (`choice.py`). A function or a class of the caller's own is adopted where it is (`live.py`).
 
 The package itself is what users call, so that the name `ad.adopt` means the same whatever has been imported before.
 """

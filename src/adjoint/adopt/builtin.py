@@ -77,7 +77,7 @@ def _own_conversion(x: Any, real: type) -> Any:
     return made if isinstance(made, Traced) else x
 
 
-def _scalar(x: Any) -> Any:
+def scalar(x: Any) -> Any:
     """A traced number for an array of one element."""
     if x.size != 1:
         raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
@@ -87,12 +87,12 @@ def _scalar(x: Any) -> Any:
 def _as_float(x: Any) -> Any:
     if x.dtype.kind == "c":
         raise TypeError(f"float() argument must be a string or a real number, not {class_of(x).__name__!r}")
-    x = _scalar(x)
+    x = scalar(x)
     return x if x.dtype == np.float64 else x.astype(np.float64)
 
 
 def _as_complex(real: Any = 0, imag: Any = 0) -> Any:
-    parts = [_scalar(x) if isinstance(x, Traced) else x for x in (real, imag)]
+    parts = [scalar(x) if isinstance(x, Traced) else x for x in (real, imag)]
     made = parts[0] if not isinstance(parts[1], Traced) and parts[1] == 0 else parts[0] + 1j * parts[1]
     return made if made.dtype == np.complex128 else made.astype(np.complex128)
 

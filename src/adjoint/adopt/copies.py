@@ -1,7 +1,7 @@
 """Private copies of modules: `iapws.iapws97` runs a second time as `adjoint.adopted.iapws.iapws97`.
 
-A copy has `__builtins__` of its own, and in them an `__import__` of its own: `import numpy` gives `adjoint.numpy`, `import fluids`
-the copy of fluids, `import pandas` pandas. A finder in `sys.meta_path` answers for names below `adjoint.adopted`, so that the rest
+A copy has its own `__builtins__`, and in them its own `__import__`: `import numpy` gives `adjoint.numpy`, `import fluids` the
+copy of fluids, `import pandas` pandas. A finder in `sys.meta_path` answers for names below `adjoint.adopted`, so that the rest
 (locks, circular imports, submodules, pickle by name) is the work of Python's import system. The originals are not touched.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import re
@@ -173,7 +174,7 @@ _MADE: dict[str, Callable[[World], Any]] = {
 # -- the finder ---------------------------------------------------------------------------------------------------
 
 
-class Loader:
+class Loader(importlib.abc.Loader):
     """Runs the code of a module as a copy. What else is asked of it, the loader of the original answers, by its name."""
 
     def __init__(self, world: World, original: ModuleSpec) -> None:
@@ -199,7 +200,7 @@ class Loader:
 _OF_NAMES = frozenset({"get_source", "get_code", "get_filename", "is_package", "get_resource_reader"})
 
 
-class Borrowed:
+class Borrowed(importlib.abc.Loader):
     """Puts the original in place of a copy: of an extension module, whose code cannot be run again."""
 
     def __init__(self, name: str) -> None:
@@ -242,7 +243,7 @@ def _spec(world: World, name: str) -> ModuleSpec | None:
     elif has_source(found) and not any(f"{original}.".startswith(f"{x}.") for x in world.choice.exclude):
         spec = ModuleSpec(
             name, Loader(world, found), origin=found.origin, is_package=found.submodule_search_locations is not None
-        )  # type: ignore[arg-type]
+        )
         spec.has_location, spec.cached = found.has_location, found.cached
     else:
         return ModuleSpec(name, Borrowed(original), origin=found.origin)  # type: ignore[arg-type]

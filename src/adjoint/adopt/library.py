@@ -24,13 +24,13 @@ from .mathematics import MATH, holds_traced
 
 
 def _with_our_math(f: types.FunctionType) -> types.FunctionType:
-    names = {key: getattr(MATH, x.__name__) if getattr(math, getattr(x, "__name__", ""), 0) is x else x for key, x in _RANDOM}
+    names = {key: _OURS.get(id(x), x) for key, x in vars(random).items()}
     new = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, f.__closure__)
     new.__kwdefaults__, new.__doc__, new.__qualname__, new.__module__ = f.__kwdefaults__, f.__doc__, f.__qualname__, f.__module__
     return new
 
 
-_RANDOM = list(vars(random).items())
+_OURS = {id(x): getattr(MATH, name) for name, x in vars(math).items()}  # by the identity of Python's
 _DRAWS = {
     name: _with_our_math(f)
     for name, f in vars(random.Random).items()

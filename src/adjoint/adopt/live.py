@@ -13,10 +13,11 @@ from __future__ import annotations
 import dis
 import functools
 import sys
+import sysconfig
 import types
 from typing import Any
 
-from ..core.home import OWN, package_of
+from ..core.home import OWN, original_name, package_of
 from .builtin import Complex, Float
 from .copies import World
 
@@ -39,7 +40,7 @@ class Globals(dict[str, Any]):
 
     def hand_over(self) -> None:
         """Move what a `global` statement has written here to the original globals."""
-        for name in [name for name in super().keys() if not name.startswith("__")]:
+        for name in [name for name in self if not name.startswith("__")]:
             self.source[name] = self.pop(name)
 
 
@@ -85,44 +86,31 @@ class Adoption:
         return self.world.load(name) if is_users else module
 
     def _library(self, x: Any) -> Any:
-        """A function that was imported from a library by name: `from math import sin`."""
-        home = getattr(x, "__module__", None)
-        if type(x).__module__ == "numpy" and home is None:
-            home = "numpy"  # a ufunc
-        root = package_of(home) if isinstance(home, str) else ""
-        face = self.world.face(root) if root in _FACED else None
-        name = getattr(x, "__name__", "")
-        if face is None:
+        """A function or a class that was imported from a library by name: `from math import sin`."""
+        home, name = getattr(x, "__module__", None) or "numpy", getattr(x, "__name__", "")  # a ufunc has no module
+        if not isinstance(home, str) or package_of(home) not in _FACED:
             return x
-        original = sys.modules.get(home) if home in sys.modules else sys.modules.get(root)
-        for place in dict.fromkeys([home, ".".join(home.split(".")[:2]), root]):  # the public module, of a private one
-            original = sys.modules.get(place)
-            if original is not None and getattr(original, name, None) is x:
-                try:
-                    return getattr(self.world.face(place), name)
-                except (AttributeError, ImportError):
-                    continue
+        for place in dict.fromkeys(
+            [home, ".".join(home.split(".")[:2]), package_of(home)]
+        ):  # the public module, of a private one
+            if getattr(sys.modules.get(place), name, None) is x:
+                return getattr(self.world.face(place), name, x)
         return x
 
     def _is_candidate(self, x: Any) -> bool:
         """Whether a function or class is copied: the caller's own, or of a package that is adopted."""
         home = getattr(x, "__globals__", {}).get("__name__") if isinstance(x, types.FunctionType) else x.__module__
         root = package_of(home)
-        if home in ("builtins", None) or home != root and str(home).startswith("adjoint.") or root == "adjoint":
+        if home is None or root == OWN or root in _FACED or root in sys.stdlib_module_names - {"__main__"}:
             return False
-        return (
-            root == "__main__"
-            or root not in sys.stdlib_module_names
-            and root not in _FACED
-            and (root not in _installed_roots(home) or self.world.choice.is_adopted(home))
-        )
+        return not _is_installed(home) or self.world.choice.is_adopted(original_name(home))
 
     def _adopted(self, x: Any) -> Any:
         known = self._made.get(id(x))
         if known is not None:
             return known[1]
-        if package_of(x.__module__) in _installed_roots(x.__module__) and self.world.choice.is_adopted(x.__module__):
-            found: Any = self.world.load(x.__module__)
+        if _is_installed(x.__module__):
+            found: Any = self.world.load(original_name(x.__module__))
             for part in x.__qualname__.split("."):
                 found = getattr(found, part, None)
             if found is not None:
@@ -180,7 +168,8 @@ class Adoption:
         if isinstance(x, (staticmethod, classmethod)):
             return type(x)(self._member(x.__func__, owner))
         if isinstance(x, property):
-            return property(*[self._member(f, owner) for f in (x.fget, x.fset, x.fdel)], doc=x.__doc__)
+            get, set_, delete = [self._member(f, owner) for f in (x.fget, x.fset, x.fdel)]
+            return property(get, set_, delete, x.__doc__)
         if isinstance(x, functools.cached_property):
             new = functools.cached_property(self._member(x.func, owner))
             new.__set_name__(type, x.attrname or "")
@@ -210,12 +199,12 @@ def _slots(cls: type) -> list[str]:
     return [slots] if isinstance(slots, str) else list(slots)
 
 
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 _UNCHANGED = frozenset({int, bool, str, bytes, tuple, list, dict, set, type(None)})
 _FACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "functools"})
 
 
-def _installed_roots(home: Any) -> frozenset[str]:
-    """The package of a module, if it is installed (not a script, a notebook or a module of the caller's own)."""
-    module = sys.modules.get(str(home))
-    file = str(getattr(module, "__file__", "") or "")
-    return frozenset({package_of(home)}) if "site-packages" in file or "dist-packages" in file else frozenset()
+def _is_installed(home: str) -> bool:
+    """Whether a module is part of an installed package, and not a script, a notebook or a module of the caller's own."""
+    file = str(getattr(sys.modules.get(home), "__file__", None) or "")
+    return file.startswith(_INSTALLED)

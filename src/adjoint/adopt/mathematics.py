@@ -18,6 +18,7 @@ import numpy as np
 from .. import numpy as anp
 from ..core.bind import Traced, numbers
 from ..eager.batch import Batch
+from .builtin import scalar
 from .face import Constant
 
 Function = Callable[..., Any]
@@ -50,11 +51,7 @@ def on_traced(plain: Function, ours: Function) -> Function:
 
 
 def _number(x: Any) -> Any:
-    if isinstance(x, Traced) and x.shape != ():
-        if x.size != 1:
-            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        return x.reshape(())
-    return x
+    return scalar(x) if is_traced(x) else x
 
 
 def in_domain(plain: Function, ours: Function) -> Function:
@@ -147,20 +144,45 @@ def _hypot(*sides: Any) -> Any:
     return abs(sides[0]) if len(sides) == 1 else functools.reduce(anp.hypot, sides)
 
 
-_SAME = (
-    "sin cos tan sinh cosh tanh asinh acosh atanh exp expm1 log10 log2 log1p sqrt degrees radians exp2 cbrt fmod copysign".split()
-)
+_SAME = [
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "exp",
+    "expm1",
+    "log10",
+    "log2",
+    "log1p",
+    "sqrt",
+    "degrees",
+    "radians",
+    "exp2",
+    "cbrt",
+    "fmod",
+    "copysign",
+]
 _RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "fabs": "abs", "pow": "power"}
 _SPECIAL = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc"}
 _MATH: dict[str, Function] = {
     **{name: getattr(anp, {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}.get(name, name)) for name in _SAME},
     **{name: getattr(anp, ours) for name, ours in _RENAMED.items()},
     **{name: _special(ours) for name, ours in _SPECIAL.items()},
-    **{"log": _log, "ldexp": lambda x, i: x * 2.0**i, "remainder": _remainder, "hypot": _hypot},
+    "log": _log,
+    "ldexp": lambda x, i: x * 2.0**i,
+    "remainder": _remainder,
+    "hypot": _hypot,
 }
 _OTHER: dict[str, Function] = {
     **{name: _truth(getattr(anp, name)) for name in ("isnan", "isinf", "isfinite")},
-    **{"modf": _modf, "frexp": _frexp, "isclose": _isclose},
+    "modf": _modf,
+    "frexp": _frexp,
+    "isclose": _isclose,
 }
 _ITEMS: dict[str, Function] = {"fsum": _sum, "prod": _prod, "dist": _dist, "sumprod": _dot}
 if hasattr(math, "fma"):
@@ -180,7 +202,7 @@ MATH = Constant(
 
 
 def _of_complex(function: Function) -> Function:
-    return lambda *args: function(*[x.astype(complex) if isinstance(x, Traced) else complex(x) for x in args])
+    return lambda *args: function(*[x.astype(complex) if is_traced(x) else complex(x) for x in args])
 
 
 def _phase(z: Any) -> Any:
@@ -189,12 +211,30 @@ def _phase(z: Any) -> Any:
 
 _CMATH: dict[str, Function] = {
     name: _of_complex(getattr(anp, name.replace("a", "arc", 1) if name[0] == "a" else name))
-    for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log10 sqrt".split()
+    for name in [
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "exp",
+        "log10",
+        "sqrt",
+    ]
 }
 _CMATH["log"] = lambda z, *base: _of_complex(_log)(z, *base)
 _COMPLEX: dict[str, Function] = {
     **{name: _truth(getattr(anp, name)) for name in ("isnan", "isinf", "isfinite")},
-    **{"isclose": _isclose, "phase": _phase, "polar": lambda z: (abs(z), _phase(z))},
+    "isclose": _isclose,
+    "phase": _phase,
+    "polar": lambda z: (abs(z), _phase(z)),
     "rect": lambda r, phi: r * anp.cos(phi) + 1j * (r * anp.sin(phi)),
 }
 CMATH = Constant(

@@ -121,12 +121,20 @@ _TYPE = _Type()
 NUMBA = _Numba("numba", __doc__)
 NUMBA.__dict__.update(
     **dict.fromkeys(["jit", "njit", "generated_jit", "cfunc", "stencil", "jitclass"], _as_it_is),
-    **{"vectorize": _decorator(_vectorized), "guvectorize": _decorator(_over_outer_axes)},
-    **{"prange": range, "literal_unroll": lambda x: x, "objmode": contextlib.nullcontext, "typed": _Typed},
+    vectorize=_decorator(_vectorized),
+    guvectorize=_decorator(_over_outer_axes),
+    prange=range,
+    literal_unroll=lambda x: x,
+    objmode=contextlib.nullcontext,
+    typed=_Typed,
     extending=types.SimpleNamespace(
         **dict.fromkeys(["overload", "overload_method", "overload_attribute"], lambda *args, **options: _as_it_is),
         **dict.fromkeys(["register_jitable", "intrinsic"], _as_it_is),
     ),
-    **{"experimental": types.SimpleNamespace(jitclass=_as_it_is), "__version__": "0.60.0", "__all__": ["jit", "njit", "prange"]},
-    **{"get_num_threads": lambda: 1, "set_num_threads": lambda n: None, "__path__": []},
+    experimental=types.SimpleNamespace(jitclass=_as_it_is),
+    __version__="0.60.0",
+    __all__=["jit", "njit", "prange"],
+    get_num_threads=lambda: 1,
+    set_num_threads=lambda n: None,
+    __path__=[],
 )

@@ -1,7 +1,7 @@
 """`scipy.spatial` of adopted modules: neighbour searches on traced points.
 
-The neighbours of a point are constant in its position, except where they change. Distances are computed again from the points that
-were found, and have a derivative.
+The neighbours of a point are constant in its position, except where they change. Distances are computed again from the points
+that were found, and have a derivative.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Tree:
         self.tree = _trees()[0](concrete(data), **options)
 
     def query(self, x: Any, k: Any = 1, **options: Any) -> Any:
-        distances, found = self.tree.query(concrete(x), k, **options)
+        _, found = self.tree.query(concrete(x), k, **options)
         if options.get("p", 2) != 2 or (found == len(self.points)).any():
             raise NotImplementedError("query of a tree over traced points gives Euclidean distances to existing neighbours only")
         apart = anp.asarray(x)[..., None, :] - self.points[found] if anp.ndim(found) > anp.ndim(x) - 1 else x - self.points[found]

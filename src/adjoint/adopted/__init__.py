@@ -8,5 +8,5 @@ module here can be imported as any other:
 
 from ..adopt.copies import install
 
-__path__: list[str] = []
+__path__ = []  # type: ignore[no-redef]
 install()

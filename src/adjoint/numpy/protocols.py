@@ -215,7 +215,9 @@ def _item(self: Traced, *args: Any) -> Any:
         return _refuse_item(self)
     if not args:
         return self.reshape(())[()]  # type: ignore[attr-defined]
-    return self[args if len(args) > 1 else np.unravel_index(*args, self.shape)]  # type: ignore[index,attr-defined]
+    if len(args) == 1 and not isinstance(args[0], tuple):
+        return self.reshape(-1)[args[0]]  # type: ignore[attr-defined]
+    return self[args[0] if len(args) == 1 else args]  # type: ignore[index]
 
 
 def _tolist(self: Traced) -> Any:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tree import flatten
 from ..core.home import package_of
+from ..core.tree import flatten
 from .purity import LIBRARY_NAMES, reached
 
 _TOLERANCE = 1e-6  # rounding of another order of operations; a wrong branch differs more
