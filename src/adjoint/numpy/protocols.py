@@ -171,11 +171,14 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
     return method
 
 
-_WRITTEN = "make an array that it is written to with `import adjoint.numpy as np`"
+_ADOPT = "adopt the function with ad.adopt"
+_WRITTEN = f"make an array that it is written to with `import adjoint.numpy as np`, or {_ADOPT}"
 _refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
 _refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
 _refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) if an integer is meant")
-_refuse_array = _refuse("np.array() or np.asarray()", "write `import adjoint.numpy as np`, or np.stack for a list of values")
+_refuse_array = _refuse(
+    "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, {_ADOPT}, or use np.stack for a list of values"
+)
 _refuse_item = _refuse("item() or tolist()", "keep the value itself")
 _refuse_dlpack = _refuse("the memory", "keep the value itself")
 
