@@ -101,7 +101,7 @@ def test_numba_is_plain_python(write):
     )
     m = ad.adopt("fast_u")
     x = np.array([1.0, 2.0, 3.0])
-    assert ad.grad(m.a)(3.0) == 2.0
+    assert ad.grad(m.a)(3.0) == ad.jit(ad.grad(m.a))(3.0) == ad.grad(m.a.py_func)(3.0) == 2.0
     assert ad.grad(m.b)(x).tolist() == [2.0, 4.0, 6.0]
     assert ad.grad(m.c)(0.3) == np.cos(0.3)
     assert ad.grad(m.d)(2.0, 3.0) == 3.0
@@ -137,6 +137,25 @@ def test_extensions_name_the_function_and_the_librarys_line(write):
         with pytest.raises(ad.AdjointError, match=words):
             ad.grad(f)(2.0)
     assert m.root(4.0) == pytest.approx(2.0)
+
+
+def test_cython_names_the_function_and_the_librarys_line(write):
+    write(
+        "typed_x.py",
+        """
+        import numpy as np
+        from scipy.spatial._hausdorff import directed_hausdorff
+        def far(x):
+            y = np.zeros((2, 2))
+            y[0] = x
+            return directed_hausdorff(y, np.ones((2, 2)), 0)[0]
+        """,
+    )
+    m = ad.adopt("typed_x")
+    assert m.far(2.0) == pytest.approx(2**0.5)
+    for transform in (ad.grad, ad.derivative):
+        with pytest.raises(ad.AdjointError, match=r"directed_hausdorff.*typed_x\.py:7"):
+            transform(m.far)(2.0)
 
 
 def test_neighbours(write):

@@ -22,8 +22,15 @@ Function = Callable[..., Any]
 def _as_it_is(*args: Any, **options: Any) -> Any:
     """`@njit`, `@njit(cache=True)`, `@njit("float64(float64)")`, `njit(f)`."""
     if args and isinstance(args[0], (types.FunctionType, type)):
-        return args[0]
-    return lambda f: f
+        return _with_itself(args[0])
+    return _with_itself
+
+
+def _with_itself(f: Any) -> Any:
+    """A function with the attribute by which numba gives the Python function behind a compiled one."""
+    if isinstance(f, types.FunctionType):
+        f.py_func = f  # type: ignore[attr-defined]
+    return f
 
 
 def _decorator(make: Callable[..., Function]) -> Function:
