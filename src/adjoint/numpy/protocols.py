@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.bind import FRESH, Traced, bind, class_of
-from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame
+from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame, user_frame
 from ..core.home import is_adopted
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
@@ -159,6 +159,9 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
         if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would record a guard
             self.by.concrete(self, f"{what} of")
         name, better = advice()
+        frame, _ = user_frame()
+        if frame is not None and is_adopted(frame) and (not better or _ADOPT in better):
+            better = _IN_LIBRARY
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
         whose = f"{what} of a value traced by {self.by.name}{inside}"
@@ -172,6 +175,10 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
 
 
 _ADOPT = "adopt the function with ad.adopt"
+_IN_LIBRARY = (
+    "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects inside "
+    "the function, or declare a rule with ad.custom_vjp"
+)
 _WRITTEN = f"make an array that it is written to with `import adjoint.numpy as np`, or {_ADOPT}"
 _refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
 _refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
