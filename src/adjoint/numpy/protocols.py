@@ -176,8 +176,8 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
 
 _ADOPT = "adopt the function with ad.adopt"
 _IN_LIBRARY = (
-    "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects inside "
-    "the function, or declare a rule with ad.custom_vjp"
+    "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects "
+    "inside the function, or declare a rule with ad.custom_vjp"
 )
 _WRITTEN = f"make an array that it is written to with `import adjoint.numpy as np`, or {_ADOPT}"
 _refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
