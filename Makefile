@@ -1,5 +1,6 @@
 # make demo         set everything up and run the main job
-# make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3
+# make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3, where the tests of
+#                   other people's packages (tests/adopt/packages) are skipped
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-gpu     the tests that need a card, with CuPy
@@ -23,9 +24,9 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 
 # The quick half leaves out: every function in every mode (tests/surface), the random programs, the drawings and the explorer
-# in a browser, the command line, generated source, and the examples of the docs.
+# in a browser, the command line, generated source, other people's packages, and the examples of the docs.
 QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
-	--ignore=tests/test_compiled_programs.py --ignore=tests/cli
+	--ignore=tests/test_compiled_programs.py --ignore=tests/cli --ignore=tests/adopt/packages
 
 .PHONY: demo test test-gpu test-quick test-oldest nightly lint coverage release bench clean
 
@@ -33,6 +34,15 @@ $(VENV)/.ready: pyproject.toml
 	$(FOUND) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	touch $@
+
+# Packages that are adopted by tests, on the usual interpreter. The versions of NumPy, SciPy and llvmlite stay. quantecon asks for
+# numba, which asks for another llvmlite: its copy does not use numba. What cannot be installed is skipped by the tests.
+PACKAGES := $(if $(filter python3,$(PYTHON)),$(VENV)/.packages)
+$(VENV)/.packages: $(VENV)/.ready
+	$(BIN)/python -m pip freeze | grep -iE '^(numpy|scipy|llvmlite)==' > $(VENV)/versions.txt
+	$(BIN)/python -m pip install --quiet -c $(VENV)/versions.txt -e '.[adopt]' || echo "tests/adopt/packages: not all packages are installed"
+	$(BIN)/python -m pip install --quiet --no-deps quantecon==0.11.4 || echo "tests/adopt/packages: without quantecon"
 	touch $@
 
 # Each dependency at its lower bound: numpy>=2.4.2 becomes numpy==2.4.2.
@@ -46,7 +56,7 @@ $(OLDEST)/.ready: pyproject.toml
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.ready
+test: $(VENV)/.ready $(PACKAGES)
 	$(BIN)/python -m pytest -n 2
 
 test-quick: $(VENV)/.ready

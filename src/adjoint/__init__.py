@@ -17,6 +17,7 @@ from .core.version import VERSION
 
 if TYPE_CHECKING:
     from . import export, extend, scipy
+    from .adopt import adopt
     from .algebra.expression import symbolic
     from .api.control import cond, fori_loop, map, scan, while_loop
     from .api.custom import checkpoint, custom_jvp, custom_vjp
@@ -36,6 +37,7 @@ __version__ = VERSION
 #: Names that are loaded on first access, so that importing the package stays fast.
 _LATE = {
     "Graph": "api.symbols",
+    "adopt": "",
     "array": "api.imperative",
     "check_grads": "check.gradients",
     "checkpoint": "api.custom",
@@ -85,6 +87,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdjointError",
     "Graph",
+    "adopt",
     "array",
     "check_grads",
     "checkpoint",

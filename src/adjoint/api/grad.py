@@ -25,6 +25,7 @@ from ..numpy.layout import own_copy
 from ..transform.deferral import finish, tape_for
 from .arguments import (
     Results,
+    adopted,
     check_alive,
     check_callable,
     differentiable,
@@ -205,13 +206,23 @@ def choice(argnums: Any, argnum: Any) -> Any:
     return argnums if argnum is None else argnum
 
 
-def grad(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
+def grad(
+    f: Function,
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    argnum: Any = None,
+    adopt: bool = False,
+) -> Transformed:
     """The gradient of a function with a scalar result, by reverse mode.
 
     >>> grad(lambda x, y: x**2 * y + y + 2, argnums=(0, 1))(3.0, 4.0)
     (np.float64(24.0), np.float64(10.0))
+
+    With `adopt=True`, of `ad.adopt(f)`: of a function that uses numpy, math or other libraries as they are.
     """
-    return gradient_of(f, choice(argnums, argnum), "grad", has_aux, holomorphic)
+    return gradient_of(adopted(f) if adopt else f, choice(argnums, argnum), "grad", has_aux, holomorphic)
 
 
 def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
@@ -222,9 +233,16 @@ def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False
 
 
 def value_and_grad(
-    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
+    f: Function,
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    argnum: Any = None,
+    adopt: bool = False,
 ) -> Transformed:
-    """The value and the gradient together, at the cost of the gradient."""
+    """The value and the gradient together, at the cost of the gradient. `adopt` as in `grad`."""
+    f = adopted(f) if adopt else f
     check_callable(f, "value_and_grad")
     return Transformed(
         "value_and_grad",

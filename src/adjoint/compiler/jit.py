@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api.arguments import check_callable, input_names, name_of, output_leaf
+from ..api.arguments import adopted, check_callable, input_names, name_of, output_leaf
 from ..core.bind import Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     AdjointError,
@@ -89,6 +89,7 @@ def jit(
     device: str | None = None,
     precision: str = "highest",
     donate_argnums: Any = (),
+    adopt: bool = False,
 ) -> Any:
     """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
 
@@ -99,12 +100,15 @@ def jit(
     back. `precision="tf32"` lets products of float32 on a card round their factors to 10 bits.
 
     Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
+
+    With `adopt=True`, compile `ad.adopt(f)`: a function that uses numpy, math or other libraries as they are.
     """
     given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
-    given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums}
+    given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums, "adopt": adopt}
     if f is None:
         return functools.partial(jit, **given)
     check_callable(f, "jit")
+    f = adopted(f) if adopt else f
     if device is not None and not re.fullmatch(r"cuda(:\d+)?", str(device)):
         raise ArgumentError(f"device of jit is 'cuda', 'cuda:0', … or None, not {device!r}")
     if precision not in ("highest", "tf32"):

@@ -21,6 +21,7 @@ import numpy as np
 
 from . import floating
 from .errors import LeakError
+from .home import COPIES, OWN
 from .types import dtype_of
 
 if TYPE_CHECKING:
@@ -214,12 +215,16 @@ class Traced(metaclass=_HiddenMethods):
         return type(self) if is_ours(sys._getframe(1)) else self.by.class_of(self)
 
 
-_OURS = __name__.partition(".")[0] + "."
+_OURS = f"{OWN}."
+_COPIES = f"{COPIES}."
 
 
 def is_ours(frame: types.FrameType | None) -> bool:
     """Whether a frame runs code of this package."""
-    return frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS)
+    if frame is None:
+        return False
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(_OURS) and not name.startswith(_COPIES)
 
 
 def with_gaps(x: Traced) -> Traced:

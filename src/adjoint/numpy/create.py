@@ -13,7 +13,7 @@ from ..core.types import dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
 from .layout import beneath_type, copied, held, laid_out, stand_in
 from .shape import astype
-from .table import holds_traced, implements, lift
+from .table import given_array, holds_traced, implements, lift
 from .views import Same, as_array, shares, view
 
 _array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
@@ -74,6 +74,10 @@ def array(*args: Any, **options: Any) -> Any:
     try:
         y = _array(*args, **options)
     except (ConversionError, UnsupportedError):  # a traced value somewhere inside
+        return _array_of_traced(*args, **options)
+    except ValueError:
+        if not args or given_array(args[0]) is None:
+            raise
         return _array_of_traced(*args, **options)
     return fresh(y) if is_tracking() else y
 

@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.bind import FRESH, Traced, bind, class_of
-from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame
+from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame, user_frame
+from ..core.home import is_adopted
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
 from ..eager.batch import Batch
@@ -158,6 +159,9 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
         if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would record a guard
             self.by.concrete(self, f"{what} of")
         name, better = advice()
+        frame, _ = user_frame()
+        if frame is not None and is_adopted(frame) and (not better or _ADOPT in better):
+            better = _IN_LIBRARY
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
         whose = f"{what} of a value traced by {self.by.name}{inside}"
@@ -170,11 +174,18 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
     return method
 
 
-_WRITTEN = "make an array that it is written to with `import adjoint.numpy as np`"
+_ADOPT = "adopt the function with ad.adopt"
+_IN_LIBRARY = (
+    "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects "
+    "inside the function, or declare a rule with ad.custom_vjp"
+)
+_WRITTEN = f"make an array that it is written to with `import adjoint.numpy as np`, or {_ADOPT}"
 _refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
 _refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
 _refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) if an integer is meant")
-_refuse_array = _refuse("np.array() or np.asarray()", "write `import adjoint.numpy as np`, or np.stack for a list of values")
+_refuse_array = _refuse(
+    "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, {_ADOPT}, or use np.stack for a list of values"
+)
 _refuse_item = _refuse("item() or tolist()", "keep the value itself")
 _refuse_dlpack = _refuse("the memory", "keep the value itself")
 
@@ -207,11 +218,26 @@ def _dlpack(self: Traced, **options: Any) -> Any:
 
 
 def _item(self: Traced, *args: Any) -> Any:
-    return self.value.item(*args) if self.by.is_plain(self) else _refuse_item(self)
+    """In adopted code, the traced number itself."""
+    if self.by.is_plain(self):
+        return self.value.item(*args)
+    if not is_adopted(calling_frame()):
+        return _refuse_item(self)
+    if not args:
+        return self.reshape(())[()]  # type: ignore[attr-defined]
+    if len(args) == 1 and not isinstance(args[0], tuple):
+        return self.reshape(-1)[args[0]]  # type: ignore[attr-defined]
+    return self[args[0] if len(args) == 1 else args]  # type: ignore[index]
 
 
 def _tolist(self: Traced) -> Any:
-    return self.value.tolist() if self.by.is_plain(self) else _refuse_item(self)
+    if self.by.is_plain(self):
+        return self.value.tolist()
+    return _nested(self) if is_adopted(calling_frame()) else _refuse_item(self)
+
+
+def _nested(x: Any) -> Any:
+    return [_nested(part) for part in x] if x.shape else x
 
 
 def _bool(self: Traced) -> bool:
@@ -598,6 +624,12 @@ def _set_flat(self: Traced, value: Any) -> None:
     Flat(self)[:] = value
 
 
+def _set_shape(self: Traced, shape: Any) -> None:
+    if self.by is not FRESH:
+        raise UnsupportedError("the shape of a traced array cannot be set in place; write x = x.reshape(shape)")
+    self.value = np.reshape(self.value, shape, copy=False)
+
+
 _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
     "shape": _shape,
     "dtype": _dtype,
@@ -633,6 +665,7 @@ def install() -> None:
     for name, getter in _OF_ARRAYS.items():
         setattr(Traced, name, of_arrays(name, getter))
     Traced.flat = Traced.flat.setter(_set_flat)  # type: ignore[attr-defined]
+    Traced.shape = Traced.shape.setter(_set_shape)  # type: ignore[attr-defined]
     for name, getter in properties.items():
         setattr(Traced, name, property(getter, setters.get(name)))
     everything: dict[str, Any] = {

@@ -171,7 +171,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Value:
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Value, ...]:
     values = [lift(a) for a in args]
     shape = np.broadcast_shapes(*map(shape_of, values))
-    return tuple(v if shape_of(v) == shape else broadcast_to(v, shape) for v in values)
+    return tuple(as_array(v) if shape_of(v) == shape else broadcast_to(v, shape) for v in values)
 
 
 @implements(np.atleast_1d)

@@ -83,6 +83,8 @@ class Family:
         return getattr(scipy.stats, self.name)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") and name[1:] in _METHODS and hasattr(self.scipy, name):
+            return getattr(self, name[1:])  # without a location and a scale: the standard distribution
         if name.startswith("_"):
             raise AttributeError(name)
         original = getattr(self.scipy, name)

@@ -39,6 +39,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.errors import UnsupportedError
+from ..core.home import OWN, package_of
 from ..core.locks import lock
 from ..ir.graph import Equation, Graph, Literal
 
@@ -58,7 +59,7 @@ _EVENTS = {
 #: Reads by Python itself: of modules, and of source lines for a warning or a traceback.
 #: And the names of temporary files.
 _READERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport", "linecache", "warnings", "tempfile"})
-LIBRARY_NAMES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", __name__.partition(".")[0]})
+LIBRARY_NAMES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", OWN})
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
 #: The refusals of the current staging; None outside staging.
@@ -95,7 +96,7 @@ def _is_harmless(path: Any, mode: str | None, flags: int) -> bool:
 def _line(frame: types.FrameType | None) -> str | None:
     """The user's line of an event, rather than one of a library it calls; None if Python or adjoint caused it."""
     own = library = None
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] != __name__.partition(".")[0]:
+    while frame is not None and package_of(frame.f_globals.get("__name__", "")) != OWN:
         if frame.f_globals.get("__name__") in _READERS:
             return None
         name = frame.f_code.co_filename
@@ -234,9 +235,7 @@ _IMPURE = {
     **{id(x): "reads the environment" for x in (os.environ, os.environb, os.getenv, os.getcwd, os.getpid) if x is not None},
     id(uuid.uuid1): "reads the clock",
 }
-_STOOD_IN = frozenset(
-    {"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{__name__.partition('.')[0]}.numpy"}
-)
+_STOOD_IN = frozenset({"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{OWN}.numpy"})
 
 
 class Refused:
@@ -368,14 +367,14 @@ def _contents(x: Any, names: set[str]) -> Iterator[Any]:
         named = set(names_in(x.__code__))
         names |= named
         yield from [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
-        if str(x.__globals__.get("__name__")).partition(".")[0] not in LIBRARY_NAMES:
+        if package_of(x.__globals__.get("__name__")) not in LIBRARY_NAMES:
             yield from [x.__globals__[name] for name in named if name in x.__globals__]
         yield from [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]  # empty cells are skipped
         yield getattr(x, "__wrapped__", None)
     elif isinstance(x, types.MethodType):
         yield from (x.__self__, x.__func__)
     elif isinstance(x, types.ModuleType):
-        if x.__name__.partition(".")[0] not in LIBRARY_NAMES:
+        if package_of(x.__name__) not in LIBRARY_NAMES:
             yield from [vars(x)[name] for name in names if name in vars(x)]
     elif isinstance(x, dict):
         yield from itertools.islice(x.values(), _MOST_HELD)
@@ -386,10 +385,10 @@ def _contents(x: Any, names: set[str]) -> Iterator[Any]:
     elif not isinstance(x, type):
         attributes = getattr(x, "__dict__", None)  # which some objects generate
         held = attributes.values() if isinstance(attributes, dict) else ()
-        ours = type(x).__module__.partition(".")[0] == __name__.partition(".")[0]
+        ours = package_of(type(x).__module__) == OWN
         yield from [y for y in held if callable(y) or not ours]  # of a compiled function, not its programs
         for owner in type(x).__mro__:
-            if owner.__module__.partition(".")[0] not in LIBRARY_NAMES:
+            if package_of(owner.__module__) not in LIBRARY_NAMES:
                 yield from [vars(owner)[name] for name in ("__call__", *names) if name in vars(owner)]
 
 

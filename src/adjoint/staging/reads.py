@@ -19,7 +19,6 @@ its names refer to must stay the same.
 
 from __future__ import annotations
 
-import builtins
 import copy
 import datetime
 import decimal
@@ -40,6 +39,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
+from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, Equal, Load, Place, items_of
 from ..device import card
 from ..device.arrays import card_of
@@ -75,7 +75,6 @@ _CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.Si
 _PASSED = frozenset(
     {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
 )
-_OWN = __name__.partition(".")[0]
 
 
 class _At(NamedTuple):
@@ -286,8 +285,8 @@ class Reads:
             args, keywords = (self.met(x, _At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
             return functools.partial(self.fixed(value.func), *args, **keywords)
         cls = type(value)
-        module = str(cls.__module__).partition(".")[0]
-        if module == _OWN:
+        module = package_of(cls.__module__)
+        if module == OWN:
             return self._fix(at, value, self._rewrapped(value))
         if isinstance(value, _FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
             return self._fix(at, value)
@@ -369,21 +368,23 @@ class Reads:
         return self._names[id(real)]
 
     def entry(self, names: dict[str, Any], name: str) -> Any:
-        """A global."""
-        return self.met(names[name], _At(Load.ENTRY, names, name, name))
+        """A global. An adopted function sees another value in place of some (`adopt/live.py`), which are compared themselves."""
+        source, value = _source(names), names[name]
+        at = _At(Load.ENTRY, source, name, name)
+        return self.met(value, at) if value is source[name] else self._fix(at, source[name], self.fixed(value))
 
     def of_module(self, module: types.ModuleType, name: str) -> Any:
         """An attribute of a user module."""
         return self.met(getattr(module, name), _At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
 
-    def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        """`import` inside a staged function."""
-        module = builtins.__import__(name, globals, locals, fromlist, level)
+    def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        """`import` inside a staged function; `load` is the `__import__` of its module."""
+        module = load(name, globals, locals, fromlist, level)
         return self.fixed(module)
 
     def _module(self, module: types.ModuleType) -> Any:
         replaced = stand_in(module, module.__name__)
-        if replaced is not module or module.__name__.partition(".")[0] in LIBRARY_NAMES or _is_installed(module):
+        if replaced is not module or package_of(module.__name__) in LIBRARY_NAMES or _is_installed(module):
             return replaced
         known = self._functions.get(id(module))
         if known is None:
@@ -476,7 +477,7 @@ class Reads:
         self._alive.append(x)
         if isinstance(x, type):
             for cls in x.__mro__:
-                if str(cls.__module__).partition(".")[0] not in LIBRARY_NAMES:
+                if package_of(cls.__module__) not in LIBRARY_NAMES:
                     for member in vars(cls).values():
                         function = getattr(member, "__func__", getattr(member, "fget", member))
                         if isinstance(function, types.FunctionType):
@@ -489,8 +490,9 @@ class Reads:
                 self.by_name(_contents(cell))
         elif isinstance(x, types.FunctionType) and _is_users(x) and x.__code__.co_filename != "<string>":  # of a dataclass
             names = set(names_in(x.__code__))
-            for name in sorted(names & x.__globals__.keys()):
-                self._constant(x.__globals__[name], _At(Load.ENTRY, x.__globals__, name, name), names)
+            source = _source(x.__globals__)
+            for name in sorted(names & source.keys()):
+                self._constant(source[name], _At(Load.ENTRY, source, name, name), names)
             for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
                 if _contents(cell) is not _EMPTY:
                     self._constant(_contents(cell), _At(Load.CELL, cell, None, name), names)
@@ -504,7 +506,7 @@ class Reads:
             self.by_name(value)
         elif isinstance(value, types.ModuleType):
             self._fix(at, value)
-            if value.__name__.partition(".")[0] not in LIBRARY_NAMES and not _is_installed(value):
+            if package_of(value.__name__) not in LIBRARY_NAMES and not _is_installed(value):
                 for name in sorted(names & vars(value).keys()):
                     self._constant(vars(value)[name], _At(Load.ATTRIBUTE, value, name, f"{value.__name__}.{name}"), names)
         elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject and value.nbytes <= MOST_BYTES:
@@ -525,6 +527,11 @@ class Reads:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 _EMPTY = object()
+
+
+def _source(names: dict[str, Any]) -> dict[str, Any]:
+    """The dict that holds the globals of a function: an adopted one has a view of it."""
+    return getattr(names, "source", names)
 
 
 def _load(container: Any) -> Load:
@@ -552,7 +559,7 @@ def _contents(cell: types.CellType) -> Any:
 
 
 def _is_users(f: types.FunctionType) -> bool:
-    return str(f.__globals__.get("__name__")).partition(".")[0] not in LIBRARY_NAMES
+    return package_of(f.__globals__.get("__name__")) not in LIBRARY_NAMES
 
 
 def _is_installed(module: types.ModuleType) -> bool:
@@ -570,9 +577,9 @@ def _is_function(x: Any) -> bool:
         return any(map(_is_function, itertools.islice(x.values(), 64)))
     if isinstance(x, types.MethodType):
         return True
-    if type(x).__module__.partition(".")[0] == _OWN:
+    if package_of(type(x).__module__) == OWN:
         return _is_function(getattr(x, "__wrapped__", None))
-    return callable(x) and not isinstance(x, (type, *_FIXED)) and type(x).__module__.partition(".")[0] not in LIBRARY_NAMES
+    return callable(x) and not isinstance(x, (type, *_FIXED)) and package_of(type(x).__module__) not in LIBRARY_NAMES
 
 
 def _is_read_only(x: np.ndarray[Any, Any]) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.home import package_of
 from ..core.tree import flatten
 from .purity import LIBRARY_NAMES, reached
 
@@ -49,7 +50,7 @@ def _codes(f: Any) -> Iterator[types.CodeType]:
 
 
 def _home(f: types.FunctionType) -> str:
-    return str(f.__globals__.get("__name__")).partition(".")[0]
+    return package_of(f.__globals__.get("__name__"))
 
 
 @functools.lru_cache(1 << 10)
