@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.bind import FRESH, Traced, bind, class_of
-from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame
+from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame, is_written_by_user
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
 from ..eager.batch import Batch
@@ -25,7 +25,8 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
-from ..staging.guard import Guarded
+from ..staging.guard import OPERATOR_MODULES, PYTHON_NUMBERS, Guarded, strengthened
+from ..staging.python import OPERATORS
 from .caller import advice, call_of, is_cached, is_printed, is_shown, reads_entry
 from .concrete import primal, primals
 from .create import same_or_copy
@@ -89,6 +90,7 @@ def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     """An operator on operands of which at least one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
     converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
+    may_raise = name in ("truediv", "pow")
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
@@ -100,9 +102,52 @@ def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         if a is NotImplemented or b is NotImplemented:
             return NotImplemented
         by = a.by if isinstance(a, Traced) else b.by
-        return by.operate(name, run, (a, b)) if isinstance(by, Guarded) and by.light else run(a, b)
+        if isinstance(by, Guarded):
+            return by.operate(name, run, (a, b)) if by.light else run(a, b)
+        y = run(a, b)
+        if may_raise:
+            _raise_as_python(name, y, a, b)
+        return y
 
     return unary if name in _UNARY else general
+
+
+def _raise_as_python(name: str, y: Any, a: Any, b: Any) -> None:
+    """Raise what Python raises for an operator between its own numbers, where the op gives NumPy's result: inf or nan.
+
+    A program that is staged beneath the trace gets the condition under which nothing is raised.
+    """
+    while isinstance(y, Traced) and y.by.has_numbers:
+        y = y.value
+    if isinstance(y, Traced):
+        if isinstance(y.by, Guarded) and y.by.light:
+            y.by.operate(name, lambda *_: y, (_beneath(a), _beneath(b)))
+    elif type(y) in _OF_NUMPY and class_of(a) in PYTHON_NUMBERS and class_of(b) in PYTHON_NUMBERS and _is_users():
+        OPERATORS[name](primal(a), primal(b))
+
+
+def _divide(a: Any, b: Any) -> Any:
+    """The operator `/` on plain numbers beneath a tape."""
+    try:
+        return a / b
+    except ZeroDivisionError:
+        if _is_users():
+            raise
+        return np.true_divide(a, b)
+
+
+def _beneath(x: Any) -> Any:
+    """The staged value beneath a traced one."""
+    while isinstance(x, Traced) and x.by.has_numbers:
+        x = x.value
+    return x
+
+
+def _is_users() -> bool:
+    return is_written_by_user(OPERATOR_MODULES, "adjoint.compiler.jit")
+
+
+_OF_NUMPY = (np.float64, np.complex128)
 
 
 def _install_operators() -> None:
@@ -115,7 +160,7 @@ def _install_operators() -> None:
     # The rules that a recorder is made from are written with operators, so those come first.
     for name, op in _BINARY.items():
         if isinstance(op, Elementwise):
-            _install_binary(name, recorder(op, _operator(name, op), name))
+            _install_binary(name, recorder(op, _operator(name, op), name, _divide if name == "truediv" else None))
 
 
 def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:
@@ -465,12 +510,26 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
     def general(*inputs: Any) -> Any:
         values = tuple(map(lift, inputs))
-        by = next((x.by for x in values if isinstance(x, Traced)), None)
-        return by.operate("ufunc", function, values) if isinstance(by, Guarded) and by.light else function(*values)
+        if all(class_of(x) in PYTHON_NUMBERS for x in values):
+            values = tuple(map(strengthened, values))
+        return function(*values)
 
-    quick = recorder(function, general, "ufunc") if isinstance(function, Elementwise) and function.arity <= 2 else general
+    quick = general
+    if isinstance(function, Elementwise) and function.arity <= 2:
+        impl = None if isinstance(function.impl, np.ufunc) else _giving_scalars(function.impl)
+        quick = recorder(function, general, "ufunc", impl)
     _QUICK[ufunc] = _equal_as_key(quick) if ufunc is np.equal else quick
     return _QUICK[ufunc]
+
+
+def _giving_scalars(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """A Python operator that gives a NumPy scalar for Python numbers, as the ufunc does."""
+
+    def impl(*args: Any) -> Any:
+        y = operation(*args)
+        return np.float64(y) if y.__class__ is float else y
+
+    return impl
 
 
 def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
