@@ -264,7 +264,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         return z
     parts = np.broadcast_arrays(a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, z)
     axis = canonical_axis(axisc, ndim_of(z) + 1)
-    return held_by(joins.stack(*parts, axis=axis), lambda: np.moveaxis(np.empty((*shape_of(z), 3), dtype_of(z)), -1, axis).strides)
+    y = joins.stack(*parts, axis=axis)
+    return held_by(y, lambda: np.moveaxis(np.empty((*shape_of(z), 3), dtype_of(z)), -1, axis).strides)
 
 
 def _components(a: Value) -> list[Value]:

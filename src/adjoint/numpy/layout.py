@@ -140,7 +140,9 @@ def held(x: Value, order: str = "C", like: Value = None) -> Value:
     if not isinstance(x, Traced) or ndim_of(x) < 2:
         return x
     if beneath_type(x):
-        return later(x, lambda: np.empty_like(stand_in(like), order=order, shape=shape_of(x)).strides) if order in "KA" else x  # type: ignore[call-overload]
+        if order in "KA":
+            return later(x, lambda: np.empty_like(stand_in(like), order=order, shape=shape_of(x)).strides)  # type: ignore[call-overload]
+        return later(x, lambda: dense(shape_of(x), in_rows(shape_of(x), dtype_of(x)), dtype_of(x), order))
     if order == "A":
         order = "F" if ndim_of(like) > 1 and stand_in(like).flags.fnc else "C"
     if order != "K":

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, bind, class_of
+from ..core.bind import FRESH, Traced, bind, class_of, is_tracking
 from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame, is_written_by_user
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
@@ -206,6 +206,8 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
         whose = f"{what} of a value traced by {self.by.name}{inside}"
+        if call_of(calling_frame()).kind == "STORE_SUBSCR":
+            raise _refuse_write(self, "a plain NumPy array")
         if isinstance(self.by, Guarded):
             raise ConversionError(f"{whose} would be baked into the program; {better or instead}")
         raise ConversionError(
@@ -213,6 +215,22 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
         )
 
     return method
+
+
+def _refuse_write(x: Traced, array: str) -> ConversionError:
+    """The error of `a[i] = x` for an array that cannot hold x, with what to do in the place where it happens."""
+    if is_tracking():
+        kind = ", float" if array == "an integer array" else ""
+        instead = f"write a = adjoint.numpy.array(a{kind}) first, inside the function: such an array can hold it"
+    else:
+        instead = (
+            f"this thread is not that of {x.by.name}, and adjoint.numpy makes plain arrays in it: start it with "
+            "contextvars.copy_context().run, or make the array with np.zeros_like of a traced one"
+        )
+    return ConversionError(
+        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, or use ad.stop_gradient(x) if it "
+        "is meant to be a constant"
+    )
 
 
 _WRITTEN = "make an array that it is written to with `import adjoint.numpy as np`"
@@ -273,10 +291,7 @@ def _int(self: Traced) -> int:
     if call.function is int or is_shown(frame):
         return number
     if call.kind == "STORE_SUBSCR" or isinstance(getattr(call.function, "__self__", None), np.ndarray):
-        raise ConversionError(
-            f"writing a value traced by {self.by.name} into an integer array would lose its derivative; make the array with "
-            "adjoint.numpy and a float dtype, or write ad.stop_gradient(x)"
-        )
+        raise _refuse_write(self, "an integer array")
     return _refuse_int(self)
 
 
