@@ -62,7 +62,10 @@ CALLS = {
     "interp: at complex places": (lambda x: np.interp(x * 1j, [0.0, 1.0], [2.0, 3.0]), V),
     "interp: complex knots": (lambda x: np.interp(x, x * 1j, [2.0, 3.0, 4.0]), V),
     **{
-        f"nanpercentile: {np.dtype(t).name}, no numbers in {where}, {q}": (lambda x, q=q: np.nanpercentile(x, q, axis=1), x.astype(t))
+        f"nanpercentile: {np.dtype(t).name}, no numbers in {where}, {q}": (
+            lambda x, q=q: np.nanpercentile(x, q, axis=1),
+            x.astype(t),
+        )
         for where, x in (("the first row", np.array([[NAN, NAN], [1.0, 2.0]])), ("the last", np.array([[1.0, 2.0], [NAN, NAN]])))
         for t in (np.float16, np.float32, np.float64)
         for q in (50, [25, 75])

@@ -139,7 +139,7 @@ def test_the_advice_for_a_write_in_another_thread_works_there():
         return _in_a_thread(lambda: written(np.zeros_like(x), x))
 
     x = np.array([0.5, 2.0])
-    with pytest.raises(ConversionError, match="copy_context.*zeros_like"):
+    with pytest.raises(ConversionError, match=r"copy_context.*zeros_like"):
         ad.grad(refused)(x)
     for f in (with_context, like):
         np.testing.assert_array_equal(ad.grad(f)(x), [1.0, 0.0])

@@ -228,8 +228,8 @@ def _refuse_write(x: Traced, array: str) -> ConversionError:
             "contextvars.copy_context().run, or make the array with np.zeros_like of a traced one"
         )
     return ConversionError(
-        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, or use ad.stop_gradient(x) if it "
-        "is meant to be a constant"
+        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, or use ad.stop_gradient(x) "
+        "if it is meant to be a constant"
     )
 
 
