@@ -235,8 +235,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value
     axis = canonical_axis(axis, ndim_of(a))
     n = shape_of(a)[axis]
     if isinstance(indices_or_sections, (tuple, list, np.ndarray)) and np.ndim(indices_or_sections) > 0:
-        places = [i if i is None else _place(i) for i in indices_or_sections]
-        return _cut(a, [0, *places, n], axis)
+        return _cut(a, [0, *map(_place, indices_or_sections), n], axis)
     sections = int(indices_or_sections)
     if sections <= 0:
         raise ValueError("number sections must be larger than 0.")
