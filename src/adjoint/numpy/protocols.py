@@ -688,7 +688,8 @@ _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
 
 #: Members that every value has, or that Python and NumPy look for on the type.
 _ALWAYS = frozenset(
-    {"__array_ufunc__", "__array_function__", "__bool__", "__eq__", "__format__", "__hash__", "__reduce__", "__repr__", "__str__"}
+    {"__array_ufunc__", "__array_function__", "__bool__", "__copy__", "__deepcopy__", "__eq__", "__format__", "__hash__"}
+    | {"__reduce__", "__repr__", "__str__"}
 )
 
 
