@@ -73,7 +73,8 @@ np.einsum('ij,jk->ik', a, a) | np.einsum('ij,jk->ki', a, a) | np.einsum('...j,..
 np.einsum('ij,jk->ik', a, a, optimize=True) | np.cross(a, a[::-1]) | np.cross(a, 2 * a, axis=0) | np.linalg.cross(a, a)
 np.median(a, axis=0, keepdims=True) | np.average(a, axis=0, weights=[1.0, 2.0, 3.0], keepdims=True) | np.round(a, 1) | a.round(2)
 np.choose((a > 0.5).astype(int), [a, 2 * a]) | np.zeros_like(a) | np.ones_like(a) | np.empty_like(a) | np.full_like(a, 2.0)
-np.median(b, axis=1) | np.average(b, axis=0, weights=[1.0, 2.0, 3.0]) | np.median(b, axis=(0, 1)) | np.cross(b, b[::-1], axis=1)
+np.median(b, axis=1) | np.median(b, axis=-1, keepdims=True) | np.median(b, axis=(0, 1))
+np.average(b, axis=0, weights=[1.0, 2.0, 3.0]) | np.cross(b, b[::-1], axis=1)
 np.zeros_like(b) | np.full_like(b, 2.0, order='A') | np.round(b, 1) | np.einsum('ijk,jl->kil', b, a) | np.choose(0, [b, b])
 """
 

@@ -174,10 +174,10 @@ def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = F
         return deliver(mean(lift(a), axes, keepdims=flag(keepdims)), out)
     middle = (n // 2,) if n % 2 else (n // 2 - 1, n // 2)
     y = mean(sorts.order_statistics(x, kth=middle, axis=ndim_of(x) - 1), axis=-1)
-    y = _poison(y, x)
+    y = restore_axes(_poison(y, x), axes, keepdims)
     if len(axes) == 1:  # else NumPy makes one axis of several first, which copies
-        y = held_by(y, lambda: asked(y, lambda m: np.max(m, axis=axes), lift(a)))
-    return deliver(restore_axes(y, axes, keepdims), out)
+        y = held_by(y, lambda: asked(y, lambda m: np.max(m, axis=axes, keepdims=flag(keepdims)), lift(a)))
+    return deliver(y, out)
 
 
 def sample(a: Any) -> Value:
