@@ -379,7 +379,7 @@ def _weighted(x: Value, q: Value, w: Value) -> Value:
     rest = shape_of(x)[:-1]
     order = reductions.argsort(x, axis=axis, kind=None)
     w = astype(ops.stop_gradient(w), np.float64)  # whatever the weights are, they are added in double precision
-    negative = reductions.any_(ops.less(w, 0), axis=None, keepdims=False)
+    negative = reductions.any_(ops.less(w, 0), axis=tuple(range(ndim_of(w))), keepdims=False)
     if (not isinstance(negative, Traced) or isinstance(negative.by, Guarded)) and negative:
         raise ValueError("Weights must be non-negative.")
     share = reductions.cumsum(sorts.take_along(w, order, axis=axis), axis=axis)
