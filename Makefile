@@ -5,7 +5,8 @@
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-gpu     the tests that need a card, with CuPy
 # make nightly      10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
-#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments
+#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments;
+#                   SECONDS=60 for a smaller budget: that long for each kind of new programs, and as much less of the others
 # make lint         style, types, import direction
 # make coverage     the tests, with the share of each package's lines that they run
 # make release      wheel and source archive in dist/, checked and tried in an environment of their own
@@ -27,6 +28,11 @@ OLDEST := .venv-oldest
 # in a browser, the command line, generated source, other people's packages, and the examples of the docs.
 QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
 	--ignore=tests/test_compiled_programs.py --ignore=tests/cli --ignore=tests/adopt/packages
+
+# The budget of a night: for each kind of new programs, in seconds; the number of the others; for each of NumPy's and SciPy's suites.
+SECONDS ?= 1000
+PROGRAMS = $(shell expr $(SECONDS) '*' 10)
+REPEATED = $(shell expr $(SECONDS) '*' 2 / 5)
 
 .PHONY: demo test test-gpu test-quick test-oldest nightly lint coverage release bench clean
 
@@ -70,11 +76,11 @@ test-gpu: $(VENV)/.ready
 	ADJOINT_PROGRAMS=1000 $(BIN)/python -m pytest tests/gpu
 
 nightly: $(VENV)/.ready
-	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py tests/surface -k 'program or compiled or exported or saved'
-	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=10000 $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
-	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
+	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py tests/surface -k 'program or compiled or exported or saved'
+	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
+	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
 	for kind in mixed compiled statements zeros; do \
-		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds 900 || exit 1; done
+		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds $(SECONDS) || exit 1; done
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

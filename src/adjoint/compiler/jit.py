@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..api.arguments import adopted, check_callable, input_names, name_of, output_leaf
-from ..core.bind import Traced, is_tracking, unwrap_fresh
+from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     AdjointError,
     ArgumentError,
@@ -303,8 +303,14 @@ class Jitted:
                 "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
             ) from error
         if self._line_of_type is not None:
+            before = Trace("jit").level
             result, found = self._eagerly(args, kwargs), self._attempt(specialization, leaves, args, kwargs)
             if found is specialization.missed or not agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
+                if Trace("jit").level > before + 1:  # a transform inside the function has shown its tracers to `type`
+                    raise ConversionError(
+                        f"type() of a traced value gives the class of the tracer ({self._line_of_type}); write isinstance(x, …), "
+                        "or x.__class__ for type(x)"
+                    )
                 self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
                 return Uncompiled(result)
         self._count(signature, specialization)

@@ -15,8 +15,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, bind, class_of
-from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError, calling_frame, user_frame
+from ..core.bind import FRESH, Traced, bind, class_of, is_tracking
+from ..core.errors import (
+    AttributeMissingError,
+    ConversionError,
+    UnsupportedError,
+    calling_frame,
+    is_written_by_user,
+    user_frame,
+)
 from ..core.home import is_adopted
 from ..core.op import OPS, Elementwise, Op
 from ..core.types import Shape
@@ -26,7 +33,8 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
-from ..staging.guard import Guarded
+from ..staging.guard import OPERATOR_MODULES, PYTHON_NUMBERS, Guarded, strengthened
+from ..staging.python import OPERATORS
 from .caller import advice, call_of, is_cached, is_printed, is_shown, reads_entry
 from .concrete import primal, primals
 from .create import same_or_copy
@@ -90,6 +98,7 @@ def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     """An operator on operands of which at least one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
     converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
+    may_raise = name in ("truediv", "pow")
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
@@ -101,9 +110,52 @@ def _operator(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         if a is NotImplemented or b is NotImplemented:
             return NotImplemented
         by = a.by if isinstance(a, Traced) else b.by
-        return by.operate(name, run, (a, b)) if isinstance(by, Guarded) and by.light else run(a, b)
+        if isinstance(by, Guarded):
+            return by.operate(name, run, (a, b)) if by.light else run(a, b)
+        y = run(a, b)
+        if may_raise:
+            _raise_as_python(name, y, a, b)
+        return y
 
     return unary if name in _UNARY else general
+
+
+def _raise_as_python(name: str, y: Any, a: Any, b: Any) -> None:
+    """Raise what Python raises for an operator between its own numbers, where the op gives NumPy's result: inf or nan.
+
+    A program that is staged beneath the trace gets the condition under which nothing is raised.
+    """
+    while isinstance(y, Traced) and y.by.has_numbers:
+        y = y.value
+    if isinstance(y, Traced):
+        if isinstance(y.by, Guarded) and y.by.light:
+            y.by.operate(name, lambda *_: y, (_beneath(a), _beneath(b)))
+    elif type(y) in _OF_NUMPY and class_of(a) in PYTHON_NUMBERS and class_of(b) in PYTHON_NUMBERS and _is_users():
+        OPERATORS[name](primal(a), primal(b))
+
+
+def _divide(a: Any, b: Any) -> Any:
+    """The operator `/` on plain numbers beneath a tape."""
+    try:
+        return a / b
+    except ZeroDivisionError:
+        if _is_users():
+            raise
+        return np.true_divide(a, b)
+
+
+def _beneath(x: Any) -> Any:
+    """The staged value beneath a traced one."""
+    while isinstance(x, Traced) and x.by.has_numbers:
+        x = x.value
+    return x
+
+
+def _is_users() -> bool:
+    return is_written_by_user(OPERATOR_MODULES, "adjoint.compiler.jit")
+
+
+_OF_NUMPY = (np.float64, np.complex128)
 
 
 def _install_operators() -> None:
@@ -116,7 +168,7 @@ def _install_operators() -> None:
     # The rules that a recorder is made from are written with operators, so those come first.
     for name, op in _BINARY.items():
         if isinstance(op, Elementwise):
-            _install_binary(name, recorder(op, _operator(name, op), name))
+            _install_binary(name, recorder(op, _operator(name, op), name, _divide if name == "truediv" else None))
 
 
 def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:
@@ -160,11 +212,14 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
             self.by.concrete(self, f"{what} of")
         name, better = advice()
         frame, _ = user_frame()
-        if frame is not None and is_adopted(frame) and (not better or _ADOPT in better):
+        in_library = frame is not None and is_adopted(frame)
+        if in_library and (not better or _ADOPT in better):
             better = _IN_LIBRARY
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
         whose = f"{what} of a value traced by {self.by.name}{inside}"
+        if call_of(calling_frame()).kind == "STORE_SUBSCR" and not in_library:
+            raise _refuse_write(self, "a plain NumPy array")
         if isinstance(self.by, Guarded):
             raise ConversionError(f"{whose} would be baked into the program; {better or instead}")
         raise ConversionError(
@@ -172,6 +227,22 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
         )
 
     return method
+
+
+def _refuse_write(x: Traced, array: str) -> ConversionError:
+    """The error of `a[i] = x` for an array that cannot hold x, with what to do in the place where it happens."""
+    if is_tracking():
+        kind = ", float" if array == "an integer array" else ""
+        instead = f"write a = adjoint.numpy.array(a{kind}) first, inside the function: such an array can hold it"
+    else:
+        instead = (
+            f"this thread is not that of {x.by.name}, and adjoint.numpy makes plain arrays in it: start it with "
+            "contextvars.copy_context().run, or make the array with np.zeros_like of a traced one"
+        )
+    return ConversionError(
+        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, {_ADOPT}, or use "
+        "ad.stop_gradient(x) if it is meant to be a constant"
+    )
 
 
 _ADOPT = "adopt the function with ad.adopt"
@@ -254,10 +325,7 @@ def _int(self: Traced) -> int:
     if call.function is int or is_shown(frame):
         return number
     if call.kind == "STORE_SUBSCR" or isinstance(getattr(call.function, "__self__", None), np.ndarray):
-        raise ConversionError(
-            f"writing a value traced by {self.by.name} into an integer array would lose its derivative; make the array with "
-            "adjoint.numpy and a float dtype, or write ad.stop_gradient(x)"
-        )
+        raise _refuse_write(self, "an integer array")
     return _refuse_int(self)
 
 
@@ -491,12 +559,26 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
     def general(*inputs: Any) -> Any:
         values = tuple(map(lift, inputs))
-        by = next((x.by for x in values if isinstance(x, Traced)), None)
-        return by.operate("ufunc", function, values) if isinstance(by, Guarded) and by.light else function(*values)
+        if all(class_of(x) in PYTHON_NUMBERS for x in values):
+            values = tuple(map(strengthened, values))
+        return function(*values)
 
-    quick = recorder(function, general, "ufunc") if isinstance(function, Elementwise) and function.arity <= 2 else general
+    quick = general
+    if isinstance(function, Elementwise) and function.arity <= 2:
+        impl = None if isinstance(function.impl, np.ufunc) else _giving_scalars(function.impl)
+        quick = recorder(function, general, "ufunc", impl)
     _QUICK[ufunc] = _equal_as_key(quick) if ufunc is np.equal else quick
     return _QUICK[ufunc]
+
+
+def _giving_scalars(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """A Python operator that gives a NumPy scalar for Python numbers, as the ufunc does."""
+
+    def impl(*args: Any) -> Any:
+        y = operation(*args)
+        return np.float64(y) if y.__class__ is float else y
+
+    return impl
 
 
 def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -646,7 +728,8 @@ _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
 
 #: Members that every value has, or that Python and NumPy look for on the type.
 _ALWAYS = frozenset(
-    {"__array_ufunc__", "__array_function__", "__bool__", "__eq__", "__format__", "__hash__", "__reduce__", "__repr__", "__str__"}
+    {"__array_ufunc__", "__array_function__", "__bool__", "__copy__", "__deepcopy__", "__eq__", "__format__", "__hash__"}
+    | {"__reduce__", "__repr__", "__str__"}
 )
 
 
