@@ -19,14 +19,17 @@ from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
 from . import control, einsum, frames, gather, matrix, product, reductions, scalar, views
-from .kernel import Buffer, View
+from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
 from .scalar import NATIVE, Writer
-from .schedule import schedule
+from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
-from .workspace import Workspace
+from .workspace import FEW, FUNCTION, Workspace
+
+
+_MOST_FUSED_FUNCTIONS = 48  # equations with functions such as exp, of a program that inlines them; see `Workspace.place_alone`
 
 
 def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
@@ -41,6 +44,8 @@ class Lowering(Workspace):
         super().__init__(graph.types)
         self.graph = graph
         self.weak = set(weak)
+        self.written = written_arithmetic(graph.equations)
+        self.functions_apart = sum(map(_is_function, graph.equations)) > _MOST_FUSED_FUNCTIONS
         self.out_of_bounds: list[View] = []  # bools: see `gather`
         self.failures: list[tuple[View, str]] = []  # bools: see `matrix`
         self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`
@@ -119,14 +124,16 @@ class Lowering(Workspace):
             wanted = found
         domain = result.shape
         operands = [self.operand(o, domain) for o in equation.inputs]
-        position = self.place(domain, operands)
+        apart = self.functions_apart and _is_function(equation) and size_of(domain) > FEW
+        position = self.place_alone(domain, operands) if apart else self.place(domain, operands)
         lines = [self.read(position, o) for o in operands]
         writer = Writer(self.kernel(position))
         if equation.op in (cast, truncate):
             line = scalar.as_bool(writer, lines[0]) if result.dtype == scalar.BOOL else writer.cast(lines[0], result.dtype)
         else:
             line = scalar.write(equation.op, writer, lines, wanted)
-        return self.hold(equation, Line(position, writer.cast(line, result.dtype)))
+        value = Line(position, writer.cast(line, result.dtype))
+        return self.hold(equation, self.store(value) if apart else value)
 
     def promoting(self, operand: Operand) -> Any:
         """An operand for promotion: a dtype, or a Python number, which is weak."""
@@ -180,6 +187,11 @@ class Lowering(Workspace):
         else:
             self.copy_any(operand.value if isinstance(operand, Literal) else self.view(operand), out)
         return out
+
+
+def _is_function(equation: Equation) -> bool:
+    """Whether an equation becomes a function such as exp, which is long when inlined."""
+    return equation.op.cost >= FUNCTION and scalar.is_native(equation.op)
 
 
 class _Copy:
