@@ -44,9 +44,16 @@ BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding
 class Nest:
     """Writes the body of one kernel."""
 
-    def __init__(self, kernel: Kernel, tiles: RowTiles | None = None, repeated: bool = False) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        tiles: RowTiles | None = None,
+        repeated: bool = False,
+        own: Collection[Buffer] = (),
+        iterations: int | None = None,
+    ) -> None:
         self.kernel = kernel
-        self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
+        self.own = tiles.own if tiles else own  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.is_small = size_of(kernel.domain) <= SMALL
         # Out of line, functions compile once, but are not vectorized: for code that runs once per call.
@@ -56,6 +63,8 @@ class Nest:
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
         in_parts = tiles is not None or kernel.chunks > 1
         self.whole = ("%start", "%length") if in_parts else ("0", str(self.loops[0].length) if self.loops else "1")
+        if iterations is not None:  # of every call
+            self.whole = ("%start", str(iterations))
         self.views = kernel.views
         self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
         self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}

@@ -17,12 +17,12 @@ from types import MappingProxyType
 
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
-from ..lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Scan, Step, While, WhileVjp
+from ..lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp
 from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, lapack, parallel, row_tiles, tile, vecmath
+from . import control, lapack, parallel, point_tiles, row_tiles, tile, vecmath
 from .instruction import Code, Function
 from .nest import Nest
 
@@ -153,6 +153,8 @@ class StepRoutine:
             self.kernel(step)
         elif isinstance(step, RowTiles):
             row_tiles.emit(self, step)
+        elif isinstance(step, PointTiles):
+            point_tiles.emit(self, step)
         elif isinstance(step, Product):
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):

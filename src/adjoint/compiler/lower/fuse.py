@@ -23,6 +23,7 @@ from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
+from .point_tiles import in_point_tiles
 from .scalar import NATIVE, Writer
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
@@ -70,6 +71,7 @@ class Lowering(Workspace):
     def finish(self, lowered: Lowered) -> None:
         """Schedule loops and assign memory."""
         schedule(lowered)
+        in_point_tiles(lowered)
         group_parallel(lowered)
         plan(lowered)
 

@@ -18,7 +18,7 @@ from .dead_code import prune
 from .kernel import Buffer, Dtype, Kernel, Loop, Reduce, Scalar, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
 from .scalar import is_native, lines_of, word_of
-from .step import Branch, Lapack, Lowered, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
+from .step import Branch, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
 from .unroll import unrolled
 
 #: About how long a word of scalar code takes, in additions; what is not here is a function.
@@ -141,6 +141,8 @@ def work(step: Step) -> int:
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
     if isinstance(step, RowTiles):
         return sum(map(work, step.kernels))
+    if isinstance(step, PointTiles):
+        return sum(map(work, step.members))
     if not isinstance(step, Kernel):
         inside = [_ITERATION + sum(map(work, body.steps)) for body in bodies(step)]
         if isinstance(step, Branch):
