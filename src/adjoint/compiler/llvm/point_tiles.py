@@ -2,9 +2,9 @@
 
     define internal void @point_tiles(ptr %table, i64 %piece)
 
-The table holds the addresses of buffers and constants. Buffers of one tile are in the memory of the piece. All tiles have the same
-number of points, which is thus a constant in the loops: the last one of a piece overlaps the one before, and computes the same
-numbers again.
+The table holds the addresses of buffers and constants, then the status: not 0 if a piece was interrupted. Buffers of one tile are
+in the memory of the piece. All tiles have the same number of points, which is thus a constant in the loops: the last one of a
+piece overlaps the one before, and computes the same numbers again.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ def emit(routine: StepRoutine, step: PointTiles) -> None:
     piece = _Piece(routine, step, list(pointers))
     routine.module.definitions.append(piece.define(name))
     routine.module.declared |= piece.code.declared
-    routine.in_parallel(name, routine.table(list(pointers.values())), step.chunks)
-    routine.look_for_signals()  # a piece that was interrupted has ended early
+    table = routine.table(list(pointers.values()), more=1)
+    status = routine.code.slot(table, len(pointers))
+    routine.code.do(f"store i32 0, ptr {status}")
+    routine.in_parallel(name, table, step.chunks)
+    routine.check(routine.code.let(f"load i32, ptr {status}"))
 
 
 class _Piece:
@@ -46,10 +49,10 @@ class _Piece:
         self.routine, self.step = routine, step
         self.code = code = Code()
         self.pointers = {b: code.let(f"load ptr, ptr {code.slot('%table', i)}") for i, b in enumerate(table)}
-        part = code.let(f"mul nuw nsw i64 %piece, {step.memory.nbytes // step.chunks}")
-        memory = code.let(f"getelementptr i8, ptr {self.pointers[step.memory]}, i64 {part}")
+        memory = self.moved(self.pointers[step.memory], "%piece", step.memory.nbytes // step.chunks)
         for buffer, offset in step.offsets.items():
             self.pointers[buffer] = code.let(f"getelementptr i8, ptr {memory}, i64 {offset}")
+        self.status = code.slot("%table", len(table))
         self.start = "0"
 
     def define(self, name: str) -> str:
@@ -60,8 +63,11 @@ class _Piece:
         stop = code.smaller(code.let(f"add nuw nsw i64 {begin}, {per}"), str(step.length))
         last = code.let(f"sub nsw i64 {stop}, {step.tile}")
         with code.iterations(begin, stop, step.tile) as at:
-            stopped = code.let(f"icmp ne i32 {code.let('call i32 @adjoint_signals()')}, 0")
-            code.do(f"br i1 {stopped}, label %leave, label %go_on")
+            status = code.let("call i32 @adjoint_signals()")
+            code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %go_on, label %stopped")
+            code.label("stopped")
+            code.do(f"store i32 {status}, ptr {self.status}")
+            code.do("ret void")
             code.label("go_on")
             self.start = code.smaller(at, last)
             for member in step.members:
@@ -69,8 +75,6 @@ class _Piece:
                     self.scan(member)
                 else:
                     self.kernel(member, self.pointers, {})
-        code.do("br label %leave")
-        code.label("leave")
         code.do("ret void")
         return "\n".join([f"define internal void {name}(ptr %table, i64 %piece) nounwind {{", *code.lines, "}"])
 
@@ -107,15 +111,12 @@ class _Piece:
             stacked += [(out.buffer, view) for out, view in zip(body.outputs[len(ends) :], scan.stacks, strict=True)]
             for inner, view in stacked:
                 tiled[inner] = view.buffer in step.offsets
-                size = self.size(inner) if tiled[inner] else inner.nbytes
-                pointers[inner] = code.let(
-                    f"getelementptr i8, ptr {self.at(view)}, i64 {code.let(f'mul nuw nsw i64 {row}, {size}')}"
-                )
+                pointers[inner] = self.moved(self.at(view), row, self.size(inner) if tiled[inner] else inner.nbytes)
             for kernel in kernels_of(scan):
                 self.kernel(kernel, pointers, tiled)
         for begin, view in zip(begins, scan.finals, strict=True):
             source = self.copy_at(self.pointers[begin], begin, str(scan.length % 2))
-            size = str(self.size(begin))
+            size: int | str = self.size(begin)
             if not step.rows[begin]:  # the same for all tiles: the first one writes it
                 is_first = code.let(f"icmp eq i64 {self.start}, 0")
                 size = code.let(f"select i1 {is_first}, i64 {size}, i64 0")
@@ -129,7 +130,11 @@ class _Piece:
     def copy_at(self, base: str, buffer: Buffer, which: str) -> str:
         """The address of one of two copies."""
         size = self.size(buffer) if self.step.rows[buffer] > 0 else max(ALIGNMENT, buffer.nbytes)
-        return self.code.let(f"getelementptr i8, ptr {base}, i64 {self.code.let(f'mul nuw nsw i64 {which}, {size}')}")
+        return self.moved(base, which, size)
+
+    def moved(self, base: str, by: str, size: int) -> str:
+        """The address so many times a size behind another."""
+        return self.code.let(f"getelementptr i8, ptr {base}, i64 {self.code.let(f'mul nuw nsw i64 {by}, {size}')}")
 
     def at(self, view: View) -> str:
         return self.code.let(f"getelementptr i8, ptr {self.pointers[view.buffer]}, i64 {view.offset * view.dtype.itemsize}")
@@ -139,8 +144,7 @@ class _Piece:
         row = self.step.rows[carry]
         if view.buffer in self.step.offsets or not row:
             return self.at(view)
-        offset = self.code.let(f"mul nuw nsw i64 {self.start}, {row * view.dtype.itemsize}")
-        return self.code.let(f"getelementptr i8, ptr {self.at(view)}, i64 {offset}")
+        return self.moved(self.at(view), self.start, row * view.dtype.itemsize)
 
     def copy(self, source: str, target: str, size: int | str) -> None:
         self.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")

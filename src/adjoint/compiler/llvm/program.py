@@ -17,7 +17,20 @@ from types import MappingProxyType
 
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
-from ..lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp
+from ..lower.step import (
+    Branch,
+    Foreign,
+    Lapack,
+    Lowered,
+    ParallelGroup,
+    PointTiles,
+    Product,
+    RowTiles,
+    Scan,
+    Step,
+    While,
+    WhileVjp,
+)
 from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED

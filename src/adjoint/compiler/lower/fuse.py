@@ -30,9 +30,6 @@ from .step import Foreign, Lowered
 from .workspace import FEW, FUNCTION, Workspace
 
 
-_MOST_FUSED_FUNCTIONS = 48  # equations with functions such as exp, of a program that inlines them; see `Workspace.place_alone`
-
-
 def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
     """The steps of a graph. The inputs `weak` are Python numbers; if `guarded`, the last output is the truth of the guards."""
     return Lowering(graph, weak).run(guarded)
@@ -41,12 +38,14 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 class Lowering(Workspace):
     """Goes through the equations of a graph, in order."""
 
+    most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
+
     def __init__(self, graph: Graph, weak: Collection[int]) -> None:
         super().__init__(graph.types)
         self.graph = graph
         self.weak = set(weak)
         self.written = written_arithmetic(graph.equations)
-        self.functions_apart = sum(map(_is_function, graph.equations)) > _MOST_FUSED_FUNCTIONS
+        self.functions_apart = sum(map(_is_function, graph.equations)) > self.most_fused_functions
         self.out_of_bounds: list[View] = []  # bools: see `gather`
         self.failures: list[tuple[View, str]] = []  # bools: see `matrix`
         self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`

@@ -22,7 +22,7 @@ from .kernel import Buffer, Kernel, View, size_of
 from .memory import ALIGNMENT
 from .parts import only
 from .row_tiles import lengths, row_of, split
-from .schedule import work
+from .schedule import cut, work
 from .step import Lowered, PointTiles, RowTiles, Scan, Step
 
 _FEWEST_POINTS = 256
@@ -39,7 +39,7 @@ class Access(NamedTuple):
     """How the points access a buffer: so many elements each, in so many rows (of a stack, one for each iteration)."""
 
     row: int
-    count: int = 1
+    rows: int = 1
 
 
 def in_point_tiles(lowered: Lowered) -> None:
@@ -50,7 +50,7 @@ def in_point_tiles(lowered: Lowered) -> None:
     asked += [lowered.guard] if lowered.guard else []
     steps, done = lowered.steps, 0
     while done < len(steps):
-        found = _grown(steps[done : done + _WINDOW])
+        found = _grown(steps[done : done + _WINDOW], lowered.buffers)
         if found is not None:
             group, others = found
             outside = [*steps[:done], *others, *steps[done + _WINDOW :]]
@@ -63,7 +63,7 @@ def _touched(step: Step) -> set[Buffer]:
     return {view.buffer for view in (*step.reads(), *step.writes())}
 
 
-def _grown(steps: Sequence[Step]) -> tuple[_Group, list[Step]] | None:
+def _grown(steps: Sequence[Step], buffers: list[Buffer]) -> tuple[_Group, list[Step]] | None:
     """The group that the first step begins, and the steps behind it."""
     first = steps[0]
     if not isinstance(first, Scan):
@@ -72,17 +72,17 @@ def _grown(steps: Sequence[Step]) -> tuple[_Group, list[Step]] | None:
     for length in reversed(lengths(largest) if largest is not None else []):
         group = _Group(length)
         if length >= _FEWEST_POINTS and group.join(first):
-            return group, list(_rest(group, steps[1:]))
+            return group, list(_rest(group, steps[1:], buffers))
     return None
 
 
-def _rest(group: _Group, steps: Sequence[Step]) -> Iterator[Step]:
+def _rest(group: _Group, steps: Sequence[Step], buffers: list[Buffer]) -> Iterator[Step]:
     """Let steps join a group; those that do not, and reductions over its points, come after it."""
     read: set[Buffer] = set()
     written: set[Buffer] = set()
     for step in steps:
-        reads, writes = {view.buffer for view in step.reads()}, {view.buffer for view in step.writes()}
-        inside, after = _halves(step)
+        reads = {view.buffer for view in step.reads()}
+        inside, after = _halves(step, buffers)
         if inside is not None:
             outs = {view.buffer for view in inside.writes()}
             if outs & (read | written) or reads & written or not group.join(inside):
@@ -93,7 +93,7 @@ def _rest(group: _Group, steps: Sequence[Step]) -> Iterator[Step]:
             yield after
 
 
-def _halves(step: Step) -> tuple[Kernel | Scan | None, Step | None]:
+def _halves(step: Step, buffers: list[Buffer]) -> tuple[Kernel | Scan | None, Step | None]:
     """What of a step may join a group, and what may not: a kernel is split in its stores and its reductions."""
     if isinstance(step, Scan):
         return step, None
@@ -101,9 +101,9 @@ def _halves(step: Step) -> tuple[Kernel | Scan | None, Step | None]:
         return None, step
     if not step.reductions:
         return step, None
-    if step.partials:
-        return None, step
-    return only(step, step.stores), only(step, step.reductions)
+    after = only(step, step.reductions)
+    cut(after, buffers)
+    return only(step, step.stores), after
 
 
 def kernels_of(scan: Scan) -> list[Kernel]:
@@ -157,14 +157,13 @@ def _rows_of_body(scan: Scan, length: int) -> dict[Buffer, int] | None:
             found.setdefault(same.get(buffer, buffer), set()).add(row)
             if is_written:
                 written.add(buffer)
+    rows = {buffer: next(iter(several)) if len(several) == 1 else _ANY for buffer, several in found.items()}
     for buffer in written:
-        rows = found.get(buffer, set())
-        (row,) = rows if len(rows) == 1 else (_ANY,)
+        row = rows.get(buffer, _ANY)
         if row == _ANY or (row and row * length != buffer.size) or (not row and buffer.nbytes > ALIGNMENT):
             return None
-    if any(found[end] == {_WHOLE} for end in ends[count:]):
+    if any(rows[end] == _WHOLE for end in ends[count:]):
         return None  # stacked values of no point
-    rows = {buffer: next(iter(rows)) if len(rows) == 1 else _ANY for buffer, rows in found.items()}
     return rows | {begin: rows[end] for begin, end in same.items()}
 
 
@@ -198,8 +197,8 @@ class _Group:
         if written & self.accesses.keys():
             return False  # other points may still read it
         for buffer in self.written | written:
-            row, count = merged[buffer]
-            if row == _ANY or (row > 0 and row * count * self.length != buffer.size):
+            row, stacked = merged[buffer]
+            if row == _ANY or (row > 0 and row * stacked * self.length != buffer.size):
                 return False
             if row == _WHOLE and buffer in self.written and buffer in touched:
                 return False  # the first tile alone writes it
@@ -213,9 +212,9 @@ class _Group:
     def step(self, used: Collection[Buffer], lowered: Lowered) -> PointTiles:
         """The step; what other steps use is stored whole."""
         own = [b for b in self.accesses if b in self.written and b not in used and self.accesses[b].row > 0]
-        sizes = {b: self.accesses[b].row * self.accesses[b].count * b.dtype.itemsize for b in own}  # bytes per point
+        sizes = {b: self.accesses[b].row * self.accesses[b].rows * b.dtype.itemsize for b in own}  # bytes per point
         if sum(sizes.values()) * _TILES[-1] > _MOST_MEMORY:
-            sizes = {b: size for b, size in sizes.items() if self.accesses[b].count == 1}
+            sizes = {b: size for b, size in sizes.items() if self.accesses[b].rows == 1}
         whole: dict[Buffer, int] = {}
         for member in self.members:
             if isinstance(member, Scan):

@@ -38,7 +38,7 @@ def schedule(lowered: Lowered) -> None:
     group(lowered, [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
     for step in lowered.steps:
         if isinstance(step, (Kernel, RowTiles)):
-            _cut(step, lowered.buffers)
+            cut(step, lowered.buffers)
         elif isinstance(step, Product) and step.is_narrow and Switch.PIECES.on:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
@@ -153,7 +153,7 @@ def work(step: Step) -> int:
     return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
 
-def _cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
+def cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
     """Cut the outermost loop, if there is enough work and the partial results are small."""
     if isinstance(step, RowTiles):
         length, summed = step.length, step.totals
