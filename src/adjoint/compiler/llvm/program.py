@@ -40,6 +40,7 @@ from .instruction import Code, Function
 from .nest import Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
+MOST_INLINED = 12_000  # size of the kernels that a program inlines, in lines times points; the others are called, and shared
 
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
 _PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
@@ -59,6 +60,7 @@ class Module:
         self.foreign: list[Foreign] = []
         self.defined: dict[str, str] = {}  # names of the functions of kernels, pieces and matrices, by their text
         self.names = 0
+        self.inlinable = MOST_INLINED
         self.guarded = lowered.guard is not None
         StepRoutine(self, lowered).define_program()
 
@@ -296,7 +298,8 @@ class StepRoutine:
 
     def define_nest(self, nest: Nest, what: str) -> str:
         """The function of a nest; kernels with equal code share it."""
-        name = self.module.function(what, nest.define("@NAME"))
+        name = self.module.function(what, nest.define("@NAME", self.module.inlinable))
+        self.module.inlinable -= nest.inlined
         self.module.declared |= nest.code.declared
         self.module.functions |= nest.code.functions
         return name
