@@ -44,9 +44,16 @@ BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding
 class Nest:
     """Writes the body of one kernel."""
 
-    def __init__(self, kernel: Kernel, tiles: RowTiles | None = None, repeated: bool = False) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        tiles: RowTiles | None = None,
+        repeated: bool = False,
+        own: Collection[Buffer] = (),
+        iterations: int | None = None,
+    ) -> None:
         self.kernel = kernel
-        self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
+        self.own = tiles.own if tiles else own  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.is_small = size_of(kernel.domain) <= SMALL
         # Out of line, functions compile once, but are not vectorized: for code that runs once per call.
@@ -56,6 +63,8 @@ class Nest:
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
         in_parts = tiles is not None or kernel.chunks > 1
         self.whole = ("%start", "%length") if in_parts else ("0", str(self.loops[0].length) if self.loops else "1")
+        if iterations is not None:  # of every call
+            self.whole = ("%start", str(iterations))
         self.views = kernel.views
         self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
         self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}
@@ -64,10 +73,14 @@ class Nest:
         self.indices: list[str] = []
         self.ranges: list[tuple[int, int]] = []  # of the indices
         self.totals: dict[int, str] = {}  # of the reductions that are currently in a register
+        self.inlined = 0  # size of the code, if callers inline it
         self.standing, self.more = 0, 0  # loops that stay loops; lines added by unrolling the others
 
-    def define(self, name: str) -> str:
-        """The function `name(buffers…, start, length)`; a small one is inlined, in registers if possible."""
+    def define(self, name: str, budget: int = LONGEST_INLINED) -> str:
+        """The function `name(buffers…, start, length)`; a small one is inlined, in registers if possible.
+
+        `budget` is the size of the code that may be inlined, in lines times points.
+        """
         for r, d in zip(self.kernel.reductions, self.depths, strict=True):
             if self.adds_to_memory(r, d) and r.view.buffer not in self.begun:
                 self.fill(r)
@@ -75,11 +88,10 @@ class Nest:
             self.level(0)
         pointers = [f"ptr {'' if b.shared else 'noalias '}%b{i}" for i, b in enumerate(self.buffers)]
         arguments = ", ".join([*pointers, "i64 %start", "i64 %length"])
-        how = (
-            "alwaysinline"
-            if self.is_small and Switch.INLINE_KERNELS.on and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
-            else "noinline"
-        )
+        size = len(self.code.lines) * size_of(self.kernel.domain)
+        is_inlined = self.is_small and Switch.INLINE_KERNELS.on and size < min(LONGEST_INLINED, budget)
+        self.inlined = size if is_inlined else 0
+        how = "alwaysinline" if is_inlined else "noinline"
         wide = WIDE if Switch.WIDE_VECTORS.on and (self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH)) else ""
         self.code.do("ret void")
         return self.code.define(f"define internal void {name}({arguments}) nounwind {how} {wide}")

@@ -17,16 +17,30 @@ from types import MappingProxyType
 
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
-from ..lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Scan, Step, While, WhileVjp
+from ..lower.step import (
+    Branch,
+    Foreign,
+    Lapack,
+    Lowered,
+    ParallelGroup,
+    PointTiles,
+    Product,
+    RowTiles,
+    Scan,
+    Step,
+    While,
+    WhileVjp,
+)
 from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, lapack, parallel, row_tiles, tile, vecmath
+from . import control, lapack, parallel, point_tiles, row_tiles, tile, vecmath
 from .instruction import Code, Function
 from .nest import Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
+MOST_INLINED = 12_000  # size of the kernels that a program inlines, in lines times points; the others are called, and shared
 
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
 _PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
@@ -46,6 +60,7 @@ class Module:
         self.foreign: list[Foreign] = []
         self.defined: dict[str, str] = {}  # names of the functions of kernels, pieces and matrices, by their text
         self.names = 0
+        self.inlinable = MOST_INLINED
         self.guarded = lowered is not None and lowered.guard is not None
         if lowered is not None:
             StepRoutine(self, lowered).define_program()
@@ -154,6 +169,8 @@ class StepRoutine:
             self.kernel(step)
         elif isinstance(step, RowTiles):
             row_tiles.emit(self, step)
+        elif isinstance(step, PointTiles):
+            point_tiles.emit(self, step)
         elif isinstance(step, Product):
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):
@@ -282,7 +299,8 @@ class StepRoutine:
 
     def define_nest(self, nest: Nest, what: str) -> str:
         """The function of a nest; kernels with equal code share it."""
-        name = self.module.function(what, nest.define("@NAME"))
+        name = self.module.function(what, nest.define("@NAME", self.module.inlinable))
+        self.module.inlinable -= nest.inlined
         self.module.declared |= nest.code.declared
         self.module.functions |= nest.code.functions
         return name

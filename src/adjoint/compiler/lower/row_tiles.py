@@ -53,7 +53,7 @@ def _best(steps: Sequence[Step], finest: bool) -> _Group | None:
     first = steps[0]
     if not isinstance(first, Kernel) or max(buffer.nbytes for buffer in _touched(first)) < _LARGE:
         return None
-    groups = [group for n in _lengths(first) if (group := _grown(steps, n)) is not None]
+    groups = [group for n in lengths(first) if (group := _grown(steps, n)) is not None]
     best = max(groups, key=lambda group: (group.spared, group.length if finest else 0), default=None)
     return best if best is not None and best.spared >= WORTH and best.tile > 0 else None
 
@@ -74,7 +74,7 @@ def _grown(steps: Sequence[Step], length: int) -> _Group | None:
     return group
 
 
-def _lengths(kernel: Kernel) -> list[int]:
+def lengths(kernel: Kernel) -> list[int]:
     """The possible lengths of the outermost loop: its own, or that of the first of its merged axes."""
     found, iterations = [], 1
     for axis in kernel.loops[0].axes if kernel.loops and all(kernel.domain) else ():
@@ -100,7 +100,7 @@ class _Use:
         use = _Use({}, {}, {view.buffer: totals[id(view)] for view in views if id(view) in totals})
         for i, view in enumerate(views):
             if id(view) not in totals:
-                row = 0 if id(view) in gathered else _row(view, [(loop.length, loop.strides[i]) for loop in loops])
+                row = 0 if id(view) in gathered else row_of(view, [(loop.length, loop.strides[i]) for loop in loops])
                 accessed = use.reads if i < count else use.writes
                 accessed[view.buffer] = row if row == accessed.get(view.buffer, row) else 0
         return use
@@ -120,7 +120,7 @@ class _Group:
 
     def join(self, kernel: Kernel) -> bool:
         """Add a kernel, if it fits."""
-        if kernel.scatters or self.length not in _lengths(kernel):
+        if kernel.scatters or self.length not in lengths(kernel):
             return False
         use = _Use.of(kernel, self.length)
         if not (self._partials_fit(use) and self._reads_rows(use) and self._writes_rows(use) and self._is_related(use)):
@@ -181,7 +181,7 @@ class _Group:
         return RowTiles(tuple(self.kernels), self.length, self.tile, own, self.totals)
 
 
-def _row(view: View, loops: Sequence[tuple[int, int]]) -> int:
+def row_of(view: View, loops: Sequence[tuple[int, int]]) -> int:
     """The stride of a view along the first loop, if its iterations access disjoint elements; else 0."""
     (_, step), *inner = loops
     least = view.offset + sum(min(0, (n - 1) * s) for n, s in inner)

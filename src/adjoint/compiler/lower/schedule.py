@@ -7,14 +7,18 @@ is bitwise the same on any number of threads.
 
 from __future__ import annotations
 
-from ...core.op import OPS
+import functools
+from collections.abc import Iterable, Sequence
+
+from ...core.op import OPS, Op
+from ...ir.graph import Equation
 from ..switches import Switch
 from . import fused_matvec
 from .dead_code import prune
-from .kernel import Buffer, Kernel, Loop, Reduce, Scalar, size_of
+from .kernel import Buffer, Dtype, Kernel, Loop, Reduce, Scalar, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
-from .scalar import word_of
-from .step import Branch, Lapack, Lowered, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
+from .scalar import is_native, lines_of, word_of
+from .step import Branch, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
 from .unroll import unrolled
 
 #: About how long a word of scalar code takes, in additions; what is not here is a function.
@@ -34,7 +38,7 @@ def schedule(lowered: Lowered) -> None:
     group(lowered, [arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
     for step in lowered.steps:
         if isinstance(step, (Kernel, RowTiles)):
-            _cut(step, lowered.buffers)
+            cut(step, lowered.buffers)
         elif isinstance(step, Product) and step.is_narrow and Switch.PIECES.on:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
@@ -103,6 +107,32 @@ def cost(line: Scalar) -> int:
     return _COST.get(line.data, _FUNCTION) if line.kind == "op" else int(line.kind != "const")
 
 
+def arithmetic(steps: Sequence[Step]) -> int:
+    """The cost of the operations of kernels at all points, in additions, without loads and stores.
+
+    Fusion keeps it below 1.1 times what is written (`written_arithmetic`), but for values that are cheaper to compute than to
+    store and load: see `Workspace.most_recomputed`.
+    """
+    kernels = [kernel for step in steps for kernel in (step.kernels if isinstance(step, RowTiles) else [step])]
+    return sum(
+        size_of(kernel.domain) * sum(cost(line) for line in kernel.code if line.kind == "op")
+        for kernel in kernels
+        if isinstance(kernel, Kernel)
+    )
+
+
+def written_arithmetic(equations: Iterable[Equation]) -> int:
+    """The cost of the elementwise operations of a graph at all points, in additions, if each is computed once."""
+    native = [e for e in equations if is_native(e.op)]
+    return sum(_cost_of(e.op, len(e.inputs), e.types[0].dtype) * size_of(e.types[0].shape) for e in native)
+
+
+@functools.cache
+def _cost_of(op: Op, arity: int, dtype: Dtype) -> int:
+    """The cost of the lines of an op, on operands that are no numbers."""
+    return sum(cost(line) for line in lines_of(op, arity, dtype) if line.kind == "op")
+
+
 def work(step: Step) -> int:
     """The estimated cost of a step, in additions."""
     if isinstance(step, Product):
@@ -111,6 +141,8 @@ def work(step: Step) -> int:
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
     if isinstance(step, RowTiles):
         return sum(map(work, step.kernels))
+    if isinstance(step, PointTiles):
+        return sum(map(work, step.members))
     if not isinstance(step, Kernel):
         inside = [_ITERATION + sum(map(work, body.steps)) for body in bodies(step)]
         if isinstance(step, Branch):
@@ -121,7 +153,7 @@ def work(step: Step) -> int:
     return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
 
-def _cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
+def cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
     """Cut the outermost loop, if there is enough work and the partial results are small."""
     if isinstance(step, RowTiles):
         length, summed = step.length, step.totals
