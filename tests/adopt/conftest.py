@@ -3,7 +3,16 @@
 import sys
 import textwrap
 
+import numpy as np
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def print_options():
+    """Packages may set how NumPy prints, for good."""
+    before = np.get_printoptions()
+    yield
+    np.set_printoptions(**before)
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def run_c(cases: Any, write: Any = c_source.write) -> Any:
 
 def _written(name: str, case: Any, write: Any) -> Any:
     """The parts of a case, and what an exporter writes for it; or the refusal."""
-    made = parts(case, (), name=f"op_{name}_")
+    made = parts(case, (), name=f"op_{name}"[:80] + "_")
     try:
         return made, write(made)
     except UnsupportedError as error:

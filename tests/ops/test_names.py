@@ -23,14 +23,16 @@ OTHER_NAMES = (
     "numpy/",
     "scipy/",
     "compat/",
+    "adopt/",
     "staging/python.py",
     "algebra/formula.py",
     "__init__.py",
     "device/counterpart.py",
 )
 #: Tables of the words of scalar code, of which many are names of ops too.
-SCALAR_CODE = ("compiler/lower/", "compiler/llvm/", "compiler/cuda/")
-COMMANDS = {"view/notation.py": {"ln"}}  # of LaTeX
+SCALAR_CODE = ("compiler/lower/", "compiler/llvm/", "compiler/cuda/", "export/c_source.py", "export/javascript_module.py")
+#: Commands of LaTeX; functions that the exported code has of its own.
+COMMANDS = {"view/notation.py": {"ln"}, "export/javascript_module.py": {"exp_of_square", "growth"}}
 INTERNAL = {"select", "and", "or", "xor", "not"}
 
 

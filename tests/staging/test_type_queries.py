@@ -277,6 +277,7 @@ def test_an_array_passed_twice_is_two_variables(form):
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: copy.deepcopy({"a": [x]})["a"][0]])
 @pytest.mark.parametrize("x", [2.0, np.float64(2.0), np.array(2.0)], ids=repr)
 def test_numbers_are_copied(copied, x):
-    """A float has no `__deepcopy__`, but its stand-in needs one."""
+    """A float has no `__deepcopy__`, but its stand-in needs one; also after the imperative style has been used."""
+    ad.array(1.0)
     assert ad.grad(lambda x: copied(x) * x)(x) == 4.0
     assert ad.jit(lambda x: copied(x) * x)(x) == 4.0

@@ -495,7 +495,7 @@ def differentiated(call: Call, theirs: Any, ours: Any) -> tuple[str, str]:
 
 def floats(result: Any) -> list[Any]:
     leaves, _ = flatten(tuple(result) if isinstance(result, (list, tuple)) else result)
-    leaves = [np.asarray(x) if type(x) in (float, complex) else x for x in leaves]  # a number of SciPy's may be Python's
+    leaves = [np.asarray(x) if x.__class__ in (float, complex) else x for x in leaves]  # a number of SciPy's may be Python's
     return [x for x in leaves if getattr(x, "dtype", np.dtype(int)).kind in "fc"]
 
 

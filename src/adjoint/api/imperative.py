@@ -374,8 +374,8 @@ for _name, _method in (
     ("item", Sought("item", _item)),
     ("__repr__", _repr),
     ("__str__", _str),
-    ("__deepcopy__", Sought("__deepcopy__", _deepcopy)),
-    ("__copy__", Sought("__copy__", _deepcopy)),
+    ("__deepcopy__", _deepcopy),
+    ("__copy__", _deepcopy),
     ("__reduce__", _reduce),
 ):
     setattr(Traced, _name, _method)

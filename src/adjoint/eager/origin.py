@@ -131,6 +131,10 @@ class Origin:
         if math.prod(parent) > _MOST or math.prod(self.shape) > _MOST:
             return None
         if is_known and not isinstance(above, Traced):
+            if any(np.ndim(k) > ndim_of(x) for k, x in zip(known, saved, strict=True) if k is not None) or (
+                above is not True and np.ndim(above) > len(self.shape)
+            ):
+                return None  # numbers of a batch
             live = self._of_one(None if above is True else above, known)
             return True if live is None else live
         weights: Any = np.random.default_rng(0).uniform(1.0, 2.0, self.shape)

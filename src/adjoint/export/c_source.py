@@ -21,6 +21,7 @@ import numpy as np
 from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
 from . import c_math
+from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
 from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
@@ -275,7 +276,8 @@ class CSpelling(Spelling):
     ) -> str:
         given = [*parameters, *[f"{self.base}_work *restrict work"] * uses_work]
         kind = "int" if fails else "void"
-        text = "\n".join([*_unused(given, body), *body])
+        lines = used("\n".join(body).split("\n"))  # a window that is empty reads nothing
+        text = "\n".join([*_unused(given, lines), *lines])
         return self.shared(what, lambda name: f"static {kind} {name}({', '.join(given) or 'void'}) {{\n{text}\n}}")
 
     def constant(self, data: np.ndarray[Any, Any]) -> Place:

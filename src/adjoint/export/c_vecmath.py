@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,7 +95,7 @@ class _Translation:
             elif line.startswith("  ret"):
                 _, t, value = line.split()
                 lines.append(f"return {self.value(t, value)};")
-        body = "\n".join(f"  {line}" for line in _used(self.lines))
+        body = "\n".join(f"  {line}" for line in used(self.lines))
         inlined = "static" if ".rare." in symbol else "ADJOINT_INLINE"
         return f"{inlined} {_TYPES[kind]} {_word(symbol)}({', '.join(parameters)}) {{\n{body}\n}}"
 
@@ -188,12 +189,12 @@ class _Translation:
         return f"{_TYPES[kind]} {made} = {_word(symbol)}({', '.join(args)})"
 
 
-def _used(lines: list[str]) -> list[str]:
+def used(lines: Sequence[str]) -> list[str]:
     """Lines without definitions that no later line uses."""
     kept: list[str] = []
     words: set[str] = set()
     for line in reversed(lines):
-        defined = re.match(r"const (?:struct )?\w+ (\w+) = ", line)
+        defined = re.match(r" *const (?:struct )?\w+ (\w+) = ", line)
         if defined is None or defined[1] in words:
             kept.append(line)
             words.update(re.findall(r"\w+", line[defined.end() :] if defined else line))

@@ -462,7 +462,7 @@ _FINITE = frozenset({
     "abs", "add", "arcsinh", "arctan", "arctan2", "cbrt", "copysign", "cos", "cosh", "cumprod", "dawsn", "deg2rad", "erf", "erfc",
     "exp", "exp2", "expit", "expm1", "fabs", "fmax", "fmin", "heaviside", "hypot", "huber", "i0e", "i1e", "j0", "j1", "log_expit",
     "logaddexp", "logsumexp", "max", "maximum", "min", "minimum", "mul", "ndtr", "neg", "norm", "pos", "prod", "pseudo_huber",
-    "rad2deg", "sin", "sinc", "sinh", "sort", "square", "sub", "tanh",
+    "rad2deg", "sin", "sinc", "sinh", "square", "sub", "tanh",
 })  # fmt: skip
 
 
