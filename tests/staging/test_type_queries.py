@@ -4,6 +4,7 @@ import copy
 import functools
 import numbers
 import operator
+import sys
 import typing
 import warnings
 from collections.abc import Container, Hashable, Iterable, Sequence, Sized
@@ -205,15 +206,26 @@ def _matched(x):
             return 2.0 * v
         case np.floating():
             return 3.0 * x
-        case [a, _]:
-            return 5.0 * np.sum(a)
         case np.ndarray(shape=(2,)):
             return 7.0 * np.sum(x)
     return np.sum(x)
 
 
+def _matched_as_sequence(x):
+    match x:
+        case [a, _]:
+            return 5.0 * np.sum(a)
+    return np.sum(x)
+
+
+#: Of a class; NumPy's arrays have it from NumPy 2.5 on.
+SEQUENCES_IN_PATTERNS = 1 << 5
+
+
 def _abstract(x):
-    classes = (Sequence, Iterable, Sized, Container, Hashable, Shaped, typing.SupportsFloat, typing.SupportsIndex, numbers.Real)
+    classes = (Sequence, Iterable, Sized, Container, Hashable, typing.SupportsFloat, numbers.Real)
+    if sys.version_info < (3, 12):  # later ones look for the members of a runtime protocol past `__class__`
+        classes += (Shaped, typing.SupportsIndex)
     return np.sum(x) * sum(2.0**i for i, c in enumerate(classes) if isinstance(x, c))
 
 
@@ -221,6 +233,7 @@ SEEN = {
     "dispatch": _dispatched,
     "match": _matched,
     "abstract": _abstract,
+    **({} if np.ndarray.__flags__ & SEQUENCES_IN_PATTERNS else {"match of a sequence": _matched_as_sequence}),
     "class": lambda x: np.sum(x) * {float: 2.0, np.float64: 3.0, np.ndarray: 5.0}.get(x.__class__, 7.0),
 }
 EAGER = {
