@@ -88,7 +88,8 @@ class Stage(Trace):
 
     def note(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...]) -> range:
         """Record an equation; returns the numbers of its results."""
-        first = self.equations[-1].outputs[-1] + 1 if self.equations else len(self.inputs)
+        # A loop of which no result is used has none.
+        first = next((e.outputs[-1] + 1 for e in reversed(self.equations) if e.outputs), len(self.inputs))
         numbers = range(first, first + len(types))
         self.equations.append(Equation(op, inputs, params, tuple(numbers), types, written_on.get() or user_line()))
         return numbers
