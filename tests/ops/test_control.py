@@ -620,3 +620,18 @@ def test_a_value_kept_from_inside_a_body_is_a_leak():
     ad.scan(lambda c, x: (kept.append(c) or c, x), np.float64(0), XS)
     with pytest.raises(ad.AdjointError, match="used after scan had returned"):
         kept[0] + 1.0
+
+
+def test_a_while_loop_in_a_scan_whose_results_are_not_differentiated():
+    """Its backward pass has an equation without results."""
+
+    def f(x):
+        def body(c, v):
+            return ad.fori_loop(0, 3, lambda i, d: d * 0.5 + c, v) * x, (c, ad.while_loop(lambda u: u < c, lambda u: u + 1.0, v))
+
+        c, (a, b) = ad.scan(body, x, np.linspace(0, 2, 4))
+        return c + np.sum(a) * np.sum(b)
+
+    slope = (f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6
+    for gradient in (ad.grad(f), ad.jit(ad.grad(f)), ad.derivative(f)):
+        np.testing.assert_allclose(gradient(0.7), slope, rtol=1e-8)
