@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 from ..api.arguments import input_names, name_of
 from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import ArgumentError, DeviceError
+from ..core.locks import cached
 from ..core.tree import Structure, flatten, leaf_names
 from ..core.types import Type
 from ..device import card
@@ -45,7 +45,7 @@ class Arguments:
         self.f = f
         self.static_argnums, self.static_argnames, self.options = static_argnums, static_argnames, options
 
-    @functools.cached_property
+    @cached
     def compares_identity(self) -> bool:
         return compares_identity(self.f)
 

@@ -42,7 +42,7 @@ from ..core.errors import (
     user_level,
     user_line,
 )
-from ..core.locks import lock
+from ..core.locks import cached, lock
 from ..core.places import values_at
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
@@ -246,7 +246,7 @@ class Jitted:
             give_up()
         return result
 
-    @functools.cached_property
+    @cached
     def _derivatives(self) -> Derivatives:
         return Derivatives(self)
 
@@ -254,7 +254,7 @@ class Jitted:
         """A derivative of this function, compiled in the same way."""
         return Derived(f, (), (), self.options._replace(donated=()))
 
-    @functools.cached_property
+    @cached
     def _line_of_type(self) -> str | None:
         return line_of_type(self.f)
 

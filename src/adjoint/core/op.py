@@ -33,6 +33,7 @@ import numpy as np
 
 from .bind import Trace, Traced, bind, is_array
 from .errors import UnsupportedError
+from .locks import cached
 
 Rule = Callable[..., Any]
 
@@ -132,7 +133,7 @@ class Op:
         self.home = ""  # the module that declares it
         self.derived: dict[Any, Any] = {}  # rules derived by derive, by key
 
-    @functools.cached_property
+    @cached
     def cost(self) -> int:
         """About how long an element takes, in additions, unless declared: of an expression in other ops, as long as they do."""
         if not callable(self.scalar):
@@ -240,7 +241,7 @@ class Constant(Op):
     kind = "constant"
     axes = ()
 
-    @functools.cached_property
+    @cached
     def arity(self) -> int | None:
         """The number of arguments; None if that is not known."""
         return self.impl.nin if isinstance(self.impl, np.ufunc) else positional_count(self.impl) or None
