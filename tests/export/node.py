@@ -10,16 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.export import javascript_module
 from adjoint.export.program import Part
 
 NODE = shutil.which("node")
-ARRAYS = {
-    "float64": "Float64Array",
-    "float32": "Float32Array",
-    "int64": "Float64Array",
-    "int32": "Int32Array",
-    "bool": "Uint8Array",
-}
+ARRAYS = dict(javascript_module.ARRAYS)
 
 
 def number(x: Any) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..compiler.llvm.nest import BLOCK, segments
+from ..compiler.llvm.nest import BLOCK, Reducing, segments
 from ..compiler.lower.kernel import Kernel, Reduce, Scalar, View, Window
 from ..compiler.lower.step import RowTiles
 from .spelling import Spelling, Text
@@ -27,7 +27,7 @@ _MANY, _WIDER = 4, 4  # vectors in a loop from which on several are added side b
 _LONG = 16  # terms of a sum that are worth several totals
 
 
-class Nest:
+class Nest(Reducing):
     """Writes one kernel as a function of its buffers; in row tiles also of the range of its outermost loop."""
 
     def __init__(self, spelling: Spelling, kernel: Kernel, tiles: RowTiles | None = None) -> None:
@@ -58,19 +58,6 @@ class Nest:
             self.level(0)
         ends = [self.spelling.index_parameter(name) for name in ("start", "stop")] if self.in_parts else []
         return self.spelling.function("kernel", [*self.parameters, *ends], self.text.lines)
-
-    def suffix(self, r: Reduce) -> int:
-        """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""
-        strides = self.strides[id(r.view)]
-        d = len(strides)
-        while d and not strides[d - 1]:
-            d -= 1
-        return d
-
-    def adds_to_memory(self, r: Reduce, d: int) -> bool:
-        """Whether the result is accumulated in memory: it is reached more than once, or not at all."""
-        several = any(not s for s in self.strides[id(r.view)][:d])
-        return several or r.view.buffer in self.begun or not all(self.kernel.domain)
 
     def fresh(self, letter: str) -> str:
         self.names += 1

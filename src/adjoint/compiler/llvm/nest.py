@@ -41,7 +41,28 @@ ROW = (4, 8)  # iterations of a contiguous loop that is one vector
 BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding errors
 
 
-class Nest:
+class Reducing:
+    """Where the reductions of a kernel stand among its loops, in whatever language these are written."""
+
+    kernel: Kernel
+    strides: dict[int, list[int]]  # of each view, by loop
+    begun: Collection[Buffer]  # results that a call adds to
+
+    def suffix(self, r: Reduce) -> int:
+        """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""
+        strides = self.strides[id(r.view)]
+        d = len(strides)
+        while d and not strides[d - 1]:
+            d -= 1
+        return d
+
+    def adds_to_memory(self, r: Reduce, d: int) -> bool:
+        """Whether the result is accumulated in memory: it is reached more than once, or not at all."""
+        several = any(not s for s in self.strides[id(r.view)][:d])
+        return several or r.view.buffer in self.begun or not all(self.kernel.domain)
+
+
+class Nest(Reducing):
     """Writes the body of one kernel."""
 
     def __init__(
@@ -102,19 +123,6 @@ class Nest:
             return False
         moves = all(d == len(self.loops) for d in self.depths)
         return moves and set(self.loops[-1].strides) <= {0, 1}
-
-    def suffix(self, r: Reduce) -> int:
-        """The outermost loop from which on all loops are reduced; the number of loops if the innermost is not."""
-        strides = self.strides[id(r.view)]
-        d = len(strides)
-        while d and not strides[d - 1]:
-            d -= 1
-        return d
-
-    def adds_to_memory(self, r: Reduce, d: int) -> bool:
-        """Whether the result is accumulated in memory: it is reached more than once, or not at all."""
-        several = any(not s for s in self.strides[id(r.view)][:d])
-        return several or r.view.buffer in self.begun or not all(self.kernel.domain)
 
     # -- loops --
 
