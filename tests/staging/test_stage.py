@@ -23,6 +23,6 @@ def test_backward_equations_remember_the_line_of_the_op():
     staged = ad.graph(ad.grad(looped))(np.ones(3))
     body = next(e for e in reversed(staged.equations) if e.op.name == "scan").params["body"]
     inside = looped.__code__.co_firstlineno + 2
-    assert {e.line.rpartition(":")[2] for e in body.equations if e.op.name == "chain"} == {str(inside)}
+    assert {e.line.rpartition(":")[2] for e in body.equations if e.op.name == "strong_mul"} == {str(inside)}
     twice = ad.graph(ad.grad(lambda x: np.sum(ad.grad(f)(x))))(np.ones(3))
     assert {int(e.line.rpartition(":")[2]) - first for e in twice.equations if e.op.name == "cos"} == {1}

@@ -16,10 +16,9 @@ from ..core.op import OPS, Op
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops.broadcast import broadcast_to, cast, conj, real, reshape, sum_, transpose
 from ..ops.elementwise import (
-    absorb_op,
     add,
-    chain_op,
     div,
+    ieee_mul,
     mul,
     neg,
     pos,
@@ -29,8 +28,9 @@ from ..ops.elementwise import (
     sinc,
     sqrt,
     square,
+    strong_mul_either_op,
+    strong_mul_op,
     sub,
-    times_op,
 )
 from . import terms
 from .terms import ONE, PI, Number, Term, number, post_order
@@ -42,9 +42,9 @@ _RULES: dict[Op, Callable[..., Term]] = {
     add: terms.add,
     sub: terms.subtract,
     mul: terms.multiply,
-    chain_op: terms.multiply,
-    absorb_op: terms.multiply,
-    times_op: terms.multiply,
+    strong_mul_op: terms.multiply,
+    strong_mul_either_op: terms.multiply,
+    ieee_mul: terms.multiply,
     div: terms.divide,
     power: terms.power,
     neg: lambda x: terms.scale(Fraction(-1), x),

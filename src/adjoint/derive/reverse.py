@@ -15,12 +15,12 @@ from ..core.op import Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from ..core.types import Value, shape_of
 from ..ops.broadcast import fit
 from ..ops.elementwise import (
-    absorb,
-    absorb_op,
-    chain,
-    chain_op,
     equal,
-    times_op,
+    ieee_mul,
+    strong_mul,
+    strong_mul_either,
+    strong_mul_either_op,
+    strong_mul_op,
 )
 from ..ops.zero import zero_wins
 from .partials import Partial, argument_names, define, no_partial, split
@@ -83,10 +83,10 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
         if partial.missing:
             raise no_partial(op, i)
     keep = tuple(map(int, np.any([p.needs for p in partials], axis=0)))
-    product = absorb if op.choice else chain
+    product = strong_mul_either if op.choice else strong_mul
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        either = absorb if op.choice or (can_mask and has_zeros(factor(saved, 0))) else chain
+        either = strong_mul_either if op.choice or (can_mask and has_zeros(factor(saved, 0))) else strong_mul
         saved = trusted(saved, types)
         return [
             None if partial.number == 0 else fit(times(g, partial, saved, params, either), t)
@@ -167,7 +167,7 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
     rules = transposes(op, count)
     if op.together:
         return _together_plan(op, count, wanted)
-    if op in (chain_op, absorb_op, times_op):
+    if op in (strong_mul_op, strong_mul_either_op, ieee_mul):
         return _product_plan(op, wanted)
     chosen = [(i, rules[i]) for i in wanted]
     for i, rule in chosen:
@@ -211,11 +211,11 @@ def _product_plan(op: Linear, wanted: list[int]) -> Plan:
     """A product of the chain rule, differentiated again: of one factor the derivative is the other."""
     keep = (DROP, VALUE if 1 in wanted else TYPE, VALUE if 0 in wanted else TYPE)
 
-    again = times_op if op is times_op else absorb_op
+    again = ieee_mul if op is ieee_mul else strong_mul_either_op
 
     def factor(saved: Any, i: int) -> Any:
         # A zero cotangent has ended the product, whichever it was; a zero partial only if it is one of a mask.
-        is_mask = op is absorb_op or (op is chain_op and wanted[i] == 1)
+        is_mask = op is strong_mul_either_op or (op is strong_mul_op and wanted[i] == 1)
         return saved[2 - wanted[i]] if is_mask else None
 
     def masks(saved: Any, i: int) -> Any:

@@ -2,8 +2,8 @@
 
     graph g(x, y)          { v2 = mul x, y;  v3 = add 5, v2;  return v3 }
     graph derivative_g(x, y) {
-      v2 = absorb 1, y     y·1
-      v3 = absorb 0, x     0·x
+      v2 = strong_mul 1, y     y·1
+      v3 = strong_mul 0, x     0·x
       v4 = add v2, v3
       v5 = add 0, v4       0 + (0·x + y·1), which prunes to y
       return v5

@@ -2,7 +2,7 @@
 
     graph f(x, w)            { v2 = mul x, w;  v3 = sin v2;  return v3 }
     graph forward_f(x, w)    { v2 = mul x, w;  v3 = sin v2;  return v3, v2 }
-    graph backward_f(x, w, v2, g) { v4 = cos v2; v5 = chain g, v4; v6 = chain v5, w; v7 = chain v5, x; return v6, v7 }
+    graph backward_f(x, w, v2, g) { v4 = cos v2; v5 = strong_mul g, v4; v6 = strong_mul v5, w; v7 = strong_mul v5, x; return v6, v7 }
 
 Both are cut from one recording (`_Joint`). An input that the backward half reads is not a residual: the caller still has it.
 """
@@ -96,7 +96,7 @@ class _Joint(NamedTuple):
     """The recording of a graph and of its pass back, from which both halves are cut.
 
         graph f(x, w, g) { v3 = mul x, w;  v4 = sin v3;                                             the first `split` equations
-                           v5 = cos v3;  v6 = chain g, v5;  v7 = chain v6, w;  v8 = chain v6, x;
+                           v5 = cos v3;  v6 = strong_mul g, v5;  v7 = strong_mul v6, w;  v8 = strong_mul v6, x;
                            return v4, v7, v8 }                                                      `outputs` is 1
 
     The backward half is what v7 and v8 depend on, behind the split. It reads x, w and g, which are inputs, and v3, which thus is

@@ -151,11 +151,11 @@ TABLE: dict[Op, Writer] = {
 
 #: Functions that some lines call, written out in front where they are needed.
 PRELUDE = {
-    "product_zero_wins": '''def product_zero_wins(g, p):
+    "strong_mul": '''def strong_mul(g, p):
     """g * p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
     return np.where(np.equal(g, 0), np.zeros((), np.result_type(g, p)), g * p)[()]
 ''',
-    "product_either_zero_wins": '''def product_either_zero_wins(a, b):
+    "strong_mul_either": '''def strong_mul_either(a, b):
     """a * b, and exactly 0 wherever either is exactly 0."""
     return np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), np.result_type(a, b)), a * b)[()]
 ''',

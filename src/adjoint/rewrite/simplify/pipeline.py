@@ -1,6 +1,6 @@
 """Simplification: all rules and all passes.
 
-g = 5 + x·y, ∂g/∂x:     v2 = mul x, y; v3 = add 5, v2; v4 = chain 1.0, y; return v4     becomes     return y
+g = 5 + x·y, ∂g/∂x:     v2 = mul x, y; v3 = add 5, v2; v4 = strong_mul 1.0, y; return v4     becomes     return y
 """
 
 from __future__ import annotations
