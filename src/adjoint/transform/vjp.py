@@ -2,7 +2,8 @@
 
     graph f(x, w)            { v2 = mul x, w;  v3 = sin v2;  return v3 }
     graph forward_f(x, w)    { v2 = mul x, w;  v3 = sin v2;  return v3, v2 }
-    graph backward_f(x, w, v2, g) { v4 = cos v2; v5 = strong_mul g, v4; v6 = strong_mul v5, w; v7 = strong_mul v5, x; return v6, v7 }
+    graph backward_f(x, w, v2, g) { v4 = cos v2;  v5 = strong_mul g, v4;
+                                    v6 = strong_mul v5, w;  v7 = strong_mul v5, x;  return v6, v7 }
 
 Both are cut from one recording (`_Joint`). An input that the backward half reads is not a residual: the caller still has it.
 """
