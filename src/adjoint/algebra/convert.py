@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.errors import UnsupportedError
 from ..core.op import OPS, Op
-from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ir.graph import Equation, Graph, Literal
 from ..ops.broadcast import broadcast_to, cast, conj, real, reshape, sum_, transpose
 from ..ops.elementwise import (
     add,
@@ -61,27 +61,22 @@ def apply(name: str, *args: Term) -> Term:
 
 def from_graph(graph: Graph, inputs: Sequence[Term]) -> Term:
     """The term that a graph of scalars with one output computes."""
-    environment: dict[int, Term] = dict(enumerate(inputs))
 
-    def read(operand: Operand, equation: Equation | None) -> Term:
-        if isinstance(operand, int):
-            return environment[operand]
-        return _constant(operand, equation)
-
-    for equation in graph.equations:
+    def term(equation: Equation, operands: list[Any]) -> Term:
         name = equation.op.name
         shapes = [t.shape for t in equation.types] + [o.type.shape for o in equation.inputs if isinstance(o, Literal)]
         if len(equation.types) != 1 or any(shapes) or equation.types[0].dtype.kind not in "fbiu":
             raise _unsupported(f"{name} gives or takes an array or a complex number", equation)
-        args = [read(o, equation) for o in equation.inputs]
+        args = [_constant(o, equation) if isinstance(o, Literal) else x for o, x in zip(equation.inputs, operands, strict=True)]
         if equation.op in _SAME and len(args) == 1:
-            result = args[0]
-        elif equation.params:
+            return args[0]
+        if equation.params:
             raise _unsupported(f"{name} has options", equation)
-        else:
-            result = apply(name, *args)
-        environment[equation.outputs[0]] = result
-    return terms.arithmetic(read(graph.outputs[0], None))
+        return apply(name, *args)
+
+    (output,) = graph.outputs
+    found = graph.evaluate(inputs, term)
+    return terms.arithmetic(_constant(output, None) if isinstance(output, Literal) else found[output])
 
 
 def _constant(literal: Literal, equation: Equation | None) -> Term:

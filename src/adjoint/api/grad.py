@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, snapshot, with_gaps
 from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from ..core.op import OPS
@@ -22,7 +23,7 @@ from ..eager.on_card import follows_card, landed
 from ..eager.repeated import RetreatError
 from ..eager.tape import Node, Tape, backward
 from ..numpy.layout import own_copy
-from ..transform.deferral import finish, tape_for
+from ..staging.deferred import tape_in_stage
 from .arguments import (
     Results,
     check_alive,
@@ -62,14 +63,15 @@ class Recording:
         self.f, self.transform = f, transform
         self.indices, self.single = positions(argnums, len(args), transform)
         self.inputs, self.structures = open_arguments(args, self.indices, transform)
-        with tape_for(self.inputs, transform, lasting) as tape:
+        staged = bool(self.inputs) and isinstance(self.inputs[0], Traced)
+        with tape_in_stage(self.inputs, transform, lasting) if staged else Tape(transform, lasting=lasting) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
             watch_arguments(tape.watch, args, self.indices, self.inputs)
             inside = replace(args, self.indices, self.structures, leaves)
             del leaves
             result = final(run_protected(f, inside, kwargs))
-            finish(tape, result)
+            tape.finish(result)
         tape.watch.check()
         self.aux: Any = None
         if has_aux:

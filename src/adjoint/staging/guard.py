@@ -26,6 +26,7 @@ from ..derive import type_rule
 from ..eager.on_card import ON_CARD
 from ..eager.record import at_once
 from ..ir.columns import Columns, ColumnWriter, parameters
+from ..ir.edit import live, mapped
 from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
@@ -415,30 +416,17 @@ class Guarded(Stage):
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         results = tuple([self.operand(y) for y in outputs])
         attempts = [] if self.failed else self.attempts  # if one did fail, the graph is not used
-        needed = self._needed(results) if attempts else set()
+        found, count = self.program.columns(), len(self.inputs) - self.spare
+        is_live = live(found, results) if attempts else ()
         for attempt in attempts:
-            if needed.isdisjoint(attempt):  # dead code: the program would never fail
+            if not is_live[found.made_by[attempt[0] - found.inputs]]:  # dead code: the program would never fail
                 raise UnsupportedError(
                     "an operation is tried for its error only, and its result is not used", self.program.line_of[attempt[0]]
                 )
-        found, count = self.program.columns(), len(self.inputs) - self.spare
         operands = np.where(found.operands >= self.first_captured + self.reserved, found.operands - self.spare, found.operands)
         columns = Columns(self.inputs[:count], found.kinds, found.literals, found.kind, operands, found.integers, found.lines)
-        results = tuple([self.final(o) if isinstance(o, int) else o for o in results])
+        results = mapped(results, self.final)
         return Graph(name, tuple(self.names[:count]), tuple(self.inputs[:count]), columns, results)
-
-    def _needed(self, results: Sequence[int | Literal]) -> set[int]:
-        """The values that the results depend on, the results included."""
-        program = self.program
-        needed = {o for o in results if isinstance(o, int)}
-        at, number = len(program.operands), len(program.type_of)
-        for k in reversed(program.kind):
-            kind = program.kinds[k]
-            begin, number = at - len(kind.operands), number - len(kind.types)
-            if not needed.isdisjoint(range(number, number + len(kind.types))):
-                needed.update(program.operands[begin:at])
-            at = begin
-        return needed
 
 
 def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[Any]) -> tuple[Type, ...] | None:

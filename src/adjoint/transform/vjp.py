@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from ..core.types import Type, Value
 from ..eager.tape import Tape, backward
+from ..ir.edit import cut, dead_code, distinct, values_in, values_read
 from ..ir.graph import Equation, Graph
 from ..ops.broadcast import zeros_of
-from ..rewrite.simplify import dead_code, simplify
-from ..rewrite.simplify.passes import numbered
+from ..rewrite.simplify import simplify
 from ..staging.stage import Stage
-from .build import Flags, build, chosen, distinct, named, once, places, spread
+from .build import Flags, build, chosen, named, once, places, spread
 
 
 class Halves(NamedTuple):
@@ -147,9 +147,9 @@ def _backward_half(joint: _Joint, recompute: int) -> tuple[Graph, list[int]]:
     equations = (*repeated, *graph.equations[joint.split :])
     half = dead_code(replace(graph, equations=equations, outputs=graph.outputs[joint.outputs :]))
     computed = {n for equation in half.equations for n in equation.outputs}
-    reads = sorted(_read(half) - computed - set(joint.cotangents))
+    reads = sorted(values_read(half) - computed - set(joint.cotangents))
     back = simplify(cut(f"backward_{graph.name}", half, [*reads, *joint.cotangents], graph.types))[0]
-    used = _read(back)  # simplification may have removed the last use of a value
+    used = values_read(back)  # simplification may have removed the last use of a value
     kept = [i for i in range(len(reads)) if i in used]
     return cut(back.name, back, [*kept, *range(len(reads), len(back.input_types))]), [reads[i] for i in kept]
 
@@ -158,22 +158,7 @@ def _depending_on(inputs: Iterable[int], equations: Iterable[Equation]) -> list[
     """The equations that read nothing but these inputs, and each other."""
     known, found = set(inputs), []
     for equation in equations:
-        if known.issuperset([o for o in equation.inputs if isinstance(o, int)]):
+        if known.issuperset(values_in(equation.inputs)):
             found.append(equation)
             known.update(equation.outputs)
     return found
-
-
-def _read(graph: Graph) -> set[int]:
-    """The values that an equation or the return line reads."""
-    operands = [*(o for equation in graph.equations for o in equation.inputs), *graph.outputs]
-    return {o for o in operands if isinstance(o, int)}
-
-
-def cut(name: str, graph: Graph, inputs: Sequence[int], types: dict[int, Type] | None = None) -> Graph:
-    """The same equations as a function of these values, numbered anew."""
-    types = graph.types if types is None else types
-    names: list[str] = []
-    for n in inputs:
-        names.append(distinct(graph.input_names[n] if n < len(graph.input_names) else f"r{n}", names))
-    return Graph(name, tuple(names), tuple([types[n] for n in inputs]), *numbered(graph.equations, graph.outputs, inputs))

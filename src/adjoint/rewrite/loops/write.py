@@ -22,7 +22,7 @@ from ...core.op import Op
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import hashable
-from ...ir.graph import Equation, Graph, Literal, Operand
+from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops.broadcast import broadcast_to, reshape, transpose, where
 from ...ops.control import scan
 from ...ops.elementwise import add, equal
@@ -59,7 +59,7 @@ class _Writer:
         return numbers
 
     def emit(self, op: Op, *inputs: Operand, line: str, **params: Any) -> int:
-        weak = [o.value if isinstance(o, Literal) and o.is_weak else None for o in inputs]
+        weak = weak_numbers(inputs)
         type_ = type_rule(op, [self.type_of(o) for o in inputs], params, weak)
         return self.copy(op, inputs, params, (type_,), line)[0]
 

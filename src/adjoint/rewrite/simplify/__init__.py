@@ -4,7 +4,8 @@
 else makes a graph smaller, `pipeline.py` the order of it all.
 """
 
-from .passes import common_subexpressions, constant_folding, dead_code, renumber
+from ...ir.edit import dead_code, renumber
+from .passes import common_subexpressions, constant_folding
 from .pipeline import simplify
 
 __all__ = ["common_subexpressions", "constant_folding", "dead_code", "renumber", "simplify"]
