@@ -32,31 +32,31 @@ from ..ops.elementwise import (
     strong_mul_op,
     sub,
 )
-from . import terms
+from . import canonical
 from .terms import ONE, PI, Number, Term, number, post_order
 
 # -- graphs to terms --------------------------------------------------------------------------------------------
 
 _SAME: frozenset[Op] = frozenset({pos, cast, reshape, broadcast_to, transpose, sum_, real, conj})  # of one real number
 _RULES: dict[Op, Callable[..., Term]] = {
-    add: terms.add,
-    sub: terms.subtract,
-    mul: terms.multiply,
-    strong_mul_op: terms.multiply,
-    strong_mul_either_op: terms.multiply,
-    ieee_mul: terms.multiply,
-    div: terms.divide,
-    power: terms.power,
-    neg: lambda x: terms.scale(Fraction(-1), x),
-    square: lambda x: terms.power(x, number(2)),
-    reciprocal: lambda x: terms.divide(ONE, x),
+    add: canonical.add,
+    sub: canonical.subtract,
+    mul: canonical.multiply,
+    strong_mul_op: canonical.multiply,
+    strong_mul_either_op: canonical.multiply,
+    ieee_mul: canonical.multiply,
+    div: canonical.divide,
+    power: canonical.power,
+    neg: lambda x: canonical.scale(Fraction(-1), x),
+    square: lambda x: canonical.power(x, number(2)),
+    reciprocal: lambda x: canonical.divide(ONE, x),
 }
 
 
 def apply(name: str, *args: Term) -> Term:
     """An op by its name, on terms."""
     rule = _RULES.get(OPS[name])
-    return rule(*map(terms.arithmetic, args)) if rule else terms.call(name, *args)
+    return rule(*map(canonical.arithmetic, args)) if rule else canonical.call(name, *args)
 
 
 def from_graph(graph: Graph, inputs: Sequence[Term]) -> Term:
@@ -76,7 +76,7 @@ def from_graph(graph: Graph, inputs: Sequence[Term]) -> Term:
 
     (output,) = graph.outputs
     found = graph.evaluate(inputs, term)
-    return terms.arithmetic(_constant(output, None) if isinstance(output, Literal) else found[output])
+    return canonical.arithmetic(_constant(output, None) if isinstance(output, Literal) else found[output])
 
 
 def _constant(literal: Literal, equation: Equation | None) -> Term:

@@ -68,7 +68,7 @@ class Guard(NamedTuple):
 
 
 #: The modules between an operator in the user's code and `Guarded.operate`.
-_OPERATORS = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.views", "adjoint.eager.record"})
+_OPERATORS = frozenset({__name__, "adjoint.numpy.keys", "adjoint.numpy.operators", "adjoint.numpy.views", "adjoint.eager.record"})
 
 
 class PythonNumberError(UnsupportedError):
