@@ -284,7 +284,7 @@ class ForwardRun:
         return replace(self.primals, range(len(self.primals)), self.structures, leaves)
 
     def push(self) -> Pushed:
-        """One forward pass: structure, primals and tangents of the result, and aux. By reverse mode, where forward mode cannot."""
+        """One forward pass: structure, primals and tangents of the result, and aux; by reverse mode where forward mode cannot."""
         f, inputs, transform = self.f, self.inputs, self.transform
         watch = Watch()
         watch_arguments(watch, self.primals, range(len(self.primals)), inputs)
