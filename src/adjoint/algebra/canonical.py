@@ -254,29 +254,36 @@ def call(name: str, *args: Term) -> Term:
     args = tuple(arithmetic(a) for a in args)
     if name in ("sqrt", "root"):
         return power(args[0], HALF)
-    if len(args) == 1:
-        (x,) = args
-        if x in (ZERO, ONE) and (known := _known_value(name, int(x.head))) is not None:
-            return known
-        if x.kind in ("product", "number") and x.head < 0 and (parity := OPS[name].parity):
-            mirrored = call(name, scale(Fraction(-1), x))
-            return scale(Fraction(-1), mirrored) if parity == "odd" else mirrored
-        if name == "log" and x.is_call("exp"):
-            return x.parts[0]
-        if name == "exp":
-            if x.is_call("log"):
-                return x.parts[0]
-            if x.kind == "product" and len(x.parts) == 1 and x.parts[0][0].is_call("log") and x.parts[0][1] == ONE:
-                return power(x.parts[0][0].parts[0], Term("number", x.head))
-    if name in _OPPOSITE:  # max(a, a) = a, max(a, max(a, b)) = max(a, b), max(a, min(a, b)) = a: equal not by chance
-        for a, b in (args, args[::-1]):
-            if a == b or (b.is_call(_OPPOSITE[name]) and a in b.parts):
-                return a
-            if b.is_call(name) and a in b.parts:
-                return b
+    found = _of_one(name, args[0]) if len(args) == 1 else _extremum(name, args) if name in _OPPOSITE else None
+    if found is not None:
+        return found
     if args and all(a.is_number for a in args) and OPS[name] in _DISCRETE:
         return number(_DISCRETE[OPS[name]](*[a.head for a in args]))
     return Term("call", name, args)
+
+
+def _of_one(name: str, x: Term) -> Term | None:
+    """What a function of one argument is by its value at 0 or 1, its parity, or its inverse."""
+    if x in (ZERO, ONE) and (known := _known_value(name, int(x.head))) is not None:
+        return known
+    if x.kind in ("product", "number") and x.head < 0 and (parity := OPS[name].parity):
+        mirrored = call(name, scale(Fraction(-1), x))
+        return scale(Fraction(-1), mirrored) if parity == "odd" else mirrored
+    if x.is_call({"log": "exp", "exp": "log"}.get(name, "")):
+        return x.parts[0]
+    if name == "exp" and x.kind == "product" and len(x.parts) == 1 and x.parts[0][0].is_call("log") and x.parts[0][1] == ONE:
+        return power(x.parts[0][0].parts[0], Term("number", x.head))  # exp(2 log(a)) = a²
+    return None
+
+
+def _extremum(name: str, args: tuple[Term, ...]) -> Term | None:
+    """max(a, a) = a, max(a, max(a, b)) = max(a, b), max(a, min(a, b)) = a: equal not by chance."""
+    for a, b in (args, args[::-1]):
+        if a == b or (b.is_call(_OPPOSITE[name]) and a in b.parts):
+            return a
+        if b.is_call(name) and a in b.parts:
+            return b
+    return None
 
 
 def arithmetic(term: Term) -> Term:

@@ -173,13 +173,6 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
     for i, rule in chosen:
         if rule is None:
             raise UnsupportedError(f"{op.name!r} has no derivative with respect to its argument {i}")
-    by_itself = isinstance(op, Multilinear)
-    keep = [DROP]
-    for j in range(count):
-        if rules[j] is None or (by_itself and any(i != j for i in wanted)):
-            keep.append(VALUE)
-        else:
-            keep.append(DROP if wanted == [j] else TYPE)  # a lone argument's type comes with the call
 
     def quick(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         result = []
@@ -189,22 +182,31 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
             result.append(fit(rule(g, *operands, **params), t))  # type: ignore[misc]
         return result
 
-    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+    keep = (DROP, *(_kept(op, j, rules[j] is None, wanted) for j in range(count)))
+    if not isinstance(op, Multilinear):
+        return Plan(tuple(wanted), keep, quick, quick, op.into, None)
+
+    def with_zeros(g: Any, live_in: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         result = []
         for (i, rule), t in zip(chosen, types, strict=True):
-            before, after = saved[1 : i + 1], saved[i + 2 :]
             apply = _filled(rule, t, i, params)  # type: ignore[arg-type]
-            result.append(fit(zero_wins(apply, g, [*before, *after]), t))
+            result.append(fit(zero_wins(apply, g, [*saved[1 : i + 1], *saved[i + 2 :]], live_in), t))
         return result
+
+    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        return with_zeros(g, None, saved, types, params)
 
     def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        result = []
-        for (i, rule), t in zip(chosen, types, strict=True):
-            apply = _filled(rule, t, i, params)  # type: ignore[arg-type]
-            result.append(fit(zero_wins(apply, g, [*saved[1 : i + 1], *saved[i + 2 :]], origin.live_in), t))
-        return result
+        return with_zeros(g, origin.live_in, saved, types, params)
 
-    return Plan(tuple(wanted), tuple(keep), pull if by_itself else quick, quick, op.into, careful if by_itself else None)
+    return Plan(tuple(wanted), keep, pull, quick, op.into, careful)
+
+
+def _kept(op: Linear, j: int, is_constant: bool, wanted: list[int]) -> int:
+    """What the backward step needs of argument j: its value, its type, or nothing."""
+    if is_constant or (isinstance(op, Multilinear) and any(i != j for i in wanted)):
+        return VALUE
+    return DROP if wanted == [j] else TYPE  # a lone argument's type comes with the call
 
 
 def _product_plan(op: Linear, wanted: list[int]) -> Plan:
