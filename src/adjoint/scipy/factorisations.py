@@ -19,8 +19,7 @@ from ..ops import solve as systems
 from ..ops.elementwise import stop_gradient
 from ..ops.linalg import column, row
 from ..ops.shape import concatenate
-from .linalg import LinAlgError
-from .operands import as_columns, double, lift, square
+from .operands import LinAlgError, as_columns, double, lift, square
 from .systems import by_cholesky, solve
 
 

@@ -41,7 +41,7 @@ from .factorisations import (  # noqa: F401
 )
 from .guard import guarded
 from .matrix_functions import coshm, cosm, expm, expm_frechet, fractional_matrix_power, logm, sinhm, sinm, sqrtm, tanhm, tanm  # noqa: F401
-from .operands import double, lift
+from .operands import LinAlgError, double, lift
 from .structured import block_diag as _block_diag
 from .structured import circulant as _circulant
 from .structured import companion as _companion
@@ -63,9 +63,6 @@ from .systems import (  # noqa: F401
     solve_sylvester,
     solve_triangular,
 )
-
-LinAlgError = _scipy.LinAlgError
-
 
 # -- matrices from vectors --------------------------------------------------------------------------------------------
 

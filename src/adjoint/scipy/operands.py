@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg as _scipy
 
 from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..numpy.table import lift as lift_any
 from ..ops import broadcast as shapes
 from ..ops.linalg import column
+
+LinAlgError = _scipy.LinAlgError
 
 
 def lift(x: Any) -> Value:
