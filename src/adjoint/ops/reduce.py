@@ -156,13 +156,6 @@ def recurrence_backwards(a: Value, g: Value, axis: int) -> Value:
     return flip(recurrence(_delay(flip(a, axis), 1, axis, 0.0), flip(g, axis), axis=axis), axis)
 
 
-_RECURRENCE_CASES = [
-    case((4,), (4,), axis=0),
-    case((2, 3), (2, 3), axis=1),
-    case((3, 9), (3, 9), axis=0),
-    case((1,), (1,), axis=0),
-]
-
 recurrence = opaque(
     "recurrence",
     _recurrence,
