@@ -267,7 +267,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
 Pushed = tuple[Structure, list[Value], list[Value | None], Any]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ForwardRun:
     """One run of a function in forward mode: its arguments, opened into `inputs`, with their tangents."""
 
