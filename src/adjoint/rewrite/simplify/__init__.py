@@ -5,7 +5,6 @@ else makes a graph smaller, `pipeline.py` the order of it all.
 """
 
 from ...ir.edit import dead_code, renumber
-from .passes import common_subexpressions, constant_folding
-from .pipeline import simplify
+from .pipeline import common_subexpressions, constant_folding, simplify
 
 __all__ = ["common_subexpressions", "constant_folding", "dead_code", "renumber", "simplify"]

@@ -16,7 +16,7 @@ from .rules import RULES
 
 G = TypeVar("G", bound=Graph)
 
-_INDEX = Index(RULES)
+_INDEX, _NO_RULES = Index(RULES), Index(())
 
 
 def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
@@ -47,3 +47,13 @@ def _body(body: Graph, assume: str | None, counts: Counter[str]) -> Graph:
             smaller = body  # with all that is derived from it
         body.derived[key] = smaller.derived[key] = smaller
     return body.derived[key]  # type: ignore[no-any-return]
+
+
+def common_subexpressions(graph: G) -> G:
+    """With one equation for each distinct op, operands and parameters."""
+    return renumber(Rewriter(graph, _NO_RULES, fold=False).run())  # type: ignore[return-value]
+
+
+def constant_folding(graph: G) -> G:
+    """With the results of ops on constants as constants; those that would be large are left to be computed."""
+    return renumber(Rewriter(graph, _NO_RULES, share=False).run())  # type: ignore[return-value]
