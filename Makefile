@@ -1,10 +1,12 @@
 # make demo         set everything up and run the main job
-# make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3
+# make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3, where the tests of
+#                   other people's packages (tests/adopt/packages) are skipped
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-gpu     the tests that need a card, with CuPy
 # make nightly      10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
-#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements
+#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments;
+#                   SECONDS=60 for a smaller budget: that long for each kind of new programs, and as much less of the others
 # make lint         style, types, import direction
 # make coverage     the tests, with the share of each package's lines that they run
 # make release      wheel and source archive in dist/, checked and tried in an environment of their own
@@ -23,9 +25,14 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 
 # The quick half leaves out: every function in every mode (tests/surface), the random programs, the drawings and the explorer
-# in a browser, the command line, generated source, and the examples of the docs.
+# in a browser, the command line, generated source, other people's packages, and the examples of the docs.
 QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
-	--ignore=tests/test_compiled_programs.py --ignore=tests/cli
+	--ignore=tests/test_compiled_programs.py --ignore=tests/cli --ignore=tests/adopt/packages
+
+# The budget of a night: for each kind of new programs, in seconds; the number of the others; for each of NumPy's and SciPy's suites.
+SECONDS ?= 1000
+PROGRAMS = $(shell expr $(SECONDS) '*' 10)
+REPEATED = $(shell expr $(SECONDS) '*' 2 / 5)
 
 .PHONY: demo test test-gpu test-quick test-oldest nightly lint coverage release bench clean
 
@@ -33,6 +40,15 @@ $(VENV)/.ready: pyproject.toml
 	$(FOUND) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	touch $@
+
+# Packages that are adopted by tests, on the usual interpreter. The versions of NumPy, SciPy and llvmlite stay. quantecon asks for
+# numba, which asks for another llvmlite: its copy does not use numba. What cannot be installed is skipped by the tests.
+PACKAGES := $(if $(filter python3,$(PYTHON)),$(VENV)/.packages)
+$(VENV)/.packages: $(VENV)/.ready
+	$(BIN)/python -m pip freeze | grep -iE '^(numpy|scipy|llvmlite)==' > $(VENV)/versions.txt
+	$(BIN)/python -m pip install --quiet -c $(VENV)/versions.txt -e '.[adopt]' || echo "tests/adopt/packages: not all packages are installed"
+	$(BIN)/python -m pip install --quiet --no-deps quantecon==0.11.4 || echo "tests/adopt/packages: without quantecon"
 	touch $@
 
 # Each dependency at its lower bound: numpy>=2.4.2 becomes numpy==2.4.2.
@@ -46,7 +62,7 @@ $(OLDEST)/.ready: pyproject.toml
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.ready
+test: $(VENV)/.ready $(PACKAGES)
 	$(BIN)/python -m pytest -n 2
 
 test-quick: $(VENV)/.ready
@@ -60,10 +76,11 @@ test-gpu: $(VENV)/.ready
 	ADJOINT_PROGRAMS=1000 $(BIN)/python -m pytest tests/gpu
 
 nightly: $(VENV)/.ready
-	ADJOINT_PROGRAMS=10000 $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/surface -k 'program or compiled'
-	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds 400 --each 12
-	for kind in mixed compiled statements; do \
-		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds 900 || exit 1; done
+	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py tests/surface -k 'program or compiled or exported or saved'
+	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
+	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
+	for kind in mixed compiled statements zeros; do \
+		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds $(SECONDS) || exit 1; done
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -29,6 +29,7 @@ class Prepared:
     start: float  # seconds that the library took for a first, trivial program
     function: Callable[[], Any] | None = None
     steps: Callable[[], dict[str, Any]] | None = None
+    text: Callable[[], str] | None = None  # of the compiled program
 
 
 class Namespace:
@@ -112,9 +113,11 @@ def with_adjoint(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepare
         derivatives = lambda x, v: ad.jvp(ad.grad(f), (x,), (v,))
     elif workload.kind == "jacobians":
         derivatives = ad.vmap(ad.jacrev(f, argnums))
-    else:
+    elif workload.kind == "hessian":
         derivatives = ad.hessian(f)
-    compiled, plain = ad.jit(derivatives), ad.jit(f)
+    else:
+        derivatives = f
+    compiled, plain = ad.jit(derivatives, donate_argnums=(0,) if workload.kind == "donated" else ()), ad.jit(f)
     values = inputs[: len(inputs) - (workload.kind == "hvp")]
 
     def steps() -> dict[str, Any]:
@@ -129,6 +132,7 @@ def with_adjoint(workload: Workload, inputs: Sequence[numpy.ndarray]) -> Prepare
         clocked(start),
         (lambda: plain(*values)) if workload.kind == "gradient" else None,
         steps,
+        lambda: next(iter(compiled.specializations.values()))[0].native.text,
     )
 
 

@@ -25,6 +25,7 @@ class Workload:
     inputs: Callable[[numpy.random.Generator], Arrays]
     differentiated: int  # the number of leading inputs
     kind: str = "gradient"  # with the value; or "hvp" (gradient and Hessian times the last input), "jacobians", "hessian"
+    # or "donated" (the function itself, which may write over its first argument)
     tolerance: float = 1e-10
     traffic: int = 0  # bytes that must be read or written once, where memory bounds the time
     products: Callable[..., Any] | None = None  # the matrix products alone, in NumPy, where they bound it

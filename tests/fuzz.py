@@ -21,6 +21,8 @@ KINDS = {
     "mixed": ("test_mixed_programs.py", "check_eager"),
     "compiled": ("test_mixed_programs.py", "check_compiled"),
     "statements": ("test_random_statements.py", "check"),
+    "zeros": ("extreme.py", "check"),
+    "masks": ("extreme.py", "check_masks"),
 }
 SECONDS = 60  # for one program
 AT_ONCE = 500  # programs of one child, so that what it holds is given back
@@ -34,11 +36,14 @@ def checker(kind):
     return getattr(module, name)
 
 
-def child(kind, seeds):
+def child(kind, seeds, seconds):
     """Check programs; one line on stdout as each begins, everything about a difference on stderr."""
     check = checker(kind)
     warnings.simplefilter("ignore")
+    end = time.monotonic() + seconds
     for seed in seeds:
+        if seed > seeds[0] and time.monotonic() > end:
+            break
         print(seed, flush=True)
         faulthandler.dump_traceback_later(SECONDS, exit=True)
         try:
@@ -53,7 +58,7 @@ def run(kind, first, count, seconds, log):
     end, seed, bad = time.monotonic() + seconds, first, []
     while seed < first + count and time.monotonic() < end:
         upto = min(seed + AT_ONCE, first + count)
-        seeds = ["--first", str(seed), "--count", str(upto - seed)]
+        seeds = ["--first", str(seed), "--count", str(upto - seed), "--seconds", str(end - time.monotonic())]
         command = [sys.executable, "-X", "faulthandler", "-m", "fuzz", kind, "--child", *seeds]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
         bad += [int(line.split()[2]) for line in done.stderr.splitlines() if line.startswith("---- ")]
@@ -75,12 +80,12 @@ def main():
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further child after this time")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further program after this time")
     parser.add_argument("--log", type=argparse.FileType("a"), default=sys.stderr)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
-        child(asked.kind, range(asked.first, asked.first + asked.count))
+        child(asked.kind, range(asked.first, asked.first + asked.count), asked.seconds)
         return
     ran, bad = run(asked.kind, asked.first, asked.count, asked.seconds, asked.log)
     print(f"{asked.kind}: {ran} programs from seed {asked.first}; bad: {bad or 'none'}")

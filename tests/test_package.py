@@ -34,7 +34,7 @@ def test_public_functions_have_docstrings(name):
 
 
 def test_signatures():
-    assert list(inspect.signature(ad.grad).parameters) == ["f", "argnums", "has_aux", "holomorphic", "argnum"]
+    assert list(inspect.signature(ad.grad).parameters) == ["f", "argnums", "has_aux", "holomorphic", "argnum", "adopt"]
     assert list(inspect.signature(ad.jvp).parameters) == ["f", "primals", "tangents", "has_aux"]
     assert list(inspect.signature(ad.vjp).parameters) == ["f", "primals", "has_aux"]
     assert list(inspect.signature(ad.vmap).parameters)[:3] == ["f", "in_axes", "out_axes"]

@@ -21,7 +21,7 @@ KEY = "adjoint-map"
 
 #: The colour of a package: called by users, computes, records, shared by all.
 COLOURS = {
-    "input": ("cli", "compat", "check", "algebra", "export", "extend", "scipy", "numpy", "api"),
+    "input": ("cli", "compat", "check", "algebra", "export", "extend", "scipy", "numpy", "api", "adopt", "adopted"),
     "elementwise": ("eager", "derive"),
     "structured": ("staging", "transform", "rewrite", "compiler"),
     "linear": ("ir", "view"),
@@ -29,6 +29,8 @@ COLOURS = {
 }
 DETAILS = {
     "device": "arrays on a card, by CuPy",
+    "adopt": "other people's modules",
+    "adopted": "their copies, by name",
     "algebra": "symbolic expressions",
     "api": "grad, jacobian, vmap, graph, …",
     "check": "check_grads, finite differences",

@@ -17,6 +17,7 @@ from .core.version import VERSION
 
 if TYPE_CHECKING:
     from . import export, extend, scipy
+    from .adopt import adopt
     from .algebra.expression import symbolic
     from .api.control import cond, fori_loop, map, scan, while_loop
     from .api.custom import checkpoint, custom_jvp, custom_vjp
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .check.differences import finite_difference
     from .check.gradients import check_grads
     from .compiler.jit import get_num_threads, jit, set_num_threads
+    from .export.container import load, save
     from .staging.stand_ins import static
 
 __version__ = VERSION
@@ -35,6 +37,7 @@ __version__ = VERSION
 #: Names that are loaded on first access, so that importing the package stays fast.
 _LATE = {
     "Graph": "api.symbols",
+    "adopt": "",
     "array": "api.imperative",
     "check_grads": "check.gradients",
     "checkpoint": "api.custom",
@@ -52,9 +55,11 @@ _LATE = {
     "gradients": "api.symbols",
     "graph": "api.graph",
     "jit": "compiler.jit",
+    "load": "export.container",
     "map": "api.control",
     "no_grad": "api.imperative",
     "parse": "api.graph",
+    "save": "export.container",
     "scan": "api.control",
     "scipy": "",
     "set_num_threads": "compiler.jit",
@@ -82,6 +87,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdjointError",
     "Graph",
+    "adopt",
     "array",
     "check_grads",
     "checkpoint",
@@ -109,10 +115,12 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
+    "load",
     "map",
     "no_grad",
     "numpy",
     "parse",
+    "save",
     "scan",
     "scipy",
     "set_num_threads",

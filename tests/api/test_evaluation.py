@@ -166,7 +166,7 @@ def test_a_constant_has_no_adjoints():
 
 
 def test_values_that_are_not_finite_are_recorded_without_warnings():
-    run = evaluate(lambda x: np.log(x) + 1 / (x + 1), (-1.0,))
+    run = evaluate(lambda x: np.log(x) + 1 / (x + 1), (np.float64(-1.0),))
     assert np.isnan(run.values[1])
     assert np.isinf(run.values[3])
 

@@ -169,6 +169,37 @@ def test_graph(adjoint, folder):
     assert "<html" in (folder / "page.html").read_text(encoding="utf-8")
 
 
+def test_export(adjoint, folder):
+    out = adjoint("export", "x**2*y + sin(y)", "x=3", "y=4", "--grad", "--to", "python")
+    assert "def f(x, y):" in out
+    assert "def f_gradient(x, y):" in out
+    assert "return x_bar, y_bar" in out
+    assert "<frozen" not in out
+    one = adjoint("export", "x**2*y", "x=3", "y=4", "--grad", "--wrt", "y", "--hvp", "--to", "py")
+    assert "return y_bar\n" in one
+    assert "def f_hvp(x, y, y_dot):" in one
+    words = [
+        "export",
+        "model.py:loss",
+        "--args",
+        "[1, 2]",
+        "--grad",
+        "--jacobian",
+        "--wrt",
+        "w",
+        "--to",
+        "python",
+        "-o",
+        "loss.py",
+    ]
+    assert adjoint(*words).strip() == "wrote loss.py"
+    scope = {}
+    exec((folder / "loss.py").read_text(), scope)
+    assert scope["loss_gradient"]([0.0, 0.0], 2.0, 3).tolist() == [0.0, 0.0]
+    assert scope["loss_jacobian"]([0.0, 0.0], 2.0, 3).tolist() == [0.0, 0.0]
+    assert r"\begin{aligned}" in json.loads(adjoint("export", "x*y", "x=1", "y=2", "--to", "latex", "--json"))["text"]
+
+
 def test_check(adjoint):
     assert adjoint("check", "model.py:loss").startswith("ok: model.py:loss at w = ")
     assert "(drawn at random)" in adjoint("check", "sin(x)*y")
@@ -250,6 +281,10 @@ def test_completion_completes(adjoint):
         (("symbolic", "2*sum(x)"), "'sum' is not a known function\n    2 * sum(x)\n        ^\n"),
         (("check", "2 + 2"), "no float argument"),
         (("graph", "x*y", "x=1", "y=2", "--html", "nowhere/a.html"), "nowhere/a.html cannot be written"),
+        (("export", "x*y", "x=1", "y=2", "--to", "python", "-o", "nowhere/a.py"), "nowhere/a.py cannot be written"),
+        (("export", "x*y", "x=1", "y=2", "--to", "python", "--wrt", "x"), "--wrt chooses the arguments of a derivative"),
+        (("export", "x*y", "x=1", "y=2", "--to", "cobol"), "invalid choice: 'cobol'"),
+        (("export", "x*y", "x=1", "y=2"), "the following arguments are required: --to"),
         (("trace", "x", "x=1", "--limit", "1"), "at least 2"),
         (("trace", "x", "x=1", "--nonsense"), "unrecognized arguments: --nonsense"),
         (("frobnicate",), "invalid choice"),

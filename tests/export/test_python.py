@@ -4,25 +4,27 @@ import subprocess
 import sys
 
 import numpy as np
+import op_samples
 import pytest
 
 import adjoint as ad
 import adjoint.scipy.special as special
+from adjoint import export
 from adjoint.api.graph import parse
 from adjoint.core.errors import UnsupportedError
-from adjoint.core.op import OPS, Elementwise
-from adjoint.numpy.table import load_all
+from adjoint.core.op import OPS
+from adjoint.export.program import parts
+from adjoint.view.python import all_equations
 
-load_all()
 X = np.linspace(0.1, 1.2, 6).reshape(2, 3)
 
 #: Ops that are more than a function of NumPy: iterations, LAPACK with care, sub-graphs.
 UNWRITTEN = {
-    "add_along", "argpartition", "banded_solve", "beta_by_shapes", "checkpoint", "cholesky_pullback", "cofactor",
-    "cofactor_slope", "cond", "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "inv",
+    "add_along", "argpartition", "banded_solve", "beta_by_shapes", "cholesky_pullback", "cofactor",
+    "cofactor_slope", "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "inv",
     "is_hermitian", "last_write", "lexsort", "logm", "lstsq", "lu", "matrix_rank", "order_statistics",
     "overlap", "pbdv", "pbdv_slope", "pbvv", "pbvv_slope", "pbwa", "pbwa_slope", "permutation", "real_argument", "root",
-    "roots", "scan", "share_equal", "sqrtm", "student_by_df", "sylvester", "triangular_solve", "while", "while_vjp", "windows",
+    "roots", "share_equal", "sqrtm", "student_by_df", "sylvester", "triangular_solve", "while_vjp", "windows",
     "zeta",
 }  # fmt: skip
 
@@ -45,38 +47,18 @@ def same(program, inputs, exact=True):
             np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
-def samples(op, rng):
-    """Arguments and parameters, from the op's declared cases or from its arity."""
-    cases = [(c.args, c.params) for c in op.cases]
-    if not cases:
-        arity = (
-            op.arity if isinstance(op, Elementwise) else getattr(op.impl, "nin", None) or (1 if op.name == "stop_gradient" else 2)
-        )
-        cases = [([(2, 3)] * arity, {}), ([(), *[(3,)] * (arity - 1)], {})]
-    for args, params in cases:
-        domains = op.domain if isinstance(op.domain[0], tuple) else [op.domain] * len(args)
-        yield [rng.uniform(*d, a) if isinstance(a, tuple) else a for a, d in zip(args, domains, strict=False)], params
-
-
-INTEGERS = {"gcd", "lcm", "left_shift", "right_shift", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_count", "invert"}
-
-
-@pytest.mark.parametrize("name", sorted(name for name in OPS if OPS[name].home.startswith("adjoint.") and name not in UNWRITTEN))
-def test_every_op(name, rng):
-    op = OPS[name]
-    for args, params in samples(op, rng):
-        if name in INTEGERS:
-            args = [np.asarray(a).astype(np.int64) % 5 for a in args]
-        with np.errstate(all="ignore"):
-            program = ad.graph(lambda *xs, op=op, params=params: op(*xs, **params))(*args)
+@pytest.mark.parametrize("name", [name for name in op_samples.names() if name not in UNWRITTEN])
+def test_every_op(name):
+    for program, args in op_samples.programs(name):
         same(program, args, exact=name != "norm")
 
 
-@pytest.mark.parametrize("name", sorted(name for name in UNWRITTEN if name in OPS and OPS[name].cases))
-def test_what_cannot_be_written_is_refused_by_name(name, rng):
-    args, params = next(iter(samples(OPS[name], rng)))
-    program = ad.graph(lambda *xs: OPS[name](*xs, **params))(*args)
-    with pytest.raises(UnsupportedError, match=rf"'{name}' cannot be written .*test_python.py"):
+@pytest.mark.parametrize(
+    "name", sorted(name for name in UNWRITTEN if name in OPS and (OPS[name].cases or name in op_samples.STRUCTURED))
+)
+def test_what_cannot_be_written_is_refused_by_name(name):
+    program, _ = op_samples.programs(name)[0]
+    with pytest.raises(UnsupportedError, match=rf"'{name}' cannot be written .*op_samples.py"):
         program.python()
 
 
@@ -149,3 +131,118 @@ def test_names_that_python_would_not_take():
 }""")
     assert "def np_(lambda_, special_, a_b):" in program.python()
     assert run(program, (1.0, 2.0, 3.0)) == (9.0, 3.0, 2.0)
+
+
+# -- the readable form ------------------------------------------------------------------------------------------
+
+
+def model(x, w, b):
+    h = np.tanh(x @ w + b)
+    return np.mean(np.where(h > 0.5, h, np.sqrt(np.abs(h))) ** 2)
+
+
+def loops(x):
+    c, ys = ad.scan(lambda c, v: (np.sin(c) * v, c), x, np.linspace(0, 1, 5), reverse=True)
+    u = ad.while_loop(lambda u: u < 5.0, lambda u: u * 1.5 + x, c)
+    return u + np.sum(ys) + ad.cond(x > 1.0, lambda u: u + 2.0, lambda u: u * 3.0, x) + ad.checkpoint(np.sin)(x)
+
+
+def nested_loops(x):
+    def body(c, v):
+        return ad.fori_loop(0, 3, lambda i, d: d * 0.5 + c, v) * x, (c, ad.cond(v > c, np.sin, np.cos, v))
+
+    c, (a, b) = ad.scan(body, x, np.linspace(0, 2, 4))
+    return c + np.sum(a) * np.sum(b)
+
+
+def swap(x):
+    """The carries change places: they must be assigned at once."""
+    a, b = ad.fori_loop(0, 3, lambda i, ab: (ab[1], ab[0] + 1.0), (x, 2 * x))
+    return a - 3.0 * b
+
+
+POINTS = [
+    (model, (X.T, X[:, :2], np.array([0.1, 0.2])), (1, 2)),
+    (loops, (0.7,), 0),
+    (nested_loops, (0.7,), 0),
+    (swap, (0.7,), 0),
+    (lambda x: np.sum(np.sin(x) * x) / np.prod(x), (X,), 0),
+    (lambda x: np.sum(np.max(x, axis=1)) + np.min(x) * np.float64(2.0), (X,), 0),
+    (lambda x: np.sum(x.astype(np.float32) * np.float64(2)), (X,), 0),
+    (lambda x: np.sum(np.cumsum(x, axis=1)[:, ::-1] * x), (X,), 0),
+]
+
+
+@pytest.mark.parametrize("f, args, argnums", POINTS)
+@pytest.mark.parametrize("kind", ["value", "gradient", "value_and_gradient", "jacobian", "hvp", "jvp", "vjp"])
+def test_readable_programs(f, args, argnums, kind):
+    found = [p for p in parts(f, args, derivatives=() if kind == "value" else kind, argnums=argnums) if p.kind == kind]
+    graph = found[0].graph
+    asked = {"derivatives": () if kind == "value" else kind, "argnums": argnums}
+    if any(equation.op.name == "while_vjp" for equation in all_equations(graph)):
+        with pytest.raises(UnsupportedError, match="'while_vjp' cannot be written"):
+            export.python(f, *args, **asked)
+        return
+    text = export.python(f, *args, **asked)
+    scope = {}
+    exec(text, scope)
+    rng = np.random.default_rng(0)
+    inputs = [*map(np.asarray, args), *(rng.uniform(0.5, 1, t.shape) for t in graph.input_types[len(args) :])]
+    results = scope[[name for name in scope if callable(scope[name])][-1]](*inputs)
+    expected = graph.run(*[x[()] for x in inputs])
+    for a, b in zip(*[r if isinstance(r, tuple) else (r,) for r in (results, expected)], strict=True):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_it_reads_as_a_person_writes_it():
+    text = export.python(model, np.ones((4, 3)), np.ones((3, 2)), np.ones(2), derivatives="gradient", argnums=(1, 2))
+    assert "np.tanh(x @ w + b)  # test_python.py:" in text
+    assert "return w_bar, b_bar" in text
+    assert "b_bar = np.sum(" in text
+    assert "product_" not in text  # every factor is finite
+    assert "keepdims" not in text
+    assert "adjoint" not in text
+    comments = [line.partition("# ")[2] for line in text.split("def ")[1].splitlines() if "# " in line]
+    assert comments == list(dict.fromkeys(comments))
+
+
+def test_loops_are_loops():
+    text = export.python(loops, 0.7)
+    assert "for i in range(4, -1, -1):\n        v = " in text
+    assert "while u < 5.0:\n        u = u * 1.5 + x\n" in text
+    assert "    else:\n" in text
+    assert "c = np.sin(c) * v\n" in text
+
+
+def test_zeros_win_where_a_factor_can_be_infinite():
+    scope = {}
+    exec(export.python(lambda x: np.sqrt(x) + np.sin(x), X, derivatives="jvp"), scope)
+    assert "x_dot * np.cos(x)\n" in export.python(lambda x: np.sqrt(x) + np.sin(x), X, derivatives="jvp")  # this one need not
+    tangent = scope["lambda_jvp"](np.zeros((2, 3)), np.zeros((2, 3)))[1]
+    np.testing.assert_array_equal(tangent, np.zeros((2, 3)))
+
+
+def test_it_is_written_to_a_file(tmp_path):
+    text = export.python(model, *POINTS[0][1], path=tmp_path / "model.py", derivatives=("gradient", "jvp"))
+    assert (tmp_path / "model.py").read_text(encoding="utf-8") == text
+    assert text.count("import numpy as np") == 1
+    assert [line for line in text.splitlines() if line.startswith("def model")] == [
+        "def model(x, w, b):",
+        "def model_gradient(x, w, b):",
+        "def model_jvp(x, w, b, x_dot):",
+    ]
+
+
+def test_results_do_not_share_memory_with_constants():
+    scope = {}
+    exec(export.python(lambda x: (np.arange(3.0), x), 1.0), scope)
+    scope["lambda_"](1.0)[0][:] = 7.0
+    np.testing.assert_array_equal(scope["lambda_"](1.0)[0], np.arange(3.0))
+
+
+def test_a_graph_from_text_keeps_its_names():
+    program = parse("graph f(x: float64[], y: float64[]) {\n  v2: float64[] = mul x, y\n  return v2, x\n}")
+    text = export.python(program, derivatives="vjp")
+    assert "def f(x, y):" in text
+    assert "def f_vjp(x, y, y0_bar, y1_bar):" in text

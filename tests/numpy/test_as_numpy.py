@@ -61,6 +61,55 @@ CALLS = {
     "einsum: a trace of two lengths": (lambda x: np.einsum("ii", x[None]), V),
     "interp: at complex places": (lambda x: np.interp(x * 1j, [0.0, 1.0], [2.0, 3.0]), V),
     "interp: complex knots": (lambda x: np.interp(x, x * 1j, [2.0, 3.0, 4.0]), V),
+    **{
+        f"nanpercentile: {np.dtype(t).name}, no numbers in {where}, {q}": (
+            lambda x, q=q: np.nanpercentile(x, q, axis=1),
+            x.astype(t),
+        )
+        for where, x in (("the first row", np.array([[NAN, NAN], [1.0, 2.0]])), ("the last", np.array([[1.0, 2.0], [NAN, NAN]])))
+        for t in (np.float16, np.float32, np.float64)
+        for q in (50, [25, 75])
+    },
+    "quantile: negative weights": (lambda x: np.quantile(x, 0.4, weights=[-0.5, 1, 1], method="inverted_cdf"), V),
+    "quantile: weights in half precision": (
+        lambda x: np.quantile(x, 0.4, weights=np.ones(5, np.float16), method="inverted_cdf"),
+        np.array([15, 20, 35, 40, 50], np.float16),
+    ),
+    "clip: one bound": (lambda x: np.clip(x, 2), V),
+    "clip: an upper bound by name": (lambda x: np.clip(x, a_max=2), V),
+    "clip: bounds twice": (lambda x: np.clip(x, 2, 3, max=3), V),
+    "clip: bounds twice, None": (lambda x: np.clip(x, 2, 3, min=None), V),
+    "clip: by keyword": (lambda x: np.clip(x, min=2), V),
+    "clip: no bounds": (np.clip, V),
+    **{
+        f"pad: {mode} of {n} by {w}": (lambda x, mode=mode, n=n, w=w: np.pad(x, w, mode, stat_length=n), V)
+        for mode in ("maximum", "mean")
+        for n in (0, (0, 1), -1, 2)
+        for w in (0, (0, 1), 2)
+    },
+    **{
+        f"full_like: {value!r} as {np.dtype(t).name}": (lambda x, value=value, t=t: np.full_like(x, value, dtype=t), V)
+        for value in (INF, NAN, 2.5, 1j, True, np.float32(2.7))
+        for t in (np.int8, bool, np.float32, float, complex)
+    },
+    **{
+        f"geomspace: {a} to {b}, {options}": (lambda x, a=a, b=b, o=options: np.geomspace(a * x[0], b * x[0], **o), V)
+        for a, b in ((-1.0, 1.0), (-3.0, -24.0), (1.0, 1e6), (0.0, 1.0), (2.0, 2.0))
+        for options in ({"num": 4}, {"num": 4, "dtype": complex}, {"num": 4, "endpoint": False}, {"dtype": "i4"}, {"num": 1})
+    },
+    **{
+        f"{name}: {places!r}": (lambda x, f=f, places=places: f(x, places), V)
+        for name, f in {
+            "insert": lambda x, p: np.insert(x, p, 9.0),
+            "insert two": lambda x, p: np.insert(x, p, [8.0, 9.0]),
+            "partition": np.partition,
+            "roll": np.roll,
+            "split": lambda x, p: np.concatenate([(i + 1) * y for i, y in enumerate(np.split(x, p))]),
+        }.items()
+        for places in ([True, False], True, [], [1.0], np.array([1], np.uint8), np.array([True, False, False]))
+        if name[:6] != "insert" or isinstance(places, np.ndarray)  # NumPy's error is another in each version
+    },
+    "a complex number in a real array": (lambda x: np.copyto(x, 1j), V),
     "insert: at broken places": (lambda x: np.insert(x, [1.0, 2.0], 5.0), V),
     "insert: at one broken place": (lambda x: np.insert(x, 1.0, 5.0), V),
     "insert: nowhere": (lambda x: np.insert(x, [], 5.0), V),
@@ -191,6 +240,13 @@ def test_ends_as_in_numpy(name, mode):
         np.testing.assert_allclose(
             found, expected, rtol={"e": 1e-3, "f": 1e-6, "F": 1e-6}.get(np.asarray(found).dtype.char, 1e-12)
         )
+
+
+@pytest.mark.parametrize("places", [[True, False, True], True, (False,)])
+def test_insert_takes_no_list_of_truth_values(places):
+    """Which could be a mask as well as the places 0 and 1."""
+    with pytest.raises(ValueError, match="boolean"):
+        ad.vjp(lambda x: np.insert(x, places, 9.0), V)
 
 
 def test_derivatives_of_the_median_without_nan():

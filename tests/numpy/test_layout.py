@@ -67,6 +67,52 @@ def test_strides_of_new_arrays(text):
             assert [strides[i] for i in axes] == [wanted.strides[i] for i in axes], x.strides
 
 
+# New arrays whose order follows from the operands in a way of the function's own.
+OWN_ORDER = """
+np.einsum('ij,jk->ik', a, a) | np.einsum('ij,jk->ki', a, a) | np.einsum('...j,...j->...j', a, a) | np.einsum('ij,j->ij', a, a[0])
+np.einsum('ij,jk->ik', a, a, optimize=True) | np.cross(a, a[::-1]) | np.cross(a, 2 * a, axis=0) | np.linalg.cross(a, a)
+np.median(a, axis=0, keepdims=True) | np.average(a, axis=0, weights=[1.0, 2.0, 3.0], keepdims=True) | np.round(a, 1) | a.round(2)
+np.choose((a > 0.5).astype(int), [a, 2 * a]) | np.zeros_like(a) | np.ones_like(a) | np.empty_like(a) | np.full_like(a, 2.0)
+np.median(b, axis=1) | np.median(b, axis=-1, keepdims=True) | np.median(b, axis=(0, 1))
+np.average(b, axis=0, weights=[1.0, 2.0, 3.0]) | np.cross(b, b[::-1], axis=1)
+np.zeros_like(b) | np.full_like(b, 2.0, order='A') | np.round(b, 1) | np.einsum('ijk,jl->kil', b, a) | np.choose(0, [b, b])
+"""
+
+
+def _own_orders():
+    x, z = RNG.uniform(0.2, 1.5, (3, 3)), RNG.uniform(0.2, 1.5, (3, 3, 3))
+    yield x, z
+    yield np.asfortranarray(x), np.asfortranarray(z)
+    yield x[::-1], z[:, ::-1]
+    yield np.asfortranarray(x)[:, ::-1], np.ascontiguousarray(z.transpose(1, 2, 0)).transpose(2, 0, 1)
+    yield np.repeat(x, 2, axis=1)[:, ::2], np.repeat(z, 2, axis=0)[::2]
+
+
+@pytest.mark.parametrize("mode", ["vjp", "jvp", "compiled"])
+def test_new_arrays_with_an_order_of_their_own(mode):
+    texts = [part.strip() for line in OWN_ORDER.strip().splitlines() for part in line.split(" | ")]
+    for x, z in _own_orders():
+        found = ad.static({})  # which a compiled function may write to while it is staged
+
+        def f(a, b, found=found):
+            for text in texts:
+                found[text] = strides_of(eval(text, {"np": np, "a": a, "b": b}))
+            return np.sum(a) + np.sum(b)
+
+        if mode == "vjp":
+            ad.vjp(f, x, z)
+        elif mode == "jvp":
+            ad.jvp(f, (x, z), (x, z))
+        else:
+            compiled = ad.jit(f)
+            compiled(x, z)
+            assert not compiled.eager
+        for text in texts:
+            wanted = eval(text, {"np": np, "a": x, "b": z})
+            axes = [i for i, n in enumerate(wanted.shape) if n > 1]
+            assert [found[text][i] for i in axes] == [wanted.strides[i] for i in axes], (text, x.strides)
+
+
 # Functions of one array: each is a view, a copy, or the array itself, as NumPy decides.
 SHARING = """
 np.ascontiguousarray(a) | np.ascontiguousarray(a.T) | np.asfortranarray(a) | a[:, 0].ravel() | a.T.reshape(-1) | a.reshape(-1)

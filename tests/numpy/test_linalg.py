@@ -7,6 +7,7 @@ from harness import check, close, draw
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.numpy.table import CONSTANT, FUNCTIONS, REFUSED, load_all
+from adjoint.scipy import linalg
 
 DTYPES = [float, complex]
 
@@ -464,3 +465,48 @@ def test_vecdot_does_not_broadcast_the_vectors(function, shapes):
         function(a, b)
     with pytest.raises(ValueError, match=r"different lengths|core dimension"):
         ad.grad(lambda a: np.sum(function(a, b)))(a)
+
+
+TRUNCATED = {
+    "pinv": lambda a, b: np.linalg.pinv(a, rcond=0.3),
+    "pinv, rtol": lambda a, b: np.linalg.pinv(a, rtol=0.3),
+    "lstsq": lambda a, b: np.linalg.lstsq(a, b, rcond=0.3)[0],
+    "SciPy's pinv": lambda a, b: linalg.pinv(a, rtol=0.3),
+    "SciPy's lstsq": lambda a, b: linalg.lstsq(a, b, cond=0.3)[0],
+}
+
+
+@pytest.mark.parametrize("name", TRUNCATED)
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize(("shape", "values"), [((3, 3), (3.0, 1.0, 0.6)), ((4, 3), (3.0, 0.5, 0.5)), ((2, 4), (2.0, 0.3))])
+def test_a_coarse_cutoff_leaves_out_singular_values_that_are_not_zero(name, dtype, shape, values):
+    rng = np.random.default_rng(3)
+    draw = lambda *shape: rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype is complex else 0.0)
+    u, v = (np.linalg.qr(draw(n, n))[0] for n in shape)
+    a = u[:, : len(values)] * values @ np.conj(v[:, : len(values)].T)
+    t, b = draw(*shape), draw(shape[0], 2)
+    f = lambda a: TRUNCATED[name](a, b)
+    near = lambda f, h=1e-6: (f(a + h * t) - f(a - h * t)) / (2 * h)
+    push = lambda a: ad.jvp(f, (a,), (t,))[1]
+    np.testing.assert_allclose(push(a), near(f), atol=1e-7)
+    np.testing.assert_allclose(ad.jvp(push, (a,), (t,))[1], near(push), atol=1e-6)
+    g = draw(*f(a).shape)
+    pull = lambda a: ad.vjp(f, a)[1](g)[0]
+    np.testing.assert_allclose(np.sum(pull(a) * t).real, np.sum(g * push(a)).real)
+    np.testing.assert_allclose(ad.jvp(pull, (a,), (t,))[1], near(pull), atol=1e-6)
+    np.testing.assert_allclose(ad.jit(pull)(a), pull(a))
+
+
+def test_a_coarse_cutoff_of_a_symmetric_matrix_and_of_a_batch():
+    rng = np.random.default_rng(4)
+    q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    a = q * [5.0, -2.0, 0.4, -0.3] @ q.T
+    t = rng.normal(size=(4, 4))
+    t = t + t.T
+    f = lambda a: np.linalg.pinv(a, rcond=0.2, hermitian=True)
+    expected = (f(a + 1e-6 * t) - f(a - 1e-6 * t)) / 2e-6
+    np.testing.assert_allclose(ad.jvp(f, (a,), (t,))[1], expected, atol=1e-7)
+    batch = lambda a: np.linalg.pinv(a, rcond=0.2)
+    many = np.stack([a, 2 * a])
+    np.testing.assert_allclose(ad.jvp(batch, (many,), (np.stack([t, t]),))[1], [expected, expected / 4], atol=1e-7)
+    np.testing.assert_allclose(ad.vmap(lambda a: ad.jvp(f, (a,), (t,))[1])(many), [expected, expected / 4], atol=1e-7)

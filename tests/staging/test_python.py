@@ -130,10 +130,11 @@ def test_conditions_of_a_loop_are_part_of_the_loop():
 
 
 def test_rules_are_not_python_s_arithmetic():
-    """A derivative at a pole is inf, as eager."""
-    f = ad.jit(ad.grad(lambda x: 1.0 / x))
-    assert f(2.0) == -0.25
-    assert f(0.0) == -math.inf
+    """A derivative at a pole is inf, as eager: only operators of the function raise."""
+    for transform in (lambda f: f, ad.jit):
+        f = transform(ad.grad(lambda x: x**0.5))
+        assert f(4.0) == 0.25
+        assert f(0.0) == math.inf
     assert not f.eager
 
 
@@ -182,3 +183,71 @@ for f in [lambda x: x / False, lambda x: x / 0j, lambda x: True / x, lambda x: 1
         assert found[0] == found[1], found
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# -- under every transform ------------------------------------------------------------------------------------------------
+
+
+def _caught(x):
+    try:
+        return 1.0 / x
+    except ZeroDivisionError:
+        return 7.0 * x
+
+
+def _too_large(x):
+    try:
+        return 10.0 ** (x + 400.0)
+    except OverflowError:
+        return 7.0 * x + 1.0
+
+
+RAISING = {
+    "caught": _caught,
+    "too large": _too_large,
+    "division": lambda x: 1 / x,
+    "by itself": lambda x: x / x,
+    "power": lambda x: x**-1,
+    "product": lambda x: 1 / (x * x),
+    "square": lambda x: 1 / x**2,
+    "negative": lambda x: 1 / -x,
+    "magnitude": lambda x: 1 / abs(x),
+    "largest": lambda x: 1 / max(x, 0.0),
+    "loop": lambda x: sum(1 / (x - i) for i in range(3)),
+    "ufunc": lambda x: np.divide(1.0, x),
+    "by a ufunc": lambda x: 1 / np.sin(x),
+    "by a sum": lambda x: 1 / np.add(x, x),
+    "by a product": lambda x: 1 / np.multiply(x, 2.0),
+    "by a magnitude": lambda x: 1 / np.abs(x),
+    "by a square": lambda x: 1 / np.square(x),
+    "by a power": lambda x: 1 / np.power(x, 2),
+    "by a choice": lambda x: 1 / np.where(x > 0, x, x),
+    "square of a magnitude": lambda x: np.abs(x + 1e200) ** 2,
+    "promotion": lambda x: (np.add(x, x) * np.ones(2, np.float32)).sum(),
+}
+TRANSFORMED = {
+    "vjp": lambda f, x: ad.vjp(f, x)[0],
+    "jvp": lambda f, x: ad.jvp(f, (x,), (1.0,))[0],
+    "vjp of vjp": lambda f, x: ad.vjp(lambda x: ad.vjp(f, x)[0], x)[0],
+    "compiled": lambda f, x: ad.jit(f)(x),
+    "compiled vjp": lambda f, x: ad.jit(ad.value_and_grad(f))(x)[0],
+    "compiled jvp": lambda f, x: ad.jit(lambda x: ad.jvp(f, (x,), (1.0,))[0])(x),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMED)
+@pytest.mark.parametrize("name", RAISING)
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_raise_as_in_python_under_every_transform(name, transform):
+    """At a Python number as Python, at a NumPy scalar as NumPy; a ufunc gives a NumPy scalar."""
+
+    def at(run, x):
+        try:
+            y = run(x)
+        except (ZeroDivisionError, OverflowError) as error:
+            return type(error)
+        return np.asarray(y).dtype, repr(float(y))
+
+    f = RAISING[name]
+    for x in (0.0, np.float64(0.0), 0.5):
+        assert at(lambda x: TRANSFORMED[transform](f, x), x) == at(f, x)

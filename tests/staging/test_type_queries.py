@@ -1,13 +1,19 @@
 """type(x) and x is y, which no stand-in can answer; and arguments, which stay as they are."""
 
+import copy
+import functools
+import numbers
 import operator
+import typing
 import warnings
+from collections.abc import Container, Hashable, Iterable, Sequence, Sized
 
 import numpy as np
 import pytest
 
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
+from adjoint.core.errors import ConversionError
 from adjoint.staging.type_queries import compares_identity
 
 
@@ -168,3 +174,109 @@ def test_arguments_stay_as_they_are(f):
         with pytest.raises(np.linalg.LinAlgError):
             compiled(singular)
         np.testing.assert_array_equal(singular, 0)
+
+
+# -- under eager transforms -------------------------------------------------------------------------------------------
+
+
+@functools.singledispatch
+def _dispatched(x):
+    return np.sum(x)
+
+
+@_dispatched.register(float)
+def _of_a_number(x):
+    return 2.0 * x
+
+
+@_dispatched.register(np.ndarray)
+def _of_an_array(x):
+    return 3.0 * np.sum(x)
+
+
+@typing.runtime_checkable
+class Shaped(typing.Protocol):
+    shape: tuple
+
+
+def _matched(x):
+    match x:
+        case float(v):
+            return 2.0 * v
+        case np.floating():
+            return 3.0 * x
+        case [a, _]:
+            return 5.0 * np.sum(a)
+        case np.ndarray(shape=(2,)):
+            return 7.0 * np.sum(x)
+    return np.sum(x)
+
+
+def _abstract(x):
+    classes = (Sequence, Iterable, Sized, Container, Hashable, Shaped, typing.SupportsFloat, typing.SupportsIndex, numbers.Real)
+    return np.sum(x) * sum(2.0**i for i, c in enumerate(classes) if isinstance(x, c))
+
+
+SEEN = {
+    "dispatch": _dispatched,
+    "match": _matched,
+    "abstract": _abstract,
+    "class": lambda x: np.sum(x) * {float: 2.0, np.float64: 3.0, np.ndarray: 5.0}.get(x.__class__, 7.0),
+}
+EAGER = {
+    "vjp": lambda f, x: ad.vjp(f, x)[0],
+    "jvp": lambda f, x: ad.jvp(f, (x,), (x,))[0],
+    "compiled vjp": lambda f, x: ad.jit(lambda x: ad.vjp(f, x)[0])(x),
+}
+
+
+@pytest.mark.parametrize("transform", EAGER)
+@pytest.mark.parametrize("name", SEEN)
+def test_the_class_of_the_value_is_seen(name, transform):
+    for x in (1.5, np.float64(1.5), np.float32(1.5), np.array(1.5), np.array([1.0, 2.0])):
+        assert EAGER[transform](SEEN[name], x) == SEEN[name](x)
+
+
+@pytest.mark.parametrize("transform", EAGER)
+@pytest.mark.parametrize("name", ["equal", "in"])
+def test_comparing_the_class_of_a_tracer_is_an_error(name, transform):
+    for x in (1.5, np.ones(2)):
+        with pytest.raises(ConversionError, match="isinstance"):
+            EAGER[transform](FUNCTIONS[name], x)
+
+
+@pytest.mark.parametrize("name", ["is", "table", "helper"])
+def test_a_compiled_transform_is_not_decided_by_the_class_of_a_tracer(name):
+    with pytest.raises(ConversionError, match=r"type\(\) .*test_type_queries.py:\d+"):
+        ad.jit(lambda x: ad.vjp(FUNCTIONS[name], x)[0])(np.ones(2))
+
+
+def test_classes_of_tracers_are_compared_with_each_other_and_with_unrelated_ones():
+    f = lambda x, y: x * y * (2.0 if type(x) == type(y) and type(x) != str and type(x) != list else 3.0)  # noqa: E721
+    assert ad.vjp(f, 2.0, 3.0)[0] == 12.0
+    assert copy.copy(ad.vjp(lambda x: copy.copy(x) * 2, 2.0)[0]) == 4.0
+
+
+@pytest.mark.parametrize("form", ["vjp", "jvp", "compiled vjp"])
+def test_an_array_passed_twice_is_two_variables(form):
+    def f(a, b):
+        a[0] = 5.0
+        return np.sum(b) * (2.0 if a is b else 3.0)
+
+    x = np.array([1.0, 2.0])
+    runs = {
+        "vjp": lambda: ad.vjp(f, x, x)[1](1.0),
+        "jvp": lambda: (0.0 * x, ad.jvp(f, (x, x), (x, np.ones(2)))[1] * np.ones(2) / 2),
+        "compiled vjp": lambda: ad.jit(lambda a, b: ad.vjp(f, a, b)[1](1.0))(x, x),
+    }
+    first, second = runs[form]()
+    np.testing.assert_array_equal(first, 0.0)
+    np.testing.assert_array_equal(second, 3.0)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: copy.deepcopy({"a": [x]})["a"][0]])
+@pytest.mark.parametrize("x", [2.0, np.float64(2.0), np.array(2.0)], ids=repr)
+def test_numbers_are_copied(copied, x):
+    """A float has no `__deepcopy__`, but its stand-in needs one."""
+    assert ad.grad(lambda x: copied(x) * x)(x) == 4.0
+    assert ad.jit(lambda x: copied(x) * x)(x) == 4.0

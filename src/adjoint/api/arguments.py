@@ -53,6 +53,13 @@ def input_names(f: Callable[..., Any], paths: Sequence[str]) -> list[str]:
     return names
 
 
+def adopted(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`ad.adopt(f)`, for the options of transforms."""
+    from ..adopt import adopt  # heavy: loads the replacements of modules
+
+    return adopt(f)
+
+
 def check_callable(f: Any, transform: str) -> None:
     if not callable(f):
         raise ArgumentError(

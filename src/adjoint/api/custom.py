@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -266,8 +267,16 @@ class _Custom:
     def __repr__(self) -> str:
         return f"<{self.transform} {name_of(self.f)}>"
 
-    def __reduce__(self) -> str:
-        return self.f.__qualname__  # found by name, as a function is
+    def __reduce__(self) -> Any:
+        """A decorated function is found by name, as a function is; another one is made again from its parts."""
+        name: str = getattr(self.f, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name
+        parts = {key: value for key, value in vars(self).items() if key not in functools.WRAPPER_ASSIGNMENTS}
+        return _remade, (type(self), self.f, parts)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -295,6 +304,12 @@ class _Custom:
             output_leaf(None, self.f, self.transform)
         parts, found["out"] = flatten(out)
         return [output_leaf(y, self.f, self.transform) for y in parts]
+
+
+def _remade(cls: type[_Custom], f: Function, parts: dict[str, Any]) -> _Custom:
+    made = cls(f)
+    vars(made).update(parts)
+    return made
 
 
 class custom_jvp(_Custom):  # noqa: N801 - used as a decorator

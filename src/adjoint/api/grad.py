@@ -27,6 +27,7 @@ from ..numpy.layout import own_copy
 from ..staging.deferred import tape_in_stage
 from .arguments import (
     Results,
+    adopted,
     check_alive,
     check_callable,
     differentiable,
@@ -105,6 +106,35 @@ class Recording:
         groups = regroup(self.structures, [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)])
         return groups[0] if self.single else tuple(groups)
 
+    def staged(self) -> Staged:
+        """The recording as a graph from cotangents to cotangents, which can be pickled; the residuals are its constants."""
+        from .graph import graph  # heavy: every rewrite
+
+        def pull(*seeds: Value) -> list[Value]:
+            return [
+                np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(self.pull(seeds), self.inputs, strict=True)
+            ]
+
+        seeds = [np.zeros(shape_of(y), dtype_of(y))[()] for y in self.outputs]
+        kept = ("single", "inputs", "structures", "structure", "outputs")
+        return Staged({key: getattr(self, key) for key in kept} | {"program": graph(pull)(*seeds)})
+
+
+class Staged(Recording):
+    """A recording that was pickled."""
+
+    program: Any
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
+        with np.errstate(all="ignore"):
+            return list(self.program.run_flat(cotangents))
+
+    def staged(self) -> Staged:
+        return self
+
 
 def _leave(tape: Tape, x: Any) -> Any:
     """A result without what the tape added to it."""
@@ -179,13 +209,23 @@ def choice(argnums: Any, argnum: Any) -> Any:
     return argnums if argnum is None else argnum
 
 
-def grad(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
+def grad(
+    f: Function,
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    argnum: Any = None,
+    adopt: bool = False,
+) -> Transformed:
     """The gradient of a function with a scalar result, by reverse mode.
 
     >>> grad(lambda x, y: x**2 * y + y + 2, argnums=(0, 1))(3.0, 4.0)
     (np.float64(24.0), np.float64(10.0))
+
+    With `adopt=True`, of `ad.adopt(f)`: of a function that uses numpy, math or other libraries as they are.
     """
-    return gradient_of(f, choice(argnums, argnum), "grad", has_aux, holomorphic)
+    return gradient_of(adopted(f) if adopt else f, choice(argnums, argnum), "grad", has_aux, holomorphic)
 
 
 def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
@@ -196,9 +236,16 @@ def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False
 
 
 def value_and_grad(
-    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None
+    f: Function,
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    argnum: Any = None,
+    adopt: bool = False,
 ) -> Transformed:
-    """The value and the gradient together, at the cost of the gradient."""
+    """The value and the gradient together, at the cost of the gradient. `adopt` as in `grad`."""
+    f = adopted(f) if adopt else f
     check_callable(f, "value_and_grad")
     return Transformed(
         "value_and_grad",
@@ -214,8 +261,9 @@ def value_and_grad(
 class Pullback:
     """The function that `vjp` returns: from cotangents of the result to those of the arguments."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, name: str | None = None) -> None:
         self._recording = recording
+        self._name = name_of(recording.f) if name is None else name
         self._types = [Type.of(y) for y in recording.outputs]
 
     @boundary
@@ -231,7 +279,10 @@ class Pullback:
         return (result,) if recording.single else result  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"<pullback of {name_of(self._recording.f)}>"
+        return f"<pullback of {self._name}>"
+
+    def __reduce__(self) -> Any:
+        return Pullback, (self._recording.staged(), self._name)
 
 
 def _private(x: Value) -> Value:
@@ -388,6 +439,12 @@ class Pushforward:
 
     def __init__(self, structures: Sequence[Structure], types: Sequence[Type], structure: Structure, pull: Recording) -> None:
         self._structures, self._types, self._structure, self._pull = structures, types, structure, pull
+
+    def __repr__(self) -> str:
+        return f"<linear map of {', '.join(map(repr, self._types))}>"
+
+    def __reduce__(self) -> Any:
+        return Pushforward, (self._structures, self._types, self._structure, self._pull.staged())
 
     @boundary
     @follows_card

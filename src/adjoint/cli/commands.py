@@ -3,6 +3,7 @@
     adjoint grad "x**2*y + y + 2" x=3 y=4
     adjoint trace "log(x1) + x1*x2 - sin(x2)" x1=2 x2=5
     adjoint graph model.py:loss --args "[1, 2, 3]" --html loss.html
+    adjoint export model.py:loss --args "[1, 2, 3]" --grad --to python -o loss_and_gradient.py
 
 Exit codes: 0 success; 1 the computation or the check failed; 2 invalid command line.
 """
@@ -22,10 +23,12 @@ import numpy as np
 
 import adjoint as ad
 
+from .. import export as exporters
 from ..algebra.formula import CONSTANTS, Formula, FormulaError, near
 from ..algebra.parse import ExpressionError
 from ..core.errors import AdjointError, last_line
 from ..core.tree import flatten
+from ..export.program import DERIVATIVES
 from . import completion
 from .report import plain, shown
 from .target import Target, UsageError, names_in, target
@@ -39,6 +42,7 @@ _SUMMARIES = {
     "compare": "every way to differentiate, side by side",
     "symbolic": "the derivative as a formula",
     "graph": "the program as a graph: text, LaTeX, picture, page",
+    "export": "the program and its derivatives in another language",
     "check": "derivatives against finite differences",
     "demo": "a tour",
     "completion": "completion for bash, zsh or fish",
@@ -260,6 +264,36 @@ def _graph_data(program: Any) -> dict[str, Any]:
     }
 
 
+def export(options: argparse.Namespace, out: Terminal) -> int:
+    at = target(options.what, options.values, options.args)
+    asked = list(dict.fromkeys(options.derivatives or []))
+    settings: dict[str, Any] = {"derivatives": asked}
+    if asked:
+        chosen = at.chosen(options.wrt)
+        settings["argnums"] = tuple(chosen) if len(chosen) > 1 else chosen[0]
+    elif options.wrt is not None:
+        raise UsageError("--wrt chooses the arguments of a derivative; ask for one, as with --grad")
+    f = _named(at)
+    if at.is_formula:
+        f.__name__ = "f"
+    write = getattr(exporters, _TARGETS.get(options.to, options.to))
+    try:
+        made = write(f, *at.args, path=options.out, **settings)
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from None
+    if options.out is None and not isinstance(made, str):
+        raise UsageError(f"--to {options.to} needs a file to write: -o path")
+    if options.json:
+        _json(out, {"to": options.to, "path": options.out, "text": made if isinstance(made, str) else None})
+    else:
+        out.say(f"wrote {options.out}" if options.out is not None else str(made).rstrip())
+    return OK
+
+
+#: Short names of targets.
+_TARGETS = {"js": "javascript", "py": "python", "tex": "latex"}
+
+
 def check(options: argparse.Namespace, out: Terminal) -> int:
     at = target(options.what, options.values, options.args, draw=True)
     fixed = at.chosen(options.wrt)
@@ -366,6 +400,15 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--html", metavar="path", help="write a page to explore the graph in")
     made.add_argument("--svg", metavar="path", help="write a picture")
     made.add_argument("--simplify", action="store_true", help="simplify the graph first")
+    made = command("export", export)
+    point(made, "the arguments to differentiate, with commas between them (all floats)")
+    kinds = {"gradient": "grad", "value_and_gradient": "value-and-grad"}
+    for kind, meaning in DERIVATIVES.items():
+        flag = f"--{kinds.get(kind, kind)}"
+        made.add_argument(flag, action="append_const", const=kind, dest="derivatives", help=f"also {meaning}")
+    targets = [*exporters.EXPORTERS, *(short for short, name in _TARGETS.items() if name in exporters.EXPORTERS)]
+    made.add_argument("--to", choices=targets, required=True, help="the language")
+    made.add_argument("-o", "--out", metavar="path", help="the file to write; without it the text is printed")
     made = command("check", check)
     point(made, "the arguments to check, with commas between them (all floats)")
     made.add_argument("--order", type=int, default=2, metavar="n", help="up to which order (2)")

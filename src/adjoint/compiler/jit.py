@@ -15,7 +15,6 @@ in turn.
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import re
 import time
@@ -26,8 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api.arguments import check_callable, input_names, name_of, output_leaf
-from ..core.bind import Traced, is_tracking, unwrap_fresh
+from ..api.arguments import adopted, check_callable, input_names, name_of, output_leaf
+from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     AdjointError,
     ArgumentError,
@@ -47,43 +46,38 @@ from ..core.locks import lock
 from ..core.places import values_at
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
-from ..core.tree import Structure, final, flatten, leaf_names, map_leaves
-from ..core.types import Type
-from ..device import card
-from ..device.arrays import card_of
+from ..core.tree import final, flatten, leaf_names, map_leaves
 from ..ir.graph import Graph
-from ..numpy.layout import own_copy, with_strides
+from ..numpy.layout import with_strides
 from ..staging.guard import Guard, Guarded, PythonNumberError
-from ..staging.lazy import Elsewhere
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
-from ..staging.type_queries import agree, compares_identity, line_of_type, same_objects
+from ..staging.type_queries import agree, line_of_type
+from .arguments import (
+    DEFAULT,
+    WEAK,
+    Arguments,
+    Options,
+    both_ways,
+    card_of_argument,
+    check_cards,
+    own,
+    own_on_host,
+    sent,
+    to_stage,
+)
 from .card import CardSpecialization
 from .compose import Derivatives, NotCompiledError
-from .specialization import Signature, Specialization, Staged, Target, as_leaf, in_rows
+from .specialization import Signature, Specialization, Staged, in_rows
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
 MOST_SPECIALIZATIONS = 16  # of one signature; a function that takes more runs eagerly from then on
 MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
-LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a card, which is copied there at each call
-_WEAK = (bool, int, float, complex)
-_HOST = (np.ndarray, np.generic, *_WEAK)
 
 
 class CompileWarning(UserWarning):
     """A function, or some of its calls, runs without being compiled."""
-
-
-class Options(NamedTuple):
-    """How a function is compiled."""
-
-    device: str | None = None  # "cuda", "cuda:1": a card; None: where the arguments are
-    precision: str = "highest"  # of products on a card
-    donated: tuple[int, ...] = ()  # positional arguments whose memory results may take
-
-
-DEFAULT = Options()
 
 
 def jit(
@@ -95,6 +89,7 @@ def jit(
     device: str | None = None,
     precision: str = "highest",
     donate_argnums: Any = (),
+    adopt: bool = False,
 ) -> Any:
     """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
 
@@ -105,12 +100,15 @@ def jit(
     back. `precision="tf32"` lets products of float32 on a card round their factors to 10 bits.
 
     Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
+
+    With `adopt=True`, compile `ad.adopt(f)`: a function that uses numpy, math or other libraries as they are.
     """
     given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
-    given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums}
+    given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums, "adopt": adopt}
     if f is None:
         return functools.partial(jit, **given)
     check_callable(f, "jit")
+    f = adopted(f) if adopt else f
     if device is not None and not re.fullmatch(r"cuda(:\d+)?", str(device)):
         raise ArgumentError(f"device of jit is 'cuda', 'cuda:0', … or None, not {device!r}")
     if precision not in ("highest", "tf32"):
@@ -118,7 +116,7 @@ def jit(
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
-    static = _both_ways(f, numbers, names)
+    static = both_ways(f, numbers, names)
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
     return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated))
@@ -156,6 +154,7 @@ class Jitted:
     ) -> None:
         self.f = f
         self.static_argnums, self.static_argnames, self.options = static_argnums, static_argnames, options
+        self.arguments = Arguments(f, static_argnums, static_argnames, options)
         self.specializations: dict[Signature, list[Specialization]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
@@ -181,7 +180,7 @@ class Jitted:
         """A call that no native entry took: its arguments need to be opened in Python, or are new."""
         if is_tracking() and any(isinstance(unwrap_fresh(x), Traced) for x in flatten((args, kwargs))[0]):
             return self._inside(args, kwargs)
-        leaves, signature = self._open(args, kwargs)
+        leaves, signature = self.arguments.open(args, kwargs, self._by_order)
         if signature is None or signature in self.eager:
             return self._eagerly(args, kwargs)
         tried: list[Specialization] = []
@@ -227,12 +226,12 @@ class Jitted:
         """
         given = flatten((args, kwargs))[0]
         inside = any(isinstance(unwrap_fresh(x), Traced) for x in given)
-        cards = [] if inside else [card for card in map(_card_of, given) if card is not None]
-        own = _own if inside or not cards else _own_on_host
-        free = [a if i in self.static_argnums else map_leaves(own, a) for i, a in enumerate(args)]
-        named = {k: a if k in self.static_argnames else map_leaves(own, a) for k, a in kwargs.items()}
+        cards = [] if inside else [card for card in map(card_of_argument, given) if card is not None]
+        copied = own if inside or not cards else own_on_host
+        free = [a if i in self.static_argnums else map_leaves(copied, a) for i, a in enumerate(args)]
+        named = {k: a if k in self.static_argnames else map_leaves(copied, a) for k, a in kwargs.items()}
         result = self.f(*free, **named)
-        return map_leaves(functools.partial(_sent, cards[0]), result) if cards else result
+        return map_leaves(functools.partial(sent, cards[0]), result) if cards else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call with values of other transforms: by compiled derivatives, or as the function itself."""
@@ -256,107 +255,8 @@ class Jitted:
         return Derived(f, (), (), self.options._replace(donated=()))
 
     @functools.cached_property
-    def _compares_identity(self) -> bool:
-        return compares_identity(self.f)
-
-    @functools.cached_property
     def _line_of_type(self) -> str | None:
         return line_of_type(self.f)
-
-    # -- arguments --
-
-    def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature | None]:
-        """The arrays among the arguments, contiguous, and their signature.
-
-        There is none inside another transform, which sees the function itself, and none for subclasses of arrays.
-        """
-        static: list[tuple[Any, Any]] = [(i, _told_apart(args[i])) for i in self.static_argnums if i < len(args)]
-        static += [(name, _told_apart(kwargs[name])) for name in self.static_argnames if name in kwargs]
-        free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
-        named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
-        given, structure = flatten((free, named))
-        if self._compares_identity:
-            static.append(("same objects", same_objects(given)))
-        leaves: list[Any] = []
-        weak: list[Any] = []
-        cards: dict[int, int] = {}  # of the arrays that are on one
-        for i, x in enumerate(map(unwrap_fresh, given)):
-            card = _card_of(x)
-            if card is not None:
-                cards[i] = card
-                leaves.append(x)
-                weak.append(None)
-                continue
-            if isinstance(x, Traced) or (isinstance(x, np.ndarray) and type(x) not in (np.ndarray, np.memmap)):
-                return given, None
-            if not isinstance(x, (np.ndarray, np.generic, *_WEAK)) or getattr(x, "dtype", np.dtype(float)).kind not in "biufc":
-                name = input_names(self.f, leaf_names("", structure))[i]
-                kind = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
-                raise ArgumentError(
-                    f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames if the "
-                    "program shall be compiled for its value"
-                )
-            if not isinstance(x, (np.ndarray, np.generic)) and type(x) not in _WEAK:
-                x = np.asarray(x)[()]  # a member of an IntEnum, say: NumPy does not take it for a Python number
-            if type(x) is int and not -(2**63) <= x < 2**63:
-                return given, None  # has no dtype
-            if isinstance(x, np.ndarray):
-                x = as_leaf(x)
-            leaves.append(x)
-            weak.append(type(x) if type(x) in _WEAK else None)
-        target = self._target(leaves, cards, structure) if cards or self.options.device else None
-        donated = self._donated(structure, len(args)) if self.options.donated else ()
-        try:
-            scalars = tuple([isinstance(x, np.generic) for x in leaves])
-            types = tuple(map(Type.of, leaves))
-            strides = self._strides(given)
-            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated)
-            hash(signature)
-        except TypeError as error:
-            raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
-        return leaves, signature
-
-    def _strides(self, given: Sequence[Any]) -> tuple[Any, ...]:
-        """Of the arrays that are not held row by row, where it follows from them what is a view and what is a copy."""
-        if not self._by_order or all(map(in_rows, given)):
-            return ()
-        return tuple([None if in_rows(x) else x.strides for x in given])
-
-    def _target(self, leaves: list[Any], cards: dict[int, int], structure: Structure) -> Target:
-        """The card that a call runs on. Arrays there become CuPy's; those that would have to be moved are refused."""
-        from .cuda import card  # heavy: loads LLVM, and CuPy
-
-        names = input_names(self.f, leaf_names("", structure))
-        kind, _, number = (self.options.device or "").partition(":")
-        wanted = {*cards.values(), *([int(number)] if number else [])}
-        if len(wanted) > 1:
-            where = ", ".join(f"{names[i]} on card {n}" for i, n in cards.items())
-            asked = f" and device={self.options.device!r} was asked for" if number else ""
-            raise DeviceError(f"{name_of(self.f)} has arguments on different cards: {where}{asked}; copy them to one")
-        device = card.numbered(wanted.pop()) if wanted else card.current()
-        large = [i for i, x in enumerate(leaves) if i not in cards and getattr(x, "nbytes", 0) > LARGEST_SENT]
-        if large and not kind:
-            here, there = (", ".join(names[i] for i in some) for some in (large, cards))
-            raise DeviceError(
-                f"{name_of(self.f)} has arguments on different devices: {there} on card {device.number}, and {here} in host "
-                f"memory, which is too large to be copied at each call; copy it once with cupy.asarray, or write device='cuda'"
-            )
-        for i in cards:
-            leaves[i] = x = device.imported(leaves[i])
-            if x.dtype.kind not in "biufc":
-                raise ArgumentError(f"{names[i]} of {name_of(self.f)} is an array of dtype {x.dtype}; jit takes numbers")
-        return Target(device.number, not cards)
-
-    def _donated(self, structure: Structure, count: int) -> tuple[int, ...]:
-        """The flat inputs of the arguments that were donated."""
-        positions = [i for i in range(count) if i not in self.static_argnums]
-        found: list[int] = []
-        start = 0
-        for position, (_, child) in zip(positions, structure.children[0][1].children, strict=True):
-            if position in self.options.donated:
-                found += range(start, start + child.count)
-            start += child.count
-        return tuple(found)
 
     # -- compiling --
 
@@ -403,8 +303,14 @@ class Jitted:
                 "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
             ) from error
         if self._line_of_type is not None:
+            before = Trace("jit").level
             result, found = self._eagerly(args, kwargs), self._attempt(specialization, leaves, args, kwargs)
-            if found is specialization.missed or not agree(map_leaves(_own_on_host, found), map_leaves(_own_on_host, result)):
+            if found is specialization.missed or not agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
+                if Trace("jit").level > before + 1:  # a transform inside the function has shown its tracers to `type`
+                    raise ConversionError(
+                        f"type() of a traced value gives the class of the tracer ({self._line_of_type}); write isinstance(x, …), "
+                        "or x.__class__ for type(x)"
+                    )
                 self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
                 return Uncompiled(result)
         self._count(signature, specialization)
@@ -501,7 +407,7 @@ class Jitted:
         with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
             strides = signature.strides or (None,) * len(leaves)
             inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
-            if self._compares_identity:
+            if self.arguments.compares_identity:
                 inside = [inside[i] for i in signature.static[-1][1]]
             free, named = signature.structure.unflatten(inside)
             with reads.noting(stage):
@@ -511,7 +417,7 @@ class Jitted:
                 named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
                 parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
                 reads.check()
-                _check_cards(self.f, reads.cards, signature.target)
+                check_cards(self.f, reads.cards, signature.target)
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
             if any(type(y) is int and not -(2**63) <= y < 2**63 for y in outputs):
                 raise UnsupportedError("it returns a Python integer beyond 64 bits")
@@ -525,7 +431,7 @@ class Jitted:
                     "it writes in place, and an array that it reads outside is not held row by row; pass that as an argument"
                 )
             self._by_order = True
-        weak = [type(x) if type(x) in _WEAK else None for x in reads.values]
+        weak = [type(x) if type(x) in WEAK else None for x in reads.values]
         return Staged(
             replace(graph, out_structure=out_structure),
             [guard._replace(number=stage.final(guard.number)) for guard in guards],
@@ -540,7 +446,7 @@ class Jitted:
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:
         """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
-        leaves, signature = self._open(args, kwargs)
+        leaves, signature = self.arguments.open(args, kwargs, self._by_order)
         if signature is None:
             raise ArgumentError("lower needs arrays, not values inside another transform")
         for specialization in self.specializations.get(signature, ()):
@@ -557,7 +463,7 @@ class Jitted:
     def profile(self, *args: Any, **kwargs: Any) -> str:
         """How long each step of the program for these arguments takes, the longest first."""
         specialization = self.lower(*args, **kwargs)
-        leaves, _ = self._open(args, kwargs)
+        leaves, _ = self.arguments.open(args, kwargs, self._by_order)
         return f"{name_of(self.f)}: {specialization.profile([*leaves, *specialization.outside()[0]])}"
 
     def report(self) -> str:
@@ -613,7 +519,7 @@ def _inputs_behind(graph: Graph, number: int) -> list[str]:
 def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     """An argument; the numbers that staging works with are held as the user's are."""
     if strides is None:
-        return stage.input_like(name, _to_stage(x))
+        return stage.input_like(name, to_stage(x))
     traced = stage.input_like(name, with_strides(x, strides))
     traced.layout = strides
     return traced
@@ -639,66 +545,8 @@ def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
     return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
 
-def _own(x: Any) -> Any:
-    """A copy, held in memory in the same way, of an array that may be written to; anything else as it is."""
-    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
-
-
-def _card_of(x: Any) -> int | None:
-    """The card that an argument is on; None for one of the host, or inside another transform."""
-    return None if isinstance(x, (*_HOST, Traced)) else card_of(x)
-
-
-def _own_on_host(x: Any) -> Any:
-    """A copy of an array in host memory, if it is on a card or may be written to."""
-    number = _card_of(x)
-    if number is None:
-        return _own(x)
-    memory = card.numbered(number)
-    return memory.host(memory.imported(x))
-
-
-def _sent(number: int, x: Any) -> Any:
-    """A copy of a result on a card; what is no array or number, as it is."""
-    return card.numbered(number).adopt(x, Type.of(x)) if isinstance(x, _HOST) else x
-
-
-def _to_stage(x: Any) -> Any:
-    """An argument as it is staged: of an array on a card, the numbers are copied if Python asks for them."""
-    return x if isinstance(x, _HOST) else Elsewhere(x, lambda: _own_on_host(x))
-
-
-def _check_cards(f: Function, cards: dict[str, int], target: Target | None) -> None:
-    """Refuse arrays that a function reads outside, on another device than its arguments."""
-    for name, number in cards.items():
-        if target is None or target.card != number:
-            where = "in host memory" if target is None else f"on card {target.card}"
-            raise DeviceError(
-                f"{name_of(f)} reads {name} on card {number}, but its arguments are {where}; pass them there, or write "
-                f"device='cuda:{number}'"
-            )
-
-
 def _cause(error: BaseException | None) -> AdjointError | None:
     """Our own error behind another, which a library made of it."""
     while error is not None and not isinstance(error, AdjointError):
         error = error.__cause__ or error.__context__
     return error
-
-
-def _both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Static arguments by place and by name: each may be given either way."""
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):  # a function without a signature
-        parameters = []
-    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    numbers = tuple(i + len(placed) if i < 0 else i for i in numbers)
-    more = [placed.index(name) for name in names if name in placed]
-    named = [placed[i] for i in numbers if 0 <= i < len(placed)]
-    return tuple(dict.fromkeys([*numbers, *more])), tuple(dict.fromkeys([*names, *named]))
-
-
-def _told_apart(value: Any) -> Any:
-    """A static value with its class: 1, 1.0 and True are equal, but give different programs."""
-    return (type(value), tuple(map(_told_apart, value))) if isinstance(value, tuple) else (type(value), value)

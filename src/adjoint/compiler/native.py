@@ -28,6 +28,7 @@ from .lower.step import Foreign, Lowered
 from .runtime import blas, cache, entry, memory, program_cache
 from .runtime.threads import TEXT as POOL
 from .runtime.threads import Pool
+from .switches import Switch
 
 MOST_KNOWN = 64  # sets of addresses that a foreign call remembers
 LONG_WORK = 150_000  # additions; from about 50 µs on, the GIL is released
@@ -127,7 +128,7 @@ def _entry() -> tuple[int, Any]:
     name = program_cache.name_of_entry(emit.described())
     code = None if name is None else _kept_code(name)
     if code is None:
-        code = emit.object_code(entry.entry_text() + memory.TEXT, quickly=True)
+        code = emit.object_code(entry.entry_text() + memory.TEXT, quickly=Switch.QUICK_CODE.on)
         if name is not None:
             cache.write(name, pickle.dumps(code))
     engine = load(code)
@@ -149,6 +150,8 @@ def places_check(places: Sequence[Place]) -> Callable[[], Any]:
 
 def native(name: program_cache.Name | None, lowered: Callable[[], Lowered]) -> Native:
     """A program: as an earlier process kept it under that name, or else compiled from what `lowered` gives, and kept."""
+    if not Switch.PROGRAM_CACHE.on:
+        name = None
     program = None if name is None else program_cache.read(name)
     code = None if program is None else _kept_code(program.code)
     if program is not None and code is not None:
@@ -214,7 +217,8 @@ class Native:
         """The program as a Python function; see `entry.bind_entry`. The GIL is released during long work."""
         address = self.engine.get_function_address("program")
         point, memory = _entry()
-        options |= {"env": ctypes.addressof(self.env), "keep": self, "release_gil": self.program.is_long, "memory": memory}
+        options |= {"env": ctypes.addressof(self.env), "keep": self, "release_gil": self.program.is_long}
+        options["memory"] = memory if Switch.KEPT_BLOCKS.on else None
         return entry.bind_entry(point, address, inputs, self.program.outputs, **options)
 
     def assembly(self) -> str:
@@ -236,6 +240,7 @@ def _callable(step: Foreign, guarded: bool) -> Any:
     With guards, it may fail because of a guard miss: it then returns its argument, and the program reports a miss.
     """
     reads, writes = list(step.reads()), list(step.writes())
+    remembers = Switch.FOREIGN_ARRAYS.on
     known: dict[bytes, tuple[list[Any], list[Any]]] = {}  # arrays by their addresses, which mostly repeat
 
     def found(table: bytes) -> tuple[list[Any], list[Any]]:
@@ -243,8 +248,10 @@ def _callable(step: Foreign, guarded: bool) -> Any:
         arrays = [_array(v, a) for v, a in zip([*reads, *writes], addresses, strict=True)]
         if len(known) >= MOST_KNOWN:
             known.clear()
-        known[table] = arrays[: len(reads)], arrays[len(reads) :]
-        return known[table]
+        pair = arrays[: len(reads)], arrays[len(reads) :]
+        if remembers:
+            known[table] = pair
+        return pair
 
     def call(address: int) -> int | None:
         table = ctypes.string_at(address, 8 * (len(reads) + len(writes)))

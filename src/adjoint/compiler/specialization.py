@@ -17,11 +17,12 @@ from ..ir.graph import Graph
 from ..ir.text import show
 from ..rewrite.pipeline import Optimized, optimize
 from ..staging.guard import Guard
-from .lower.donate import reusable
+from .lower.donate import read_results, reusable
 from .lower.fuse import lower
 from .lower.kernel import Kernel
-from .lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Step
+from .lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step
 from .runtime import program_cache
+from .switches import Switch
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
@@ -82,6 +83,8 @@ class Specialization:
 
         weak = self.keep(staged, signature)
         reused = reusable(self.lowered, signature.donated) if signature.donated else {}  # by result: an argument
+        if reused:
+            read_results(self.lowered, reused)
         machine = [*emit.described(), *([f"over {reused}"] if reused else [])]
         name = program_cache.name_of(self.staged, self.weak, bool(self.guards), machine)
         self.native = native.native(name, lambda: self.lowered)
@@ -150,7 +153,7 @@ class Specialization:
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
         result = self.staged.out_structure
-        if self.is_donated or signature.static or signature.strides or named.children:
+        if not Switch.NATIVE_ENTRY.on or self.is_donated or signature.static or signature.strides or named.children:
             return None
         if not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None
@@ -215,6 +218,7 @@ def _kinds(steps: Sequence[Step]) -> str:
     kinds = {
         Kernel: "kernel",
         RowTiles: "group of kernels",
+        PointTiles: "loops over points",
         Product: "product",
         Lapack: "call of LAPACK",
         Foreign: "call of NumPy",

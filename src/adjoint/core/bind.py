@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import floating
-from .errors import LeakError
+from .errors import ConversionError, LeakError
+from .home import COPIES, OWN
 from .types import dtype_of
 
 if TYPE_CHECKING:
@@ -183,6 +184,23 @@ class _HiddenMethods(type):
         asks = sys._getframe(1).f_globals.get("__name__")
         return () if asks in _ABSTRACT else type.__dict__["__mro__"].__get__(cls)  # type: ignore[no-any-return]
 
+    def __eq__(cls, other: object) -> bool:
+        """`type(x) == float` in user code. No class can answer for each of its values, so that this is an error."""
+        if cls is not other and _may_be_traced(other) and not is_library(sys._getframe(1)):
+            name = other.__name__  # type: ignore[attr-defined]
+            raise ConversionError(
+                f"type(x) of a traced value cannot be compared with {name}: Python gives the class of the tracer; write "
+                f"isinstance(x, {name}), or x.__class__ for type(x)"
+            )
+        return cls is other
+
+    __hash__ = type.__hash__
+
+
+def _may_be_traced(cls: object) -> bool:
+    """Whether a traced value may stand for one of this class."""
+    return isinstance(cls, type) and issubclass(cls, (np.ndarray, np.number, float, complex))
+
 
 _ABSTRACT = ("collections.abc", "typing")
 
@@ -214,12 +232,24 @@ class Traced(metaclass=_HiddenMethods):
         return type(self) if is_ours(sys._getframe(1)) else self.by.class_of(self)
 
 
-_OURS = __name__.partition(".")[0] + "."
+_OURS = f"{OWN}."
+_COPIES = f"{COPIES}."
 
 
 def is_ours(frame: types.FrameType | None) -> bool:
     """Whether a frame runs code of this package."""
-    return frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS)
+    if frame is None:
+        return False
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(_OURS) and not name.startswith(_COPIES)
+
+
+def is_library(frame: types.FrameType) -> bool:
+    """Whether a frame runs code of this package, of Python's library, of NumPy or of SciPy."""
+    return frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES
+
+
+_LIBRARIES = sys.stdlib_module_names - {"__main__"} | {__name__.partition(".")[0], "numpy", "scipy"}
 
 
 def with_gaps(x: Traced) -> Traced:

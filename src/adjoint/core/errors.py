@@ -19,12 +19,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
+from .home import OWN, package_of
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _WRITTEN = "<adjoint "  # begins the file names of functions that derive/ writes
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_PLUMBING = frozenset({__name__.partition(".")[0], "numpy", "scipy", "functools", "contextlib", "json", "random", "statistics"})
+_PLUMBING = frozenset({OWN, "numpy", "scipy", "functools", "contextlib", "json", "random", "statistics"})
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
@@ -49,7 +51,7 @@ def _is_plumbing(frame: types.FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")  # checked first: reading f_code is an audit event, which may have a hook
     known = _modules.get(name)
     if known is None:
-        known = _modules[name] = name.partition(".")[0] in _PLUMBING
+        known = _modules[name] = package_of(name) in _PLUMBING
     return known or _is_ours(frame)
 
 
@@ -176,7 +178,7 @@ def last_line(error: BaseException) -> str:
     """`model.py:12` of the user's line that raised an error."""
     tb, line = error.__traceback__, ""
     while tb is not None:
-        if not _is_plumbing(tb.tb_frame):
+        if not _is_plumbing(tb.tb_frame) and not tb.tb_frame.f_code.co_filename.endswith(_COMPILED):
             line = f"{_file(tb.tb_frame.f_code.co_filename)[1]}:{tb.tb_lineno}"
         tb = tb.tb_next
     return line
@@ -266,7 +268,11 @@ class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 
 
-_FOREIGN = re.compile(r"\bTraced\b.*(supported|to bytes)|bytes-like.*\bTraced\b|JSON serializable|cupy.*got Traced")
+_FOREIGN = re.compile(
+    r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|JSON serializable|cupy.*got Traced|"
+    r"has incorrect type .*got (Traced|View)\b"
+)
+_COMPILED = (".pyx", ".pxd", ".pxi", "<stringsource>")  # the ends of file names of frames that Cython adds to a traceback
 
 
 def _own_words(error: BaseException) -> BaseException:
@@ -289,7 +295,7 @@ def _own_words(error: BaseException) -> BaseException:
         advice = "return it and do this outside the function, or pass ad.stop_gradient(x)"
         if "cupy" in str(error):  # whose functions of arrays do not ask the other operand
             advice = "call the function of adjoint.numpy, as adjoint.numpy.matmul(a, x) for a @ x"
-        message = f"a traced value was passed to code that takes plain values only ({error}); {advice}"
+        message = f"a traced value was passed to {_callee(error)} that takes plain values only ({error}); {advice}"
         own = ConversionError(message, last_line(error))
     if own is None:
         return error
@@ -304,6 +310,13 @@ def _is_about_us(error: TypeError) -> bool:
         return False
     innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
     return "JSON" not in str(error) or any(type(x).__name__ == "Traced" for x in innermost.f_locals.values())
+
+
+def _callee(error: BaseException) -> str:
+    """The compiled function that has raised, if Cython names it."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    name = next((frame.f_code.co_name for frame in frames if frame.f_code.co_filename.endswith(_COMPILED)), "")
+    return f"{name}, compiled code" if name else "code"
 
 
 def _passed(tb: types.TracebackType | None) -> list[tuple[int, int]]:

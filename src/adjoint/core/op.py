@@ -23,6 +23,7 @@ import functools
 import importlib
 import inspect
 import operator
+import pkgutil
 import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -245,12 +246,27 @@ class Constant(Op):
         return self.impl.nin if isinstance(self.impl, np.ufunc) else positional_count(self.impl) or None
 
 
+class Pull:
+    """The backward step of a loop or a branch.
+
+    run(cotangents, residuals, live) gives the cotangents of the wanted arguments, and whether all of these are live. With `live`,
+    no zero of what it is given is one of a mask (docs/adr/0001-the-zero-of-a-mask-wins.md).
+    """
+
+    def __init__(self, run: Callable[[Any, Any, bool], tuple[Any, bool]]) -> None:
+        self.run = run
+
+    def __call__(self, cotangents: Any, residuals: Any) -> Any:
+        return self.run(cotangents, residuals, False)[0]
+
+
 class Structured(Op):
     """Has graphs among its parameters: a loop, a branch. `transform/` derives its rules from those graphs.
 
     types(types, params)     the types of the results
     jvp(xs, ts, params)      (results, their tangents), found together; None for a tangent that is zero
-    vjp(xs, wanted, params)  (results, residuals, pull): pull(cotangents, residuals) gives those of the wanted arguments
+    vjp(xs, wanted, params)  (results, residuals, pull): pull(cotangents, residuals) gives those of the wanted arguments; a `Pull`
+                             does so where it is known that no zero of the cotangents is one of a mask
 
     `returning` names the graphs whose outputs are the results: an unused one can be dropped from both, unless it is among the
     first `lasting(params)`, which the op itself reads.
@@ -325,6 +341,16 @@ def register(op: Op) -> Op:
         frame = frame.f_back
     op.home = frame.f_globals.get("__name__", "")
     return op
+
+
+def find(name: str) -> Op | None:
+    """An op by its name alone, for text. Most of the table is loaded when it is needed; an unknown name loads all of it."""
+    if name not in OPS:
+        package = importlib.import_module("adjoint.ops")
+        for module in pkgutil.iter_modules(package.__path__, "adjoint.ops."):
+            importlib.import_module(module.name)
+        importlib.import_module("adjoint.scipy.family")
+    return OPS.get(name)
 
 
 def _lookup(name: str, home: str) -> Op:

@@ -5,7 +5,7 @@
         return lam * w @ data          reads the current array at each call
 
 A place is reached from a fixed object (a cell, a dict of globals, an object) or from the value of an earlier place (an item of a
-list that is looked up at each call). Native code checks the same list (`compiler/runtime/entry_code.py`).
+list that is looked up at each call). Native code checks the same list (`compiler/runtime/entry_arguments.py`).
 """
 
 from __future__ import annotations

@@ -65,10 +65,21 @@ class Structure:
         name = self.kind if isinstance(self.kind, str) else self.kind.__name__
         return f"{name}({', '.join(f'{key}: {child!r}' for key, child in self.children)})"
 
+    def example(self) -> Any:
+        """A container of this structure, with 0 for each leaf."""
+        return self.unflatten([0] * self.count)
+
+    def __reduce__(self) -> Any:
+        return _structure_of, (self.example(),)
+
 
 _BARE = frozenset({np.ndarray, np.float64, float, Traced})
 LEAF = Structure("leaf", (), lambda parts: parts, 1)
 EMPTY = Structure("none", (), lambda parts: None, 0)
+
+
+def _structure_of(example: Any) -> Structure:
+    return flatten(example)[1]
 
 
 class _Node(NamedTuple):

@@ -11,6 +11,7 @@ from a live element to a given one is found by sending random weights through it
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ import numpy as np
 from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear
 from ..core.types import Type, Value, ndim_of, shape_of
+from ..ops.broadcast import broadcast_to, expand_dims, where
 from ..ops.elementwise import ieee_mul, logical_and, logical_not, logical_or, not_equal, strong_mul_either_op, strong_mul_op
+from ..ops.reduce import any_
 from .batch import Batch
 
 _UNKNOWN: Any = object()
@@ -110,43 +113,77 @@ class Origin:
             return _both(above, logical_not(masked)) if is_same_shape and shape_of(masked) == self.shape else None
         if above is True and (op in _PRODUCTS[:2] or op.name in WHOLE):
             return True
-        return self._moved(above) if isinstance(op, Linear) and not isinstance(op, Multilinear) else None
+        return self._moved(above) if isinstance(op, Linear) and op not in _PRODUCTS else None
 
     def _moved(self, above: Any) -> Any:
-        """Through a linear op that picks elements at places that are known."""
-        known = [None if x is None else numbers(x) for x in self.saved]
-        if isinstance(above, Traced) or math.prod(self.parents[self.index].shape) > _MOST:
+        """Through a linear op: by computing with numbers, if all that matters is known, or else when the program runs."""
+        saved, parent = list(self.saved), self.parents[self.index].shape
+        if isinstance(self.op, Multilinear):
+            if 0 in parent or 0 in self.shape:
+                return True if 0 in parent else np.zeros(parent, bool)
+            if above is True and self._reaches_all():
+                return True
+            if self.op.name == "matmul" and (mask := self._through_matmul(above)) is not None:
+                return mask
+            saved = [_marks(x, k - 1 in self.plan.wanted) for k, x in enumerate(saved)]
+        known = [None if x is None else numbers(x) for x in saved]
+        is_known = not any(k is None and x is not None for k, x in zip(known, saved, strict=True))
+        if math.prod(parent) > _MOST or math.prod(self.shape) > _MOST:
             return None
-        if any(k is None and x is not None for k, x in zip(known, self.saved, strict=True)):
+        if is_known and not isinstance(above, Traced):
+            live = self._of_one(None if above is True else above, known)
+            return True if live is None else live
+        weights: Any = np.random.default_rng(0).uniform(1.0, 2.0, self.shape)
+        weights = weights if above is True else where(above, weights, 0.0)
+        sent = self.plan.quick(weights, tuple(saved), self.parents, self.params)[self.index]
+        return None if sent is None else not_equal(sent, 0)
+
+    def _factors(self) -> list[tuple[int, Any]]:
+        """The other factors of a product, where their zeros are those of a mask; None for one that has none."""
+        own = self.plan.wanted[self.index]
+        return [(k, _zeros_of_mask(x, k in self.plan.wanted)) for k, x in enumerate(self.saved[1:]) if k != own]
+
+    def _reaches_all(self) -> bool:
+        """Whether a sum of products leads back to every element of the argument if all of the cotangent is live."""
+        if any(factor is not None for _, factor in self._factors()):
+            return False
+        if self.op.name == "einsum":
+            letters = self.params["inputs"][self.plan.wanted[self.index]]
+            return len(set(letters)) == len(letters)
+        return self.op.name == "matmul"
+
+    def _through_matmul(self, above: Any) -> Any:
+        """Of a matrix product with a factor without zeros, or of a cotangent that is live throughout: no product is needed."""
+        ((other, factor),) = self._factors()
+        own = self.parents[self.index].shape
+        if len(own) < 2 or len(own) != len(self.shape) or ndim_of(self.saved[1 + other]) != 2:
             return None
-        live = self._of_one(None if above is True else above, known)
-        return True if live is None else live
+        axis = -1 if other == 1 else -2  # along which the cotangent, or the other factor, is summed over
+        if factor is None:
+            whole = broadcast_to(above, shape=self.shape)  # a condition may have fewer axes
+            return broadcast_to(any_(whole, axis=(len(own) + axis,), keepdims=True), shape=own)
+        if above is True:
+            reached = any_(factor, axis=(2 + axis,), keepdims=False)
+            return broadcast_to(reached if other == 1 else expand_dims(reached, (1,)), shape=own)
+        return None
 
 
 class Given(Origin):
-    """Of a cotangent of which nothing else is known: its zeros are meant."""
+    """Of a cotangent of which nothing else is known: its zeros are meant. Those of a program are looked for when it runs."""
 
-    __slots__ = ()
+    __slots__ = ("given",)
 
     def __init__(self, g: Value) -> None:
         super().__init__(None)
         known = numbers(g)
+        self.given = g if known is None else None
         self._live = None if known is None else _or_none(np.not_equal(known, 0))
-        self._mask = True if not isinstance(g, Traced) and self._live is None else None
-
-
-class Seed(Given):
-    """Of a seed that is an input of a program: its zeros are looked for when the program runs."""
-
-    __slots__ = ("seed",)
-
-    def __init__(self, g: Value) -> None:
-        super().__init__(g)
-        self.seed = g
         self._mask = _UNKNOWN
 
     def _find_mask(self) -> Any:
-        return not_equal(self.seed, 0)
+        if self.given is not None:
+            return not_equal(self.given, 0)
+        return True if self._live is None else self._live
 
 
 class Dense(Given):
@@ -164,13 +201,46 @@ class Dense(Given):
 
     @property
     def mask(self) -> Any:
-        return True if self.above.mask is True else self._mask  # type: ignore[union-attr]
+        return True if self.above.mask is True else super().mask  # type: ignore[union-attr]
 
 
-def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value) -> Origin:
-    """Of the cotangent `part` that a node has handed on to one of its parents."""
+class Live(Origin):
+    """Of a cotangent no zero of which is one of a mask."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._live, self._mask = None, True
+
+
+class Every(Origin):
+    """Of the cotangents of several results: known to be live only if each is."""
+
+    __slots__ = ("other",)
+
+    def __init__(self, one: Origin, other: Origin) -> None:
+        super().__init__(one)
+        self.other = other
+
+    def _find_live(self) -> Any:
+        return None if self.above.live is None and self.other.live is None else np.False_  # type: ignore[union-attr]
+
+    def _find_mask(self) -> Any:
+        return True if self.above.mask is True and self.other.mask is True else None  # type: ignore[union-attr]
+
+
+def is_live(origin: Origin | None, gs: Sequence[Value | None]) -> bool:
+    """Whether it is known that no zero of these cotangents is one of a mask."""
+    if origin is None:
+        return False
+    return origin.live is None if all(g is None or numbers(g) is not None for g in gs) else origin.mask is True
+
+
+def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value, is_dense: bool = False) -> Origin:
+    """Of the cotangent `part` that a node has handed on to one of its parents; `is_dense` if all of it is live."""
     op = node.op
-    if above is not None and op.name in _DENSE:
+    if above is not None and (is_dense or op.name in _DENSE):
         return Dense(above, part)
     if above is None or not isinstance(op, (Elementwise, Linear)):
         return Given(part)
@@ -197,6 +267,23 @@ class Sum(Origin):
         if a is True or b is True:
             return True
         return None if a is None or b is None else logical_or(a, b)
+
+
+def _zeros_of_mask(x: Any, is_differentiated: bool) -> Any:
+    """Where a factor is not zero, if its zeros are those of a mask: of a constant, or an input that is not differentiated."""
+    if is_differentiated:
+        return None
+    known = numbers(x)
+    return not_equal(x, 0) if known is None or not np.all(known) else None
+
+
+def _marks(x: Any, is_differentiated: bool) -> Any:
+    """A factor as marks that do not cancel: zero where it is a zero of a mask."""
+    if x is None or isinstance(x, Type):
+        return x
+    weights = np.random.default_rng(1).uniform(1.0, 2.0, shape_of(x))
+    factor = _zeros_of_mask(x, is_differentiated)
+    return weights if factor is None else where(factor, weights, 0.0)
 
 
 _MOST = 1 << 16  # elements of a mask that becomes part of a program

@@ -44,14 +44,20 @@ def at_once(trace: type[T]) -> type[T]:
     return trace
 
 
-def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name: str = "") -> Callable[..., Any]:
+def recorder(
+    op: Elementwise,
+    otherwise: Callable[..., Any] | None = None,
+    name: str = "",
+    impl: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
     """The recording function of an op of one or two arguments; `otherwise` takes the calls it does not handle.
 
-    `name` is that of the operator, or "ufunc": between Python numbers they differ.
+    `name` is that of the operator, or "ufunc": between Python numbers they differ. An operator that may raise there has its own
+    `impl`, and leaves staged values to `otherwise`.
     """
     scope: dict[str, Any] = {
         "Tape": Tape, "Node": Node, "ndarray": np.ndarray, "Traced": Traced, "PLAIN": PLAIN, "CONSTANT": CONSTANT,
-        "STAGED": STAGED, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": op.impl, "bind": bind,
+        "STAGED": STAGED, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": impl or op.impl, "bind": bind,
         "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
         "tell": floating.tell, "modes": floating.state, "seen": floating.SEEN, "renew": renew_modes,
     }  # fmt: skip
@@ -59,7 +65,7 @@ def recorder(op: Elementwise, otherwise: Callable[..., Any] | None = None, name:
 
     def first(*args: Any) -> Any:
         """The first call on staged values generates the function for them."""
-        if any(type(a) is Traced and type(a.by) is Tape and type(a.value) is Traced for a in args):
+        if impl is None and any(type(a) is Traced and type(a.by) is Tape and type(a.value) is Traced for a in args):
             scope["otherwise"] = _made(op, {**scope, "otherwise": rest}, plain=False)
             return scope["otherwise"](*args)
         return rest(*args)
@@ -117,6 +123,8 @@ def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> l
 
 
 def _staged(scope: dict[str, Any], args: str) -> str:
+    if scope["impl"] is not scope["op"].impl:
+        return f"otherwise({args})"
     process = f"tape.process(op, ({args}), NONE)"
     return f"tape.operate(name, run, ({args})) if tape.light else {process}" if scope["name"] else process
 

@@ -23,12 +23,12 @@ from numpy import ndarray
 from ..core.bind import FRESH, Trace, Traced, bind, numbers, snapshot, with_gaps
 from ..core.errors import FreedError, user_line, written_on
 from ..core.floating import quiet, tell
-from ..core.op import Constant, Op, Opaque, Structured
+from ..core.op import Constant, Op, Opaque, Pull, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
 from .mutation import SMALL, Watch
-from .origin import Given, Origin, Seed, Sum, through
+from .origin import Every, Given, Live, Origin, Sum, is_live, through
 from .overflow import is_silent, is_silent_loop, mark
 from .repeated import rates
 from .split import Split, foreign, limit, without
@@ -302,16 +302,17 @@ class Pass:
     other references are freed during the pass.
     """
 
-    def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False) -> None:
+    def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False, live: bool = False) -> None:
         self.live: dict[int, list[Any]] = {}
         self.heap: list[int] = []
         self.wanted = [node.serial for node in wanted]
         self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
         self.free = free
-        self.traced = traced
+        self.traced, self.live_seeds = traced, live
         self.origins: dict[int, Origin] = {}  # of what is live, if they are followed
         self.origin: Origin | None = None  # of what is handed on now
         self.follows = False
+        self.is_dense = False  # what is handed on now is live throughout
 
     def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
         """Run the pass, emptying `seeds`."""
@@ -331,7 +332,7 @@ class Pass:
         self.follows = has_numbers or self.traced
         if self.follows:
             known = self.origins.get(node.serial)
-            given = Given(g) if has_numbers else Seed(g)
+            given = Live() if self.live_seeds else Given(g)
             self.origins[node.serial] = given if known is None else Sum(known, given)
         self.arrive(node, g)
 
@@ -395,6 +396,10 @@ class Pass:
         Ordinary products if everything is plain and finite, else products with strong zeros.
         """
         step: Plan = node.plan  # type: ignore[assignment]
+        self.is_dense = False
+        if isinstance(node.op, Structured) and isinstance(saved[0], Pull):
+            parts, self.is_dense = saved[0].run(g, saved[1], is_live(self.origin, g))
+            return parts, False
         if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
             parts = step.quick(g, saved, node.parents, node.params)
             if all(part is g or is_finite(part) for part in parts):
@@ -407,7 +412,7 @@ class Pass:
         """Record the origins of the cotangents that a node has passed on."""
         for i, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
             if part is not None:
-                origin = through(above, node, i, saved, part)
+                origin = through(above, node, i, saved, part, self.is_dense)
                 known = self.origins.get(parent.serial)
                 self.origins[parent.serial] = origin if known is None else Sum(known, origin)
 
@@ -437,6 +442,9 @@ class Pass:
             return
         (parent,) = node.parents
         assert isinstance(parent, Outputs)
+        if (origin := self.origins.pop(node.serial, None)) is not None:
+            known = self.origins.get(parent.serial)
+            self.origins[parent.serial] = origin if known is None else Every(known, origin)
         if parent.serial not in self.live:
             self.arrive(parent, [None] * len(parent.types))
         self.live[parent.serial][1][node.index] = g

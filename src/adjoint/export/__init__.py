@@ -10,10 +10,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .c_source import c
+    from .javascript_module import javascript
+    from .latex_text import latex
+    from .object_file import object
     from .python_source import python
+    from .wasm_module import wasm
 
 EXPORTERS = {
+    "c": "c_source",
+    "javascript": "javascript_module",
+    "latex": "latex_text",
+    "object": "object_file",
     "python": "python_source",
+    "wasm": "wasm_module",
 }
 
 
@@ -28,4 +38,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "python"]
+__all__ = ["EXPORTERS", "c", "javascript", "latex", "object", "python", "wasm"]

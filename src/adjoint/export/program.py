@@ -83,13 +83,25 @@ def parts(
     for kind in asked:
         if kind not in DERIVATIVES:
             raise ArgumentError(f"derivatives of export are {', '.join(DERIVATIVES)}, not {kind!r}")
-    if isinstance(f, Graph) and not args and not kwargs:
-        args, kwargs = example(f)
+    if isinstance(f, Graph):
+        f = _callable(f)
+        if not args and not kwargs:
+            args, kwargs = example(f)
     base = _word(name or name_of(f) if not isinstance(f, Graph) else name or f.name)
     result = []
     for kind in ["value", *dict.fromkeys(asked)]:
         result.append(_part(f, tuple(args), kwargs or {}, kind, argnums, base, passes))
     return result
+
+
+def _callable(f: Graph) -> Program:
+    """A graph with flat arguments, as one from text, becomes a program with positional ones."""
+    given, made = f.in_structure, f.out_structure
+    if given is None:
+        given = flatten(((0,) * len(f.input_types), {}))[1]
+        made = LEAF if len(f.outputs) == 1 else flatten((0,) * len(f.outputs))[1]
+    kind = type(f) if isinstance(f, Program) else Program
+    return kind(f.name, f.input_names, f.input_types, f.equations, f.outputs, given, made)
 
 
 def example(f: Graph) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -84,6 +84,9 @@ class Literal:
     def __hash__(self) -> int:
         return hash(np.asarray(self.value).tobytes())
 
+    def __reduce__(self) -> Any:
+        return Literal, (self.value,)  # an array that is unpickled is read-only again
+
     def __repr__(self) -> str:
         return f"Literal({self.value!r})"
 

@@ -8,8 +8,9 @@
       return v4
     }
 
-A Python number is written as it is; an array becomes a `const` line, in hexadecimal bytes if it is large. Parameters are
-Python literals, slices, dtypes and `...`. Nested graphs of an equation follow it, indented:
+A Python number is written as it is; an array becomes a `const` line, in hexadecimal bytes if it is large. In a saved program
+(`export/container.py`) the line names the file that holds a large one: `const c0 = float64[100] file constants/0.npy`. Parameters
+are Python literals, slices, dtypes and `...`. Nested graphs of an equation follow it, indented:
 
       v3: float64[], v4: float64[5] = scan w, c, xs {length=5, reverse=False, carries=1, consts=1}
         body = graph step(w: float64[], c: float64[], x: float64[]) {
@@ -23,18 +24,20 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import ArgumentError
-from ..core.op import OPS
+from ..core.op import find
 from ..core.types import Type
 from .check import GraphError
 from .graph import Equation, Graph, Literal, Operand
 
 READABLE = 64  # elements; a longer constant is written as bytes
+DEEPEST = 64  # graphs inside one another
 
 
 class GraphSyntaxError(GraphError):
@@ -44,8 +47,11 @@ class GraphSyntaxError(GraphError):
 # -- printing ---------------------------------------------------------------------------------------------------
 
 
-def show(graph: Graph, names: dict[int, str] | None = None) -> str:
-    """The text of a graph. `names` are those of the inputs, where these are not numbered from 0."""
+def show(graph: Graph, names: dict[int, str] | None = None, store: Callable[[Any], str] | None = None) -> str:
+    """The text of a graph. `names` are those of the inputs, where these are not numbered from 0.
+
+    With `store`, large constants are not part of the text: it takes an array, and returns the name of the file for it.
+    """
     names = dict(enumerate(graph.input_names)) if names is None else names
     constants: dict[Literal, str] = {}
     lines: list[str] = []
@@ -55,7 +61,7 @@ def show(graph: Graph, names: dict[int, str] | None = None) -> str:
             return names.get(o, f"v{o}")
         if o.is_weak:
             return show_value(o.value)
-        if not o.value.ndim:
+        if not o.value.ndim and not _is_extended(o.value.dtype):
             return f"{o.value.dtype.name}({show_value(o.value.item())})"
         return constants.setdefault(o, f"c{len(constants)}")
 
@@ -67,11 +73,11 @@ def show(graph: Graph, names: dict[int, str] | None = None) -> str:
         line += f" {{{options}}}" if options else ""
         lines.append(line + (f"  # {equation.line}" if equation.line else ""))
         for key, part in held.items():
-            first, *rest = show(part).split("\n")
+            first, *rest = show(part, None, store).split("\n")
             lines += [f"    {key} = {first}", *(f"    {line}" for line in rest)]
     lines.append(f"  return {', '.join(map(operand, graph.outputs))}".rstrip())
     inputs = ", ".join(f"{name}: {t!r}" for name, t in zip(graph.input_names, graph.input_types, strict=True))
-    head = [f"  const {name} = {show_array(literal.value)}" for literal, name in constants.items()]
+    head = [f"  const {name} = {show_array(literal.value, store)}" for literal, name in constants.items()]
     return "\n".join([f"graph {graph.name}({inputs}) {{", *head, *lines, "}"])
 
 
@@ -88,13 +94,28 @@ def show_value(value: Any) -> str:
     if isinstance(value, complex):
         return f"complex({show_value(value.real)}, {show_value(value.imag)})"  # keeps the sign of a zero
     if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+        return _show_nan(value) if math.isnan(value) else "inf" if value > 0 else "-inf"
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def show_array(array: Any) -> str:
+def _show_nan(value: float) -> str:
+    bits = struct.pack(">d", value).hex()
+    return "nan" if bits == _NAN else f"nan(0x{bits})"
+
+
+_NAN = struct.pack(">d", math.nan).hex()
+
+
+def _is_extended(dtype: Any) -> bool:
+    """Whether numbers of this dtype have more digits than a Python number."""
+    return bool(dtype.itemsize > (16 if dtype.kind == "c" else 8))
+
+
+def show_array(array: Any, store: Callable[[Any], str] | None = None) -> str:
     type_ = Type.of(array)
-    if array.size > READABLE:
+    if store is not None and (array.size > READABLE or _is_extended(array.dtype)):
+        return f"{type_!r} file {store(array)}"
+    if array.size > READABLE or _is_extended(array.dtype):
         return f"{type_!r} hex {array.astype(array.dtype.newbyteorder('<')).tobytes().hex()}"
     return f"{type_!r}([{', '.join(show_value(x.item()) for x in array.ravel())}])"
 
@@ -108,17 +129,19 @@ _RESULT = re.compile(r"v[0-9]+")
 _SCALAR = re.compile(r"([a-z]+[0-9]+|bool)\((.*)\)")
 _TYPE = re.compile(r"([a-z]+[0-9]*)\[([0-9,]*)\]")
 _HEAD = re.compile(rf"graph ({_NAME})\((.*)\) \{{")
-_CONST = re.compile(rf"const ({_NAME}) = ([a-z0-9]+\[[0-9,]*\])(?:\(\[(.*)\]\)| hex ([0-9a-f]*))")
+_CONST = re.compile(rf"const ({_NAME}) = ([a-z0-9]+\[[0-9,]*\])(?:\(\[(.*)\]\)| hex ([0-9a-f]*)| file ([a-z0-9/.]+))")
 _HELD = re.compile(rf"({_NAME}) = (graph .*)")
-_EQUATION = re.compile(rf"(.+?) = ({_NAME})(?: ([^{{#]*?))?(?: \{{(.*)\}})?(?:  # (.*))?")
+_APPLIED = re.compile(rf"({_NAME})( [^{{#]*)?")
 
 
 class _Parser:
     """Reads one graph, from line `at` on; it ends at the line with its closing brace."""
 
-    def __init__(self, lines: list[str], places: dict[int, int], at: int = 0) -> None:
+    def __init__(self, lines: list[str], places: dict[int, int], files: Mapping[str, Any], at: int = 0, depth: int = 0) -> None:
         self.lines = lines
         self.places = places  # the line of each equation, by identity
+        self.files = files  # constants that the text names
+        self.depth = depth
         self.names: dict[str, Operand] = {}
         self.types: dict[int, Type] = {}
         self.known_types: dict[str, Type] = {}
@@ -177,7 +200,9 @@ class _Parser:
         """The nested graphs of an equation."""
         found: dict[str, Graph] = {}
         while (at := self.peek()) < len(self.lines) and (match := _HELD.fullmatch(self.lines[at].strip())):
-            inner = _Parser(self.lines, self.places, at)
+            inner = _Parser(self.lines, self.places, self.files, at, self.depth + 1)
+            if inner.depth > DEEPEST:
+                raise inner.fail(f"more than {DEEPEST} graphs stand inside one another")
             if match[1] in found:
                 raise inner.fail(f"{match[1]!r} is given twice", inner.where(match[1]))
             found[match[1]] = inner.graph(match[2])
@@ -209,7 +234,10 @@ class _Parser:
             raise self.fail(f"{match[1]!r} is not a dtype", self.where(text)) from None
         if dtype.kind not in "biufc":
             raise self.fail(f"{match[1]!r} is not a dtype of numbers", self.where(text))
-        found = self.known_types[text] = Type(tuple(int(n) for n in match[2].split(",") if n), dtype)
+        sizes = match[2].split(",") if match[2] else []
+        if not all(0 < len(n) < 19 for n in sizes) or dtype.itemsize * math.prod(int(n) or 1 for n in sizes) >= 1 << 63:
+            raise self.fail(f"{_short(text)!r} is not the type of an array that can exist", self.where(text))
+        found = self.known_types[text] = Type(tuple(map(int, sizes)), dtype)
         return found
 
     def constant(self, line: str) -> None:
@@ -220,11 +248,17 @@ class _Parser:
         if match[1] in self.names:
             raise self.fail(f"{match[1]!r} is defined twice", self.where(match[1]))
         try:
-            if match[4] is not None:
+            if match[5] is not None:
+                if match[5] not in self.files:
+                    raise self.fail(f"there is no file {match[5]!r}", self.where(match[5]))
+                array = self.files[match[5]]
+                if array.dtype != type_.dtype or array.shape != type_.shape:
+                    raise self.fail(f"{match[5]!r} holds {Type.of(array)!r}, not {type_!r}", self.where(match[2]))
+            elif match[4] is not None:
                 array = np.frombuffer(bytes.fromhex(match[4]), type_.dtype.newbyteorder("<")).astype(type_.dtype)
             else:
-                array = np.array([self.number(part) for part in split_commas(match[3])], type_.dtype)
-        except (ValueError, TypeError, OverflowError) as error:
+                array = _numbers([self.number(part) for part in split_commas(match[3])], type_.dtype)
+        except (ValueError, TypeError, ArithmeticError) as error:
             if isinstance(error, GraphSyntaxError):
                 raise
             raise self.fail(f"these are not {type_.dtype} ({error})", self.where(match[2])) from None
@@ -233,19 +267,27 @@ class _Parser:
         self.names[match[1]] = Literal(array.reshape(type_.shape))
 
     def equation(self, line: str) -> Equation:
-        match = _EQUATION.fullmatch(line)
-        if match is None:
+        targets, _, applied = line.partition(" = ")
+        match = _APPLIED.match(applied)
+        if match is None or not targets:
             raise self.fail("expected 'name: type = op operands {parameters}'")
-        targets, name, operands, options, source = match.groups()
+        name, operands = match[1], (match[2] or "").strip()
+        rest, options = applied[match.end() :], ""
+        if rest.startswith("{") and (inside := _braced(rest)) is not None:
+            options, rest = inside, rest[len(inside) + 2 :]
+        if rest[:2] not in ("", "# ") and rest[:4] != "  # ":
+            raise self.fail("expected 'name: type = op operands {parameters}'")
+        source = rest.partition("# ")[2]
         if name.startswith("custom."):
             raise self.fail(
                 f"{name!r} is a function with a custom rule, written in Python, which the text does not contain; stage the "
                 "function again",
                 self.where(name),
             )
-        if name not in OPS:
+        op = find(name)
+        if op is None:
             raise self.fail(f"there is no op named {name!r}", self.where(name))
-        inputs = tuple(self.operand(part) for part in split_commas(operands or ""))
+        inputs = tuple(self.operand(part) for part in split_commas(operands))
         params: dict[str, Any] = {}
         for part in split_commas(options) if options else ():
             key, value = self.parameter(part)
@@ -261,7 +303,7 @@ class _Parser:
             types.append(type_)
         at = self.at
         params.update(self.held())
-        equation = Equation(OPS[name], inputs, params, tuple(numbers), tuple(types), source or "")
+        equation = Equation(op, inputs, params, tuple(numbers), tuple(types), source)
         self.places[id(equation)] = at
         return equation
 
@@ -280,8 +322,8 @@ class _Parser:
             found = Literal(self.number(text))
         else:
             try:
-                found = Literal(np.array(self.number(scalar[2]), self.type(f"{scalar[1]}[]").dtype))
-            except OverflowError as error:
+                found = Literal(_numbers(self.number(scalar[2]), self.type(f"{scalar[1]}[]").dtype))
+            except (TypeError, ArithmeticError) as error:
                 raise self.fail(f"{text!r} is not a number of that dtype ({error})", self.where(text)) from None
         self.known_numbers[text] = found
         return found
@@ -300,9 +342,17 @@ class _Parser:
 
     def value(self, text: str) -> Any:
         try:
-            return _evaluate(ast.parse(text, mode="eval").body)
-        except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
-            raise self.fail(f"{text!r} is not a number or a parameter ({error})", self.where(text)) from None
+            return literal(text)
+        except ValueError as error:
+            raise self.fail(f"{_short(text)!r} is not a number or a parameter ({error})", self.where(text)) from None
+
+
+def literal(text: str) -> Any:
+    """The value of a literal; ValueError if the text is anything else."""
+    try:
+        return _evaluate(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
 
 
 def _evaluate(node: ast.expr) -> Any:
@@ -322,9 +372,38 @@ def _evaluate(node: ast.expr) -> Any:
             return slice(*args)
         if node.func.id == "complex" and len(args) == 2:
             return complex(*args)
-        if node.func.id == "dtype" and len(args) == 1:
-            return np.dtype(args[0])
-    raise ValueError("only literals, tuples, slice(...), complex(...), dtype(...), nan and inf are allowed")
+        if node.func.id == "nan" and len(args) == 1 and isinstance(args[0], int):
+            return struct.unpack(">d", args[0].to_bytes(8, "big"))[0]
+        if node.func.id == "dtype" and len(args) == 1 and isinstance(args[0], str):
+            dtype = np.dtype(args[0])
+            if dtype.kind not in "biufc":
+                raise ValueError(f"{args[0]!r} is not a dtype of numbers")
+            return dtype
+    raise ValueError("only literals, tuples, slice(...), complex(...), dtype(...), nan, nan(...) and inf are allowed")
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 80 else f"{text[:60]}…"
+
+
+def _numbers(values: Any, dtype: Any) -> Any:
+    with np.errstate(over="raise"):
+        return np.array(values, dtype)
+
+
+def _braced(text: str) -> str | None:
+    """What stands inside the brace that a text begins with, up to the one that closes it, if one does."""
+    depth, quote = 0, ""
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "{}":
+            depth += 1 if c == "{" else -1
+            if not depth:
+                return text[1:i]
+    return None
 
 
 def split_commas(text: str) -> Iterator[str]:
@@ -350,13 +429,16 @@ def split_commas(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-def parse(text: str, check: Callable[[Graph], None] | None = None) -> Graph:
-    """The graph that a text describes. Errors found by `check` are reported with the line in the text."""
+def parse(text: str, check: Callable[[Graph], None] | None = None, files: Mapping[str, Any] | None = None) -> Graph:
+    """The graph that a text describes. Errors found by `check` are reported with the line in the text.
+
+    `files` are the arrays that the text names.
+    """
     if not isinstance(text, str):
         raise ArgumentError(f"a graph is parsed from text, not {type(text).__name__}")
     lines = text.split("\n")
     places: dict[int, int] = {}
-    parser = _Parser(lines, places, -1)
+    parser = _Parser(lines, places, files or {}, -1)
     graph = parser.graph(parser.next("expected 'graph name(input: type, ...) {'"))
     parser.at = parser.peek()
     if parser.at < len(lines):

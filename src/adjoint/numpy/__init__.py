@@ -37,7 +37,20 @@ empty_like = _create.trackable(_numpy.empty_like)
 _REACHED = frozenset(
     [
         *("asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "fill_diagonal", "fromfunction"),
-        *("fromiter", "full", "kaiser", "nan_to_num", "pad", "piecewise", "polyfit", "repeat", "require", "take", "unwrap"),
+        *(
+            "fromiter",
+            "full",
+            "full_like",
+            "kaiser",
+            "nan_to_num",
+            "pad",
+            "piecewise",
+            "polyfit",
+            "repeat",
+            "require",
+            "take",
+            "unwrap",
+        ),
         *("c_", "ndenumerate", "r_", "vectorize"),
     ]
 )

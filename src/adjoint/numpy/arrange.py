@@ -76,7 +76,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Value:
     if axis is None:
         return reshape(roll(ravel(a), np.sum(shift), 0), shape_of(a))
     axes = [canonical_axis(i, ndim_of(a)) for i in (axis if np.ndim(axis) else [axis])]
-    shifts = [operator.index(s) for s in (shift if np.ndim(shift) else [shift])]
+    shifts = [int(s) for s in (shift if np.ndim(shift) else [shift])]
     pairs = list(zip(*np.broadcast_arrays(shifts, axes), strict=True))
     return neighbours.roll(a, shifts=tuple(int(s) for s, _ in pairs), axes=tuple(int(i) for _, i in pairs))
 
@@ -101,7 +101,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Value:
     a, axis = with_axis(lift(a), axis)
     own = shape_of(a)
     times = np.asarray(primal(repeats))
-    if times.size != 1:
+    if times.size != 1 or (times.ndim and times.dtype.kind not in "iub"):  # which raises
         return held(indexing.gather(a, np.repeat(np.arange(own[axis]), times), axis=axis))
     k = int(times.reshape(()))
     apart = shapes.expand_dims(a, (axis + 1,))
@@ -223,13 +223,20 @@ def _cut(a: Value, bounds: Sequence[int], axis: int) -> list[Value]:
     return [read(a, along(axis, slice(lo, hi))) for lo, hi in itertools.pairwise(bounds)]
 
 
+def _place(i: Any) -> int:
+    """Where to cut: an integer, or Python's True or False, which slices take."""
+    if isinstance(i, np.bool_):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return operator.index(i)
+
+
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     a = lift(ary)
     axis = canonical_axis(axis, ndim_of(a))
     n = shape_of(a)[axis]
     if isinstance(indices_or_sections, (tuple, list, np.ndarray)) and np.ndim(indices_or_sections) > 0:
-        return _cut(a, [0, *map(int, indices_or_sections), n], axis)
+        return _cut(a, [0, *map(_place, indices_or_sections), n], axis)
     sections = int(indices_or_sections)
     if sections <= 0:
         raise ValueError("number sections must be larger than 0.")
@@ -369,7 +376,11 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     v = reshape(v, (1,) * (n - ndim_of(v)) + shape_of(v)) if ndim_of(v) < n else v
     where = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(primal(obj))
     if where.dtype.kind == "b":
+        if not isinstance(obj, np.ndarray) or where.ndim != 1:
+            raise ValueError("boolean array argument obj to insert must be one dimensional")
         where = np.flatnonzero(where)
+    elif where.dtype.kind in "iu":
+        where = where.astype(np.intp)
     if where.size == 1 and not -length <= where <= length:
         raise IndexError(f"index {obj} is out of bounds for axis {axis} with size {length}")
     if where.size == 1 and where.ndim == 0:

@@ -18,8 +18,9 @@ from ..ops import reduce as reductions
 from ..ops import shape as joins
 from ..ops import sort as sorts
 from ..ops.shift import difference
+from ..staging.guard import Guarded
 from .arrange import along
-from .layout import held
+from .layout import held, held_by
 from .reduce import cumprod, cumsum
 from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, stack
 from .statistics import is_known
@@ -262,7 +263,9 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if sizes == {2}:
         return z
     parts = np.broadcast_arrays(a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, z)
-    return joins.stack(*parts, axis=canonical_axis(axisc, ndim_of(z) + 1))
+    axis = canonical_axis(axisc, ndim_of(z) + 1)
+    y = joins.stack(*parts, axis=axis)
+    return held_by(y, lambda: np.moveaxis(np.empty((*shape_of(z), 3), dtype_of(z)), -1, axis).strides)
 
 
 def _components(a: Value) -> list[Value]:
@@ -430,19 +433,22 @@ def logspace(
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Value:
     a, b = lift(start), lift(stop)
-    kind = np.result_type(dtype_of(a), dtype_of(b), np.float64)  # as in NumPy, never narrower
-    a, b = (astype(x, kind) if dtype_of(x) != kind and dtype_of(x).kind in "fc" else x for x in (a, b))
-    if "c" in (dtype_of(a).kind, dtype_of(b).kind):
-        # A spiral: the principal logarithm of the ratio, as in NumPy.
-        steps = linspace(np.zeros(()), ops.log(b / a), num, endpoint, axis=axis)
-        first = shapes.expand_dims(shapes.broadcast_to(a, shape=shape_of(b / a)), (canonical_axis(axis, ndim_of(b / a) + 1),))
-        return first * ops.exp(steps)
-    sign = ops.sign(a)
-    y = ops.exp(linspace(ops.log(a * sign), ops.log(b * sign), num, endpoint, axis=axis))
-    if ndim_of(sign):
-        full = shapes.broadcast_to(sign, shape=np.broadcast_shapes(shape_of(a), shape_of(b)))
-        sign = shapes.expand_dims(full, (canonical_axis(axis, ndim_of(full) + 1),))
-    y = y * sign
+    kind = np.result_type(dtype_of(a), dtype_of(b), np.float64, np.dtype(dtype))  # as in NumPy, never narrower
+    shape = np.broadcast_shapes(shape_of(a), shape_of(b))
+    a, b = (shapes.broadcast_to(astype(x, kind) if dtype_of(x) != kind else x, shape=shape) for x in (a, b))
+    zero = np.any(ops.logical_or(ops.equal(a, 0), ops.equal(b, 0)))
+    if (not isinstance(zero, Traced) or isinstance(zero.by, Guarded)) and zero:
+        raise ValueError("Geometric sequence cannot include zero")
+    if kind.kind == "c":  # a spiral: the principal logarithm of the ratio
+        y = a * ops.exp(linspace(np.zeros(()), ops.log(b / a), num, endpoint))
+    else:
+        sign = ops.sign(a)
+        y = ops.power(10.0, linspace(ops.log10(a / sign), ops.log10(b / sign), num, endpoint)) * sign
+    i = np.arange(num).reshape((-1,) + (1,) * len(shape))
+    if num:  # the ends are those given, not the exponentials of their logarithms
+        y = shapes.where(np.equal(i, 0), a, y)
+        y = shapes.where(np.equal(i, num - 1), b, y) if endpoint and num > 1 else y
+    y = y if axis == 0 else moveaxis(y, 0, axis)
     return y if dtype is None else astype(y, dtype)
 
 

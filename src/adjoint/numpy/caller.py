@@ -208,12 +208,16 @@ def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
     name = words[-1]
     if isinstance(getattr(function, "__self__", None), np.ndarray):
         here = f", or write np.{name} of that module" if hasattr(np, name) else ""
-        return f"make the array with `import adjoint.numpy as np` inside the function{here}"
+        return f"make the array with `import adjoint.numpy as np` inside the function{here}, or adopt the function with ad.adopt"
     home = _home(function) or module
     root = home.partition(".")[0]
     if root in ("math", "cmath", "statistics"):
         better = _MATH.get(name, f"np.{name}" if hasattr(np, name) else "")
-        return f"use NumPy functions instead of {root}'s" + (f": {better}" if better else "")
+        return (
+            f"use NumPy functions instead of {root}'s"
+            + (f": {better}" if better else "")
+            + ", or adopt the function with ad.adopt"
+        )
     if root == "scipy":
         return _of_scipy(function, home, words)
     if home.startswith("numpy.random") or (function is None and words[0] == "" and hasattr(np.random.Generator, name)):
@@ -228,7 +232,7 @@ def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
     if root == "numpy" and _reason(function):
         return _reason(function)
     if root == "numpy" or isinstance(function, np.ufunc):
-        return "write `import adjoint.numpy as np`, or np.stack for a list of values"
+        return "write `import adjoint.numpy as np`, adopt the function with ad.adopt, or use np.stack for a list of values"
     return ""
 
 

@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, class_of
-from ..core.errors import ConversionError, UnsupportedError, calling_frame
+from ..core.bind import FRESH, Traced, class_of, is_tracking
+from ..core.errors import ConversionError, UnsupportedError, calling_frame, user_frame
+from ..core.home import is_adopted
 from ..eager.batch import Batch
 from ..ops import elementwise as ops
 from ..staging.guard import Guarded
@@ -23,9 +24,15 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
         if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would record a guard
             self.by.concrete(self, f"{what} of")
         name, better = advice()
+        frame, _ = user_frame()
+        in_library = frame is not None and is_adopted(frame)
+        if in_library and (not better or _ADOPT in better):
+            better = _IN_LIBRARY
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
         whose = f"{what} of a value traced by {self.by.name}{inside}"
+        if call_of(calling_frame()).kind == "STORE_SUBSCR" and not in_library:
+            raise _refuse_write(self, "a plain NumPy array")
         if isinstance(self.by, Guarded):
             raise ConversionError(f"{whose} would be baked into the program; {better or instead}")
         raise ConversionError(
@@ -35,11 +42,34 @@ def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
     return method
 
 
-_WRITTEN = "make an array that it is written to with `import adjoint.numpy as np`"
+def _refuse_write(x: Traced, array: str) -> ConversionError:
+    """The error of `a[i] = x` for an array that cannot hold x, with what to do in the place where it happens."""
+    if is_tracking():
+        kind = ", float" if array == "an integer array" else ""
+        instead = f"write a = adjoint.numpy.array(a{kind}) first, inside the function: such an array can hold it"
+    else:
+        instead = (
+            f"this thread is not that of {x.by.name}, and adjoint.numpy makes plain arrays in it: start it with "
+            "contextvars.copy_context().run, or make the array with np.zeros_like of a traced one"
+        )
+    return ConversionError(
+        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, {_ADOPT}, or use "
+        "ad.stop_gradient(x) if it is meant to be a constant"
+    )
+
+
+_ADOPT = "adopt the function with ad.adopt"
+_IN_LIBRARY = (
+    "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects "
+    "inside the function, or declare a rule with ad.custom_vjp"
+)
+_WRITTEN = f"make an array that it is written to with `import adjoint.numpy as np`, or {_ADOPT}"
 _refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
 _refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
 _refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) if an integer is meant")
-_refuse_array = _refuse("np.array() or np.asarray()", "write `import adjoint.numpy as np`, or np.stack for a list of values")
+_refuse_array = _refuse(
+    "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, {_ADOPT}, or use np.stack for a list of values"
+)
 _refuse_item = _refuse("item() or tolist()", "keep the value itself")
 _refuse_dlpack = _refuse("the memory", "keep the value itself")
 
@@ -72,11 +102,26 @@ def _dlpack(self: Traced, **options: Any) -> Any:
 
 
 def _item(self: Traced, *args: Any) -> Any:
-    return self.value.item(*args) if self.by.is_plain(self) else _refuse_item(self)
+    """In adopted code, the traced number itself."""
+    if self.by.is_plain(self):
+        return self.value.item(*args)
+    if not is_adopted(calling_frame()):
+        return _refuse_item(self)
+    if not args:
+        return self.reshape(())[()]  # type: ignore[attr-defined]
+    if len(args) == 1 and not isinstance(args[0], tuple):
+        return self.reshape(-1)[args[0]]  # type: ignore[attr-defined]
+    return self[args[0] if len(args) == 1 else args]  # type: ignore[index]
 
 
 def _tolist(self: Traced) -> Any:
-    return self.value.tolist() if self.by.is_plain(self) else _refuse_item(self)
+    if self.by.is_plain(self):
+        return self.value.tolist()
+    return _nested(self) if is_adopted(calling_frame()) else _refuse_item(self)
+
+
+def _nested(x: Any) -> Any:
+    return [_nested(part) for part in x] if x.shape else x
 
 
 def _bool(self: Traced) -> bool:
@@ -93,10 +138,7 @@ def _int(self: Traced) -> int:
     if call.function is int or is_shown(frame):
         return number
     if call.kind == "STORE_SUBSCR" or isinstance(getattr(call.function, "__self__", None), np.ndarray):
-        raise ConversionError(
-            f"writing a value traced by {self.by.name} into an integer array would lose its derivative; make the array with "
-            "adjoint.numpy and a float dtype, or write ad.stop_gradient(x)"
-        )
+        raise _refuse_write(self, "an integer array")
     return _refuse_int(self)
 
 

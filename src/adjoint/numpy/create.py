@@ -11,9 +11,9 @@ from ..core.bind import Traced, fresh, is_tracking, snapshot
 from ..core.errors import ConversionError, UnsupportedError
 from ..core.types import dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
-from .layout import beneath_type, copied, held, laid_out, stand_in
+from .layout import beneath_type, copied, held, laid_out, later, stand_in
 from .shape import astype
-from .table import holds_traced, implements, lift
+from .table import given_array, holds_traced, implements, lift
 from .views import view
 from .ways import Same, as_array, shares
 
@@ -33,12 +33,13 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
 def _like(make: Callable[..., Any], a: Any, dtype: Any, order: Any, shape: Any) -> Any:
     """A new array made by NumPy's function from one with the memory layout of a."""
     a = lift(a)
-    if beneath_type(a) or ndim_of(a) < 2:
-        held = np.broadcast_to(np.empty((), dtype_of(a)), shape_of(a))
-        order = "C" if order in ("K", "A") else order
-    else:
-        held = stand_in(a)
-    return fresh(make(held, dtype=dtype, order=order, shape=shape))
+    if not beneath_type(a) and ndim_of(a) > 1:
+        return fresh(make(stand_in(a), dtype=dtype, order=order, shape=shape))
+    held = np.broadcast_to(np.empty((), dtype_of(a)), shape_of(a))
+    y = fresh(make(held, dtype=dtype, order="C" if order in ("K", "A") else order, shape=shape))
+    if not isinstance(y, Traced) or ndim_of(a) < 2 or order not in ("K", "A"):
+        return y
+    return later(y, lambda: make(stand_in(a), dtype=dtype, order=order, shape=shape).strides)
 
 
 @implements(np.zeros_like)
@@ -63,8 +64,9 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
     result = _like(np.zeros_like, a, dtype, order, shape)
-    # A number of NumPy's wraps around, where one of Python's must fit.
-    result[...] = fill_value.astype(result.dtype) if isinstance(fill_value, np.integer) else fill_value
+    value = lift(fill_value)
+    # NumPy converts whatever is given, as astype does; but a whole number of Python's must fit.
+    result[...] = fill_value if isinstance(value, Traced) or type(fill_value) is int else np.asarray(value).astype(result.dtype)
     return result
 
 
@@ -75,6 +77,10 @@ def array(*args: Any, **options: Any) -> Any:
     try:
         y = _array(*args, **options)
     except (ConversionError, UnsupportedError):  # a traced value somewhere inside
+        return _array_of_traced(*args, **options)
+    except ValueError:
+        if not args or given_array(args[0]) is None:
+            raise
         return _array_of_traced(*args, **options)
     return fresh(y) if is_tracking() else y
 

@@ -140,7 +140,9 @@ def held(x: Value, order: str = "C", like: Value = None) -> Value:
     if not isinstance(x, Traced) or ndim_of(x) < 2:
         return x
     if beneath_type(x):
-        return later(x, lambda: np.empty_like(stand_in(like), order=order, shape=shape_of(x)).strides) if order in "KA" else x  # type: ignore[call-overload]
+        if order in "KA":
+            return later(x, lambda: np.empty_like(stand_in(like), order=order, shape=shape_of(x)).strides)  # type: ignore[call-overload]
+        return later(x, lambda: dense(shape_of(x), in_rows(shape_of(x), dtype_of(x)), dtype_of(x), order))
     if order == "A":
         order = "F" if ndim_of(like) > 1 and stand_in(like).flags.fnc else "C"
     if order != "K":
@@ -157,6 +159,36 @@ def held_as(x: Value, base: Value, ask: Callable[[Any], Any]) -> Value:
         return later(x, lambda: dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x)))
     wanted = dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x))
     return x if strides_of(x) == wanted else laid_out(x, wanted)
+
+
+def held_by(x: Value, strides: Callable[[], Strides]) -> Value:
+    """A new array whose strides NumPy chooses in a way of its own."""
+    if not isinstance(x, (Traced, np.ndarray)) or ndim_of(x) < 2:
+        return x
+    if isinstance(x, Traced) and beneath_type(x):
+        return later(x, strides)
+    wanted = strides()
+    return x if strides_of(x) == wanted else laid_out(x, wanted)
+
+
+def asked(x: Value, function: Callable[..., Any], *operands: Value) -> Strides:
+    """The strides of the result x of NumPy's function, which is run on arrays of no more than two elements along an axis."""
+    small = [_small(tuple(min(n, 2) for n in shape_of(v)), axes_by_stride(v)) for v in operands]
+    strides = function(*small).strides
+    return _in_axis_order(shape_of(x), sorted(range(len(strides)), key=lambda i: -abs(strides[i])), dtype_of(x).itemsize)
+
+
+def _small(shape: Shape, axes: Shape) -> np.ndarray[Any, Any]:
+    return np.zeros([shape[i] for i in axes]).transpose(np.argsort(axes)) if axes else np.zeros(shape)
+
+
+def _in_axis_order(shape: Shape, axes: list[int], itemsize: int) -> Strides:
+    """The strides of a dense array, given its axes from the slowest to the fastest."""
+    strides, step = [0] * len(shape), itemsize
+    for i in reversed(axes):
+        strides[i] = step
+        step *= max(shape[i], 1)
+    return tuple(strides)
 
 
 def later(x: Traced, strides: Callable[[], Strides]) -> Traced:

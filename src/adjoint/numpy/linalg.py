@@ -37,7 +37,7 @@ from .norm import norm as norm
 from .norm import vector_norm as vector_norm
 from .reduce import sum as sum_
 from .selection import take_along_axis
-from .shape import astype, moveaxis, ravel, transpose
+from .shape import astype, ravel, transpose
 from .shape import matrix_transpose as _matrix_transpose
 from .table import lift, piecewise_constant
 from .ufunc import deliver
@@ -372,14 +372,13 @@ def outer(x1: Any, x2: Any, /) -> Value:
 
 @drop_in(np.linalg.cross)
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Value:
-    a, b = moveaxis(x1, axis, 0), moveaxis(x2, axis, 0)
-    if shape_of(a)[0] != 3 or shape_of(b)[0] != 3:
+    sizes = [shape_of(x)[axis] for x in (lift(x1), lift(x2))]
+    if sizes != [3, 3]:
         raise ValueError(
             "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
-            f"{shape_of(a)[0]} and {shape_of(b)[0]} dimensional instead."
+            f"{sizes[0]} and {sizes[1]} dimensional instead."
         )
-    parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return moveaxis(joins.stack(*parts, axis=0), 0, axis)
+    return np.cross(x1, x2, axis=axis)
 
 
 # -- parts of matrices ------------------------------------------------------------------------------------------

@@ -246,6 +246,10 @@ def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: A
         return nanmean(a, axis, None, out, keepdims)
     x, axes, count = _numbered(a, axis)
     y = interpolated(x, q, count, method)  # nan sorts last, so the numbers come first
+    if dtype_of(y) != dtype_of(a):
+        first = np.any(_counted(x[(0,) * (ndim_of(x) - 1)]))
+        if (not isinstance(first, Traced) or isinstance(first.by, Guarded)) and not first:
+            y = astype(y, dtype_of(a))  # NumPy takes the dtype of the first slice: without numbers, that of the array
     return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out)
 
 

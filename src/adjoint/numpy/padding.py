@@ -53,8 +53,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Va
         return held(indexing.place(a, spec=spec, shape=whole), "A", a)
     given = a
     for axis, (low, high) in enumerate(widths):
+        piece = _piece(mode, axis, (low, high), ndim_of(a), kwargs)  # which checks its options, even if nothing is padded
         if low or high:
-            piece = _piece(mode, axis, (low, high), ndim_of(a), kwargs)
             parts = [piece(a, axis, low, 0)] if low else []
             parts.append(a)
             if high:
@@ -107,6 +107,8 @@ def _piece(mode: str, axis: int, widths: tuple[int, int], n: int, options: dict[
         lengths = _option(options["stat_length"], n) if options.get("stat_length") is not None else None
         if lengths is not None and np.any(lengths < 0):
             raise ValueError("index can't contain negative values")
+        if lengths is not None and mode in ("maximum", "minimum") and not np.all(lengths):  # even where nothing is padded
+            raise ValueError("stat_length of 0 yields no value for padding")
         function = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}[mode]
         return lambda a, axis, width, side: _statistic(
             a, axis, width, side, function, None if lengths is None else int(lengths[axis][side])
@@ -144,8 +146,6 @@ def _statistic(a: Value, axis: int, width: int, side: int, function: Any, length
     _edge(a, axis, side)
     n = shape_of(a)[axis]
     length = n if length is None else min(length, n)
-    if length == 0 and function in (np.max, np.min):
-        raise ValueError("stat_length of 0 yields no value for padding")
     part = indexing.getitem(a, spec=along(axis, slice(0, length) if side == 0 else slice(n - length, n)))
     y = function(part, axis=axis, keepdims=True)
     if dtype_of(y) != dtype_of(a):

@@ -13,7 +13,7 @@ from ..core.types import Value, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops import linalg
-from .layout import held
+from .layout import asked, held_by
 from .reduce import sum as sum_
 from .shape import astype, moveaxis, ravel
 from .table import implements, lift
@@ -150,7 +150,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         return linalg.einsum(*xs, inputs=tuple(inputs), output=output)
 
     if len(full) != 1 or set(output) != set(inputs[0]) or out is not None:
-        return deliver(held(look(*full)), out)
+        y = look(*full)
+        written = f"{','.join(inputs)}->{output}"
+        return deliver(held_by(y, lambda: asked(y, lambda *xs: np.einsum(written, *xs, optimize=optimize), *values)), out)
     # A transpose or a diagonal, which NumPy gives as a view.
     place = tuple(np.arange(sizes[c]).reshape((-1,) + (1,) * (len(output) - 1 - output.index(c))) for c in inputs[0])
     ask = lambda memory: np.einsum(f"{inputs[0]}->{output}", memory)

@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced
+from ..core.bind import FRESH, Traced, class_of
 from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError
 from ..core.op import OPS, Elementwise
 from ..core.types import Shape
 from ..eager.record import quicken, recorder
 from ..ops import broadcast as shapes
-from ..staging.guard import Guarded
+from ..staging.guard import PYTHON_NUMBERS, strengthened
 from .caller import advice
 from .concrete import primals
 from .conversion import CONVERSIONS
@@ -134,12 +134,26 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
     def general(*inputs: Any) -> Any:
         values = tuple(map(lift, inputs))
-        by = next((x.by for x in values if isinstance(x, Traced)), None)
-        return by.operate("ufunc", function, values) if isinstance(by, Guarded) and by.light else function(*values)
+        if all(class_of(x) in PYTHON_NUMBERS for x in values):
+            values = tuple(map(strengthened, values))
+        return function(*values)
 
-    quick = recorder(function, general, "ufunc") if isinstance(function, Elementwise) and function.arity <= 2 else general
+    quick = general
+    if isinstance(function, Elementwise) and function.arity <= 2:
+        impl = None if isinstance(function.impl, np.ufunc) else _giving_scalars(function.impl)
+        quick = recorder(function, general, "ufunc", impl)
     _QUICK[ufunc] = equal_as_key(quick) if ufunc is np.equal else quick
     return _QUICK[ufunc]
+
+
+def _giving_scalars(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """A Python operator that gives a NumPy scalar for Python numbers, as the ufunc does."""
+
+    def impl(*args: Any) -> Any:
+        y = operation(*args)
+        return np.float64(y) if y.__class__ is float else y
+
+    return impl
 
 
 def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -267,6 +281,12 @@ def _set_flat(self: Traced, value: Any) -> None:
     Flat(self)[:] = value
 
 
+def _set_shape(self: Traced, shape: Any) -> None:
+    if self.by is not FRESH:
+        raise UnsupportedError("the shape of a traced array cannot be set in place; write x = x.reshape(shape)")
+    self.value = np.reshape(self.value, shape, copy=False)
+
+
 _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
     "shape": _shape,
     "dtype": _dtype,
@@ -283,7 +303,8 @@ _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
 
 #: Members that every value has, or that Python and NumPy look for on the type.
 _ALWAYS = frozenset(
-    {"__array_ufunc__", "__array_function__", "__bool__", "__eq__", "__format__", "__hash__", "__reduce__", "__repr__", "__str__"}
+    {"__array_ufunc__", "__array_function__", "__bool__", "__copy__", "__deepcopy__", "__eq__", "__format__", "__hash__"}
+    | {"__reduce__", "__repr__", "__str__"}
 )
 
 
@@ -302,6 +323,7 @@ def install() -> None:
     for name, getter in _OF_ARRAYS.items():
         setattr(Traced, name, of_arrays(name, getter))
     Traced.flat = Traced.flat.setter(_set_flat)  # type: ignore[attr-defined]
+    Traced.shape = Traced.shape.setter(_set_shape)  # type: ignore[attr-defined]
     for name, getter in properties.items():
         setattr(Traced, name, property(getter, setters.get(name)))
     everything: dict[str, Any] = {

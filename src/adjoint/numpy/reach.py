@@ -61,6 +61,14 @@ def full(*args: Any, **kwargs: Any) -> Any:
     return fresh(y) if is_tracking() else y
 
 
+@in_place_of(np.full_like)
+def full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+    if is_tracking() and holds_traced(fill_value):  # which NumPy's protocol does not check
+        return FUNCTIONS[np.full_like](a, fill_value, *args, **kwargs)
+    y = np.full_like(a, fill_value, *args, **kwargs)
+    return fresh(y) if is_tracking() else y
+
+
 @implements(np.i0)
 def i0(x: Any) -> Any:
     """SciPy's, loaded on the first call. Both compute in double precision at most."""

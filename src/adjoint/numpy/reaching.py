@@ -18,7 +18,7 @@ from ..core.errors import ConversionError, UnsupportedError
 from ..device.arrays import card_of
 from .dropin import in_place_of
 from .protocols import general_ufunc, unsupported
-from .table import FUNCTIONS, REFUSED, holds_traced, load_all
+from .table import FUNCTIONS, REFUSED, given_array, holds_traced, load_all
 
 _REFUSALS = (ConversionError, UnsupportedError)
 
@@ -34,6 +34,11 @@ def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
         except _REFUSALS:
             ours = FUNCTIONS.get(function)
             if ours is None:
+                raise
+            return ours(*args, **kwargs)
+        except ValueError:
+            ours = FUNCTIONS.get(function)
+            if ours is None or not any(map(_gives_traced, (*args, *kwargs.values()))):
                 raise
             return ours(*args, **kwargs)
 
@@ -81,6 +86,10 @@ class Ufunc:
             if any(map(_is_list_of_traced, args)):
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
+        except ValueError:
+            if any(map(_gives_traced, args)):
+                return general_ufunc(self.original, "__call__", args, kwargs)
+            raise
         except TypeError:
             # An array on a card, as the first operand, is asked first, and does not know traced values.
             if any(isinstance(a, Traced) for a in args) and any(card_of(a) is not None for a in args):
@@ -119,6 +128,10 @@ class Ufunc:
 
     def __reduce__(self) -> Any:
         return Ufunc, (self.original,)
+
+
+def _gives_traced(x: Any) -> bool:
+    return not isinstance(x, Traced) and given_array(x) is not None
 
 
 def _is_list_of_traced(x: Any) -> bool:

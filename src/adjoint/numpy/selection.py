@@ -113,7 +113,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Value:
     shape = np.broadcast_shapes(shape_of(index), *map(shape_of, options))
     options_first = joins.stack(*[shapes.broadcast_to(c, shape=shape) for c in options], axis=0)
     index = shapes.reshape(shapes.broadcast_to(index, shape=shape), shape=(1, *shape))
-    return deliver(read(sorts.take_along(options_first, index, axis=0), 0), out)
+    return deliver(held(read(sorts.take_along(options_first, index, axis=0), 0)), out)
 
 
 # -- by condition -----------------------------------------------------------------------------------------------
@@ -232,6 +232,8 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 
 
 def _kth(kth: Any, n: int) -> tuple[int, ...]:
+    if np.asarray(kth).dtype.kind == "b":
+        raise ValueError("Booleans unacceptable as partition index")
     numbers = [operator.index(k) for k in (kth if isinstance(kth, (tuple, list, np.ndarray)) else [kth])]
     if not n:
         return (0,)  # NumPy checks nothing for an empty array

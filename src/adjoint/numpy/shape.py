@@ -15,7 +15,7 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
 from .concrete import primal
-from .layout import axes_by_stride, copied, stand_in
+from .layout import axes_by_stride, copied, held_by, stand_in
 from .table import implements, lift
 from .ufunc import deliver
 from .views import View, view
@@ -172,7 +172,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Value:
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Value, ...]:
     values = [lift(a) for a in args]
     shape = np.broadcast_shapes(*map(shape_of, values))
-    return tuple(v if shape_of(v) == shape else broadcast_to(v, shape) for v in values)
+    return tuple(as_array(v) if shape_of(v) == shape else broadcast_to(v, shape) for v in values)
 
 
 @implements(np.atleast_1d)
@@ -297,9 +297,21 @@ def nonzero(a: Any) -> Any:
 
 @implements(np.clip)
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any
+    a: Any,
+    a_min: Any = np._NoValue,
+    a_max: Any = np._NoValue,
+    out: Any = None,
+    *,
+    min: Any = np._NoValue,
+    max: Any = np._NoValue,
+    **options: Any,
 ) -> Value:
-    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    missing = [name for name, bound in (("a_min", a_min), ("a_max", a_max)) if bound is np._NoValue]
+    if len(missing) == 1:
+        raise TypeError(f"clip() missing 1 required positional argument: {missing[0]!r}")
+    if not missing and (min is not np._NoValue or max is not np._NoValue):
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    low, high = (None if x is np._NoValue else x for x in ((min, max) if missing else (a_min, a_max)))
     y = lift(a)
     if low is not None:
         y = ops.maximum(y, lift(low))
@@ -377,6 +389,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Value:
         y = ops.rint(a)
     else:
         y = ops.rint(a * scale) / scale if decimals > 0 else ops.rint(a / scale) * scale
+        y = held_by(y, lambda: np.empty_like(stand_in(a), order="A").strides)
     return deliver(y, out)
 
 

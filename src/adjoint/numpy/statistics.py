@@ -16,7 +16,7 @@ from ..ops import linalg
 from ..ops import reduce as reductions
 from ..ops import sort as sorts
 from ..staging.guard import Guarded
-from .layout import held
+from .layout import asked, held, held_by
 from .reduce import mean, sum
 from .shape import astype, concatenate, moveaxis, reshape
 from .table import implements, lift
@@ -48,6 +48,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
         if is_known(total) and np.any(ops.equal(total, 0)):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         y = sum(astype(a, dtype) * w, axes, keepdims=keep) / total
+        y = held_by(y, lambda: asked(y, lambda m: np.sum(m, axis=axes, keepdims=keep), a))
     if not returned:
         return y
     total = astype(total, dtype_of(y)) if dtype_of(total) != dtype_of(y) else total
@@ -173,7 +174,10 @@ def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = F
         return deliver(mean(lift(a), axes, keepdims=flag(keepdims)), out)
     middle = (n // 2,) if n % 2 else (n // 2 - 1, n // 2)
     y = mean(sorts.order_statistics(x, kth=middle, axis=ndim_of(x) - 1), axis=-1)
-    return deliver(restore_axes(_poison(y, x), axes, keepdims), out)
+    y = restore_axes(_poison(y, x), axes, keepdims)
+    if len(axes) == 1:  # else NumPy makes one axis of several first, which copies
+        y = held_by(y, lambda: asked(y, lambda m: np.max(m, axis=axes, keepdims=flag(keepdims)), lift(a)))
+    return deliver(y, out)
 
 
 def sample(a: Any) -> Value:
@@ -374,7 +378,11 @@ def _weighted(x: Value, q: Value, w: Value) -> Value:
     axis = ndim_of(x) - 1
     rest = shape_of(x)[:-1]
     order = reductions.argsort(x, axis=axis, kind=None)
-    share = reductions.cumsum(sorts.take_along(ops.stop_gradient(w), order, axis=axis), axis=axis)
+    w = astype(ops.stop_gradient(w), np.float64)  # whatever the weights are, they are added in double precision
+    negative = reductions.any_(ops.less(w, 0), axis=tuple(range(ndim_of(w))), keepdims=False)
+    if (not isinstance(negative, Traced) or isinstance(negative.by, Guarded)) and negative:
+        raise ValueError("Weights must be non-negative.")
+    share = reductions.cumsum(sorts.take_along(w, order, axis=axis), axis=axis)
     share = share / share[..., -1:]
     lost = ops.isnan(share[..., -1:])
     if (not isinstance(lost, Traced) or isinstance(lost.by, Guarded)) and np.any(lost):

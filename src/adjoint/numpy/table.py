@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, is_tracking
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value
 from ..device.arrays import card_of
@@ -77,10 +78,10 @@ def is_scipy(ufunc: np.ufunc) -> bool:
 
 
 def holds_traced(x: Any) -> bool:
-    """Whether a nested list or tuple has a traced value in it."""
+    """Whether an array_like is traced: a value, a nested list or tuple with one in it, or an object that gives one."""
     if isinstance(x, Traced):
         return True
-    return isinstance(x, (list, tuple)) and any(map(holds_traced, x))
+    return any(map(holds_traced, x)) if isinstance(x, (list, tuple)) else given_array(x) is not None
 
 
 def lift(x: Any) -> Value:
@@ -93,10 +94,20 @@ def lift(x: Any) -> Value:
         return stack(*map(lift, x), axis=0)
     if card_of(x) is not None:
         return on_card.lift(x)
+    given = given_array(x)
+    if given is not None:
+        return given
     array = np.asarray(x)
     if array.dtype.kind in "OUSV":
         raise ArgumentError(f"expected numbers, got {type(x).__name__} of dtype {array.dtype}")
     return array
+
+
+def given_array(x: Any) -> Traced | None:
+    """The traced array that an object of a class written in Python gives as its `__array__`; NumPy refuses it."""
+    method = getattr(type(x), "__array__", None)
+    made = x.__array__() if isinstance(method, types.FunctionType) and is_tracking() else None
+    return made if isinstance(made, Traced) else None
 
 
 def without_class(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

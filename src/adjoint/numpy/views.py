@@ -231,7 +231,7 @@ def write(x: Traced, index: Any, v: Any) -> None:
 def as_stored(x: Value, v: Value) -> Value:
     """A value in the dtype of the array it is written to, as NumPy converts it."""
     own, new = dtype_of(x), dtype_of(v)
-    if new == own or new.kind not in "fc" or type(v) in (float, int, complex):
+    if new == own or new.kind not in "fc" or type(v) in (float, int):
         return v
     if own.kind not in "fc" and isinstance(v, Traced) and v.by is not FRESH:
         raise ConversionError(

@@ -99,6 +99,11 @@ class Family(Distribution):
         self.formulas = {"logpdf": logpdf, "cdf": cdf, "sf": sf, "logcdf": logcdf, "logsf": logsf, "ppf": ppf, "isf": isf}
         self.names = ["x", *self.shapes, "loc", *(() if self.discrete else ("scale",))]
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") and name[1:] in _METHODS and hasattr(self.scipy, name):
+            return getattr(self, name[1:])  # without a location and a scale: the standard distribution
+        return super().__getattr__(name)
+
     def method(self, name: str, original: Any) -> Any:
         if name not in _METHODS:
             return original

@@ -43,6 +43,11 @@ CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.Sim
 EMPTY = object()
 
 
+def source_of(names: dict[str, Any]) -> dict[str, Any]:
+    """The dict that holds the globals of a function: an adopted one has a view of it."""
+    return getattr(names, "source", names)
+
+
 def load_of(container: Any) -> Load:
     """How an item of a container is read."""
     return Load.ENTRY if isinstance(container, dict) else Load.PART if isinstance(container, tuple) else Load.ITEM

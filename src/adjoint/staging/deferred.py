@@ -14,12 +14,12 @@ from then on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, around
+from ..core.bind import FRESH, Traced, around, class_of
 from ..core.errors import in_a_try
 from ..core.op import Constant, Op, Structured
 from ..core.tree import flatten
@@ -33,7 +33,7 @@ from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from ..rewrite.loops import roll
 from ..rewrite.loops.roll import LEAST_SAVING
-from .guard import Guarded
+from .guard import PYTHON_NUMBERS, Guarded, strengthened
 
 
 def tape_in_stage(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:
@@ -67,7 +67,6 @@ class Deferred(Tape):
     """One recording. `value` is staged; `aux` is None while the node is not made."""
 
     __slots__ = ("begin", "has_bodies", "leaves", "materialised", "moved", "nodes", "stage")
-    light: tuple[()] = ()  # none of its values is a Python number as a program has them
 
     def __init__(self, name: str, stage: Guarded, lasting: bool = False) -> None:
         super().__init__(name, lasting=lasting)
@@ -92,6 +91,17 @@ class Deferred(Tape):
         self.nodes[number] = leaf.aux
         self.begin = self._end()
         return leaf
+
+    @property
+    def light(self) -> dict[int, Any]:
+        """The values that are Python numbers."""
+        return self.stage.light
+
+    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator or ufunc in user code; between Python numbers a ufunc gives NumPy scalars."""
+        if name == "ufunc" and all(class_of(a) in PYTHON_NUMBERS for a in args):
+            args = tuple(map(strengthened, args))
+        return run(*args)
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if self.materialised:

@@ -52,7 +52,7 @@ _PARTS = {
     IN_MEMORY: Asked.TYPE,  # that of arrays held row by row, as programs take them
     "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
 }
-_WEAK = frozenset({bool, int, float, complex})
+PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 MOST_CAPTURED = 256  # captured inputs
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
 
@@ -68,7 +68,9 @@ class Guard(NamedTuple):
 
 
 #: The modules between an operator in the user's code and `Guarded.operate`.
-_OPERATORS = frozenset({__name__, "adjoint.numpy.keys", "adjoint.numpy.operators", "adjoint.numpy.views", "adjoint.eager.record"})
+OPERATOR_MODULES = frozenset(
+    {__name__, "adjoint.numpy.keys", "adjoint.numpy.operators", "adjoint.numpy.views", "adjoint.eager.record"}
+)
 
 
 class PythonNumberError(UnsupportedError):
@@ -143,7 +145,7 @@ class Guarded(Stage):
         number, type_, _ = self.input(name, Type.of(value)).aux
         x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.numbers.give(x.aux[0], value)
-        if type(value) in _WEAK:
+        if type(value) in PYTHON_NUMBERS:
             self.light[x.aux[0]] = _weight(value)
         return x
 
@@ -164,7 +166,7 @@ class Guarded(Stage):
         self.program.type_of[number] = self.program.type_number(type_)
         is_in_rows = not isinstance(value, np.ndarray) or value.flags.c_contiguous
         self.numbers.give(number, value if is_in_rows else value.copy("C"))  # as programs take it
-        if type(value) in _WEAK:
+        if type(value) in PYTHON_NUMBERS:
             self.light[number] = _weight(value)
         x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.captured.append(x)
@@ -207,8 +209,8 @@ class Guarded(Stage):
     def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """An operator or ufunc in user code. Between Python numbers an operator follows Python; a ufunc gives NumPy scalars."""
         if name == "ufunc":
-            return run(*map(_strong, args)) if all(map(self.is_number, args)) else run(*args)
-        if not all(map(self.is_number, args)) or not is_written_by_user(_OPERATORS, "adjoint.compiler.jit"):
+            return run(*map(strengthened, args)) if all(map(self.is_number, args)) else run(*args)
+        if not all(map(self.is_number, args)) or not is_written_by_user(OPERATOR_MODULES, "adjoint.compiler.jit"):
             return run(*args)
         try:
             expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
@@ -226,7 +228,7 @@ class Guarded(Stage):
 
     def is_number(self, x: Any) -> bool:
         """Whether a value is a Python number, in this program or outside it."""
-        return (x.by is self and x.aux[0] in self.light) if isinstance(x, Traced) else type(x) in _WEAK
+        return (x.by is self and x.aux[0] in self.light) if isinstance(x, Traced) else type(x) in PYTHON_NUMBERS
 
     def check(self, condition: Any, name: str) -> None:
         """Restrict the program to calls where a condition on Python arithmetic holds; if not in this call, it runs eagerly."""
@@ -306,7 +308,7 @@ class Guarded(Stage):
                 number = a.aux[0]
                 fact = light[number] if light and number in light else type_of[number]
             else:
-                number, fact = self.weak_number(a) if type(a) in _WEAK else self.plain_operand(a)
+                number, fact = self.weak_number(a) if type(a) in PYTHON_NUMBERS else self.plain_operand(a)
             operands.append(number)
             facts.append(fact)
         return operands, facts
@@ -349,7 +351,7 @@ class Guarded(Stage):
     def keep_weak(self, first: int, values: tuple[Any, ...]) -> None:
         """The results of an op on Python numbers, which may be Python numbers again."""
         self.numbers.keep(first, values, {})
-        self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in _WEAK)
+        self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in PYTHON_NUMBERS)
 
     def plain_operand(self, x: Value) -> tuple[int, Any]:
         """An array or scalar that is not traced, as an operand, and its type. One on a card is a constant, copied here."""
@@ -448,9 +450,11 @@ def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[
     return found if op.many else (found,)
 
 
-def _strong(x: Any) -> Any:
+def strengthened(x: Any) -> Any:
     """A Python number as a NumPy scalar."""
-    return cast(x, dtype=dtype_of(x)) if isinstance(x, Traced) else np.asarray(x)[()]
+    if not isinstance(x, Traced):
+        return np.asarray(x)[()]
+    return Traced(x.by, strengthened(x.value), x.aux) if x.by.has_numbers else cast(x, dtype=dtype_of(x))
 
 
 def _weight(number: Any) -> tuple[Any, ...]:

@@ -12,24 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from ..core.home import OWN, package_of
+
 _MOST = 1000  # objects that are searched
 _PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
-_OWN = __name__.partition(".")[0]
-_LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", _OWN})
-
-
-def package(module: Any) -> str:
-    """The first part of a module's name."""
-    return str(module).partition(".")[0]
+_LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", OWN})
 
 
 def is_library(module: Any) -> bool:
     """Whether a module, by its name, is Python's, NumPy's, SciPy's or ours: its code is known, and is not searched."""
-    return package(module) in _LIBRARIES
+    return package_of(module) in _LIBRARIES
 
 
 def is_ours(module: Any) -> bool:
-    return package(module) == _OWN
+    return package_of(module) == OWN
 
 
 def is_users(f: types.FunctionType) -> bool:

@@ -19,7 +19,6 @@ its names refer to must stay the same.
 
 from __future__ import annotations
 
-import builtins
 import copy
 import functools
 import io
@@ -33,6 +32,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
+from ..core.home import package_of
 from ..core.places import Check, Contents, Equal, Load, Place, items_of
 from ..device import card
 from ..device.arrays import card_of
@@ -53,11 +53,12 @@ from .classify import (
     is_installed,
     is_read_only,
     load_of,
+    source_of,
 )
 from .guard import Guarded
 from .lazy import Elsewhere
 from .purity import refused
-from .reach import is_library, is_ours, is_users, package
+from .reach import is_library, is_ours, is_users
 from .stand_ins import is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
 from .watch import HOOKS, Module, Names, reading, same_items
@@ -271,7 +272,7 @@ class Reads:
             return self.fix(at, value, self._rewrapped(value))
         if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
             return self.fix(at, value)
-        if package(cls.__module__) in FIXED_MODULES or cls is object:
+        if package_of(cls.__module__) in FIXED_MODULES or cls is object:
             return self.fix(at, value)
         if hasattr(value, "__wrapped__") and cls.__module__ == "functools":  # a memo, whose function is not copied
             self.uncopied.add(value.__wrapped__)
@@ -351,16 +352,18 @@ class Reads:
         return self._names[id(real)]
 
     def entry(self, names: dict[str, Any], name: str) -> Any:
-        """A global."""
-        return self.met(names[name], At(Load.ENTRY, names, name, name))
+        """A global. An adopted function sees another value in place of some (`adopt/live.py`), which are compared themselves."""
+        source, value = source_of(names), names[name]
+        at = At(Load.ENTRY, source, name, name)
+        return self.met(value, at) if value is source[name] else self.fix(at, source[name], self.fixed(value))
 
     def of_module(self, module: types.ModuleType, name: str) -> Any:
         """An attribute of a user module."""
         return self.met(getattr(module, name), At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
 
-    def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        """`import` inside a staged function."""
-        module = builtins.__import__(name, globals, locals, fromlist, level)
+    def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        """`import` inside a staged function; `load` is the `__import__` of its module."""
+        module = load(name, globals, locals, fromlist, level)
         return self.fixed(module)
 
     def _module(self, module: types.ModuleType) -> Any:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..core.errors import UnsupportedError
+from ..core.home import OWN
 from .purity import GENERATORS, refused
 
 _CLOCK = (
@@ -22,9 +23,7 @@ _IMPURE = {
     **{id(x): "reads the environment" for x in (os.environ, os.environb, os.getenv, os.getcwd, os.getpid) if x is not None},
     id(uuid.uuid1): "reads the clock",
 }
-_STOOD_IN = frozenset(
-    {"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{__name__.partition('.')[0]}.numpy"}
-)
+_STOOD_IN = frozenset({"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{OWN}.numpy"})
 
 
 class Refused:

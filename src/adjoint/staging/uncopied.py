@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.places import Check, Contents, Load, items_of
-from .classify import EMPTY, EQUAL, PLAIN, advice, cell_contents, is_installed, load_of
+from .classify import EMPTY, EQUAL, PLAIN, advice, cell_contents, is_installed, load_of, source_of
 from .reach import is_library, is_users, names_in
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ class Uncopied:
                 self.add(cell_contents(cell))
         elif f.__code__.co_filename != "<string>":  # which is that of a dataclass
             names = set(names_in(f.__code__))
-            for name in sorted(names & f.__globals__.keys()):
-                self.constant(f.__globals__[name], At(Load.ENTRY, f.__globals__, name, name), names)
+            source = source_of(f.__globals__)
+            for name in sorted(names & source.keys()):
+                self.constant(source[name], At(Load.ENTRY, source, name, name), names)
             for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
                 if cell_contents(cell) is not EMPTY:
                     self.constant(cell_contents(cell), At(Load.CELL, cell, None, name), names)

@@ -7,6 +7,7 @@ f(x): return x * lam * model.w         the staged copy of f has `Names` for glob
 from __future__ import annotations
 
 import builtins
+import functools
 import types
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -21,7 +22,9 @@ class Reads(Protocol):
 
     def entry(self, names: dict[str, Any], name: str) -> Any: ...
     def of_module(self, module: types.ModuleType, name: str) -> Any: ...
-    def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any: ...
+    def import_(
+        self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> Any: ...
     def is_watched(self, value: Any) -> bool: ...
     def attribute(self, value: Any, name: str) -> Any: ...
     def refuse_write(self, value: Any, name: str) -> Exception: ...
@@ -37,7 +40,13 @@ class Names(dict[str, Any]):
 
     def __init__(self, reads: Reads, real: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in real.items() if name.startswith("__")})
-        self["__builtins__"] = {**vars(builtins), "__import__": reads.import_, "type": TypeOf}
+        found = real.get("__builtins__", builtins)
+        own = found if isinstance(found, dict) else vars(found)  # an adopted module has its own
+        self["__builtins__"] = {
+            **own,
+            "__import__": functools.partial(reads.import_, own["__import__"]),
+            "type": TypeOf if own["type"] is type else own["type"],
+        }
         self.reads, self.real = reads, real
         self.noted = dict(self)
 

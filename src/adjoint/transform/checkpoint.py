@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.op import case
+from ..core.op import Pull, case
 from ..core.types import Type, Value, shape_of
 from ..ir.graph import Graph
 from ..ir.text import parse
@@ -17,7 +17,7 @@ from ..ops.control import Checkpoint, checkpoint, scan, segment_length
 from ..ops.shape import concatenate
 from .build import Flags, build, chosen, named, once, parts, reach, spread
 from .jvp import jvp
-from .vjp import pullback
+from .vjp import pullback_of
 from .vmap import batch_size, vmap
 
 Params = dict[str, Any]
@@ -34,11 +34,12 @@ def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tup
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body = params["body"]
 
-    def pull(gs: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
+    def pull(gs: Sequence[Value | None], residuals: Sequence[Value], live: bool) -> tuple[list[Value], bool]:
         given = tuple(g is not None for g in gs)
-        return list(checkpoint(*residuals, *chosen(gs, given), body=pullback(body, wanted, given)))
+        back, stays_live = pullback_of(body, wanted, given, live)
+        return list(checkpoint(*residuals, *chosen(gs, given), body=back)), stays_live
 
-    return checkpoint(*xs, body=body), list(xs), pull
+    return checkpoint(*xs, body=body), list(xs), Pull(pull)
 
 
 def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.op import case
+from ..core.op import Pull, case
 from ..core.types import Type, Value
 from ..ir.graph import Graph
 from ..ir.text import parse
@@ -54,19 +54,20 @@ class _Branch(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     flags = wanted[1:]
     outputs = _either(params, flags)
-    halves = [vjp(branch, flags, outputs) for branch in _branches(params)]
+    halves = [vjp(branch, flags, outputs, live=True) for branch in _branches(params)]
     slots, owners = _slots([half.residual_types() for half in halves])
     branches = [_Branch(*both) for both in zip(_branches(params), halves, owners, strict=True)]
     needed = sorted({i for half in halves for i in half.needed})
     true, false = (_forward(branch, slots) for branch in branches)
     results = cond(*xs, true=true, false=false)
 
-    def pull(gs: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
+    def pull(gs: Sequence[Value | None], residuals: Sequence[Value], live: bool) -> tuple[list[Value], bool]:
         have = tuple(g is not None and flag for g, flag in zip(gs, outputs, strict=True))
-        true, false = (_backward(branch, flags, have, needed, slots) for branch in branches)
-        return list(cond(*residuals, *chosen(gs, have), true=true, false=false))
+        true, false = (_backward(branch, flags, have, needed, slots, live) for branch in branches)
+        stays = live and all(narrowed(branch.graph, branch.halves, flags, have, live=True).live for branch in branches)
+        return list(cond(*residuals, *chosen(gs, have), true=true, false=false)), stays
 
-    return results[: len(outputs)], [xs[0], *(xs[1 + i] for i in needed), *results[len(outputs) :]], pull
+    return results[: len(outputs)], [xs[0], *(xs[1 + i] for i in needed), *results[len(outputs) :]], Pull(pull)
 
 
 def _slots(residuals: Sequence[Sequence[Type]]) -> tuple[tuple[Type, ...], list[tuple[int, ...]]]:
@@ -101,11 +102,11 @@ def _forward(branch: _Branch, slots: tuple[Type, ...]) -> Graph:
     return once(half.forward, ("slots", slots, mine), lambda: build(half.forward.name, inputs, run))
 
 
-def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int], slots: tuple[Type, ...]) -> Graph:
+def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int], slots: tuple[Type, ...], live: bool) -> Graph:
     """The backward half as a function of the operands and residuals of both branches, and of the cotangents at hand."""
     graph, half, mine = branch
     types = graph.output_types
-    fewer = narrowed(graph, half, wanted, have)
+    fewer = narrowed(graph, half, wanted, have, live=live)
 
     def run(values: list[Value]) -> list[Value]:
         operands, kept, late = parts(values, len(needed), len(slots))
@@ -117,7 +118,7 @@ def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int]
 
     residuals = [(f"r{i}", t) for i, t in enumerate(slots)]
     inputs = [*named(graph, needed), *residuals, *((f"g{i}", types[i]) for i in places(have))]
-    return once(half.backward, ("cond", tuple(needed), slots, mine, have), lambda: build(half.backward.name, inputs, run))
+    return once(half.backward, ("cond", tuple(needed), slots, mine, have, live), lambda: build(half.backward.name, inputs, run))
 
 
 def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:

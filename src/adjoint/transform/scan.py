@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..core.op import case
+from ..core.op import Pull, case
 from ..core.types import Type, Value
 from ..ir.graph import Graph
 from ..ir.text import parse
@@ -67,7 +67,7 @@ class _Reverse(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, wanted, consts, carries)
-    halves = vjp(body, flags, outputs, recompute=consts)
+    halves = vjp(body, flags, outputs, recompute=consts, live=True)
     work = _Reverse(body, consts, carries, flags, outputs, halves)
     fixed, states, rows = work.needed()
     stacking = once(halves.forward, ("stacking", *states), lambda: _stacking(halves.forward, states))
@@ -75,10 +75,11 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
     count = len(body.outputs)
     residuals = ([xs[i] for i in fixed], [*(xs[i] for i in rows), *results[count:]])
 
-    def pull(gs: Sequence[Value | None], kept: tuple[list[Value], list[Value]]) -> list[Value]:
+    def pull(gs: Sequence[Value | None], kept: tuple[list[Value], list[Value]], live: bool) -> tuple[list[Value], bool]:
         have = tuple(g is not None for g in gs[carries:])
-        back = once(halves.backward, ("scan vjp", have), lambda: _backward_body(work, have))
         active = places(outputs[:carries])
+        live = live and _stays_live(work, gs, have)
+        back = once(halves.backward, ("scan vjp", have, live), lambda: _backward_body(work, have, live))
         types = body.output_types
         start = [zeros_of(types[i]) if gs[i] is None else gs[i] for i in active]
         totals = [zeros_of(body.input_types[i]) for i in places(flags[:consts])]
@@ -88,9 +89,21 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
         found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=back, **options))
         states_back, totals_back, rows_back = parts(found, len(start), len(totals))
         everything = spread([*totals_back, *states_back, *rows_back], flags)
-        return chosen(everything, wanted)
+        return chosen(everything, wanted), live
 
-    return results[:count], residuals, pull
+    return results[:count], residuals, Pull(pull)
+
+
+def _stays_live(work: _Reverse, gs: Sequence[Value | None], have: Flags) -> bool:
+    """Whether the cotangents of all iterations are live if those given are: each result has one, and the body has no mask."""
+    if any(flag and gs[i] is None for i, flag in enumerate(work.outputs[: work.carries])):
+        return False
+    return narrowed(work.body, work.halves, work.flags, _asked(work, have), work.consts, live=True).live
+
+
+def _asked(work: _Reverse, have: Flags) -> Flags:
+    """The outputs of the body with a cotangent, if these of the stacked results have one."""
+    return (*work.outputs[: work.carries], *(a and b for a, b in zip(work.outputs[work.carries :], have, strict=True)))
 
 
 def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
@@ -98,7 +111,7 @@ def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
     return replace(forward, outputs=(*forward.outputs, *states))
 
 
-def _backward_body(work: _Reverse, have: Flags) -> Graph:
+def _backward_body(work: _Reverse, have: Flags, live: bool) -> Graph:
     """The body of the backward scan: it carries cotangents of carries and totals of those of consts, and stacks those of rows.
 
     `have` tells which stacked results have a cotangent; that of the others is zero.
@@ -106,8 +119,7 @@ def _backward_body(work: _Reverse, have: Flags) -> Graph:
     body, halves = work.body, work.halves
     fixed, states, rows = work.needed()
     residuals = [(f"r{i}", t) for i, t in enumerate(halves.residual_types())]
-    asked = (*work.outputs[: work.carries], *(a and b for a, b in zip(work.outputs[work.carries :], have, strict=True)))
-    back_half = narrowed(body, halves, work.flags, asked, work.consts)
+    back_half = narrowed(body, halves, work.flags, _asked(work, have), work.consts, live)
     carried, stacked = places(work.outputs[: work.carries]), places(work.outputs[work.carries :], work.carries)
     given = [i for i in stacked if have[i - work.carries]]
     shared = places(work.flags[: work.consts])

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ..core.floating import quiet
 from ..core.types import Type, Value
-from ..eager.tape import Tape, backward
+from ..eager.tape import Pass, Tape
 from ..ir.edit import cut, dead_code, distinct, values_in, values_read
 from ..ir.graph import Equation, Graph
 from ..ops.broadcast import zeros_of
@@ -37,6 +38,7 @@ class Halves(NamedTuple):
     needed: tuple[int, ...]
     residuals: tuple[int, ...]
     given: Flags
+    live: bool = False  # if no zero of the cotangents that go in is one of a mask, none of those that come out is
 
     def residual_types(self) -> list[Type]:
         return list(self.forward.output_types[len(self.forward.output_types) - len(self.residuals) :])
@@ -47,45 +49,64 @@ class Halves(NamedTuple):
 
 
 def _on_tape(
-    graph: Graph, values: Sequence[Value], wanted: Sequence[bool]
-) -> tuple[list[Value], Callable[[Sequence[Value | None]], list[Value]]]:
-    """Run a graph on a tape: the outputs, and the pass back from their cotangents to those of the wanted inputs."""
+    graph: Graph, values: Sequence[Value], wanted: Sequence[bool], live: bool
+) -> tuple[list[Value], Callable[[Sequence[Value | None]], tuple[list[Value], bool]]]:
+    """Run a graph on a tape: the outputs, and the pass back from their cotangents to those of the wanted inputs.
+
+    With `live`, no zero of the cotangents is one of a mask; the pass also tells whether this holds of what it gives.
+    """
     with Tape(graph.name) as tape:
         inside = [tape.leaf(x) if flag else x for x, flag in zip(values, wanted, strict=True)]
         ys = graph.run_flat(inside)
     nodes = [tape.node(y) for y in ys]
     leaves = chosen(inside, wanted)
 
-    def back(gs: Sequence[Value | None]) -> list[Value]:
+    def back(gs: Sequence[Value | None]) -> tuple[list[Value], bool]:
         seeds = [(node, g) for node, g in zip(nodes, gs, strict=True) if node is not None and g is not None]
-        pulled = backward(seeds, [leaf.aux for leaf in leaves])
-        return [zeros_of(Type.of(x)) if g is None else g for g, x in zip(pulled, leaves, strict=True)]
+        with quiet():
+            reverse = Pass([leaf.aux for leaf in leaves], traced=True, live=live)
+            pulled = reverse.run(seeds)
+        origins = [reverse.origins.get(leaf.aux.serial) for leaf in leaves]
+        stays = live and all(origin is not None and origin.mask is True for origin in origins)
+        return [zeros_of(Type.of(x)) if g is None else g for g, x in zip(pulled, leaves, strict=True)], stays
 
     return [y if node is None else y.value for y, node in zip(ys, nodes, strict=True)], back
 
 
 def pullback(graph: Graph, wanted: Flags, given: Flags) -> Graph:
     """The graph of (inputs, cotangents of the given outputs) ↦ cotangents of the wanted inputs: both halves in one."""
+    return pullback_of(graph, wanted, given, False)[0]
+
+
+def pullback_of(graph: Graph, wanted: Flags, given: Flags, live: bool) -> tuple[Graph, bool]:
+    """The pullback; with `live`, if no zero of the cotangents that go in is one of a mask, and whether none that comes out is."""
     count = len(graph.input_types)
 
-    def make() -> Graph:
+    def make() -> tuple[Graph, bool]:
+        stays = []
+
         def both(values: list[Value]) -> list[Value]:
-            _, back = _on_tape(graph, values[:count], wanted)
-            return back(spread(values[count:], given))
+            _, back = _on_tape(graph, values[:count], wanted, live)
+            cotangents, are_live = back(spread(values[count:], given))
+            stays.append(are_live)
+            return cotangents
 
-        return build(f"pullback_{graph.name}", [*named(graph, range(count)), *_cotangents(graph, given)], both)
+        return build(f"pullback_{graph.name}", [*named(graph, range(count)), *_cotangents(graph, given)], both), all(stays)
 
-    return once(graph, ("pullback", wanted, given), make)
-
-
-def vjp(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0) -> Halves:
-    """The halves for cotangents of the given outputs. Equations of the first `recompute` inputs only are in both halves."""
-    return once(graph, ("vjp", wanted, given, recompute), lambda: _halves(graph, wanted, given, recompute))
+    return once(graph, ("pullback", wanted, given, live), make)
 
 
-def narrowed(graph: Graph, halves: Halves, wanted: Flags, given: Flags, recompute: int = 0) -> Halves:
-    """The halves for fewer cotangents, if the same residuals are enough for them; else the same halves, to be given zeros."""
-    fewer = vjp(graph, wanted, given, recompute)
+def vjp(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0, live: bool = False) -> Halves:
+    """The halves for cotangents of the given outputs. Equations of the first `recompute` inputs only are in both halves.
+
+    With `live`, for cotangents no zero of which is one of a mask.
+    """
+    return once(graph, ("vjp", wanted, given, recompute, live), lambda: _halves(graph, wanted, given, recompute, live))
+
+
+def narrowed(graph: Graph, halves: Halves, wanted: Flags, given: Flags, recompute: int = 0, live: bool = False) -> Halves:
+    """The halves for fewer cotangents, live or not, if the same residuals are enough for them; else the same halves."""
+    fewer = vjp(graph, wanted, given, recompute, live)
     return fewer if halves.covers(fewer) else halves
 
 
@@ -114,24 +135,25 @@ class _Joint(NamedTuple):
         return range(self.inputs, len(self.graph.input_types))
 
 
-def _record(graph: Graph, wanted: Flags, given: Flags) -> _Joint:
+def _record(graph: Graph, wanted: Flags, given: Flags, live: bool) -> tuple[_Joint, bool]:
     count = len(graph.input_types)
     with Stage(graph.name) as stage:
         xs = [stage.input(name, t) for name, t in named(graph, range(count))]
         gs = [stage.input(distinct(name, stage.names), t) for name, t in _cotangents(graph, given)]
-        outputs, back = _on_tape(graph, xs, wanted)
+        outputs, back = _on_tape(graph, xs, wanted, live)
         split = len(stage.equations)
-        joint = stage.graph(graph.name, [*outputs, *back(spread(gs, given))])
-    return _Joint(joint, count, len(outputs), split)
+        cotangents, stays = back(spread(gs, given))
+        joint = stage.graph(graph.name, [*outputs, *cotangents])
+    return _Joint(joint, count, len(outputs), split), stays
 
 
-def _halves(graph: Graph, wanted: Flags, given: Flags, recompute: int) -> Halves:
-    joint = _record(graph, wanted, given)
+def _halves(graph: Graph, wanted: Flags, given: Flags, recompute: int, live: bool) -> Halves:
+    joint, stays = _record(graph, wanted, given, live)
     back, reads = _backward_half(joint, recompute)
     residuals = [n for n in reads if n >= joint.inputs]
     forward = _forward_half(joint, residuals)
     first = joint.cotangents.stop  # depends on which outputs are given
-    return Halves(forward, back, tuple(n for n in reads if n < joint.inputs), tuple(n - first for n in residuals), given)
+    return Halves(forward, back, tuple(n for n in reads if n < joint.inputs), tuple(n - first for n in residuals), given, stays)
 
 
 def _forward_half(joint: _Joint, residuals: Sequence[int]) -> Graph:

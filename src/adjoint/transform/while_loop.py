@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import case
+from ..core.op import Pull, case
 from ..core.types import Type, Value, shape_of
 from ..ir.graph import Graph
 from ..ir.text import parse
@@ -27,7 +27,7 @@ from ..ops.elementwise import less
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import pullback
+from .vjp import pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
 Params = dict[str, Any]
@@ -93,12 +93,15 @@ def _while_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[
     counted = once(body, "counted", lambda: _counted(body))
     *results, count = while_(*xs, np.int64(0), **dict(params, cond=test, body=counted))
 
-    def pull(gs: Sequence[Value | None], residuals: tuple[Value, Sequence[Value]]) -> list[Value]:
+    def pull(gs: Sequence[Value | None], residuals: tuple[Value, Sequence[Value]], live: bool) -> tuple[list[Value], bool]:
         iterations, values = residuals
-        pulled = _pulled_back(body, fixed, iterations, values, wanted[asked:], gs, params["checkpoint"])
-        return [*map(zeros_of, chosen(cond.input_types[:asked], wanted[:asked])), *pulled]  # a condition has no derivative
+        flags, active = closed(tuple(wanted[asked:]), fixed, len(body.outputs), lambda f: reach(body, f))
+        live = live and all(gs[i] is not None for i in places(active)) and pullback_of(body, flags, active, live=True)[1]
+        pulled = _pulled_back(body, fixed, iterations, values, wanted[asked:], gs, params["checkpoint"], live)
+        # A condition has no derivative.
+        return [*map(zeros_of, chosen(cond.input_types[:asked], wanted[:asked])), *pulled], live and not any(wanted[:asked])
 
-    return results, (count, list(xs[asked:])), pull
+    return results, (count, list(xs[asked:])), Pull(pull)
 
 
 def _pulled_back(
@@ -109,11 +112,12 @@ def _pulled_back(
     wanted: Sequence[bool],
     gs: Sequence[Value | None],
     checkpoint: Checkpoint,
+    live: bool = False,
 ) -> list[Value]:
     """The cotangents of the wanted consts and carries of a loop of `count` iterations."""
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
-    back = pullback(body, flags, active)
+    back, _ = pullback_of(body, flags, active, live)
     start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in places(active)]
     results = while_vjp(count, *xs, *start, step=body, pull=back, consts=consts, wanted=flags, checkpoint=checkpoint)
     return chosen(spread(results, flags), wanted)

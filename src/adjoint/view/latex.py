@@ -9,14 +9,18 @@ from .writer import Writer
 
 def latex(graph: Graph) -> str:
     """One aligned line for each equation, for mathematics mode (amsmath). Inputs have their own names."""
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines(graph)) + "\n\\end{aligned}"
+
+
+def lines(graph: Graph) -> list[str]:
+    """The lines of a graph: its equations, then the function that they compute."""
     writer = _Named(LATEX, graph)
-    lines = [
+    found = [
         f"{', '.join(writer.name(n) for n in equation.outputs)} &= {writer.expression(equation)}" for equation in graph.equations
     ]
     results = ", ".join(writer.operand(o).text for o in graph.outputs)
     inputs = ", ".join(map(writer.notation.variable, graph.input_names))
-    lines.append(rf"{writer.notation.variable(graph.name)}({inputs}) &= {results}")
-    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+    return [*found, rf"{writer.notation.variable(graph.name)}({inputs}) &= {results}"]
 
 
 class _Named(Writer):

@@ -22,7 +22,8 @@ import inspect
 import keyword
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -30,11 +31,12 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
-from ..core.op import Expansion, Op
+from ..core.op import Constant, Expansion, Linear, Multilinear, Op
+from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..ops import decompose, fft, index, linalg
-from ..ops.broadcast import cast
-from ..ops.elementwise import truncate
+from ..ops import control, decompose, fft, index, linalg
+from ..ops.broadcast import cast, where
+from ..ops.elementwise import ieee_mul, mul, strong_mul_either_op, strong_mul_op, truncate
 from .notation import PYTHON, Text, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
@@ -197,40 +199,352 @@ PRELUDE = {
 
 
 def source(graph: Graph) -> str:
-    """The source of a function of the graph's flat inputs; several results are a tuple."""
+    """The source of a function of the graph's flat inputs, one line for each equation; several results are a tuple."""
+    return module([(graph, None)])
+
+
+def module(functions: Sequence[tuple[Graph, Sequence[str] | None]], readable: bool = False) -> str:
+    """The source of several functions, each with names for its results.
+
+    A `readable` one nests expressions, names a source line once, and has the product in which zero wins only where its factor can
+    be infinite or nan for finite arguments (`finite`).
+    """
     helpers = dict[str, str]()
-    for equation in graph.equations:
-        if equation.op.python == "def":
-            helpers |= _definitions(equation.op.impl)
-    reserved = {"np", "special", *PRELUDE, *helpers}
-    words = _words([graph.name, *graph.input_names], reserved)
-    names, constants = dict(enumerate(words[1:])), dict[Literal, str]()
-    types = graph.types
-
-    def operand(o: Operand) -> str:
-        if isinstance(o, int):
-            return names.get(o, f"v{o}")
-        if o.is_weak:
-            return number(o.value)
-        return constants.setdefault(o, f"c{len(constants)}") if o.value.ndim else array(o.value)
-
-    body = []
-    for name, type_ in zip(words[1:], graph.input_types, strict=True):
-        text = f'np.asarray({name}, "{type_.dtype.name}")'
-        body.append(f"{name} = {text}" + ("" if type_.shape else "[()]"))
-    for equation in graph.equations:
-        kinds = [(o.type if isinstance(o, Literal) else types[o]).dtype.kind for o in equation.inputs]
-        call = Call([operand(o) for o in equation.inputs], equation.params, kinds)
-        targets = ", ".join(f"v{n}" for n in equation.outputs) + ("," if equation.op.many and len(equation.outputs) == 1 else "")
-        body.append(f"{targets} = {_written(equation, call)}" + (f"  # {equation.line}" if equation.line else ""))
-    body.append(f"return {', '.join(operand(o) for o in graph.outputs)}")
-
-    written = "\n".join(body)
-    prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", written)] + list(helpers.values())
-    head = ["import numpy as np"] + ["from scipy import special"] * ("special." in written)
+    for graph, _ in functions:
+        for equation in all_equations(graph):
+            if equation.op.python == "def":
+                helpers |= _definitions(equation.op.impl)
+    constants = dict[Literal, str]()
+    written = [_Function(g, names, constants, {"np", "special", *PRELUDE, *helpers}, readable).text() for g, names in functions]
+    everything = "\n".join(written)
+    prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", everything)] + list(helpers.values())
+    head = ["import numpy as np"] + ["from scipy import special"] * ("special." in everything)
     head += [""] * bool(constants) + [f"{name} = {array(literal.value)}" for literal, name in constants.items()]
-    function = f'@np.errstate(all="ignore")\ndef {words[0]}({", ".join(words[1:])}):\n' + "".join(f"    {x}\n" for x in body)
-    return "\n\n\n".join(["\n".join(head), *[text.rstrip("\n") for text in prelude], function])
+    return "\n\n\n".join(["\n".join(head), *[text.rstrip("\n") for text in prelude], *[f.rstrip("\n") for f in written]]) + "\n"
+
+
+def all_equations(graph: Graph) -> Iterator[Equation]:
+    for equation in graph.equations:
+        yield equation
+        for part in equation.params.values():
+            if isinstance(part, Graph):
+                yield from all_equations(part)
+
+
+class _Function:
+    """Writes one function. Values are named once, over all nested blocks."""
+
+    def __init__(
+        self, graph: Graph, outputs: Sequence[str] | None, constants: dict[Literal, str], reserved: set[str], readable: bool
+    ) -> None:
+        self.graph, self.outputs, self.constants, self.readable = graph, outputs, constants, readable
+        self.words = _words([graph.name, *graph.input_names], reserved)
+        self.taken = {*self.words, *reserved}
+        self.line = ""  # the source line that was named last
+
+    def text(self) -> str:
+        name, *inputs = self.words
+        body = []
+        for word, type_ in zip(inputs, self.graph.input_types, strict=True):
+            body.append(f'{word} = np.asarray({word}, "{type_.dtype.name}")' + ("" if type_.shape else "[()]"))
+        lines, results = self.block(self.graph, inputs, finite(self.graph) if self.readable else set(), self.outputs)
+        shared = set(self.constants.values())  # of all calls: the caller gets copies
+        body += [*lines, f"return {', '.join(f'{y}.copy()' if y in shared else y for y in results)}"]
+        return f'@np.errstate(all="ignore")\ndef {name}({", ".join(inputs)}):\n' + "".join(f"    {x}\n" for x in body)
+
+    def fresh(self, name: str) -> str:
+        """A name that stands for nothing else: `v3`, or the name of an input of a body."""
+        is_value = re.fullmatch(r"[vc]\d+", name)
+        word = base = name if is_value else _words([name], set())[0]
+        number = int(name[1:]) if is_value else 1
+        while word in self.taken:
+            number += 1
+            word = f"v{number}" if is_value else f"{base}{number}"
+        self.taken.add(word)
+        return word
+
+    def block(
+        self, graph: Graph, inputs: Sequence[str], tame: set[int], outputs: Sequence[str] | None = None
+    ) -> tuple[list[str], list[str]]:
+        """The lines of a graph, and the texts of its results. `tame` are the values known to be finite.
+
+        Results are named if names are given for them, and may be expressions if not.
+        """
+        is_body = graph is not self.graph
+        graph = _ordinary_products(graph, tame) if self.readable else graph
+        values, lines = dict(enumerate(inputs)), list[str]()
+        types, nested = graph.types, self._nested(graph, is_body)
+        wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
+
+        def operand(o: Operand) -> str:
+            if isinstance(o, int):
+                return values[o]
+            if o.is_weak:
+                return number(o.value)
+            return self.constants.setdefault(o, f"c{len(self.constants)}") if o.value.ndim else array(o.value)
+
+        for equation in graph.equations:
+            args = [operand(o) for o in equation.inputs]
+            if equation.op in _STRUCTURED:
+                names = [self.fresh(name) for name in _result_names(equation, wanted)]
+                lines += self._noted(_STRUCTURED[equation.op](self, equation, args, names, tame), equation.line)
+                values |= zip(equation.outputs, names, strict=True)
+                continue
+            given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
+            if self.readable:
+                written = _readably(equation, args, given)
+            else:
+                written = _written(equation, Call(args, equation.params, [t.dtype.kind for t in given]))
+            if equation.outputs[0] in nested:
+                values[equation.outputs[0]] = f"({written})"
+                continue
+            names = [self.fresh(wanted.get(n, f"v{n}")) for n in equation.outputs]
+            values |= zip(equation.outputs, names, strict=True)
+            target = ", ".join(names) + ("," if equation.op.many and len(names) == 1 else "")
+            line = f"{target} = {written}"
+            lines += self._noted([_plain(line) if self.readable else line], equation.line)
+        return lines, [operand(o) for o in graph.outputs]
+
+    def _noted(self, lines: list[str], line: str) -> list[str]:
+        """Lines with the source line that they come from, once if the text is to be readable."""
+        if not line or line.startswith("<frozen ") or (self.readable and line == self.line):
+            return lines
+        self.line = line
+        return [f"{lines[0]}  # {line}", *lines[1:]]
+
+    def _nested(self, graph: Graph, with_results: bool) -> set[int]:
+        """The values that are written inside the one expression that uses them, which comes from the same source line.
+
+        In the body of a loop or a branch a result is such a value too.
+        """
+        if not self.readable:
+            return set()
+        users: dict[int, list[Equation | None]] = {}
+        for equation in graph.equations:
+            for o in equation.inputs:
+                if isinstance(o, int):
+                    users.setdefault(o, []).append(equation)
+        for o in graph.outputs:
+            if isinstance(o, int):
+                users.setdefault(o, []).append(None)
+        depth: dict[int, int] = {}
+        found = set[int]()
+        for equation in graph.equations:
+            deep = 1 + max((depth.get(o, 0) for o in equation.inputs if isinstance(o, int) and o in found), default=0)
+            n = equation.outputs[0]
+            depth[n] = deep
+            once = users.get(n, [])
+            if len(once) != 1 or equation.op.many or equation.op in _STRUCTURED or deep >= _DEEPEST:
+                continue
+            user = once[0]
+            if with_results if user is None else _takes_expressions(user.op) and user.line == equation.line:
+                found.add(n)
+        return found
+
+
+def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
+    """Names for the results of a loop or a branch: a carry has that of the body's input."""
+    names: Sequence[str] = ()
+    if equation.op is control.scan:
+        names = equation.params["body"].input_names[equation.params["consts"] :][: equation.params["carries"]]
+    elif equation.op is control.while_:
+        names = equation.params["body"].input_names[equation.params["body_consts"] :]
+    names = [*names, *(f"v{n}" for n in equation.outputs[len(names) :])]
+    return [wanted.get(n, name) for n, name in zip(equation.outputs, names, strict=True)]
+
+
+#: Reductions over all axes that need not name them.
+_REDUCTIONS = frozenset({"sum", "max", "min", "prod", "any", "all"})
+
+
+def _readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) -> str:
+    """The right-hand side as a person writes it: `x @ w`, `np.sum(x, axis=0)`, `0.5 * x`."""
+    op, params, args = equation.op, dict(equation.params), list(args)
+    if op is linalg.matmul and all(t.shape for t in types):
+        return f"{args[0]} @ {args[1]}"
+    constant = [isinstance(o, Literal) for o in equation.inputs]
+    if op.infix and not all(constant) and all(t.dtype == np.float64 for t in types):  # a Python number promotes to the same
+        for i, o in enumerate(equation.inputs):
+            if isinstance(o, Literal) and not o.is_weak and not o.type.shape:
+                args[i] = number(o.value.item())
+    if op.name in _REDUCTIONS and not params.get("keepdims", True):
+        del params["keepdims"]
+        axis = params.pop("axis")
+        if len(axis) < len(types[0].shape) or not axis:
+            params["axis"] = axis[0] if len(axis) == 1 else axis
+    written = _written(replace(equation, params=params), Call(args, params, [t.dtype.kind for t in types]))
+    return written.removesuffix("[()]") if equation.types[0].shape else written  # it makes a number of an array without axes
+
+
+_DEEPEST = 4  # calls inside one another, in a readable expression
+
+
+def _takes_expressions(op: Op) -> bool:
+    """Whether each operand is written once."""
+    if op in _STRUCTURED:
+        return False
+    if "{" in op.python:
+        return all(op.python.count(f"{{{i}}}") < 2 for i in range(9))
+    return op in TABLE or op.python == "def" or bool(python_name(op)) or bool(op.infix)
+
+
+def _plain(line: str) -> str:
+    """A statement or an expression without needless parentheses."""
+    return ast.unparse(ast.parse(line))
+
+
+# -- loops and branches -----------------------------------------------------------------------------------------
+
+
+def _inner(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """All names at once: a value may be that of another name."""
+    pairs = [(n, v) for n, v in zip(names, values, strict=True) if n != v]
+    return [f"{', '.join(n for n, _ in pairs)} = {', '.join(_plain(v) for _, v in pairs)}"] if pairs else []
+
+
+def _write_scan(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
+    body, length, carries, consts = (equation.params[key] for key in ("body", "length", "carries", "consts"))
+    fixed, first, rows = args[:consts], args[consts : consts + carries], args[consts + carries :]
+    state, stacks, i = names[:carries], names[carries:], f.fresh("i")
+    inputs = [f.fresh(name) for name in body.input_names[consts + carries :]]
+    lines, results = f.block(body, [*fixed, *state, *inputs], _loop_tame(body, equation, tame, consts, carries))
+    made = [f'np.empty({(length, *t.shape)}, "{t.dtype.name}")' for t in body.output_types[carries:]]
+    backwards = f"range({length - 1}, -1, -1)" if equation.params["reverse"] else f"range({length})"
+    head = [*_assigned(state, first), *(f"{s} = {m}" for s, m in zip(stacks, made, strict=True))]
+    inside = [f"{x} = {row}[{i}]" for x, row in zip(inputs, rows, strict=True)]
+    inside += [*lines, *(_plain(f"{s}[{i}] = {y}") for s, y in zip(stacks, results[carries:], strict=True))]
+    return [*head, f"for {i} in {backwards}:", *_inner([*inside, *_assigned(state, results[:carries])] or ["pass"])]
+
+
+def _write_while(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
+    test, body, asked, fixed = (equation.params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
+    first = args[asked + fixed :]
+    before, (answer,) = f.block(test, [*args[:asked], *names], set())
+    known = _loop_tame(body, replace(equation, inputs=equation.inputs[asked:]), tame, fixed, len(names))
+    lines, results = f.block(body, [*args[asked : asked + fixed], *names], known)
+    inside = [*lines, *_assigned(names, results)] or ["pass"]
+    if before:
+        return [*_assigned(names, first), "while True:", *_inner([*before, f"if not {answer}:", "    break", *inside])]
+    return [*_assigned(names, first), f"while {_plain(answer)}:", *_inner(inside)]
+
+
+def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
+    written = []
+    for word, key in ((f"if {args[0]}:", "true"), ("else:", "false")):
+        part = equation.params[key]
+        known = {i for i, o in enumerate(equation.inputs[1:]) if _is_tame(o, tame)}
+        lines, results = f.block(part, args[1:], finite(part, known))
+        written += [word, *_inner([*lines, *_assigned(names, results)] or ["pass"])]
+    return written
+
+
+def _write_checkpoint(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
+    body = equation.params["body"]
+    lines, results = f.block(body, args, finite(body, {i for i, o in enumerate(equation.inputs) if _is_tame(o, tame)}))
+    return [*lines, *_assigned(names, results)] or ["pass"]
+
+
+_STRUCTURED: dict[Op, Callable[..., list[str]]] = {
+    control.scan: _write_scan,
+    control.while_: _write_while,
+    control.cond: _write_cond,
+    control.checkpoint: _write_checkpoint,
+}
+
+# -- which values are finite ------------------------------------------------------------------------------------
+
+#: Functions that are finite wherever their arguments are; exp and products may overflow, which is not considered.
+_FINITE = frozenset({
+    "abs", "add", "arcsinh", "arctan", "arctan2", "cbrt", "copysign", "cos", "cosh", "cumprod", "dawsn", "deg2rad", "erf", "erfc",
+    "exp", "exp2", "expit", "expm1", "fabs", "fmax", "fmin", "heaviside", "hypot", "huber", "i0e", "i1e", "j0", "j1", "log_expit",
+    "logaddexp", "logsumexp", "max", "maximum", "min", "minimum", "mul", "ndtr", "neg", "norm", "pos", "prod", "pseudo_huber",
+    "rad2deg", "sin", "sinc", "sinh", "sort", "square", "sub", "tanh",
+})  # fmt: skip
+
+
+def _is_tame(o: Operand, tame: set[int]) -> bool:
+    return o in tame if isinstance(o, int) else bool(np.all(np.isfinite(o.value)))
+
+
+def finite(graph: Graph, inputs: Iterable[int] | None = None) -> set[int]:
+    """The values that are finite if those inputs are, all of them by default, and nothing overflows."""
+    tame = set(range(len(graph.input_types)) if inputs is None else inputs)
+    for equation in graph.equations:
+        op = equation.op
+        if op in _STRUCTURED:
+            tame.update(_finite_results(equation, tame))
+            continue
+        known = isinstance(op, (Linear, Multilinear, Constant)) and op.name != "floor_divide"
+        if (known or op.name in _FINITE) and all(_is_tame(o, tame) for o in equation.inputs):
+            tame.update(equation.outputs)
+    return tame
+
+
+def _ordinary_products(graph: Graph, tame: set[int]) -> Graph:
+    """Without a strong zero where that is the same: no factor that a zero would have to win over is infinite or nan."""
+    made: dict[int, Equation] = {}
+    for equation in graph.equations:
+        ordinary = _ordinary(equation, made, tame)
+        made |= dict.fromkeys(equation.outputs, ordinary)
+    needed, kept = {o for o in graph.outputs if isinstance(o, int)}, list[Equation]()
+    for equation in reversed([made[e.outputs[0]] if e.outputs else e for e in graph.equations]):
+        if not needed.isdisjoint(equation.outputs):
+            needed.update(o for o in equation.inputs if isinstance(o, int))
+            kept.append(equation)
+    return replace(graph, equations=tuple(kept[::-1]))
+
+
+def _ordinary(equation: Equation, made: dict[int, Equation], tame: set[int]) -> Equation:
+    op, inputs = equation.op, equation.inputs
+    factors = inputs[1:] if op is strong_mul_op else inputs  # those whose infinities a zero would win over
+    if op in (strong_mul_op, strong_mul_either_op) and all(_is_tame(o, tame) for o in factors):
+        return replace(equation, op=mul)
+    if op is where and _is_zero(inputs[2]):  # where(g != 0, g * p, 0)
+        test, product = (made.get(o) if isinstance(o, int) else None for o in inputs[:2])
+        if test is None or product is None or test.op.name != "not_equal" or product.op not in (mul, ieee_mul):
+            return equation
+        g, *others = test.inputs[0], *product.inputs
+        if _is_zero(test.inputs[1]) and g in others and product.types == equation.types:
+            others.remove(g)
+            return replace(product, outputs=equation.outputs) if _is_tame(others[0], tame) else equation
+    return equation
+
+
+def _is_zero(o: Operand) -> bool:
+    return isinstance(o, Literal) and not np.any(o.value)
+
+
+def _finite_results(equation: Equation, tame: set[int]) -> Iterator[int]:
+    """The finite results of a loop or a branch."""
+    params, inputs = equation.params, equation.inputs
+    if equation.op is control.cond:
+        known = {i for i, o in enumerate(inputs[1:]) if _is_tame(o, tame)}
+        bodies = [(params[key], finite(params[key], known)) for key in ("true", "false")]
+    elif equation.op is control.checkpoint:
+        bodies = [(params["body"], finite(params["body"], {i for i, o in enumerate(inputs) if _is_tame(o, tame)}))]
+    elif equation.op is control.scan:
+        bodies = [(params["body"], _loop_tame(params["body"], equation, tame, params["consts"], params["carries"]))]
+    else:
+        inner = replace(equation, inputs=inputs[params["cond_consts"] :])
+        bodies = [(params["body"], _loop_tame(params["body"], inner, tame, params["body_consts"], len(equation.outputs)))]
+    for i, n in enumerate(equation.outputs):
+        if all(_is_tame(body.outputs[i], found) for body, found in bodies):
+            yield n
+
+
+def _loop_tame(body: Graph, equation: Equation, tame: set[int], consts: int, carries: int) -> set[int]:
+    """The finite values of a body: a carry is one if it starts so and every iteration keeps it so."""
+    known = {i for i, o in enumerate(equation.inputs) if _is_tame(o, tame)}
+    while True:
+        found = finite(body, known)
+        lost = {consts + i for i, o in enumerate(body.outputs[:carries]) if not _is_tame(o, found)} & known
+        if not lost:
+            return found
+        known -= lost
 
 
 def _definitions(function: Any) -> dict[str, str]:
@@ -293,4 +607,4 @@ def _words(names: Iterable[str], reserved: set[str]) -> list[str]:
     return words
 
 
-__all__ = ["source"]
+__all__ = ["all_equations", "finite", "module", "source"]

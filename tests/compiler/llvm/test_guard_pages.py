@@ -196,7 +196,6 @@ def drawn():
 def main(side, missing=""):
     at_end = side == "end"
     fuse.plan = spaced(at_end)
-    program.ON_STACK = -1
     guarded = Guarded(at_end)
     for name, f, arguments in [*chosen(), *([] if missing else drawn())]:
         if missing and name != "in pieces":
@@ -215,7 +214,6 @@ if __name__ == "__main__":
     import test_compiled_programs as programs
 
     import adjoint as ad
-    from adjoint.compiler.llvm import program
     from adjoint.compiler.lower import fuse
     from adjoint.core.tree import flatten
 

@@ -87,3 +87,25 @@ def test_random_programs(chunk, monkeypatch):
             there = flatten(ad.jit(f, donate_argnums=all_of_them)(*map(stand_in.asarray, values), c))[0]
         programs.agree([np.asarray(y) for y in found], wanted, what)
         programs.agree([y.get() for y in there], wanted, what, loose=10.0)
+
+
+def update(x):
+    return np.cos(x) + 0.5 * x
+
+
+def test_a_kernel_reads_the_result_that_it_writes_over_an_argument():
+    program = ad.jit(update, donate_argnums=0).lower(np.linspace(0.0, 1.0, 1000))
+    (kernel,) = program.lowered.steps
+    assert {view.buffer for view in kernel.reads()} == {program.lowered.outputs[0].buffer}
+
+
+def test_an_argument_whose_memory_cannot_be_taken_is_left_alone():
+    x = np.linspace(0.0, 1.0, 1000)
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    for f, arguments in ((update, (fixed,)), (lambda x, y: update(x) + y, (x, x))):
+        before = x.copy()
+        found = ad.jit(f, donate_argnums=0)(*arguments)
+        np.testing.assert_allclose(found, f(*(a.copy() for a in arguments)), rtol=1e-14)
+        assert not any(np.shares_memory(found, a) for a in arguments)
+        np.testing.assert_array_equal(x, before)

@@ -5,6 +5,7 @@ What has no code on a card (functions of SciPy) is a call on the host.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 
 from ...ir.graph import Equation, Graph
@@ -21,6 +22,8 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 
 
 class _Lowering(Lowering):
+    most_fused_functions = sys.maxsize  # a launch costs more than the code of a function
+
     def body(self, graph: Graph) -> Lowered:
         return lower(graph)
 

@@ -12,8 +12,7 @@ nothing stays in a register from one phase to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..llvm.instruction import MEMORY, REGISTER, Code, Function, combine, start_of
@@ -80,16 +79,6 @@ class Threads(Nest):
 
     # -- where a thread is --
 
-    @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
-        """What is written inside runs under a condition."""
-        inside, after = self.label("then"), self.label("after")
-        self.code.do(f"br i1 {condition}, label %{inside}, label %{after}")
-        self.code.label(inside)
-        yield
-        self.code.do(f"br label %{after}")
-        self.code.label(after)
-
     def split(self, number: str, lengths: Sequence[int]) -> list[str]:
         """A point's number as indices of loops; in 32 bits where they suffice, since divisions are long."""
         code, found = self.code, []
@@ -145,7 +134,7 @@ class Threads(Nest):
         if layout.per_thread > 1:
             self.several(point)
             return
-        with self.when(code.let(f"icmp ult i64 {point}, {layout.results}")):
+        with self.code.when(code.let(f"icmp ult i64 {point}, {layout.results}")):
             for r, total in zip(self.sums, totals, strict=True):
                 code.do(f"store {REGISTER[r.view.dtype.name]} {start_of(r.how, r.view.dtype)}, ptr {total}")
             if layout.terms == layout.lanes == 1:
@@ -177,8 +166,8 @@ class Threads(Nest):
         """Neighbouring points of one thread, without tests between them; the last few of all one by one."""
         code, layout = self.code, self.layout
         end = code.let(f"add nuw nsw i64 {point}, {layout.per_thread}")
-        full, rest, after = (self.label(what) for what in ("full", "rest", "after"))
-        code.do(f"br i1 {code.let(f'icmp ule i64 {end}, {layout.results}')}, label %{full}, label %{rest}")
+        full, rest, after = map(code.mark, ("full", "rest", "after"))
+        code.branch(code.let(f"icmp ule i64 {end}, {layout.results}"), full, rest)
         code.label(full)
         self.neighbours(point)
         code.do(f"br label %{after}")
@@ -250,7 +239,7 @@ class Threads(Nest):
             code.store(self.stored(store, values), self.address(store.view), store.view.dtype)
         for r in self.flags:
             found = values[r.scalar] if r.how == "any" else code.let(f"xor i1 {values[r.scalar]}, true")
-            with self.when(found):
+            with self.code.when(found):
                 code.store("true" if r.how == "any" else "false", self.address(r.view), r.view.dtype)
         for r, total in zip(self.sums, totals, strict=True):
             kind = REGISTER[r.view.dtype.name]
@@ -279,7 +268,7 @@ class Threads(Nest):
         point, lane, piece = self.place()
         inside = code.let(f"icmp ult i64 {point}, {layout.results}")
         lower = code.let(f"icmp ult i64 {lane}, {half}")
-        with self.when(code.let(f"and i1 {inside}, {lower}")):
+        with self.code.when(code.let(f"and i1 {inside}, {lower}")):
             step = half * (1 if layout.lanes_are_neighbours else layout.points)
             other = code.let(f"add nuw nsw i64 %thread, {step}")
             for slot, r in zip(self.slots, self.sums, strict=True):

@@ -11,6 +11,7 @@ from ..lower.kernel import View
 from ..lower.step import Branch, Lowered, Scan, While, WhileVjp
 from ..runtime import signals
 from . import while_vjp
+from .builder import phis
 
 if TYPE_CHECKING:
     from .program import StepRoutine
@@ -76,9 +77,7 @@ def _while_loop(routine: StepRoutine, step: While) -> None:
     test = routine.body(step.test)
     _run_body(routine, test, step.test, [*test_consts, *carries, truth], step.scratch)
     goes_on = code.load(truth, np.dtype(bool))
-    inside = routine.module.name("iteration")[1:]
-    code.do(f"br i1 {loop.unless_paused(goes_on)}, label %{inside}, label %{loop.end}")
-    code.label(inside)
+    code.need(loop.unless_paused(goes_on), loop.end)
     body = routine.body(step.body)
     _run_body(routine, body, step.body, [*body_consts, *carries, *loop.targets], step.scratch)
     loop.close(goes_on)
@@ -100,14 +99,14 @@ def _unwind(routine: StepRoutine, step: WhileVjp) -> None:
 
 def _branch(routine: StepRoutine, step: Branch) -> None:
     code = routine.code
-    yes, no, after = (routine.module.name(what)[1:] for what in ("yes", "no", "after"))
-    code.do(f"br i1 {code.load(routine.at(step.truth), step.truth.dtype)}, label %{yes}, label %{no}")
+    yes, no, after = map(code.mark, ("yes", "no", "after"))
+    code.branch(code.load(routine.at(step.truth), step.truth.dtype), yes, no)
     for label, body in ((yes, step.true), (no, step.false)):
         code.label(label)
         name = routine.body(body)
         pointers = [routine.at(v) for v in (*step.operands, *step.outs)]
         _run_body(routine, name, body, pointers, step.scratch)
-        code.do(f"br label %{after}")
+        code.jump(after)
     code.label(after)
 
 
@@ -126,21 +125,21 @@ class _CarryLoop:
     def __init__(self, routine: StepRoutine, pause: int) -> None:
         self.routine, self.code, self.pause = routine, routine.code, pause
         labels = ("before", "outer", "loop", "again", "resume", "end")
-        self.before, self.outer, self.head, self.again, self.resume, self.end = (routine.module.name(x)[1:] for x in labels)
+        self.before, self.outer, self.head, self.again, self.resume, self.end = map(self.code.mark, labels)
         self.index, self.following = self.code.fresh(), self.code.fresh()
 
     def open(self, begin: Sequence[str], first: Sequence[str], second: Sequence[str], length: int | None = None) -> list[str]:
         """Begin the loop; returns the addresses that an iteration reads. It writes to `targets`."""
         code, self.length = self.code, length
-        self.go_to(self.before)
-        self.go_to(self.outer if self.pause else self.head)
+        code.enter(self.before)
+        code.enter(self.outer if self.pause else self.head)
         self.given = ["0", *begin, *first, *second]
         if self.pause:
             self.outer_place, self.starts = len(code.lines), [code.fresh() for _ in self.given]
             self.limit = code.let(f"add nuw nsw i64 {self.starts[0]}, {self.pause}")
             if length is not None:
                 self.limit = code.smaller(self.limit, str(length))
-            self.go_to(self.head)
+            code.enter(self.head)
         self.place = len(code.lines)
         self.sources, self.targets, self.others = ([code.fresh() for _ in begin] for _ in range(3))
         return self.sources
@@ -157,14 +156,14 @@ class _CarryLoop:
         code = self.code
         here = [self.index, *self.sources, *self.targets, *self.others]
         later = [self.following, *self.targets, *self.others, *self.targets]
-        self.go_to(self.again)
+        code.enter(self.again)
         code.do(f"{self.following} = add nuw nsw i64 {self.index}, 1")
         if self.length is None:
-            code.do(f"br label %{self.head}")
+            code.jump(self.head)
             code.label(self.end)
         else:
             stop = self.limit if self.pause else str(self.length)
-            code.do(f"br i1 {code.let(f'icmp slt i64 {self.following}, {stop}')}, label %{self.head}, label %{self.end}")
+            code.branch(code.let(f"icmp slt i64 {self.following}, {stop}"), self.head, self.end)
             code.label(self.end)
             goes_on = code.let(f"icmp slt i64 {self.following}, {self.length}")
         if self.pause:
@@ -177,24 +176,16 @@ class _CarryLoop:
 
     def look_for_signals(self, goes_on: str) -> None:
         """Between two inner loops."""
-        paused, done = (self.routine.module.name(what)[1:] for what in ("paused", "done"))
-        self.code.do(f"br i1 {goes_on}, label %{paused}, label %{done}")
-        self.code.label(paused)
+        code, done = self.code, self.code.mark("done")
+        code.need(goes_on, done)
         self.routine.look_for_signals()
-        self.go_to(self.resume)
-        self.code.do(f"br label %{self.outer}")
-        self.code.label(done)
+        code.enter(self.resume)
+        code.jump(self.outer)
+        code.label(done)
 
     def merge(
         self, place: int, names: Sequence[str], before: str, starts: Sequence[str], again: str, nexts: Sequence[str]
     ) -> None:
         """Write the head of a loop: phi nodes for the index and the addresses of an iteration."""
         kinds = ["i64", *["ptr"] * (len(names) - 1)]
-        rows = zip(names, kinds, starts, nexts, strict=True)
-        self.code.lines[place:place] = [
-            f"  {name} = phi {kind} [ {start}, %{before} ], [ {next_}, %{again} ]" for name, kind, start, next_ in rows
-        ]
-
-    def go_to(self, label: str) -> None:
-        self.code.do(f"br label %{label}")
-        self.code.label(label)
+        self.code.lines[place:place] = phis(list(zip(names, kinds, starts, nexts, strict=True)), before, again)

@@ -28,6 +28,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ...core.locks import at_fork
 from ...core.version import VERSION
 from ..runtime.threads import default_threads
+from ..switches import Switch, key
 
 PIPELINE = "1, vectors"  # names what `optimise` does, for the cache key
 MOST_PARTS = 8
@@ -55,9 +56,13 @@ def machine(level: int = 3) -> Any:
     return made.create_target_machine(cpu=processor, features=features, opt=level, codemodel="jitdefault", jit=True)
 
 
-@functools.cache
 def described() -> tuple[str, ...]:
-    """The versions and the target that all machine code depends on."""
+    """The versions, the target and the switches that all machine code depends on."""
+    return *_machine_described(), key()
+
+
+@functools.cache
+def _machine_described() -> tuple[str, ...]:
     made, processor, features = target()
     versions = f"{VERSION} llvmlite {llvmlite.__version__} LLVM {llvm.llvm_version_info}"
     return made.triple, processor, features, versions, PIPELINE
@@ -92,7 +97,7 @@ def object_code(text: str, quickly: bool = False) -> list[bytes]:
     dropped = threading.Event()
     if not main.is_alive():  # atexit functions cannot start threads
         return [_compiled(text, quickly, dropped)]
-    texts = [text] if quickly else parts(text, min(default_threads(), MOST_PARTS))
+    texts = [text] if quickly or not Switch.COMPILED_APART.on else parts(text, min(default_threads(), MOST_PARTS))
     here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
     others = [_Part(part, quickly, dropped) for part in texts[here:]]
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..lower import special
+from .builder import Builder
 
 Dtype = np.dtype[Any]
 
@@ -63,54 +63,14 @@ class Function(NamedTuple):
         return "\n".join([head, call, f"  ret {self.kind} %y", "}"])
 
 
-class Code:
-    """Lines of one function, with fresh names, the intrinsics it declares and the functions of `vecmath` it calls."""
+class Code(Builder):
+    """A function that computes numbers: the intrinsics it declares, and the functions of `vecmath` it calls."""
 
     def __init__(self, apart: bool = False) -> None:
+        super().__init__()
         self.apart = apart  # call functions out of line: the code runs a few times only
-        self.lines: list[str] = []
-        self.count = 0
-        self.block = ""  # the current block
-        self.loops = 0
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
-
-    def fresh(self) -> str:
-        self.count += 1
-        return f"%t{self.count}"
-
-    def let(self, text: str) -> str:
-        """Add a line with a value; returns its name."""
-        name = self.fresh()
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def do(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def label(self, name: str) -> None:
-        self.lines.append(f"{name}:")
-        self.block = name
-
-    @contextmanager
-    def iterations(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
-        """A loop over the numbers from `start` to below `stop`, possibly none."""
-        self.loops += 1
-        before, head, inside, last, end = (f"{what}{self.loops}" for what in ("from", "test", "inside", "next", "past"))
-        index, following = self.fresh(), self.fresh()
-        self.do(f"br label %{before}")
-        self.label(before)
-        self.do(f"br label %{head}")
-        self.label(head)
-        self.do(f"{index} = phi i64 [ {start}, %{before} ], [ {following}, %{last} ]")
-        self.do(f"br i1 {self.let(f'icmp slt i64 {index}, {stop}')}, label %{inside}, label %{end}")
-        self.label(inside)
-        yield index
-        self.do(f"br label %{last}")
-        self.label(last)
-        self.do(f"{following} = add nuw nsw i64 {index}, {step}")
-        self.do(f"br label %{head}")
-        self.label(end)
 
     def smaller(self, a: str, b: str) -> str:
         """Of two numbers of 64 bits."""

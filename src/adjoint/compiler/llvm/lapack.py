@@ -14,6 +14,7 @@ import numpy as np
 
 from ..lower.kernel import View, size_of
 from ..lower.step import Lapack, Product
+from ..switches import Switch
 from .cholesky import pull_back
 from .instruction import REGISTER, Code, literal
 from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
@@ -81,22 +82,10 @@ def _defined(routine: StepRoutine, matrix: Matrix, what: str) -> str:
 def _for_each(routine: StepRoutine, count: int, call: Callable[[str], str]) -> str:
     """Call for each index; returns whether one of the calls gave true."""
     code = routine.code
-    before, head, end = (routine.module.name(what)[1:] for what in ("before", "each", "end"))
-    index, following, so_far = code.fresh(), code.fresh(), code.fresh()
-    code.do(f"br label %{before}")
-    code.label(before)
-    code.do(f"br label %{head}")
-    code.label(head)
-    place = len(code.lines)
-    status = code.let(f"or i1 {so_far}, {call(index)}")
-    code.do(f"{following} = add nuw nsw i64 {index}, 1")
-    code.do(f"br i1 {code.let(f'icmp slt i64 {following}, {count}')}, label %{head}, label %{end}")
-    code.label(end)
-    code.lines[place:place] = [
-        f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]",
-        f"  {so_far} = phi i1 [ false, %{before} ], [ {status}, %{head} ]",
-    ]
-    return status
+    loop = code.repeat([("i1", "false")])
+    failed = code.let(f"or i1 {loop.values[0]}, {call(loop.index)}")
+    loop.close(str(count), [failed])
+    return failed
 
 
 def _moved(code: Code, pointer: str, view: View, stack: tuple[int, ...], index: str) -> str:
@@ -122,7 +111,6 @@ class Matrix:
         self.count = count
         self.dtype = next(v.dtype for v in (*step.writes(), *step.reads()) if v.dtype.kind == "f")
         self.kind = REGISTER[self.dtype.name]
-        self.labels = 0
         self.attributes = ""  # of the function
 
     def define(self) -> str:
@@ -130,8 +118,9 @@ class Matrix:
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
         arguments = ", ".join(f"ptr noalias %p{i}" for i in range(self.count))
-        head = f"define internal i1 {_NAME}({arguments}) nounwind noinline {self.attributes} {{"
-        return "\n".join([head, *self.code.lines, f"  ret i1 {result}", "}"])
+        head = f"define internal i1 {_NAME}({arguments}) nounwind noinline {self.attributes}"
+        self.code.do(f"ret i1 {result}")
+        return self.code.define(head)
 
     def number(self, value: Any, kind: str = "i32") -> str:
         """A number in memory, since Fortran passes by reference."""
@@ -159,14 +148,8 @@ class Matrix:
             body(index)
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
-        code = self.code
-        self.labels += 1
-        then, after = f"then{self.labels}", f"after{self.labels}"
-        code.do(f"br i1 {condition}, label %{then}, label %{after}")
-        code.label(then)
-        body()
-        code.do(f"br label %{after}")
-        code.label(after)
+        with self.code.when(condition):
+            body()
 
     def clear(self, pointer: str, count: str) -> None:
         """Set elements to zero."""
@@ -306,7 +289,7 @@ def _triangular(c: Matrix, a: str, x: str) -> str:
 
 def _blocks(n: int, forward: bool) -> list[tuple[int, int, tuple[int, int] | None]]:
     """Blocks of a triangular system, in order, with the unknowns solved before. Products are faster than solving."""
-    size = max(_BLOCK, -(-n // _MOST_BLOCKS))
+    size = max(_BLOCK, -(-n // _MOST_BLOCKS)) if Switch.TRIANGULAR_BLOCKS.on else n
     parts = [(start, min(start + size, n)) for start in range(0, n, size)]
     if forward:
         return [(start, stop, (0, start) if start else None) for start, stop in parts]

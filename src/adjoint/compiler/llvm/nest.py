@@ -23,7 +23,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
+from ..lower.schedule import cost
 from ..lower.step import RowTiles
+from ..switches import Switch
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel that is inlined into the program
@@ -33,6 +35,7 @@ WRITTEN_OUT = ", !llvm.loop !WRITTEN_OUT"  # the module gives each such loop a d
 LONG_ENOUGH = 64  # iterations of the innermost loop from which they pay
 WORTH_A_LOOP = 16  # iterations between the edges of windows
 SHORT = 8  # iterations of a loop that is unrolled, so that the loop around it is vectorized
+MOST_INLINED, FUNCTION_COST = 24, 20  # functions in a kernel of a few points that runs many times; additions of one
 LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines after unrolling; lines counted for a function such as exp
 ROW = (4, 8)  # iterations of a contiguous loop that is one vector
 BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding errors
@@ -41,16 +44,27 @@ BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding
 class Nest:
     """Writes the body of one kernel."""
 
-    def __init__(self, kernel: Kernel, tiles: RowTiles | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        tiles: RowTiles | None = None,
+        repeated: bool = False,
+        own: Collection[Buffer] = (),
+        iterations: int | None = None,
+    ) -> None:
         self.kernel = kernel
-        self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
+        self.own = tiles.own if tiles else own  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.is_small = size_of(kernel.domain) <= SMALL
-        self.code = Code(apart=self.is_small)
+        # Out of line, functions compile once, but are not vectorized: for code that runs once per call.
+        once = not repeated or sum(cost(line) >= FUNCTION_COST for line in kernel.code) > MOST_INLINED
+        self.code = Code(apart=self.is_small and once and Switch.FUNCTIONS_APART.on)
         self.loops = kernel.loops
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
         in_parts = tiles is not None or kernel.chunks > 1
         self.whole = ("%start", "%length") if in_parts else ("0", str(self.loops[0].length) if self.loops else "1")
+        if iterations is not None:  # of every call
+            self.whole = ("%start", str(iterations))
         self.views = kernel.views
         self.buffers = list(dict.fromkeys(v.buffer for v in self.views))
         self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}
@@ -59,11 +73,14 @@ class Nest:
         self.indices: list[str] = []
         self.ranges: list[tuple[int, int]] = []  # of the indices
         self.totals: dict[int, str] = {}  # of the reductions that are currently in a register
-        self.labels = 0
+        self.inlined = 0  # size of the code, if callers inline it
         self.standing, self.more = 0, 0  # loops that stay loops; lines added by unrolling the others
 
-    def define(self, name: str) -> str:
-        """The function `name(buffers…, start, length)`; a small one is inlined, in registers if possible."""
+    def define(self, name: str, budget: int = LONGEST_INLINED) -> str:
+        """The function `name(buffers…, start, length)`; a small one is inlined, in registers if possible.
+
+        `budget` is the size of the code that may be inlined, in lines times points.
+        """
         for r, d in zip(self.kernel.reductions, self.depths, strict=True):
             if self.adds_to_memory(r, d) and r.view.buffer not in self.begun:
                 self.fill(r)
@@ -71,18 +88,17 @@ class Nest:
             self.level(0)
         pointers = [f"ptr {'' if b.shared else 'noalias '}%b{i}" for i, b in enumerate(self.buffers)]
         arguments = ", ".join([*pointers, "i64 %start", "i64 %length"])
-        how = (
-            "alwaysinline"
-            if self.is_small and len(self.code.lines) * size_of(self.kernel.domain) < LONGEST_INLINED
-            else "noinline"
-        )
-        wide = WIDE if self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH) else ""
-        head = f"define internal void {name}({arguments}) nounwind {how} {wide} {{"
-        return "\n".join([head, *self.code.lines, "  ret void", "}"])
+        size = len(self.code.lines) * size_of(self.kernel.domain)
+        is_inlined = self.is_small and Switch.INLINE_KERNELS.on and size < min(LONGEST_INLINED, budget)
+        self.inlined = size if is_inlined else 0
+        how = "alwaysinline" if is_inlined else "noinline"
+        wide = WIDE if Switch.WIDE_VECTORS.on and (self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH)) else ""
+        self.code.do("ret void")
+        return self.code.define(f"define internal void {name}({arguments}) nounwind {how} {wide}")
 
     def is_a_vector_a_row(self) -> bool:
         """Whether the innermost loop runs along rows as long as a vector, without a reduction along them."""
-        if len(self.loops) < 2 or self.loops[-1].length not in ROW:
+        if len(self.loops) < 2 or self.loops[-1].length not in ROW or not Switch.VECTOR_ROWS.on:
             return False
         moves = all(d == len(self.loops) for d in self.depths)
         return moves and set(self.loops[-1].strides) <= {0, 1}
@@ -101,10 +117,6 @@ class Nest:
         return several or r.view.buffer in self.begun or not all(self.kernel.domain)
 
     # -- loops --
-
-    def label(self, what: str) -> str:
-        self.labels += 1
-        return f"{what}{self.labels}"
 
     def level(self, level: int) -> None:
         """The loop of a level and its contents, with the reductions that begin here."""
@@ -132,7 +144,7 @@ class Nest:
         """for index in start … start + length: the next level. In parts, where windows begin and end."""
         whole = (0, self.loops[level].length)
         deep = any(self.is_cut(outer, *self.ranges[outer]) for outer in range(level))  # then tests are needed anyway
-        parts = [whole] if deep else segments(self.edges(level), whole[1])
+        parts = [whole] if deep or not Switch.WINDOW_SEGMENTS.on else segments(self.edges(level), whole[1])
         for lo, hi in parts:
             self.ranges.append((lo, hi))
             if len(parts) == 1:
@@ -162,20 +174,17 @@ class Nest:
         last = code.let(f"call i64 @llvm.smin.i64(i64 {stop}, i64 {hi})")
         code.declared |= {f"declare i64 @llvm.{what}.i64(i64, i64)" for what in ("smax", "smin")}
         count = code.let(f"sub nsw i64 {last}, {first}")
-        before, some, done, after = (self.label(what) for what in ("before", "some", "done", "after"))
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br i1 {code.let(f'icmp sgt i64 {count}, 0')}, label %{some}, label %{after}")
+        before, some, done, after = map(code.mark, ("before", "some", "done", "after"))
+        code.enter(before)
+        code.branch(code.let(f"icmp sgt i64 {count}, 0"), some, after)
         code.label(some)
         initial = dict(self.totals)
         self.stretch(first, count, level)
-        code.do(f"br label %{done}")
-        code.label(done)
-        code.do(f"br label %{after}")
-        code.label(after)
+        code.enter(done)
+        code.enter(after)
         for i, old in initial.items():
             kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
-            self.totals[i] = code.let(f"phi {kind} [ {self.totals[i]}, %{done} ], [ {old}, %{before} ]")
+            self.totals[i] = code.phi(kind, ((self.totals[i], done), (old, before)))
 
     def edges(self, level: int) -> set[int]:
         """Where windows begin and end along the loop of a level."""
@@ -190,39 +199,24 @@ class Nest:
     def counted_loop(self, length: str, body: Callable[[str], None], row: bool = False) -> None:
         """A counted loop, of at least one iteration, that carries the totals. One over a `row` is not unrolled."""
         code = self.code
-        before, head, last, end = (self.label(what) for what in ("before", "loop", "last", "end"))
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br label %{head}")
-        code.label(head)
-        index, following = code.fresh(), code.fresh()
+        kinds = [REGISTER[self.kernel.reductions[i].view.dtype.name] for i in self.totals]
+        loop = code.repeat(list(zip(kinds, self.totals.values(), strict=True)))
+        self.totals.update(zip(self.totals, loop.values, strict=True))
         at = len(code.lines)
-        initial = dict(self.totals)
-        carried = {i: code.fresh() for i in initial}
-        self.totals.update(carried)
         standing, more = self.standing, self.more
-        body(index)
+        body(loop.index)
         inlined = 0 if code.apart else sum(line.count("@adjoint.") for line in code.lines[at:])
         size = len(code.lines) - at + inlined * FUNCTION + self.more - more
         # Unrolling a longer one would make the loop around it access memory with large strides between lanes.
-        short = not row and length.isdigit() and int(length) <= (SMALL if self.is_small else SHORT) and self.standing == standing
+        most = (SMALL if self.is_small else SHORT) if Switch.SHORT_LOOPS.on and not row else 0
+        short = length.isdigit() and int(length) <= most and self.standing == standing
         if short and int(length) * size <= LONGEST_WRITTEN_OUT:
             how = WRITTEN_OUT
             self.more += (int(length) - 1) * size
         else:
             how = ""
             self.standing += 1
-        code.do(f"br label %{last}")
-        code.label(last)
-        code.do(f"{following} = add nuw nsw i64 {index}, 1")
-        test = code.let(f"icmp slt i64 {following}, {length}")
-        code.do(f"br i1 {test}, label %{head}, label %{end}{how}")
-        code.label(end)
-        lines = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"]
-        for i, name in carried.items():
-            kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
-            lines.append(f"  {name} = phi {kind} [ {initial[i]}, %{before} ], [ {self.totals[i]}, %{last} ]")
-        code.lines[at:at] = lines
+        loop.close(length, list(self.totals.values()), how)
 
     def blocks(self, start: str, length: str, level: int) -> None:
         """A long innermost loop in blocks: each has separate totals, which are added to the overall totals."""
@@ -318,17 +312,14 @@ class Nest:
                 inside = code.let(f"and i1 {inside}, {test}") if inside else test
         if not inside:
             return self.run(inner)[-1]
-        before, within, last, after = (self.label(what) for what in ("before", "within", "last", "after"))
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br i1 {inside}, label %{within}, label %{after}")
+        before, within, last, after = map(code.mark, ("before", "within", "last", "after"))
+        code.enter(before)
+        code.branch(inside, within, after)
         code.label(within)
         value = self.run(inner)[-1]
-        code.do(f"br label %{last}")
-        code.label(last)
-        code.do(f"br label %{after}")
-        code.label(after)
-        return code.let(f"phi {REGISTER[dtype.name]} [ {value}, %{last} ], [ {elsewhere}, %{before} ]")
+        code.enter(last)
+        code.enter(after)
+        return code.phi(REGISTER[dtype.name], ((value, last), (elsewhere, before)))
 
     def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
         indices = self.indices

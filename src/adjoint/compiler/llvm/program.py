@@ -17,16 +17,30 @@ from types import MappingProxyType
 
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
-from ..lower.step import Branch, Foreign, Lapack, Lowered, ParallelGroup, Product, RowTiles, Scan, Step, While, WhileVjp
+from ..lower.step import (
+    Branch,
+    Foreign,
+    Lapack,
+    Lowered,
+    ParallelGroup,
+    PointTiles,
+    Product,
+    RowTiles,
+    Scan,
+    Step,
+    While,
+    WhileVjp,
+)
 from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
-from . import control, lapack, parallel, row_tiles, tile, vecmath
+from ..switches import Switch
+from . import control, lapack, parallel, point_tiles, row_tiles, tile, vecmath
 from .instruction import Code, Function
 from .nest import Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
-ON_STACK = 1 << 12  # bytes of intermediate arrays that fit on the stack
+MOST_INLINED = 12_000  # size of the kernels that a program inlines, in lines times points; the others are called, and shared
 
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
 _PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
@@ -37,8 +51,8 @@ _FIRST_NAME = 1000  # of a loop
 class Module:
     """The shared state of the functions of one program: declarations, definitions, constants, foreign calls."""
 
-    def __init__(self, lowered: Lowered, timed: bool = False) -> None:
-        self.timed = len(lowered.steps) if timed else 0  # steps of the program that are timed
+    def __init__(self, lowered: Lowered | None = None, timed: bool = False) -> None:
+        self.timed = len(lowered.steps) if lowered and timed else 0  # steps of the program that are timed
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
         self.definitions: list[str] = []
@@ -46,8 +60,10 @@ class Module:
         self.foreign: list[Foreign] = []
         self.defined: dict[str, str] = {}  # names of the functions of kernels, pieces and matrices, by their text
         self.names = 0
-        self.guarded = lowered.guard is not None
-        StepRoutine(self, lowered).define_program()
+        self.inlinable = MOST_INLINED
+        self.guarded = lowered is not None and lowered.guard is not None
+        if lowered is not None:
+            StepRoutine(self, lowered).define_program()
 
     @property
     def slots(self) -> int:
@@ -104,6 +120,7 @@ class StepRoutine:
         self.code = Code()
         self.pointers: dict[Buffer, str] = {}
         self.borrowed = False  # the arena must be released
+        self.is_body = False
         self.is_timed = False
 
     def define_program(self) -> None:
@@ -111,31 +128,25 @@ class StepRoutine:
         self.is_timed = bool(self.module.timed)
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
-        if low.arena <= ON_STACK:
-            self.place_on_stack()
-        else:
+        if low.arena:
             self.take_arena()
         self.steps()
         self.leave(self.status())
-        head = "define i32 @program(ptr noalias %table, ptr %env) nounwind {"
-        self.module.definitions.append("\n".join([head, *code.lines, "}"]))
+        self.module.definitions.append(code.define("define i32 @program(ptr noalias %table, ptr %env) nounwind"))
 
     def define_body(self) -> str:
         """A function of the addresses of inputs and outputs, of `env` and of memory for intermediate arrays."""
-        low = self.lowered
+        self.is_body, low = True, self.lowered
         names = []
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = f"%p{i}"
             names.append(f"ptr noalias %p{i}")
-        if low.arena <= ON_STACK:
-            self.place_on_stack()
-        else:
-            self.place("%scratch")
+        self.place("%scratch")
         self.steps()
         self.leave(self.status())
         name = self.module.name("body")
-        head = f"define internal i32 {name}({', '.join([*names, 'ptr %env', 'ptr %scratch'])}) nounwind {{"
-        self.module.definitions.append("\n".join([head, *self.code.lines, "}"]))
+        head = f"define internal i32 {name}({', '.join([*names, 'ptr %env', 'ptr %scratch'])}) nounwind"
+        self.module.definitions.append(self.code.define(head))
         return name
 
     def steps(self) -> None:
@@ -158,6 +169,8 @@ class StepRoutine:
             self.kernel(step)
         elif isinstance(step, RowTiles):
             row_tiles.emit(self, step)
+        elif isinstance(step, PointTiles):
+            point_tiles.emit(self, step)
         elif isinstance(step, Product):
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):
@@ -200,9 +213,8 @@ class StepRoutine:
 
     def check(self, status: str) -> None:
         """Return if a call did not return 0."""
-        code, go_on, failed = self.code, self.module.name("fine")[1:], self.module.name("failed")[1:]
-        code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %{go_on}, label %{failed}")
-        code.label(failed)
+        code, go_on = self.code, self.code.mark("fine")
+        code.need(code.let(f"icmp ne i32 {status}, 0"), go_on)
         if self.lowered.guard is not None:  # after a guard miss anything may fail; otherwise the eager run raises
             raised = code.let(f"icmp eq i32 {status}, {FAILED}")
             status = code.let(f"select i1 {raised}, i32 {FAILED}, i32 {GUARD_MISSED}")
@@ -215,14 +227,10 @@ class StepRoutine:
 
     def leave(self, status: str) -> None:
         if self.borrowed:
-            self.code.do("call void @give_arena(ptr %arena, ptr %env)")
+            self.code.do(f"call void @give_arena(ptr {self.arena}, ptr %env)")
         self.code.do(f"ret i32 {status}")
 
     # -- memory --
-
-    def place_on_stack(self) -> None:
-        for buffer in self.lowered.offsets:
-            self.pointers[buffer] = self.code.let(f"alloca [{max(1, buffer.nbytes)} x i8], align 64")
 
     def place(self, base: str) -> None:
         for buffer, offset in self.lowered.offsets.items():
@@ -232,26 +240,27 @@ class StepRoutine:
         """Intermediate arrays are in the arena, or in a new one if another call uses it."""
         code = self.code
         self.module.declared |= {"declare ptr @aligned_alloc(i64, i64) nounwind", "declare void @free(ptr) nounwind"}
-        self.module.definitions.append(_GIVE_ARENA)
-        code.do("%held = atomicrmw xchg ptr %env, ptr null acq_rel")
-        code.do(f"br i1 {code.let('icmp eq ptr %held, null')}, label %make, label %ready")
-        code.label("make")
-        code.do(f"%made = call ptr @aligned_alloc(i64 64, i64 {self.lowered.arena})")
-        code.do(f"br i1 {code.let('icmp eq ptr %made, null')}, label %full, label %ready_made")
+        self.module.definitions.append(_GIVE_ARENA if Switch.KEPT_ARENA.on else _FREE_ARENA)
+        held = code.let("atomicrmw xchg ptr %env, ptr null acq_rel")
+        start, make, ready = code.enter("enter"), "make", "ready"
+        code.branch(code.let(f"icmp eq ptr {held}, null"), make, ready)
+        code.label(make)
+        made = code.let(f"call ptr @aligned_alloc(i64 64, i64 {self.lowered.arena})")
+        code.need(code.let(f"icmp ne ptr {made}, null"), "full")
+        last = code.block
+        code.jump(ready)
         code.label("full")
         code.do(f"ret i32 {OUT_OF_MEMORY}")
-        code.label("ready_made")
-        code.do("br label %ready")
-        code.label("ready")
-        code.do("%arena = phi ptr [ %made, %ready_made ], [ %held, %0 ]")
+        code.label(ready)
+        self.arena = code.phi("ptr", ((made, last), (held, start)))
         self.borrowed = True
-        self.place("%arena")
+        self.place(self.arena)
 
     # -- steps --
 
     def kernel(self, kernel: Kernel) -> None:
         """A separate function, inlined if it is small; called for each piece."""
-        nest = Nest(kernel)
+        nest = Nest(kernel, repeated=self.is_body)
         name = self.define_nest(nest, "kernel")
         length = kernel.loops[0].length if kernel.loops else 1
         own = {out: buffer for out, (_, buffer) in kernel.partials.items()}
@@ -290,7 +299,8 @@ class StepRoutine:
 
     def define_nest(self, nest: Nest, what: str) -> str:
         """The function of a nest; kernels with equal code share it."""
-        name = self.module.function(what, nest.define("@NAME"))
+        name = self.module.function(what, nest.define("@NAME", self.module.inlinable))
+        self.module.inlinable -= nest.inlined
         self.module.declared |= nest.code.declared
         self.module.functions |= nest.code.functions
         return name
@@ -351,17 +361,20 @@ def _piece(
             pointer = code.let(f"getelementptr i8, ptr {pointer}, i64 {code.let(f'mul i64 %piece, {buffer.nbytes}')}")
         pointers.append(pointer)
     start = code.let(f"mul nuw nsw i64 %piece, {per}")
-    left = code.let(f"sub nsw i64 {length}, {start}")
-    short = code.let(f"icmp slt i64 {left}, {per}")
-    part = code.let(f"select i1 {short}, i64 {left}, i64 {per}")
+    part = code.smaller(code.let(f"sub nsw i64 {length}, {start}"), str(per))
     arguments = [*(f"ptr {p}" for p in pointers), f"i64 {start}", f"i64 {part}"]
     code.do(f"call void {name}({', '.join(arguments)})")
     code.do("ret void")
-    return "\n".join(["define internal void @NAME(ptr %table, i64 %piece) nounwind {", *code.lines, "}"])
+    return code.define("define internal void @NAME(ptr %table, i64 %piece) nounwind")
 
 
 _GIVE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {
   %before = atomicrmw xchg ptr %env, ptr %arena acq_rel
   call void @free(ptr %before)
+  ret void
+}"""
+
+_FREE_ARENA = """define internal void @give_arena(ptr %arena, ptr %env) nounwind {
+  call void @free(ptr %arena)
   ret void
 }"""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..switches import Switch
 from .instruction import literal
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Unknowns(NamedTuple):
 
 
 def is_small(rows: int, columns: int) -> bool:
-    return rows <= SMALL and rows * rows * columns <= LITTLE
+    return Switch.SMALL_SYSTEMS.on and rows <= SMALL and rows * rows * columns <= LITTLE
 
 
 def substitute(c: Matrix, a: Triangle, x: Unknowns) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..switches import Switch
 from .instruction import literal
 from .vector import WRITTEN_AS_VECTORS, Vector
 
@@ -44,7 +45,7 @@ class _Pairs:
 
     def run(self) -> tuple[str, str]:
         c, code, n = self.c, self.code, self.n
-        tiles = n // _TILE if self.across == 1 else 0
+        tiles = n // _TILE if self.across == 1 and Switch.SYMMETRY_TILES.on else 0
 
         def tiles_of(number: str) -> None:
             top = code.let(f"mul nsw i64 {number}, {_TILE}")

@@ -59,18 +59,13 @@ class _Tile:
         self.height = -(-self.rows // self.blocks)
         self.blocks = -(-self.rows // self.height)
         self.count = size_of(self.stack) * self.blocks
-        self.labels = 0
 
     def define(self, name: str) -> str:
         code = self.code
-        code.do("br label %enter")
-        code.label("enter")
-        code.do("%stop = add nuw nsw i64 %start, %length")
-        code.do("br label %tile")
-        code.label("tile")
-        code.do("%number = phi i64 [ %start, %enter ], [ %next, %done ]")
-        block = code.let(f"urem i64 %number, {self.blocks}")
-        matrix = code.let(f"udiv i64 %number, {self.blocks}")
+        stop = code.let("add nuw nsw i64 %start, %length")
+        loop = code.repeat(first="%start")
+        block = code.let(f"urem i64 {loop.index}, {self.blocks}")
+        matrix = code.let(f"udiv i64 {loop.index}, {self.blocks}")
         row = code.let(f"mul nuw nsw i64 {block}, {self.height}")
         left, right, out = (
             self.matrix(base, view, matrix)
@@ -79,21 +74,18 @@ class _Tile:
         left, out = self.moved(left, self.step.left, row), self.moved(out, self.step.out, row)
         last = self.rows - (self.blocks - 1) * self.height
         if last != self.height:
-            code.do(f"br i1 {code.let(f'icmp eq i64 {block}, {self.blocks - 1}')}, label %rest, label %full")
+            code.branch(code.let(f"icmp eq i64 {block}, {self.blocks - 1}"), "rest", "full")
             code.label("rest")
             self.tile(left, right, out, last)
-            code.do("br label %done")
+            code.jump("done")
             code.label("full")
         self.tile(left, right, out, self.height)
-        code.do("br label %done")
-        code.label("done")
-        code.do("%next = add nuw nsw i64 %number, 1")
-        code.do(f"br i1 {code.let('icmp slt i64 %next, %stop')}, label %tile, label %end")
-        code.label("end")
+        code.enter("done")
+        loop.close(stop)
         code.do("ret void")
         arguments = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %start, i64 %length"
-        head = f'define internal void {name}({arguments}) nounwind noinline "prefer-vector-width"="512" {{'
-        return "\n".join([head, *code.lines, "}"])
+        head = f'define internal void {name}({arguments}) nounwind noinline "prefer-vector-width"="512"'
+        return code.define(head)
 
     def matrix(self, base: str, view: View, index: str) -> str:
         """The address of one matrix of a stack."""
@@ -121,31 +113,17 @@ class _Tile:
     def panel(self, left: str, right: str, out: str, height: int, panel: Sequence[int]) -> None:
         code = self.code
         down, along = self.step.left.strides[-2:]
-        self.labels += 1
-        before, loop, after = (f"{what}{self.labels}" for what in ("before", "inner", "after"))
-        code.do(f"br label %{before}")
-        code.label(before)
-        code.do(f"br label %{loop}")
-        code.label(loop)
-        index, following = code.fresh(), code.fresh()
-        place = len(code.lines)
-        totals = [[code.fresh() for _ in panel] for _ in range(height)]
-        b = self.at(right, code.let(f"mul nsw i64 {index}, {self.step.right.strides[-2]}"))
-        a = self.at(left, code.let(f"mul nsw i64 {index}, {along}"))
+        loop = code.repeat([(self.vector(width), "zeroinitializer") for _ in range(height) for width in panel])
+        totals = [loop.values[r * len(panel) : (r + 1) * len(panel)] for r in range(height)]
+        b = self.at(right, code.let(f"mul nsw i64 {loop.index}, {self.step.right.strides[-2]}"))
+        a = self.at(left, code.let(f"mul nsw i64 {loop.index}, {along}"))
         vectors = self.loaded(b, panel)
         sums = []
         for r in range(height):
             element = code.let(f"load {self.kind}, ptr {self.at(a, r * down)}, align {self.step.left.dtype.itemsize}")
             spread = {width: self.spread(element, width) for width in panel}
             sums.append([self.fused(width, spread[width], v, t) for width, v, t in zip(panel, vectors, totals[r], strict=True)])
-        code.do(f"{following} = add nuw nsw i64 {index}, 1")
-        code.do(f"br i1 {code.let(f'icmp slt i64 {following}, {self.inner}')}, label %{loop}, label %{after}")
-        code.label(after)
-        lines = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{loop} ]"]
-        for r in range(height):
-            for width, t, s in zip(panel, totals[r], sums[r], strict=True):
-                lines.append(f"  {t} = phi {self.vector(width)} [ zeroinitializer, %{before} ], [ {s}, %{loop} ]")
-        code.lines[place:place] = lines
+        loop.close(str(self.inner), [total for row in sums for total in row])
         for r in range(height):
             column = 0
             for width, s in zip(panel, sums[r], strict=True):

@@ -30,7 +30,6 @@ class _Unwinding:
     def __init__(self, step: WhileVjp, run: str, pull: str) -> None:
         self.step, self.run_name, self.pull_name = step, run, pull
         self.code = Code()
-        self.labels = 0
         self.offsets, self.record = _layout(step.carries)
 
     def define(self, name: str) -> tuple[str, set[str]]:
@@ -45,8 +44,7 @@ class _Unwinding:
         code.do(f"store ptr null, ptr {self.block}")
         code.do(f"store i1 false, ptr {self.flip}")
         self.work()
-        code.do("br label %out")
-        code.label("out")
+        code.enter("out")
         code.do(f"call void @free(ptr {code.let(f'load ptr, ptr {self.block}')})")
         code.do(f"ret i32 {code.let(f'load i32, ptr {self.status}')}")
         declared = code.declared | {
@@ -55,8 +53,7 @@ class _Unwinding:
             "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
             "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
         }
-        head = f"define internal i32 {name}({', '.join(parameters)}) nounwind {{"
-        return "\n".join([head, *code.lines, "}"]), declared
+        return code.define(f"define internal i32 {name}({', '.join(parameters)}) nounwind"), declared
 
     def work(self) -> None:
         code, step = self.code, self.step
@@ -174,14 +171,9 @@ class _Unwinding:
 
     def finish(self) -> None:
         """After an odd number of iterations, copy the cotangents from the spare buffer."""
-        code = self.code
-        yes, after = self.label("odd"), self.label("even")
-        code.do(f"br i1 {code.let(f'load i1, ptr {self.flip}')}, label %{yes}, label %{after}")
-        code.label(yes)
-        for source, target, view in zip(self.pointers["spare"], self.pointers["finals"], self.step.finals, strict=True):
-            self.copy(source, target, view.buffer.nbytes)
-        code.do(f"br label %{after}")
-        code.label(after)
+        with self.code.when(self.code.let(f"load i1, ptr {self.flip}")):
+            for source, target, view in zip(self.pointers["spare"], self.pointers["finals"], self.step.finals, strict=True):
+                self.copy(source, target, view.buffer.nbytes)
 
     # -- code --
 
@@ -189,34 +181,26 @@ class _Unwinding:
         code = self.code
         status = code.let(f"call i32 {name}({', '.join(f'ptr {p}' for p in (*pointers, '%env', '%scratch'))})")
         if signals.can_stop(body):
-            code.do(f"store i32 {status}, ptr {self.status}")
-            self.need(code.let(f"icmp eq i32 {status}, 0"))
+            self.go_on_if_zero(status)
+
+    def go_on_if_zero(self, status: str) -> None:
+        self.code.do(f"store i32 {status}, ptr {self.status}")
+        self.need(self.code.let(f"icmp eq i32 {status}, 0"))
 
     def look_for_signals(self, index: str, body: Lowered) -> None:
         """Poll for signals every so many iterations."""
-        code, due, after = self.code, self.label("due"), self.label("undue")
+        code = self.code
         code.declared.add(signals.DECLARATION)
         last = signals.iterations_between(self.step, body) - 1
-        is_due = code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {last}')}, {last}")
-        code.do(f"br i1 {is_due}, label %{due}, label %{after}")
-        code.label(due)
-        status = code.let("call i32 @adjoint_signals()")
-        code.do(f"store i32 {status}, ptr {self.status}")
-        self.need(code.let(f"icmp eq i32 {status}, 0"))
-        code.do(f"br label %{after}")
-        code.label(after)
+        with code.when(code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {last}')}, {last}")):
+            self.go_on_if_zero(code.let("call i32 @adjoint_signals()"))
 
     def need(self, condition: str, status: int | None = None) -> None:
         """Branch to the exit unless a condition holds, with a new status or the current one."""
-        code, fine = self.code, self.label("fine")
+        code = self.code
         if status is not None:
             code.do(f"store i32 {code.let(f'select i1 {condition}, i32 0, i32 {status}')}, ptr {self.status}")
-        code.do(f"br i1 {condition}, label %{fine}, label %out")
-        code.label(fine)
-
-    def label(self, what: str) -> str:
-        self.labels += 1
-        return f"{what}{self.labels}"
+        code.need(condition, "out")
 
     def at(self, base: str, i: str) -> str:
         """The address of a state."""

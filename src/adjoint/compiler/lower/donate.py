@@ -9,17 +9,19 @@ fail, reuse nothing: after a miss or an error the inputs are read again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from .kernel import Buffer, Kernel, size_of
+from ..switches import Switch
+from .kernel import Buffer, Kernel, Scalar, size_of
 from .step import Foreign, Lowered
 
 
 def reusable(lowered: Lowered, donated: Collection[int]) -> dict[int, int]:
     """For each result that can be written over a donated input: the number of that input."""
     can_fail = lowered.guard is not None or lowered.can_fail or any(isinstance(step, Foreign) for step in lowered.steps)
-    if not donated or can_fail:
+    if not donated or can_fail or not Switch.DONATION.on:
         return {}
     outputs = [view.buffer for view in lowered.outputs]
     found: dict[int, int] = {}
@@ -32,6 +34,27 @@ def reusable(lowered: Lowered, donated: Collection[int]) -> dict[int, int]:
                 lowered.inputs[i].shared = view.buffer.shared = True
                 break
     return found
+
+
+def read_results(lowered: Lowered, reused: Mapping[int, int]) -> None:
+    """Let kernels that write a result over an argument read the result, which must hold the numbers of the argument at first.
+
+    LLVM then sees one pointer, and vectorizes: of two that may be equal, it tests whether they are, and then does not.
+    """
+    for k, i in reused.items():
+        given, out = lowered.inputs[i], lowered.outputs[k].buffer
+        for step in lowered.steps:
+            if isinstance(step, Kernel) and any(view.buffer is out for view in step.writes()):
+                step.code[:] = [_reading(out, given, line) for line in step.code]
+
+
+def _reading(out: Buffer, given: Buffer, line: Scalar) -> Scalar:
+    if line.kind == "load" and line.data.buffer is given:
+        return replace(line, data=replace(line.data, buffer=out))
+    if line.kind == "window":
+        inner, window = line.data
+        return replace(line, data=(tuple(_reading(out, given, part) for part in inner), window))
+    return line
 
 
 def _can_be_written_over(given: Buffer, out: Buffer, steps: Sequence[Any]) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from ...core.types import Type
 from ...ir.graph import Equation
 from ...ops import linalg
+from ..switches import Switch
 from .kernel import Dtype, Reduce, View, size_of
 from .lowered import Rules
 from .scalar import BOOL, FLOATS, NATIVE, Writer
@@ -81,7 +82,7 @@ def _contracted(low: Lowering, factors: Sequence[Factor], output: str, sizes: di
     summed = "".join(c for c in sizes if c not in output and any(c in f.letters for f in factors))
     if not summed and len(factors) == 1 and factors[0].view.dtype == dtype:
         return Factor(output, _arranged(factors[0], output, sizes))
-    if len(factors) == 2 and all(f.view.dtype == dtype for f in factors) and dtype in FLOATS:
+    if Switch.EINSUM_PRODUCTS.on and len(factors) == 2 and all(f.view.dtype == dtype for f in factors) and dtype in FLOATS:
         left, right = factors
         both = [c for c in summed if c in left.letters and c in right.letters]
         alone = [

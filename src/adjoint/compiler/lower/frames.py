@@ -16,6 +16,7 @@ import numpy as np
 from ...core.types import Shape
 from ...ir.graph import Equation, Literal, Operand
 from ...ops import index, shape
+from ..switches import Switch
 from .kernel import Scalar, View, Window, size_of
 from .lowered import Frame, Line, Rules
 from .scalar import NATIVE
@@ -49,7 +50,7 @@ def put(low: Lowering, equation: Equation) -> bool:
     (result,) = equation.types
     if any(t.dtype not in NATIVE for t in (result, low.type_of(x), low.type_of(v))):
         return False
-    if _put_window(low, equation):
+    if Switch.WINDOW_WRITES.on and _put_window(low, equation):
         return True
     out = low.local(result)
     low.copy(low.operand(x, result.shape), out)
@@ -82,7 +83,7 @@ def _put_window(low: Lowering, equation: Equation) -> bool:
 def _framed(low: Lowering, x: Operand, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
     """A value in a frame; None if the index has steps."""
     value = None if isinstance(x, Literal) else low.values[x]
-    if isinstance(value, Line):
+    if isinstance(value, Line) and Switch.FRAMES.on:
         again = _computed_again(low, value, spec, shape)
         if again is not None:
             return again

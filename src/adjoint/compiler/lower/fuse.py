@@ -19,14 +19,15 @@ from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
 from . import control, einsum, frames, gather, matrix, product, reductions, scalar, views
-from .kernel import Buffer, View
+from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
+from .point_tiles import in_point_tiles
 from .scalar import NATIVE, Writer
-from .schedule import schedule
+from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
-from .workspace import Workspace
+from .workspace import FEW, FUNCTION, Workspace
 
 
 def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
@@ -37,10 +38,14 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 class Lowering(Workspace):
     """Goes through the equations of a graph, in order."""
 
+    most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
+
     def __init__(self, graph: Graph, weak: Collection[int]) -> None:
         super().__init__(graph.types)
         self.graph = graph
         self.weak = set(weak)
+        self.written = written_arithmetic(graph.equations)
+        self.functions_apart = sum(map(_is_function, graph.equations)) > self.most_fused_functions
         self.out_of_bounds: list[View] = []  # bools: see `gather`
         self.failures: list[tuple[View, str]] = []  # bools: see `matrix`
         self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`
@@ -65,6 +70,7 @@ class Lowering(Workspace):
     def finish(self, lowered: Lowered) -> None:
         """Schedule loops and assign memory."""
         schedule(lowered)
+        in_point_tiles(lowered)
         group_parallel(lowered)
         plan(lowered)
 
@@ -119,14 +125,16 @@ class Lowering(Workspace):
             wanted = found
         domain = result.shape
         operands = [self.operand(o, domain) for o in equation.inputs]
-        position = self.place(domain, operands)
+        apart = self.functions_apart and _is_function(equation) and size_of(domain) > FEW
+        position = self.place_alone(domain, operands) if apart else self.place(domain, operands)
         lines = [self.read(position, o) for o in operands]
         writer = Writer(self.kernel(position))
         if equation.op in (cast, truncate):
             line = scalar.as_bool(writer, lines[0]) if result.dtype == scalar.BOOL else writer.cast(lines[0], result.dtype)
         else:
             line = scalar.write(equation.op, writer, lines, wanted)
-        return self.hold(equation, Line(position, writer.cast(line, result.dtype)))
+        value = Line(position, writer.cast(line, result.dtype))
+        return self.hold(equation, self.store(value) if apart else value)
 
     def promoting(self, operand: Operand) -> Any:
         """An operand for promotion: a dtype, or a Python number, which is weak."""
@@ -180,6 +188,11 @@ class Lowering(Workspace):
         else:
             self.copy_any(operand.value if isinstance(operand, Literal) else self.view(operand), out)
         return out
+
+
+def _is_function(equation: Equation) -> bool:
+    """Whether an equation becomes a function such as exp, which is long when inlined."""
+    return equation.op.cost >= FUNCTION and scalar.is_native(equation.op)
 
 
 class _Copy:

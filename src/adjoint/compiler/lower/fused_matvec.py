@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..switches import Switch
 from .kernel import Kernel, Reduce, View
 from .row_tiles import TILE
 from .scalar import Writer
@@ -23,6 +24,8 @@ LARGE = 1 << 20  # bytes; a smaller matrix stays in the cache
 
 def products(steps: Sequence[Step]) -> list[Product]:
     """Products of large row-major matrices with vectors from both sides."""
+    if not Switch.FUSED_MATVEC.on:
+        return []
     found: dict[View, tuple[list[Product], list[Product]]] = {}
     for step in steps:
         if isinstance(step, Product) and len(step.out.shape) == 2 and not step.is_narrow and not step.triangle:

@@ -17,6 +17,7 @@ import numpy as np
 from ...core.types import Shape, Type
 from ...ir.graph import Equation, Literal, Operand
 from ...ops import decompose, determinant, gaps, matrix, matrix_functions, solve
+from ..switches import Switch
 from .kernel import Dtype, Reduce, View, contiguous
 from .lowered import Rules
 from .product import for_blas, known_triangle
@@ -131,7 +132,7 @@ def _cholesky_pullback(low: Lowering, equation: Equation) -> bool:
     n, dtype = result.shape[-1], result.dtype
     l = _by_rows(low, low.view(factor))  # noqa: E741
     out = _written(low, cotangent, low.local(result))
-    is_small = n < _BY_BLAS
+    is_small = n < _BY_BLAS and Switch.CHOLESKY_TILES.on
     width = _NARROW if is_small else _WIDE
     work = [_numbers(low, ((n - width) * width,), dtype)] if is_small and n > width else []
     leading = max(l.strides[-2], n)
@@ -143,7 +144,7 @@ def _factors(low: Lowering, operand: Operand, or_transposed: bool = True) -> Fac
     """The LU factors of a matrix: existing ones, possibly of its transpose, or new ones."""
     value = low.operand(operand, low.type_of(operand).shape)
     mine = low.in_memory(value)
-    for known, factors in low.factored:
+    for known, factors in low.factored if Switch.SHARED_FACTORS.on else ():
         same = low.in_memory(known)
         if same is mine or same == mine:
             return factors

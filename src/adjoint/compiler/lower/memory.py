@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable
 
 from .kernel import Buffer
 from .step import Lowered
@@ -11,9 +12,15 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def plan(lowered: Lowered) -> None:
-    """Give each local buffer an offset: the lowest gap that is free from its first to its last step.
+    """Give each local buffer an offset in the arena."""
+    lowered.offsets, lowered.arena = pack(lowered)
 
-    Inputs and outputs of a program already have memory, even if they are local to the enclosing program.
+
+def pack(lowered: Lowered, wanted: Callable[[Buffer], bool] = lambda buffer: True) -> tuple[dict[Buffer, int], int]:
+    """An offset for each local buffer that is wanted, and the size of all, in bytes.
+
+    It is the lowest gap that is free from the first to the last step of the buffer. Inputs and outputs of a program already have
+    memory, even if they are local to the enclosing program.
     """
     given = {*lowered.inputs, *(view.buffer for view in lowered.outputs)}
     first: dict[Buffer, int] = {}
@@ -31,7 +38,7 @@ def plan(lowered: Lowered) -> None:
     size = 0
     starting: dict[int, list[Buffer]] = {}
     for buffer, position in first.items():
-        if buffer.kind == "local" and buffer not in given:
+        if buffer.kind == "local" and buffer not in given and wanted(buffer):
             starting.setdefault(position, []).append(buffer)
             ending.setdefault(last[buffer], []).append(buffer)
     for position in range(len(lowered.steps)):
@@ -44,7 +51,7 @@ def plan(lowered: Lowered) -> None:
         for buffer in ending.get(position, ()):
             length = max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
             taken.remove((offsets[buffer], offsets[buffer] + length))
-    lowered.offsets, lowered.arena = offsets, size
+    return offsets, size
 
 
 def _gap(taken: list[tuple[int, int]], length: int) -> int:

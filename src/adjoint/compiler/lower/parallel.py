@@ -17,11 +17,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..switches import Switch
 from .kernel import Buffer, Kernel, View, size_of
 from .memory import plan
 from .parts import Result, only, parts
 from .schedule import work
-from .step import Lapack, Lowered, ParallelGroup, Product, RowTiles, Step, bodies, calls_python, can_fail
+from .step import Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step, bodies, calls_python, can_fail
 
 _LONG = 60_000  # additions of the smallest member: about 20 µs
 _IN_PRODUCTS = 10  # multiplications of a matrix product in the time of an addition
@@ -37,7 +38,7 @@ _BEFORE, _AFTER = -1, _WINDOW
 
 def group_parallel(lowered: Lowered) -> None:
     """Group the steps of a program that may run at the same time, reordering other steps where necessary."""
-    if sum(_length(step) >= _LONG and not uses_cores(step) for step in lowered.steps) > 1:
+    if Switch.PARALLEL_GROUPS.on and sum(_length(step) >= _LONG and not uses_cores(step) for step in lowered.steps) > 1:
         _Grouping(lowered).run()
 
 
@@ -50,7 +51,7 @@ def uses_cores(step: Step) -> bool:
 
     Two BLAS calls that both use its threads run one after the other, and spin while they wait.
     """
-    if isinstance(step, (Kernel, RowTiles)):
+    if isinstance(step, (Kernel, RowTiles, PointTiles)):
         return step.chunks > 1
     if isinstance(step, Product):
         if step.is_narrow:
@@ -140,30 +141,37 @@ class _Grouping:
 
     def places(self, steps: Sequence[Step]) -> list[int]:
         """The place of each step. Members are numbered by their first step."""
-        found: list[set[int]] = []  # the members that a step needs, or is in; _AFTER if it cannot be a member
         known = {step: i for i, step in enumerate(steps)}
         needs = [[known[other] for other in self.needs[step] if other in known] for step in steps]
+        found = self.members(steps, needs)
+        if sum(found[i] == {i} for i in range(len(steps))) < 2:
+            return [_AFTER] * len(steps)
+        self.keep_balanced(steps, needs, found)
+        before = _needed_by(needs, found)
+        return [_BEFORE if i in before else min(f) if len(f) == 1 else _AFTER for i, f in enumerate(found)]
+
+    def members(self, steps: Sequence[Step], needs: Sequence[Sequence[int]]) -> list[set[int]]:
+        """The members that each step needs, or is in: a long step that needs none begins one. _AFTER if it cannot be in one."""
+        found: list[set[int]] = []
         for i, step in enumerate(steps):
             above = set().union(*[found[j] for j in needs[i]])
             if above and step in self.busy:
                 above.add(_AFTER)
             found.append(above or ({i} if step in self.long else above))
+        return found
+
+    def keep_balanced(self, steps: Sequence[Step], needs: Sequence[Sequence[int]], found: list[set[int]]) -> None:
+        """Move long steps, and what needs them, behind the group where they would make their member the longest."""
         totals = {i: self.lengths[step] for i, step in enumerate(steps) if found[i] == {i}}
-        if len(totals) < 2:
-            return [_AFTER] * len(steps)
         longest = max(totals.values())
         for i, step in enumerate(steps):
-            if len(found[i]) == 1 and found[i] != {i}:
-                found[i] = set().union(*(found[j] for j in needs[i]))
-                (member,) = found[i] - {_AFTER}
-                totals[member] += self.lengths[step]
-                if step in self.long and totals[member] > longest:
-                    found[i].add(_AFTER)
-        before: set[int] = set()
-        for i in reversed(range(len(steps))):
-            if len(found[i]) == 1 or i in before:
-                before.update(j for j in needs[i] if not found[j])
-        return [_BEFORE if i in before else min(f) if len(f) == 1 else _AFTER for i, f in enumerate(found)]
+            if len(found[i]) != 1 or found[i] == {i}:
+                continue
+            found[i] = set().union(*(found[j] for j in needs[i]))
+            (member,) = found[i] - {_AFTER}
+            totals[member] += self.lengths[step]
+            if step in self.long and totals[member] > longest:
+                found[i].add(_AFTER)
 
     def out_of_order(self, steps: Sequence[Step], places: Sequence[int]) -> int | None:
         """The first step whose failure would be out of order: failures come before a group, in its members in order, or after
@@ -216,3 +224,12 @@ class _Grouping:
         program = Lowered([b for b in users if b in own], self.whole(steps), inputs, outputs)
         plan(program)
         return program
+
+
+def _needed_by(needs: Sequence[Sequence[int]], found: Sequence[set[int]]) -> set[int]:
+    """The steps in no member that members need, directly or not."""
+    before: set[int] = set()
+    for i in reversed(range(len(needs))):
+        if len(found[i]) == 1 or i in before:
+            before.update(j for j in needs[i] if not found[j])
+    return before

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...ir.graph import Equation, Literal, Operand
 from ...ops import linalg
+from ..switches import Switch
 from .kernel import Reduce, View, contiguous
 from .lowered import Line, Rules
 from .scalar import FLOATS, Writer
@@ -43,7 +44,7 @@ def product(low: Lowering, equation: Equation) -> bool:
         line = Writer(low.kernel(position))("mul", low.read(position, left), low.read(position, right))
         return low.hold(equation, Line(position, line))
     out = low.local(result)
-    if rows * inner * columns <= _INLINE or rows == columns == 1:
+    if (rows * inner * columns <= _INLINE and Switch.INLINE_PRODUCTS.on) or rows == columns == 1:
         _loops(low, left, right, View(out.buffer, (*stack, rows, columns), contiguous((*stack, rows, columns))), inner)
     else:
         narrow = _is_narrow(rows, inner, columns, right.strides[-1] == 1 and right.strides[-2] >= 0)
@@ -69,7 +70,7 @@ def known_triangle(low: Lowering, operand: Operand) -> tuple[View, bool] | None:
 
 
 def _triangle(low: Lowering, operand: Operand) -> str:
-    known = known_triangle(low, operand)
+    known = known_triangle(low, operand) if Switch.TRIANGULAR_PRODUCTS.on else None
     return "" if known is None else "upper" if known[1] else "lower"
 
 
@@ -91,7 +92,7 @@ def _loops(low: Lowering, left: View, right: View, out: View, inner: int) -> Non
 
 def _is_narrow(rows: int, inner: int, columns: int, lies_by_rows: bool) -> bool:
     """Whether a product is better unrolled than left to BLAS: few columns, and the reused matrix is small."""
-    if not (_FEWEST <= columns <= _NARROW and rows * 2 >= _FEWEST):
+    if not (Switch.NARROW_PRODUCTS.on and _FEWEST <= columns <= _NARROW and rows * 2 >= _FEWEST):
         return False
     at_hand = inner * columns <= _AT_HAND
     return (at_hand or rows <= _NARROW) if lies_by_rows else (at_hand and rows >= _WORTH_A_COPY)

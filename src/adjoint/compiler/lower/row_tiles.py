@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..switches import Switch
 from .kernel import Buffer, Kernel, Loop, View, size_of
 from .step import Lowered, RowTiles, Step
 
@@ -27,6 +28,8 @@ _WINDOW = 24  # steps considered for one group
 
 def in_row_tiles(lowered: Lowered, finest: bool = False) -> None:
     """Group the kernels of a program, after scheduling; if `finest`, by the shortest possible rows."""
+    if not Switch.ROW_TILES.on:
+        return
     asked = [*lowered.outputs, *lowered.out_of_bounds, *(failed for failed, _ in lowered.failures)]
     asked += [lowered.guard] if lowered.guard else []
     users = Counter(view.buffer for view in asked)
@@ -50,7 +53,7 @@ def _best(steps: Sequence[Step], finest: bool) -> _Group | None:
     first = steps[0]
     if not isinstance(first, Kernel) or max(buffer.nbytes for buffer in _touched(first)) < _LARGE:
         return None
-    groups = [group for n in _lengths(first) if (group := _grown(steps, n)) is not None]
+    groups = [group for n in lengths(first) if (group := _grown(steps, n)) is not None]
     best = max(groups, key=lambda group: (group.spared, group.length if finest else 0), default=None)
     return best if best is not None and best.spared >= WORTH and best.tile > 0 else None
 
@@ -71,13 +74,36 @@ def _grown(steps: Sequence[Step], length: int) -> _Group | None:
     return group
 
 
-def _lengths(kernel: Kernel) -> list[int]:
+def lengths(kernel: Kernel) -> list[int]:
     """The possible lengths of the outermost loop: its own, or that of the first of its merged axes."""
     found, iterations = [], 1
     for axis in kernel.loops[0].axes if kernel.loops and all(kernel.domain) else ():
         iterations *= kernel.domain[axis]
         found.append(iterations)
     return found
+
+
+@dataclass
+class _Use:
+    """How a kernel accesses its buffers: the elements from one row to the next, 0 if rows overlap or differ between accesses."""
+
+    reads: dict[Buffer, int]
+    writes: dict[Buffer, int]
+    totals: dict[Buffer, str]  # results of reductions over all rows, and the operation
+
+    @staticmethod
+    def of(kernel: Kernel, length: int) -> _Use:
+        loops, views = split(kernel, length), kernel.views
+        count = len(list(kernel.reads()))
+        totals = {id(r.view): r.how for r in kernel.reductions if not loops[0].strides[views.index(r.view)]}
+        gathered = {id(line.data[0]) for line in kernel.code if line.kind == "gather"}
+        use = _Use({}, {}, {view.buffer: totals[id(view)] for view in views if id(view) in totals})
+        for i, view in enumerate(views):
+            if id(view) not in totals:
+                row = 0 if id(view) in gathered else row_of(view, [(loop.length, loop.strides[i]) for loop in loops])
+                accessed = use.reads if i < count else use.writes
+                accessed[view.buffer] = row if row == accessed.get(view.buffer, row) else 0
+        return use
 
 
 @dataclass
@@ -94,42 +120,45 @@ class _Group:
 
     def join(self, kernel: Kernel) -> bool:
         """Add a kernel, if it fits."""
-        if kernel.scatters or self.length not in _lengths(kernel):
+        if kernel.scatters or self.length not in lengths(kernel):
             return False
-        loops = split(kernel, self.length)
-        views = kernel.views
-        count = len(list(kernel.reads()))
-        totals = {id(r.view): r for r in kernel.reductions if not loops[0].strides[views.index(r.view)]}
-        if any(r.view.buffer.size > LARGEST_PARTIAL for r in totals.values()):
+        use = _Use.of(kernel, self.length)
+        if not (self._partials_fit(use) and self._reads_rows(use) and self._writes_rows(use) and self._is_related(use)):
             return False
-        moved = {id(line.data[0]) for line in kernel.code if line.kind == "gather"}
-        rows: dict[Buffer, int] = {}  # of the shared buffers
-        given: dict[Buffer, int] = {}
-        for i, view in enumerate(views):
-            if view.buffer in self.totals:
-                return False  # complete only after all iterations
-            if id(view) in totals:
-                continue
-            row = 0 if id(view) in moved else _row(view, [(loop.length, loop.strides[i]) for loop in loops])
-            if i < count and view.buffer not in self.rows:
-                given[view.buffer] = row if row == given.get(view.buffer, row) else 0
-            elif row and row == self.rows.get(view.buffer, rows.get(view.buffer, row)):
-                rows[view.buffer] = row
-            else:
-                return False
-        results = {r.view.buffer: r.how for r in totals.values()}
-        if not self.given.keys().isdisjoint(rows.keys() | results.keys()):
-            return False  # an earlier kernel may read other rows of it
-        again = {b for b, row in given.items() if row and row == self.given.get(b)}
-        if self.kernels and not again and self.rows.keys().isdisjoint(rows):
-            return False  # unrelated to the group
-        self.shared |= {view.buffer for view in views[:count] if view.buffer in self.rows}
-        self.again |= again
-        self.given |= {b: row if row == self.given.get(b, row) else 0 for b, row in given.items()}
-        self.rows |= rows
-        self.totals |= results
+        self.shared |= use.reads.keys() & self.rows.keys()
+        self.again |= self._read_again(use)
+        self.given |= {b: row if row == self.given.get(b, row) else 0 for b, row in self._from_outside(use).items()}
+        self.rows |= use.writes
+        self.totals |= use.totals
         self.kernels.append(kernel)
         return True
+
+    def _partials_fit(self, use: _Use) -> bool:
+        """Whether its reductions over all rows are small enough to have one per piece, and no kernel of the group uses them."""
+        known = self.rows.keys() | self.given.keys() | self.totals.keys()
+        return all(b.size <= LARGEST_PARTIAL and b not in known for b in use.totals)
+
+    def _reads_rows(self, use: _Use) -> bool:
+        """Whether it reads results of the group row by row; a total is complete only after all rows."""
+        inside = use.reads.keys() & self.rows.keys()
+        unfinished = self.totals.keys() | (self.given.keys() & inside)
+        return unfinished.isdisjoint(use.reads) and all(use.reads[b] == self.rows[b] for b in inside)
+
+    def _writes_rows(self, use: _Use) -> bool:
+        """Whether it writes row by row, and nothing that an earlier kernel may read at other rows, or sums up."""
+        others = self.given.keys() | self.totals.keys()
+        return others.isdisjoint(use.writes) and all(row and row == self.rows.get(b, row) for b, row in use.writes.items())
+
+    def _is_related(self, use: _Use) -> bool:
+        """Whether it shares rows with the group."""
+        return not self.kernels or bool(self._read_again(use)) or not self.rows.keys().isdisjoint({**use.reads, **use.writes})
+
+    def _read_again(self, use: _Use) -> set[Buffer]:
+        """What the group has read before, by the same rows."""
+        return {b for b, row in self._from_outside(use).items() if row and row == self.given.get(b)}
+
+    def _from_outside(self, use: _Use) -> dict[Buffer, int]:
+        return {b: row for b, row in use.reads.items() if b not in self.rows}
 
     @property
     def spared(self) -> int:
@@ -148,11 +177,11 @@ class _Group:
         inside = Counter(buffer for kernel in self.kernels for buffer in _touched(kernel))
         for kernel in self.kernels:
             kernel.loops = split(kernel, self.length)
-        own = {b: self.rows[b] for b in self.shared if b.kind == "local" and users[b] == inside[b]}
+        own = {b: self.rows[b] for b in self.rows if b in self.shared and b.kind == "local" and users[b] == inside[b]}
         return RowTiles(tuple(self.kernels), self.length, self.tile, own, self.totals)
 
 
-def _row(view: View, loops: Sequence[tuple[int, int]]) -> int:
+def row_of(view: View, loops: Sequence[tuple[int, int]]) -> int:
     """The stride of a view along the first loop, if its iterations access disjoint elements; else 0."""
     (_, step), *inner = loops
     least = view.offset + sum(min(0, (n - 1) * s) for n, s in inner)

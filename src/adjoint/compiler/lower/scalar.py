@@ -21,7 +21,7 @@ from ...core.op import Expansion, Op
 from ...ops.broadcast import cast
 from ...ops.elementwise import power, strong_mul_either_op, strong_mul_op, truncate
 from . import special
-from .kernel import Dtype, Kernel
+from .kernel import Dtype, Kernel, Scalar
 
 BOOL = np.dtype(bool)
 NATIVE = frozenset(map(np.dtype, (np.float64, np.float32, np.int64, np.int32, bool)))
@@ -147,6 +147,17 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
     used = [(line.data, kernel.code[line.args[-1]].dtype) for line in kernel.code if line.kind == "op"]
     floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _RULES else set())
     return not any((d not in FLOATS and word in floats_only) or (d == BOOL and word in _ARITHMETIC) for word, d in used)
+
+
+def lines_of(op: Op, arity: int, dtype: Dtype) -> list[Scalar]:
+    """The lines of an op on operands of one dtype; none if it has no code for it."""
+    kernel = Kernel(())
+    operands = [kernel.add("load", (), i, dtype) for i in range(arity)]
+    try:
+        _line(op, Writer(kernel), operands)
+    except (OverflowError, ValueError, _NoWordError):
+        return []
+    return kernel.code
 
 
 def has_code(op: Op) -> bool:

@@ -7,13 +7,18 @@ is bitwise the same on any number of threads.
 
 from __future__ import annotations
 
-from ...core.op import OPS
+import functools
+from collections.abc import Iterable, Sequence
+
+from ...core.op import OPS, Op
+from ...ir.graph import Equation
+from ..switches import Switch
 from . import fused_matvec
 from .dead_code import prune
-from .kernel import Buffer, Kernel, Loop, Reduce, Scalar, size_of
+from .kernel import Buffer, Dtype, Kernel, Loop, Reduce, Scalar, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
-from .scalar import word_of
-from .step import Branch, Lapack, Lowered, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
+from .scalar import is_native, lines_of, word_of
+from .step import Branch, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
 from .unroll import unrolled
 
 #: About how long a word of scalar code takes, in additions; what is not here is a function.
@@ -30,11 +35,11 @@ _ITERATION = 30  # the overhead of one, in additions: about 10 ns
 
 def schedule(lowered: Lowered) -> None:
     """Choose the loops and the pieces of every kernel."""
-    group(lowered, [_arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
+    group(lowered, [arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
     for step in lowered.steps:
         if isinstance(step, (Kernel, RowTiles)):
-            _cut(step, lowered.buffers)
-        elif isinstance(step, Product) and step.is_narrow:
+            cut(step, lowered.buffers)
+        elif isinstance(step, Product) and step.is_narrow and Switch.PIECES.on:
             step.chunks = max(1, min(work(step) // _PIECE_OF_PRODUCT, _MOST_PIECES))
 
 
@@ -42,7 +47,7 @@ def group(lowered: Lowered, steps: list[Step], finest: bool = False) -> None:
     """Group kernels in row tiles, with matrix-vector products from both sides of one matrix; `finest` as for `in_row_tiles`."""
     products = fused_matvec.products(steps)
     while True:
-        halves = {product: _arranged(fused_matvec.kernel(product)) for product in products}
+        halves = {product: arranged(fused_matvec.kernel(product)) for product in products}
         lowered.steps = [halves[step] if isinstance(step, Product) and step in halves else step for step in steps]
         in_row_tiles(lowered, finest)
         met = fused_matvec.met(halves, lowered.steps)
@@ -75,13 +80,13 @@ def arrange(kernel: Kernel) -> None:
     kernel.loops = merged
 
 
-def _arranged(kernel: Kernel) -> Kernel:
+def arranged(kernel: Kernel) -> Kernel:
     """A kernel with its loops. A short innermost loop is unrolled if it carries a sum and the loop around it does not:
 
     the terms are then added in registers, and the loop around it is vectorized.
     """
     arrange(kernel)
-    if len(kernel.loops) < 2 or 0 in kernel.domain:
+    if len(kernel.loops) < 2 or 0 in kernel.domain or not Switch.SHORT_SUMS.on:
         return kernel
     around, last = kernel.loops[-2:]
     if last.length > _SHORT or len(last.axes) > 1 or sum(map(cost, kernel.code)) * last.length > _LONGEST:
@@ -102,6 +107,32 @@ def cost(line: Scalar) -> int:
     return _COST.get(line.data, _FUNCTION) if line.kind == "op" else int(line.kind != "const")
 
 
+def arithmetic(steps: Sequence[Step]) -> int:
+    """The cost of the operations of kernels at all points, in additions, without loads and stores.
+
+    Fusion keeps it below 1.1 times what is written (`written_arithmetic`), but for values that are cheaper to compute than to
+    store and load: see `Workspace.most_recomputed`.
+    """
+    kernels = [kernel for step in steps for kernel in (step.kernels if isinstance(step, RowTiles) else [step])]
+    return sum(
+        size_of(kernel.domain) * sum(cost(line) for line in kernel.code if line.kind == "op")
+        for kernel in kernels
+        if isinstance(kernel, Kernel)
+    )
+
+
+def written_arithmetic(equations: Iterable[Equation]) -> int:
+    """The cost of the elementwise operations of a graph at all points, in additions, if each is computed once."""
+    native = [e for e in equations if is_native(e.op)]
+    return sum(_cost_of(e.op, len(e.inputs), e.types[0].dtype) * size_of(e.types[0].shape) for e in native)
+
+
+@functools.cache
+def _cost_of(op: Op, arity: int, dtype: Dtype) -> int:
+    """The cost of the lines of an op, on operands that are no numbers."""
+    return sum(cost(line) for line in lines_of(op, arity, dtype) if line.kind == "op")
+
+
 def work(step: Step) -> int:
     """The estimated cost of a step, in additions."""
     if isinstance(step, Product):
@@ -110,6 +141,8 @@ def work(step: Step) -> int:
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
     if isinstance(step, RowTiles):
         return sum(map(work, step.kernels))
+    if isinstance(step, PointTiles):
+        return sum(map(work, step.members))
     if not isinstance(step, Kernel):
         inside = [_ITERATION + sum(map(work, body.steps)) for body in bodies(step)]
         if isinstance(step, Branch):
@@ -120,7 +153,7 @@ def work(step: Step) -> int:
     return size_of(step.domain) * (lines + len(step.stores) + len(step.reductions) + len(step.scatters))
 
 
-def _cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
+def cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
     """Cut the outermost loop, if there is enough work and the partial results are small."""
     if isinstance(step, RowTiles):
         length, summed = step.length, step.totals
@@ -130,7 +163,7 @@ def _cut(step: Kernel | RowTiles, buffers: list[Buffer]) -> None:
         if step.scatters:  # two pieces may add to the same element
             return
     pieces = min(work(step) // _PIECE, _MOST_PIECES, length)
-    if pieces < 2 or any(out.size > LARGEST_PARTIAL for out in summed):
+    if not Switch.PIECES.on or pieces < 2 or any(out.size > LARGEST_PARTIAL for out in summed):
         return
     step.chunks = -(-length // -(-length // pieces))  # equal sizes except for the last, and none empty
     for out, how in summed.items():

@@ -147,6 +147,39 @@ class Scan:
 
 
 @dataclass(slots=True, eq=False)
+class PointTiles:
+    """Loops over the same points, and kernels between them, run to their ends for one tile of points at a time: see
+    `lower.point_tiles`."""
+
+    members: tuple[Kernel | Scan, ...]
+    length: int  # points
+    tile: int
+    #: Of the bodies: elements per point of the buffers that have some for each point.
+    rows: dict[Buffer, int]
+    #: Buffers that hold one tile, in the memory of a piece: their offset. Carries have two copies.
+    offsets: dict[Buffer, int]
+    memory: Buffer  # bytes for all pieces
+    chunks: int  # pieces that may run in parallel
+
+    @property
+    def lines(self) -> dict[str, None]:
+        return {line: None for member in self.members for line in member.lines}
+
+    def reads(self) -> Iterator[View]:
+        yield from (view for member in self.members for view in member.reads() if view.buffer not in self.offsets)
+
+    def writes(self) -> Iterator[View]:
+        for member in self.members:
+            written = (*member.finals, *member.stacks) if isinstance(member, Scan) else member.writes()
+            yield from (view for view in written if view.buffer not in self.offsets)
+        yield View.whole(self.memory, (self.memory.size,))
+
+    def __str__(self) -> str:
+        head = f"tiles of {self.tile} of {self.length} points, local {_list_of(self.offsets)}:"
+        return "\n  ".join([head, *(line for member in self.members for line in str(member).splitlines())])
+
+
+@dataclass(slots=True, eq=False)
 class While:
     """A loop: carries = body(carries) while test(carries)."""
 
@@ -265,7 +298,7 @@ def _indented(lowered: Lowered, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | RowTiles | Product | Lapack | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
+Step = Kernel | RowTiles | PointTiles | Product | Lapack | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
 
 
 def bodies(step: Step) -> tuple[Lowered, ...]:

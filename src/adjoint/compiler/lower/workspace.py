@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.types import Shape, Type
 from ...ir.graph import Literal, Operand
+from ..switches import Switch
 from .dead_code import needed
 from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
 from .lowered import Frame, Line, LoweredValue
@@ -24,12 +25,14 @@ from .step import Step
 _TRIFLE = 6  # additions; up to this cost, recompute in another kernel rather than store and load
 _TRIFLE_OF_LARGE = 16  # the same, if the array is too large for the L1 and L2 caches
 _LARGE = 1 << 15  # elements
+_ROUND_TRIP = 3  # additions that take as long as a store and a load in the L1 cache
+MOST_RECOMPUTED = 0.1  # of the arithmetic written: the limit for values that cost more than a round trip and fit in the cache
 _LOOK_BACK = 16  # kernels over one domain that are tried
 _LONGEST = 4000  # lines in one kernel
 _LOOKED_THROUGH = 300  # lines of a kernel, searched for unused ones
 _MOST_FUNCTIONS = 24  # such as exp, in a kernel over more than a few points
-_FEW = 16
-_FUNCTION = 20  # the cost of a function
+FEW = 16
+FUNCTION = 20  # the cost of a function
 
 
 class Workspace:
@@ -46,6 +49,8 @@ class Workspace:
         self.moved: dict[Line, Line] = {}  # lines moved to the only kernel that needs them
         self.constants: dict[int, tuple[Literal, View]] = {}
         self.weighed: dict[int, tuple[int, int]] = {}  # of kernels: lines counted, and functions among them
+        self.written = 0  # arithmetic of the program as written, in additions; see `schedule.arithmetic`
+        self.recomputed = 0  # arithmetic added by recomputing values
         self.line = ""  # of the user's source, for reports
 
     # -- buffers and what is in them --
@@ -144,13 +149,26 @@ class Workspace:
             self.kernel(best).lines[self.line] = None
         return best
 
+    def place_alone(self, domain: Shape, operands: Sequence[Any]) -> int:
+        """The position of a new kernel that no other operation joins, for one function.
+
+        Kernels of equal text share their machine code, so that a function is compiled once and not once for each use.
+        """
+        for o in operands:
+            if isinstance(o, Line):
+                self.store(self.now(o))
+        position = self.step(Kernel(domain))
+        if self.line:
+            self.kernel(position).lines[self.line] = None
+        return position
+
     def is_full(self, position: int) -> bool:
         """Whether a kernel has as much code as LLVM compiles in reasonable time; functions are inlined in large loops."""
         kernel = self.kernel(position)
         seen, functions = self.weighed.get(position, (0, 0))
-        functions += sum(cost(line) >= _FUNCTION for line in kernel.code[seen:])
+        functions += sum(cost(line) >= FUNCTION for line in kernel.code[seen:])
         self.weighed[position] = (len(kernel.code), functions)
-        return len(kernel.code) >= _LONGEST or (functions >= _MOST_FUNCTIONS and size_of(kernel.domain) > _FEW)
+        return len(kernel.code) >= _LONGEST or (functions >= _MOST_FUNCTIONS and size_of(kernel.domain) > FEW)
 
     def step(self, step: Step) -> int:
         self.steps.append(step)
@@ -177,10 +195,12 @@ class Workspace:
             if operand.position == position:
                 return operand.scalar
             again = None
-            if (operand.position, operand.scalar) not in self.stored:
-                most = _TRIFLE_OF_LARGE if size_of(kernel.domain) >= _LARGE else _TRIFLE
+            if Switch.RECOMPUTE.on and (operand.position, operand.scalar) not in self.stored:
+                most = self.most_recomputed(kernel.domain)
                 cheap = self.cheap(operand, most)
                 again = self.idle(operand, most) if cheap is None else cheap
+                if cheap is not None:
+                    self.recomputed += size_of(kernel.domain) * sum(cost(line) for _, line in cheap if line.kind == "op")
             if again is not None:
                 numbers: dict[int, int] = {}
                 for i, old in again:
@@ -192,6 +212,15 @@ class Workspace:
         if isinstance(operand, Frame):
             return kernel.add("window", (), (operand.lines, operand.window), operand.dtype)
         return kernel.add("load", (), operand.over(kernel.domain), operand.dtype)
+
+    def most_recomputed(self, domain: Shape) -> int:
+        """The cost up to which a value is recomputed rather than stored and loaded.
+
+        In a large array the saved memory traffic pays for more; in the cache, only so much of the program is computed twice.
+        """
+        if size_of(domain) >= _LARGE:
+            return _TRIFLE_OF_LARGE
+        return _TRIFLE if self.recomputed <= MOST_RECOMPUTED * self.written else _ROUND_TRIP
 
     def cheap(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
         """The lines that a line depends on, with their numbers, if they cost no more than so many additions."""

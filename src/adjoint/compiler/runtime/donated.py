@@ -37,9 +37,9 @@ def function(native: Native, inputs: Sequence[Input], reused: Mapping[int, int])
 
 
 def _over(arrays: Sequence[Any], i: int, t: Type) -> Any:
-    """The memory of an argument as an array of this type; other memory if another argument, or a reader of it, would see that."""
+    """The memory of an argument as an array of this type; a copy if another argument, or a reader of it, would see that."""
     given = arrays[i]
     others = [a for k, a in enumerate(arrays) if k != i]
     if not t.shape or not given.flags.writeable or any(np.may_share_memory(given, other) for other in others):
-        return np.empty(t.shape, t.dtype)
+        return given.reshape(t.shape).copy()
     return given.reshape(t.shape)

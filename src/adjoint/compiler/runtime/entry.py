@@ -27,8 +27,9 @@ from ...core.tree import Structure
 from ...core.types import Shape, Type
 from . import cpython as py
 from .containers import argument_patterns, containers, opens_natively, packs_natively, parts, result_pattern
-from .entry_code import GUARD_MISSED, WORD, Head, Kind, Opening, Output, Packing, Read, entry_text
-from .entry_code import Input as InputRecord
+from .description import GUARD_MISSED, WORD, Head, Kind, Opening, Output, Packing, Read
+from .description import Input as InputRecord
+from .entry_code import entry_text
 from .memory import LARGE
 
 __all__ = ["ERRORS", "GUARD_MISSED", "MISS", "Input", "bind_entry", "entry_text", "opens_natively", "packs_natively"]
@@ -131,7 +132,7 @@ _NUMBER = 32  # bytes in the frame for a number of any dtype, and its alignment
 
 
 class _Description:
-    """Writes the description of one function for the entry point: see `entry_code`."""
+    """Writes the description of one function for the entry point: see `description`."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..lower.schedule import work
-from ..lower.step import Lowered, Scan, Step, While, WhileVjp, bodies
+from ..lower.step import Lowered, PointTiles, Scan, Step, While, WhileVjp, bodies
 
 FAILED = -1  # a Python exception is set
 INTERVAL = 100_000_000  # nanoseconds between two checks for signals
@@ -163,6 +163,7 @@ def can_stop(lowered: Lowered) -> bool:
     return (
         lowered.can_fail
         or any(breaks(lowered.steps))
+        or any(isinstance(step, PointTiles) for step in lowered.steps)
         or any(iterations_between(loop, bodies(loop)[-1]) for loop in loops)
         or any(map(can_stop, lowered.inner))
     )

@@ -79,7 +79,7 @@ def _defined(name: str, kind: str, count: int) -> dict[str, str]:
     if kind not in FORMATS:
         raise TypeError(f"vecmath.{name} is a function of doubles or floats, not of {kind}")
     body = Body()
-    body.define(f"@adjoint.{name}.{FORMATS[kind].suffix}", kind, count, _function(name, kind), "alwaysinline nounwind")
+    body.function(f"@adjoint.{name}.{FORMATS[kind].suffix}", kind, count, _function(name, kind), "alwaysinline nounwind")
     return body.needed
 
 

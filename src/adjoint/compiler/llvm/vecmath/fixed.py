@@ -87,23 +87,11 @@ def _horner(points: list[Scalar], totals: list[Scalar], numbers: list[int]) -> l
     words = ", ".join(f"i64 {number >> (_WORD * k) & (1 << _WORD) - 1}" for number in numbers for k in range(count))
     table = f"@adjoint.coefficients.{kind}"
     code.needs(table, f"{table} = internal constant [{len(numbers) * count} x i64] [{words}]")
-    before, body, rest = code.block, f"horner.{kind}", f"rest.{kind}"
-    code.do(f"br label %{body}")
-    code.label(body)
-    i, after = code.fresh(), code.fresh()
-    code.do(f"{i} = phi i64 [ 0, %{before} ], [ {after}, %{body} ]")
-    at = len(code.lines)
-    current = [Scalar(code, code.fresh(), kind) for _ in points]
-    place = code.let(f"getelementptr inbounds [{count} x i64], ptr {table}, i64 {i}")
+    loop = code.repeat([(kind, total.name) for total in totals])
+    place = code.let(f"getelementptr inbounds [{count} x i64], ptr {table}, i64 {loop.index}")
     number = points[0].let(f"load {kind}, ptr {place}, align 8")
-    following = [product(point, total) + number for point, total in zip(points, current, strict=True)]
-    code.lines[at:at] = [
-        f"  {now.name} = phi {kind} [ {first.name}, %{before} ], [ {then.name}, %{body} ]"
-        for now, first, then in zip(current, totals, following, strict=True)
-    ]
-    code.do(f"{after} = add i64 {i}, 1")
-    code.do(f"br i1 {code.let(f'icmp ult i64 {after}, {len(numbers)}')}, label %{body}, label %{rest}")
-    code.label(rest)
+    following = [product(point, Scalar(code, total, kind)) + number for point, total in zip(points, loop.values, strict=True)]
+    loop.close(str(len(numbers)), [total.name for total in following])
     return following
 
 

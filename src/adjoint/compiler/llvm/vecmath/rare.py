@@ -26,14 +26,13 @@ def rarely(condition: Scalar, usual: Scalar, name: str, slow: Callable[..., Scal
     form = f"adjoint.rare.vector.{usual.format.suffix}.{len(args)}"
     variant = f'"vector-function-abi-variant"="_ZGV_LLVM_M{_LANES}{"v" * len(args)}_{symbol[1:]}({form})"'
     code.needs("rare vectors", _claimed())
-    code.define(symbol, kind, len(args), slow, f"{variant} {ATTRIBUTES}")
+    code.function(symbol, kind, len(args), slow, f"{variant} {ATTRIBUTES}")
     before = code.block
-    code.do(f"br i1 {condition.name}, label %rare, label %usual")
+    code.branch(condition.name, "rare", "usual")
     code.label("rare")
     value = usual.let(f"call {kind} {symbol}({', '.join(f'{kind} {x.name}' for x in args)})")
-    code.do("br label %usual")
-    code.label("usual")
-    return usual.let(f"phi {kind} [ {usual.name}, %{before} ], [ {value.name}, %rare ]")
+    code.enter("usual")
+    return Scalar(code, code.phi(kind, ((usual.name, before), (value.name, "rare"))), kind)
 
 
 def _claimed() -> str:

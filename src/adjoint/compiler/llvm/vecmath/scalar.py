@@ -65,7 +65,7 @@ class Body(Code):
     def needs(self, name: str, text: str) -> None:
         self.needed.setdefault(name, text)
 
-    def define(self, symbol: str, kind: str, count: int, function: Callable[..., Scalar], attributes: str) -> None:
+    def function(self, symbol: str, kind: str, count: int, function: Callable[..., Scalar], attributes: str) -> None:
         """Define a function of `count` arguments of one kind, with the code that `function` emits for them."""
         if symbol in self.needed:
             return
@@ -74,8 +74,7 @@ class Body(Code):
         body.do(f"ret {result.kind} {result.name}")
         self.needed |= body.needed | {line: line for line in sorted(body.declared)}
         given = ", ".join(f"{kind} %x{i}" for i in range(count))
-        head = f"define internal {result.kind} {symbol}({given}) {attributes} {{"
-        self.needed[symbol] = "\n".join([head, *body.lines, "}"])
+        self.needed[symbol] = body.define(f"define internal {result.kind} {symbol}({given}) {attributes}")
 
 
 class Scalar:

@@ -16,7 +16,7 @@ def soften(text: str) -> str:
         if intrinsic not in text:
             continue
         body = Body()
-        body.define(f"@adjoint.fma.{suffix}", kind, 3, function, "alwaysinline nounwind")
+        body.function(f"@adjoint.fma.{suffix}", kind, 3, function, "alwaysinline nounwind")
         kept = [line for line in text.splitlines() if not (line.startswith("declare") and intrinsic in line)]
         text = "\n".join([*body.needed.values(), *kept]).replace(intrinsic, f"@adjoint.fma.{suffix}(")
     return text

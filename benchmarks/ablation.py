@@ -1,0 +1,274 @@
+"""What each optimisation of the compiler gains: the time without it over the time with it.
+
+    python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE]
+
+Every workload is compiled twice in one process, with all optimisations and without one; the two programs take turns, and the best
+time of each counts. Switches that leave the text of a program as it is are not timed on it. For a few, which are there to compile
+sooner, the processor time of the first call is measured too. BLAS has one thread: two of them on a busy machine vary more than
+most gains.
+
+Workloads are those of `compiled.py`, and small programs for switches that none of those needs, so that a gain is not overlooked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from compiled import SETTINGS, best, inputs_of, say
+from contenders import THREADS, prepare
+from workloads import WORKLOADS, Workload
+
+ROUNDS = 5
+TIMED_ALWAYS = {"kept_blocks", "native_entry", "foreign_arrays"}  # change no text
+COMPILING = {"functions_apart", "inline_kernels"}  # the time to compile is measured as well
+FIRST_CALL = {"quick_code", "program_cache", "compiled_apart"}  # the first call in a process
+COMPILED_AGAIN = ("dispatch, 3 elements", "Gaussian mixture, n=1000 d=20 K=25", "LSTM, 100 steps, scan", "softmax, 4000 x 100")
+
+
+def softmax(np, x):
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    return np.sum((e / np.sum(e, axis=1, keepdims=True)) ** 2)
+
+
+def two_loops(np, x):
+    """A forward and a backward recurrence over the same data."""
+    decay = lambda s, row: (s * 0.9 + np.tanh(s * row[0]), s * 0.5)
+    grow = lambda s, row: (s * 0.8 - np.sin(s * row[0]), s * 0.5)
+    a, _ = np.loop(decay, x[0], (x,), len(x))
+    b, _ = np.loop(grow, x[0] + 1.0, (x[::-1],), len(x))
+    return np.sum(a * b)
+
+
+def distances(np, x):
+    difference = x[:, None, :] - x[None, :, :]
+    return np.sum(np.exp(-np.sum(difference * difference, axis=2)))
+
+
+def stencil(np, u):
+    for _ in range(20):
+        u = u + 0.1 * np.pad(u[2:] - 2.0 * u[1:-1] + u[:-2], 1)
+    return np.sum(u * u)
+
+
+def written(np, x):
+    y = np.sin(x)
+    y[3:-2] = np.cos(x[3:-2]) * y[:-5]
+    return np.sum(y * y)
+
+
+def solved(np, a, b):
+    x = np.linalg.solve(a, b)
+    return np.sum(x * x) + np.linalg.slogdet(a)[1]
+
+
+def small_systems(np, a, b):
+    return np.sum(np.linalg.solve(a, b) ** 2)
+
+
+def triangular(np, a, b):
+    l = np.linalg.cholesky(a)  # noqa: E741
+    return np.sum(np.solve_triangular(l, b) ** 2) + np.sum((l @ b) ** 2)
+
+
+def contraction(np, a, b):
+    return np.sum(np.einsum("ijk,kl->ijl", a, b) ** 2)
+
+
+def small_products(np, a, b):
+    return np.sum(np.tanh(a @ b))
+
+
+def eigenvalues(np, a):
+    return np.sum(np.linalg.eigh(a)[0] ** 3)
+
+
+def rotations(np, x):
+    """Rows of four numbers."""
+    return np.sum(np.sin(x) * x / np.sqrt(np.sum(x * x, axis=1, keepdims=True)))
+
+
+def sorted_sum(np, x):
+    """Calls NumPy."""
+    return np.sum(np.sort(x) * np.sin(x))
+
+
+def updated(np, x):
+    return np.cos(x) + 0.5 * x
+
+
+def definite(rng, n):
+    a = rng.normal(size=(n, n))
+    return a @ a.T / n + np.eye(n)
+
+
+SMALL = [
+    Workload("softmax, 4000 x 100", softmax, lambda rng: (rng.normal(size=(4000, 100)),), 1),
+    Workload("softmax, 100 x 10", softmax, lambda rng: (rng.normal(size=(100, 10)),), 1),
+    Workload("two loops, 2000 steps", two_loops, lambda rng: (rng.normal(size=(2000, 8)),), 1, loops=True),
+    Workload("distances, 500 x 3", distances, lambda rng: (rng.normal(size=(500, 3)),), 1),
+    Workload("stencil, 20 x 5000", stencil, lambda rng: (rng.normal(size=5000),), 1),
+    Workload("write, 100000", written, lambda rng: (rng.normal(size=100_000),), 1),
+    Workload("solve and slogdet, 100", solved, lambda rng: (definite(rng, 100), rng.normal(size=100)), 2),
+    Workload(
+        "solve, 1000 of 4 x 4",
+        small_systems,
+        lambda rng: (definite(rng, 4) + np.zeros((1000, 1, 1)), rng.normal(size=(1000, 4, 1))),
+        2,
+    ),
+    Workload("Cholesky systems, 400 x 200", triangular, lambda rng: (definite(rng, 400), rng.normal(size=(400, 200))), 2),
+    Workload("Cholesky systems, 12 x 3", triangular, lambda rng: (definite(rng, 12), rng.normal(size=(12, 3))), 2),
+    Workload("einsum, 50 x 60 x 40", contraction, lambda rng: (rng.normal(size=(50, 60, 40)), rng.normal(size=(40, 30))), 2),
+    Workload("products of 4 x 4", small_products, lambda rng: (rng.normal(size=(4, 4)), rng.normal(size=(4, 4))), 2),
+    Workload("products of 500 x 64 x 16", small_products, lambda rng: (rng.normal(size=(500, 64)), rng.normal(size=(64, 16))), 2),
+    Workload("eigenvalues, 100", eigenvalues, lambda rng: (definite(rng, 100),), 1),
+    Workload("rows of four, 20000", rotations, lambda rng: (rng.normal(size=(20_000, 4)),), 1),
+    Workload("update, 100000, donated", updated, lambda rng: (rng.normal(size=100_000),), 0, kind="donated"),
+    Workload("sort, 10", sorted_sum, lambda rng: (rng.normal(size=10),), 1),
+]
+ALL = {w.name: w for w in (*SMALL, *WORKLOADS)}
+
+
+def measured(name, switches, seconds):
+    """In a process of its own: for each switch that changes the program, best times with and without."""
+    from adjoint.compiler.switches import Switch, without
+
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
+    workload = ALL[name]
+    inputs = inputs_of(workload)
+
+    def ready(*off):
+        with without(*off):
+            prepared = prepare("adjoint", workload, inputs)
+            prepared.run()
+            return prepared
+
+    def compiling(*off):
+        """Processor seconds of the first call, nothing cached."""
+        began = time.process_time()
+        with without(*off):
+            prepare("adjoint", workload, inputs).run()
+        return time.process_time() - began
+
+    with without(Switch.PROGRAM_CACHE):
+        full = ready()
+        for switch in map(Switch, switches):
+            if switch.value in FIRST_CALL:
+                continue
+            lacking = ready(switch)
+            if lacking.text() == full.text() and switch.value not in TIMED_ALWAYS:
+                continue
+            times = [[], []]
+            for _ in range(ROUNDS):
+                for i, prepared in enumerate((full, lacking)):
+                    times[i].append(best(prepared.run, seconds / ROUNDS))
+            report(switch.value, *times)
+            if switch.value in COMPILING:
+                os.environ["ADJOINT_CACHE_DIR"], before = "", os.environ["ADJOINT_CACHE_DIR"]
+                report(f"{switch.value}, compiling", *zip(*[(compiling(), compiling(switch)) for _ in range(3)], strict=True))
+                os.environ["ADJOINT_CACHE_DIR"] = before
+
+
+def report(switch, on, off):
+    print(json.dumps({"switch": switch, "on": min(on), "off": min(off)}), flush=True)
+
+
+def first_call(name, switch, repeats=3):
+    """The first call in a fresh process with an empty cache, or for `program_cache` with a full one: with and without."""
+    found = {}
+    for off in ("", switch):
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {"ADJOINT_CACHE_DIR": folder, "ADJOINT_WITHOUT": off}
+            if switch == "program_cache":
+                run_one(name, settings)
+            times = []
+            for _ in range(repeats):
+                times.append(run_one(name, settings))
+                if switch != "program_cache":
+                    for file in os.scandir(folder):
+                        os.unlink(file)
+            found[off] = min(times)
+    return {"switch": f"{switch}, first call", "on": found[""], "off": found[switch]}
+
+
+def run_one(name, settings):
+    command = [sys.executable, __file__, "--first", name]
+    return float(subprocess.run(command, env=environment(settings), capture_output=True, text=True, check=True).stdout)
+
+
+def environment(more):
+    return {**os.environ, **dict.fromkeys(SETTINGS, "1"), **more}
+
+
+def first(name):
+    for module in ("adjoint.compiler.native", "adjoint.scipy.linalg", "adjoint.scipy.special"):  # loading is not measured
+        importlib.import_module(module)
+    workload = ALL[name]
+    inputs = inputs_of(workload)
+    began = time.perf_counter()
+    prepare("adjoint", workload, inputs).run()
+    print(time.perf_counter() - began)
+
+
+def table(rows):
+    """A row for each switch: its greatest gains, and the least."""
+    by_switch = {}
+    for row in rows:
+        by_switch.setdefault(row["switch"], []).append((row["off"] / row["on"], row["workload"]))
+    print("| optimisation | time without / with, where it gains most | least | workloads that it changes |\n|---|---|---|---|")
+    for switch, found in sorted(by_switch.items()):
+        found.sort(reverse=True)
+        most = "; ".join(f"{ratio:.2f} {where}" for ratio, where in found[:3])
+        print(f"| `{switch}` | {most} | {found[-1][0]:.2f} | {len(found)} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--workloads", default="")
+    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--json")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--first", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.first:
+        first(given.first)
+        return
+    from adjoint.compiler.switches import Switch
+
+    switches = given.only.split(",") if given.only else [switch.value for switch in Switch]
+    if given.worker:
+        measured(given.worker, switches, given.seconds)
+        return
+    rows, cache = [], tempfile.mkdtemp()
+    for name in ALL:
+        if not re.search(given.workloads, name):
+            continue
+        command = [sys.executable, __file__, "--worker", name, "--only", ",".join(switches), "--seconds", str(given.seconds)]
+        run = subprocess.run(
+            command, env=environment({"ADJOINT_CACHE_DIR": cache}), stdout=subprocess.PIPE, text=True, check=False
+        )
+        found = [json.loads(line) for line in run.stdout.splitlines()]
+        found += [first_call(name, s) for s in switches if s in FIRST_CALL and name in COMPILED_AGAIN]
+        for row in found:
+            rows.append({**row, "workload": name})
+            say(f"{name:40} {row['switch']:26} {row['off'] / row['on']:.2f} of {row['on'] * 1e6:.1f} µs")
+        if run.returncode:
+            say(f"{name}: failed")
+        if given.json:
+            with open(given.json, "w") as file:
+                json.dump(rows, file)
+    table(rows)
+
+
+if __name__ == "__main__":
+    main()

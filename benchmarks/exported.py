@@ -1,0 +1,162 @@
+"""Exported code against `jit` on one thread: C by gcc -O3, WebAssembly and JavaScript by Node, on workloads of `workloads.py`.
+
+    python benchmarks/exported.py [words of names]
+
+Times are of the processor, the best of several runs: other work on the machine counts little.
+C is compiled with `-march=native` and math="exact", which has the functions that jit has.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy
+from workloads import WORKLOADS
+
+import adjoint as ad
+import adjoint.numpy as anp
+import adjoint.scipy.special as special
+from adjoint.core.tree import flatten
+from adjoint.export import c_source, javascript_module, wasm_module
+from adjoint.export.program import parts
+
+SECONDS = 0.5
+CHOSEN = (
+    "dispatch",
+    "chain",
+    "Black",
+    "Rosenbrock",
+    "mixture",
+    "Lennard",
+    "Lorenz",
+    "heat",
+    "LSTM, 100 steps, scan",
+    "log-sum-exp",
+    "perceptron",
+)
+
+
+class Space:
+    """adjoint's NumPy, with what else the workloads use."""
+
+    erf, logsumexp = staticmethod(special.erf), staticmethod(special.logsumexp)
+
+    def __getattr__(self, name):
+        return getattr(anp, name)
+
+    @staticmethod
+    def constant(build, *n):
+        return build(*n)
+
+    @staticmethod
+    def loop(step, carry, xs, length=None):
+        return ad.scan(step, carry, xs, length)
+
+    @staticmethod
+    def repeat_while(goes_on, step, carry):
+        return ad.while_loop(goes_on, step, carry)
+
+
+def best(run):
+    start = time.thread_time()
+    run()
+    count = 1000 if time.thread_time() - start < 1e-4 else 1
+    found, end = [], time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(found) < 3:
+        start = time.thread_time()
+        for _ in range(count):
+            run()
+        found.append((time.thread_time() - start) / count)
+    return min(found)
+
+
+def of_c(made, inputs, folder):
+    source = c_source.write(made, "exact")
+    (folder / "f.c").write_text(source.source)
+    (folder / f"{made[0].name}.h").write_text(source.header)
+    flags = ["-O3", "-march=native", "-std=c99", "-fno-trapping-math", "-fno-math-errno"]
+    subprocess.run(["gcc", *flags, "-shared", "-fPIC", "f.c", "-o", "f.so", "-lm"], cwd=folder, check=True)
+    function = getattr(ctypes.CDLL(str(folder / "f.so")), made[1].name)
+    given = [ctypes.c_double(float(x)) if x.shape == () else ctypes.c_void_p(x.ctypes.data) for x in inputs]
+    outs = [numpy.zeros(t.shape, t.dtype) for t in made[1].graph.output_types]
+    work = numpy.zeros(1 << 28, numpy.uint8)
+    given += [ctypes.c_void_p(a.ctypes.data) for a in (*outs, work)]
+    return best(lambda: function(*given)), outs
+
+
+def of_node(made, inputs, folder, wasm):
+    part = made[1]
+    if wasm:
+        result = wasm_module.write(made, "f.wasm", simd=True)
+        (folder / "f.wasm").write_bytes(result.code)
+        (folder / "m.mjs").write_text(result.loader)
+    else:
+        (folder / "m.mjs").write_text(javascript_module.write(made).source)
+    given = []
+    for i, x in enumerate(inputs):
+        (folder / f"x{i}").write_bytes(x.tobytes())
+        kind = {"float64": "Float64Array", "float32": "Float32Array"}[x.dtype.name]
+        read = f'new {kind}(new Uint8Array(readFileSync("x{i}")).buffer)'
+        given.append(read if x.shape else f"{read}[0]")
+    arrays = [(n, t) for n, t in zip(part.output_names, part.graph.output_types, strict=True) if t.shape]
+    new = [f"new { ({'float64': 'Float64Array', 'float32': 'Float32Array'}[t.dtype.name]) }({t.size})" for _, t in arrays]
+    several = len(part.output_names) > 1
+    out = (
+        "{" + ", ".join(f"{n}: {v}" for (n, _), v in zip(arrays, new, strict=True)) + "}"
+        if several
+        else (new or ["undefined"])[0]
+    )
+    (folder / "main.mjs").write_text(f"""
+import {{ readFileSync }} from "node:fs";
+import * as m from "./m.mjs";
+const f = {"await m.load()" if wasm else "m"};
+const given = [{", ".join(given)}], out = {out};
+let found = Infinity;
+const end = performance.now() + {1000 * SECONDS};
+for (let k = 0; k < 3; ++k) f.{part.name}(...given, out);
+for (let k = 0; k < 3 || performance.now() < end; ++k) {{
+  const repeat = found < 0.1 ? 1000 : 1, start = process.cpuUsage();
+  for (let j = 0; j < repeat; ++j) f.{part.name}(...given, out);
+  found = Math.min(found, process.cpuUsage(start).user / 1000 / repeat);
+}}
+console.log(JSON.stringify(found));
+""")
+    done = subprocess.run(["node", "main.mjs"], cwd=folder, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout) / 1000
+
+
+def main():
+    words = sys.argv[1:] or CHOSEN
+    ad.set_num_threads(1)
+    print("workload, seconds of jit, and multiples of it: C, WebAssembly, JavaScript")
+    for workload in WORKLOADS:
+        if workload.kind != "gradient" or not any(word in workload.name for word in words):
+            continue
+        inputs = workload.inputs(numpy.random.default_rng(0))
+        chosen = tuple(range(workload.differentiated))
+        f = lambda *a, w=workload: w.function(Space(), *a)
+        made = parts(f, inputs, {}, derivatives="value_and_gradient", argnums=chosen, name="work_")
+        jitted = ad.jit(ad.value_and_grad(f, chosen))
+        flat = list(map(numpy.asarray, flatten((inputs, {}))[0]))
+        row = [workload.name]
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                native = best(lambda j=jitted, i=inputs: j(*i))
+                row += [native]
+                seconds, outs = of_c(made, flat, Path(folder))
+                for got, wanted in zip(outs, flatten(jitted(*inputs))[0], strict=True):
+                    numpy.testing.assert_allclose(got, wanted, 1e-4 if got.dtype == numpy.float32 else 1e-7, 1e-8)
+                row += [seconds / native, *(of_node(made, flat, Path(folder), wasm) / native for wasm in (True, False))]
+            except ad.AdjointError as error:
+                row.append(str(error)[:80])
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

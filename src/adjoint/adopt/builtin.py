@@ -1,0 +1,171 @@
+"""The builtins of adopted modules: `float`, `complex` and `type` that accept traced values, and NumPy's scalars likewise.
+
+    float(x)              x itself, if x is a traced float
+    type(x) is float      as of the value that x stands for
+
+`float` and `complex` are classes in adopted code too: `isinstance(x, float)`, `dtype=float`, `class Angle(float)` and
+`{float: …}[type(x)]` work. Only the call differs, and only for traced values: for others it is Python's own.
+The other builtins (`abs`, `sum`, `min`, `max`, `round`, `pow`, `sorted`, `int`, `isinstance`) call special methods of the traced
+value, and stay as they are.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copyreg
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, class_of, is_array
+from ..core.home import ADOPTED
+
+
+class _Number(type):
+    """The class of a class that replaces a class of numbers: it differs in what a call does with traced values."""
+
+    replaces: type | None  # None of a class that user code derives
+    convert: Callable[..., Any]
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        real = vars(cls).get("replaces")
+        if real is None:
+            return type.__call__(cls, *args, **options)
+        if args:
+            x = args[0]
+            if not isinstance(x, Traced):
+                x = _own_conversion(x, real)
+            if isinstance(x, Traced) or any(isinstance(a, Traced) for a in args):
+                return cls.convert(x, *args[1:], **options)
+        return real(*args, **options)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        real = vars(cls).get("replaces")
+        return issubclass(class_of(x), real) if real is not None else super().__instancecheck__(x)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        real = vars(cls).get("replaces")
+        # An abstract class asks its subclasses, among them this one: asking it in turn would not end.
+        return real in other.__mro__ if real is not None else super().__subclasscheck__(other)
+
+    def __eq__(cls, other: object) -> bool:
+        return unreplaced(cls) is unreplaced(other)
+
+    def __hash__(cls) -> int:
+        return hash(vars(cls).get("replaces")) if "replaces" in vars(cls) else type.__hash__(cls)
+
+    def __repr__(cls) -> str:
+        real = vars(cls).get("replaces")
+        return type.__repr__(cls if real is None else real)
+
+
+def unreplaced(cls: Any) -> Any:
+    """Python's class for one of ours, for code that compares by identity; anything else unchanged."""
+    if cls is Type:
+        return type
+    return vars(cls).get("replaces", cls) if isinstance(cls, _Number) else cls
+
+
+def _own_conversion(x: Any, real: type) -> Any:
+    """The traced value that `x.__float__()` of a class written in Python gives, or x."""
+    method = getattr(type(x), f"__{real.__name__}__", None)
+    if not isinstance(method, types.FunctionType):
+        return x
+    made = method(x)
+    return made if isinstance(made, Traced) else x
+
+
+def scalar(x: Any) -> Any:
+    """A traced number for an array of one element."""
+    if x.size != 1:
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+    return x.reshape(())[()] if is_array(x) else x
+
+
+def _as_float(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise TypeError(f"float() argument must be a string or a real number, not {class_of(x).__name__!r}")
+    x = scalar(x)
+    return x if x.dtype == np.float64 else x.astype(np.float64)
+
+
+def _as_complex(real: Any = 0, imag: Any = 0) -> Any:
+    parts = [scalar(x) if isinstance(x, Traced) else x for x in (real, imag)]
+    made = parts[0] if not isinstance(parts[1], Traced) and parts[1] == 0 else parts[0] + 1j * parts[1]
+    return made if made.dtype == np.complex128 else made.astype(np.complex128)
+
+
+def replacing(real: type, convert: Callable[..., Any], dtype: Any = None) -> Any:
+    """A class that replaces a class of numbers in adopted code. NumPy takes it for a dtype by its attribute."""
+    meta = _Number if type(real) is type else type("_Number", (_Number, type(real)), {})
+    names = {"replaces": real, "convert": staticmethod(convert), "__module__": real.__module__}
+    names |= {"__qualname__": real.__qualname__, "__doc__": real.__doc__}
+    return meta(real.__name__, (real,), names if dtype is None else {**names, "dtype": np.dtype(dtype)})
+
+
+Float = replacing(float, _as_float, np.float64)
+Complex = replacing(complex, _as_complex, np.complex128)
+
+
+class _Types(type):
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        if cls is not Type or len(args) != 1 or options:
+            return type.__call__(type if cls is Type else cls, *args, **options)
+        found = class_of(args[0])
+        return _REPLACED.get(found, found)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, type) if cls is Type else type.__instancecheck__(cls, x)
+
+    def __subclasscheck__(cls, x: Any) -> bool:
+        return issubclass(x, type) if cls is Type else type.__subclasscheck__(cls, x)
+
+    def __getitem__(cls, parameters: Any) -> Any:
+        """`type[X]`, in an annotation."""
+        if cls is Type:
+            return type[parameters]
+        if not hasattr(cls, "__class_getitem__"):
+            raise TypeError(f"type {cls.__name__!r} is not subscriptable")
+        return cls.__class_getitem__(parameters)
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or (cls is Type and other is type)
+
+    def __hash__(cls) -> int:
+        return hash(type) if cls is Type else type.__hash__(cls)
+
+
+class Type(type, metaclass=_Types):
+    """`type` for adopted code: of a traced value, the class of the value that it stands for."""
+
+
+Type.__name__ = Type.__qualname__ = "type"
+Type.__module__ = "builtins"
+
+
+def _scalar_of(real: Any) -> Any:
+    """`np.float64` and its kin: of an array, they give an array."""
+    return replacing(real, lambda x: (x[()] if x.ndim == 0 and is_array(x) else x).astype(real), real)
+
+
+#: NumPy's classes of floating-point numbers, by their names.
+SCALARS = {name: _scalar_of(getattr(np, name)) for name in ("float16", "float32", "float64", "complex64", "complex128")}
+SCALARS |= {alias: SCALARS[name] for alias, name in {"half": "float16", "single": "float32", "double": "float64"}.items()}
+SCALARS |= {"csingle": SCALARS["complex64"], "cdouble": SCALARS["complex128"]}
+_REPLACED: dict[Any, Any] = {float: Float, complex: Complex, type: Type, _Number: Type, _Types: Type}
+_REPLACED |= {cls.replaces: cls for cls in SCALARS.values()}
+
+
+def _same(cls: Any) -> Any:
+    return cls
+
+
+copyreg.pickle(_Number, lambda cls: (_same, (cls.replaces,)) if "replaces" in vars(cls) else cls.__qualname__)  # type: ignore[arg-type]
+copyreg.pickle(_Types, lambda cls: (_same, (type,)) if cls is Type else cls.__qualname__)  # type: ignore[arg-type]
+
+
+def builtins_with(import_: Callable[..., Any]) -> dict[str, Any]:
+    """The builtins of an adopted module."""
+    return {**vars(builtins), "float": Float, "complex": Complex, "type": Type, "__import__": import_, ADOPTED: True}

@@ -1,0 +1,294 @@
+"""Private copies of modules: `iapws.iapws97` runs a second time as `adjoint.adopted.iapws.iapws97`.
+
+A copy has its own `__builtins__`, and in them its own `__import__`: `import numpy` gives `adjoint.numpy`, `import fluids` the
+copy of fluids, `import pandas` pandas. A finder in `sys.meta_path` answers for names below `adjoint.adopted`, so that the rest
+(locks, circular imports, submodules, pickle by name) is the work of Python's import system. The originals are not touched.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import numpy
+
+from .. import numpy as anp
+from ..core.errors import ArgumentError
+from ..core.home import COPIES, OPTIONS, OWN, original_name
+from ..core.locks import lock
+from . import library, mathematics, numba
+from .builtin import SCALARS, builtins_with
+from .choice import Choice, find_spec, has_source
+from .face import Constant
+from .spatial import spatial_face
+
+_PREFIX = f"{COPIES}."
+
+
+class World:
+    """Copies that import one another: those made with the same options."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.prefix = f"{_PREFIX}{key}." if key else _PREFIX
+        self.choice = Choice(*_options(key))
+        self.builtins = builtins_with(self.import_)
+        self.faces: dict[str, Any] = {
+            "math": mathematics.MATH,
+            "cmath": mathematics.CMATH,
+            "random": library.RANDOM,
+            "fractions": library.FRACTIONS,
+            "functools": library.FUNCTOOLS,
+            "numba": numba.NUMBA,
+            "importlib": library.importlib_face(self.import_module),
+            "sys": library.sys_face(library.Modules(self.name_of)),
+        }
+        for excluded in self.choice.exclude:
+            self.faces.pop(excluded, None)
+
+    # -- names --
+
+    def name_of(self, name: str) -> str:
+        """The name of the copy, if a module is copied; of any other module its own."""
+        return self.prefix + name if not name.startswith(_PREFIX) and self.choice.is_adopted(name) else name
+
+    def face(self, name: str) -> Any:
+        """The replacement of a library module, or None."""
+        root, _, rest = name.partition(".")
+        if root not in self.faces and root in _MADE and root not in self.choice.exclude:
+            self.faces[root] = _MADE[root](self)
+        found = self.faces.get(root)
+        if found is None or not rest:
+            return found
+        if root == "autograd":
+            return importlib.import_module(f"{found.__name__}.{rest}")
+        if root != "numba":
+            importlib.import_module(name)  # raises if there is no such module
+        for part in rest.split("."):
+            found = getattr(found, part)
+        return found
+
+    # -- importing --
+
+    def load(self, name: str) -> Any:
+        """The module that `import name` in adopted code refers to."""
+        face = self.face(name)
+        return face if face is not None else importlib.import_module(self.name_of(name))
+
+    def import_module(self, name: str, package: str | None = None) -> Any:
+        """`importlib.import_module` in adopted code."""
+        return self.load(original_name(importlib.util.resolve_name(name, package) if name.startswith(".") else name))
+
+    def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        """`__import__` of adopted modules."""
+        if level:
+            package = (globals or {}).get("__package__") or (globals or {}).get("__name__", "").rpartition(".")[0]
+            name = original_name(importlib.util.resolve_name("." * level + name, package))
+        face = self.face(name)
+        if face is not None:
+            if not fromlist:
+                return self.face(name.partition(".")[0])
+            for part in fromlist:
+                if part != "*" and not hasattr(face, part):
+                    _import_part(f"{name}.{part}")
+            return face
+        copy = self.name_of(name)
+        if copy == name:
+            return builtins.__import__(name, globals, locals, fromlist, 0)
+        if fromlist:
+            return builtins.__import__(copy, globals, locals, fromlist, 0)
+        importlib.import_module(copy)
+        return importlib.import_module(self.name_of(name.partition(".")[0]))
+
+    def adopt(self, name: str) -> Any:
+        """The copy of a module that the user names."""
+        self.choice.asked.add(name.partition(".")[0])
+        face = self.face(name)
+        return face if face is not None else importlib.import_module(self.prefix + name)
+
+
+def _import_part(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+
+
+# -- NumPy and SciPy ----------------------------------------------------------------------------------------------
+
+
+def _numpy_face(world: World) -> Any:
+    parts = {name: Constant(getattr(anp, name), {}, getattr(numpy, name)) for name in ("linalg", "fft")}
+    by_name = {key: SCALARS.get(cls.__name__, cls) for key, cls in numpy.sctypeDict.items()}
+    return Constant(anp, {**parts, **SCALARS, "sctypeDict": by_name}, numpy)
+
+
+class _Scipy(Constant):
+    """SciPy with our modules in it. They are loaded on first use, as SciPy's own are."""
+
+    def __getattr__(self, name: str) -> Any:
+        ours = importlib.import_module(f"{OWN}.scipy")
+        if name in ours._MODULES:
+            original = importlib.import_module(f"scipy.{name}")
+            vars(self)[name] = Constant(importlib.import_module(f"{OWN}.scipy.{name}"), {}, original)
+            return vars(self)[name]
+        if name == "spatial":
+            vars(self)[name] = spatial_face()
+            return vars(self)[name]
+        return super().__getattr__(name)
+
+
+def _scipy_face(world: World) -> Any:
+    return _Scipy(importlib.import_module("scipy"), {})
+
+
+def _statistics_face(world: World) -> Any:
+    world.choice.include |= {"statistics"}
+    return library.statistics_face(importlib.import_module(f"{world.prefix}statistics"))
+
+
+def _autograd_face(world: World) -> Any:
+    """HIPS/autograd, whose names this package has too."""
+    return importlib.import_module(f"{OWN}.compat.autograd")
+
+
+_MADE: dict[str, Callable[[World], Any]] = {
+    "numpy": _numpy_face,
+    "scipy": _scipy_face,
+    "statistics": _statistics_face,
+    "autograd": _autograd_face,
+}
+
+
+# -- the finder ---------------------------------------------------------------------------------------------------
+
+
+class Loader(importlib.abc.Loader):
+    """Runs the code of a module as a copy. What else is asked of it, the loader of the original answers, by its name."""
+
+    def __init__(self, world: World, original: ModuleSpec) -> None:
+        self.world, self.original = world, original
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        vars(module)["__builtins__"] = self.world.builtins
+        code = self.original.loader.get_code(self.original.name)  # type: ignore[union-attr]
+        exec(code, vars(module))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self.__dict__.get("original") is None:
+            raise AttributeError(name)
+        found = getattr(self.original.loader, name)
+        if name not in _OF_NAMES:
+            return found
+        return functools.wraps(found)(lambda module=None: found(self.original.name))
+
+
+_OF_NAMES = frozenset({"get_source", "get_code", "get_filename", "is_package", "get_resource_reader"})
+
+
+class Borrowed(importlib.abc.Loader):
+    """Puts the original in place of a copy: of an extension module, whose code cannot be run again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        sys.modules[module.__name__] = importlib.import_module(self.name)
+
+
+class Finder:
+    """Finds copies by their names."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not name.startswith(_PREFIX):
+            return None
+        key, _, rest = name[len(_PREFIX) :].partition(".")
+        if not key.startswith(OPTIONS):
+            return _spec(world_of(""), name)
+        if not rest:
+            return ModuleSpec(name, None, is_package=True)
+        return _spec(world_of(key), name)
+
+    def invalidate_caches(self) -> None:
+        pass
+
+
+def _spec(world: World, name: str) -> ModuleSpec | None:
+    original = original_name(name)
+    parent = sys.modules.get(name.rpartition(".")[0])
+    path = getattr(parent, "__path__", None) if "." in original else None
+    found = find_spec(original, path)
+    if found is None:
+        return None
+    world.choice.asked.add(original.partition(".")[0])
+    if found.loader is None or (found.origin is None and found.submodule_search_locations is not None):  # a namespace package
+        spec = ModuleSpec(name, None, is_package=True)
+    elif has_source(found) and not any(f"{original}.".startswith(f"{x}.") for x in world.choice.exclude):
+        spec = ModuleSpec(
+            name, Loader(world, found), origin=found.origin, is_package=found.submodule_search_locations is not None
+        )
+        spec.has_location, spec.cached = found.has_location, found.cached
+    else:
+        return ModuleSpec(name, Borrowed(original), origin=found.origin)  # type: ignore[arg-type]
+    if found.submodule_search_locations is not None:
+        spec.submodule_search_locations = list(found.submodule_search_locations)
+    return spec
+
+
+def install() -> None:
+    """Let Python's import system find copies."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
+
+
+# -- one world for each choice of options ---------------------------------------------------------------------------
+
+_worlds: dict[str, World] = {}
+_lock = lock()
+
+
+def world_of(key: str) -> World:
+    with _lock:
+        if key not in _worlds:
+            _worlds[key] = World(key)
+        return _worlds[key]
+
+
+def world_with(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> World:
+    """The copies made with these options. The options are part of their names, so that another process finds them."""
+    included, excluded = _names(include, "include"), _names(exclude, "exclude")
+    importlib.import_module(COPIES)
+    if not included and not excluded:
+        return world_of("")
+    return world_of("".join([OPTIONS, *(f"+{x}" for x in included), *(f"-{x}" for x in excluded)]).replace(".", ":"))
+
+
+def _names(given: Iterable[str], option: str) -> list[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+            raise ArgumentError(f"{option}= of adopt takes the names of packages or modules, not {name!r}")
+    return sorted(names)
+
+
+def _options(key: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The options in the name of a world: `=+attr-numba` is include=["attr"], exclude=["numba"]."""
+    found = re.findall(r"([+-])([^+-]+)", key.replace(":", "."))
+    return frozenset(name for sign, name in found if sign == "+"), frozenset(name for sign, name in found if sign == "-")

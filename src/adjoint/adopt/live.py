@@ -1,0 +1,210 @@
+"""Functions and classes of the caller's own, adopted where they are: the module is not run again.
+
+    @ad.adopt
+    def volume(T):
+        return steam._Region1(T, p)["v"]
+
+The adopted function has the code of the original, and reads the same globals at each call. Only what it finds there is replaced:
+modules by their copies, functions and classes by adopted ones.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import sysconfig
+import types
+from typing import Any
+
+from ..core.home import OWN, original_name, package_of
+from .builtin import Complex, Float
+from .copies import World
+
+_ATTRIBUTES = ("__qualname__", "__module__", "__doc__", "__annotations__", "__kwdefaults__", "__type_params__")
+
+
+class Globals(dict[str, Any]):
+    """The globals of an adopted function: those of the original (`source`), read at each use, with adopted values."""
+
+    def __init__(self, adoption: Adoption, source: dict[str, Any]) -> None:
+        super().__init__({name: x for name, x in source.items() if name.startswith("__")})
+        self["__builtins__"] = adoption.world.builtins
+        self.adoption, self.source = adoption, source
+
+    def __missing__(self, name: str) -> Any:
+        return self.adoption.value(self.source[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.source or super().__contains__(name)
+
+    def hand_over(self) -> None:
+        """Move what a `global` statement has written here to the original globals."""
+        for name in [name for name in self if not name.startswith("__")]:
+            self.source[name] = self.pop(name)
+
+
+class Adoption:
+    """The adopted functions and classes of one world, by the identity of the originals."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._made: dict[int, tuple[Any, Any]] = {}  # with the original, which must stay alive
+        self._globals: dict[int, Globals] = {}
+
+    def value(self, x: Any) -> Any:
+        """What adopted code sees in place of x."""
+        if type(x) in _UNCHANGED:
+            return x
+        if x is float:
+            return Float
+        if x is complex:
+            return Complex
+        if isinstance(x, types.ModuleType):
+            return self._module(x)
+        if isinstance(x, (types.FunctionType, type)):
+            return self._adopted(x) if self._is_candidate(x) else self._library(x)
+        if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType) and self._is_candidate(x.__func__):
+            return types.MethodType(self.value(x.__func__), x.__self__)
+        if isinstance(x, functools.partial):
+            return functools.partial(
+                self.value(x.func), *map(self.value, x.args), **{k: self.value(v) for k, v in x.keywords.items()}
+            )
+        if package_of(type(x).__module__) == OWN and isinstance(getattr(x, "__wrapped__", None), types.FunctionType):
+            make, args = x.__reduce__()[:2]  # grad(f), jit(f): the same of the adopted function
+            return make(*map(self.value, args))
+        if isinstance(x, types.BuiltinFunctionType) or type(x).__module__ in ("numpy", "functools"):
+            return self._library(x)
+        return x
+
+    def _module(self, module: types.ModuleType) -> Any:
+        name = module.__name__
+        face = self.world.face(name) if sys.modules.get(name) is module else None
+        if face is not None:
+            return face
+        is_users = sys.modules.get(name) is module and self.world.name_of(name) != name
+        return self.world.load(name) if is_users else module
+
+    def _library(self, x: Any) -> Any:
+        """A function or a class that was imported from a library by name: `from math import sin`."""
+        home, name = getattr(x, "__module__", None) or "numpy", getattr(x, "__name__", "")  # a ufunc has no module
+        if not isinstance(home, str) or package_of(home) not in _FACED:
+            return x
+        for place in dict.fromkeys(
+            [home, ".".join(home.split(".")[:2]), package_of(home)]
+        ):  # the public module, of a private one
+            if getattr(sys.modules.get(place), name, None) is x:
+                return getattr(self.world.face(place), name, x)
+        return x
+
+    def _is_candidate(self, x: Any) -> bool:
+        """Whether a function or class is copied: the caller's own, or of a package that is adopted."""
+        home = getattr(x, "__globals__", {}).get("__name__") if isinstance(x, types.FunctionType) else x.__module__
+        root = package_of(home)
+        if home is None or root == OWN or root in _FACED or root in sys.stdlib_module_names - {"__main__"}:
+            return False
+        return not _is_installed(home) or self.world.choice.is_adopted(original_name(home))
+
+    def _adopted(self, x: Any) -> Any:
+        known = self._made.get(id(x))
+        if known is not None:
+            return known[1]
+        if _is_installed(x.__module__):
+            found: Any = self.world.load(original_name(x.__module__))
+            for part in x.__qualname__.split("."):
+                found = getattr(found, part, None)
+            if found is not None:
+                return found
+        return self._function(x) if isinstance(x, types.FunctionType) else self._class(x)
+
+    # -- copies --
+
+    def _keep(self, original: Any, made: Any) -> Any:
+        self._made[id(original)] = original, made
+        self._made[id(made)] = made, made
+        return made
+
+    def _function(self, f: types.FunctionType, owner: types.CellType | None = None) -> Any:
+        if isinstance(f.__globals__, Globals):
+            return f
+        names = self._globals.setdefault(id(f.__globals__), Globals(self, f.__globals__))
+        cells = tuple(
+            owner if owner is not None and name == "__class__" else self._cell(cell)
+            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        )
+        new = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, cells or None)
+        if owner is None:
+            self._keep(f, new)  # before what it refers to, which may refer to it
+        for attribute in _ATTRIBUTES:
+            if hasattr(f, attribute):
+                setattr(new, attribute, getattr(f, attribute))
+        new.__defaults__ = tuple(map(self.value, f.__defaults__)) if f.__defaults__ else f.__defaults__
+        vars(new).update({key: self.value(x) for key, x in vars(f).items()})
+        return _writing(new, names) if _writes_globals(f.__code__) else new
+
+    def _cell(self, cell: types.CellType) -> types.CellType:
+        """The same cell, if its contents stay: the function then sees later changes."""
+        try:
+            contents = cell.cell_contents
+        except ValueError:  # not yet assigned
+            return cell
+        seen = self.value(contents)
+        return cell if seen is contents else types.CellType(seen)
+
+    def _class(self, cls: type) -> Any:
+        owner = types.CellType()
+        names = {key: x for key, x in vars(cls).items() if key not in ("__dict__", "__weakref__")}
+        for slot in _slots(cls):
+            names.pop(slot, None)
+        made = {key: self._member(x, owner) for key, x in names.items()}
+        bases = tuple(self._adopted(base) if self._is_candidate(base) else base for base in cls.__bases__)
+        new = type(cls)(cls.__name__, bases, made)
+        owner.cell_contents = new
+        return self._keep(cls, new)
+
+    def _member(self, x: Any, owner: types.CellType) -> Any:
+        if isinstance(x, types.FunctionType):
+            return self._function(x, owner)
+        if isinstance(x, (staticmethod, classmethod)):
+            return type(x)(self._member(x.__func__, owner))
+        if isinstance(x, property):
+            get, set_, delete = [self._member(f, owner) for f in (x.fget, x.fset, x.fdel)]
+            return property(get, set_, delete, x.__doc__)
+        if isinstance(x, functools.cached_property):
+            new = functools.cached_property(self._member(x.func, owner))
+            new.__set_name__(type, x.attrname or "")
+            return new
+        return x
+
+
+def _writes_globals(code: types.CodeType) -> bool:
+    return any(i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for i in dis.get_instructions(code))
+
+
+def _writing(f: types.FunctionType, names: Globals) -> Any:
+    """A function with a `global` statement: Python writes to the view, which nobody else reads."""
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        finally:
+            names.hand_over()
+
+    return call
+
+
+def _slots(cls: type) -> list[str]:
+    slots = vars(cls).get("__slots__", ())
+    return [slots] if isinstance(slots, str) else list(slots)
+
+
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+_UNCHANGED = frozenset({int, bool, str, bytes, tuple, list, dict, set, type(None)})
+_FACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "functools"})
+
+
+def _is_installed(home: str) -> bool:
+    """Whether a module is part of an installed package, and not a script, a notebook or a module of the caller's own."""
+    file = str(getattr(sys.modules.get(home), "__file__", None) or "")
+    return file.startswith(_INSTALLED)

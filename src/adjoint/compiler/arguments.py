@@ -1,0 +1,208 @@
+"""What a compiled function is given: the arrays among its arguments, their signature, and the device that they are on."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..api.arguments import input_names, name_of
+from ..core.bind import Traced, unwrap_fresh
+from ..core.errors import ArgumentError, DeviceError
+from ..core.tree import Structure, flatten, leaf_names
+from ..core.types import Type
+from ..device import card
+from ..device.arrays import card_of
+from ..numpy.layout import own_copy
+from ..staging.lazy import Elsewhere
+from ..staging.type_queries import compares_identity, same_objects
+from .specialization import Signature, Target, as_leaf, in_rows
+
+Function = Callable[..., Any]
+LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a card, which is copied there at each call
+WEAK = (bool, int, float, complex)
+HOST = (np.ndarray, np.generic, *WEAK)
+
+
+class Options(NamedTuple):
+    """How a function is compiled."""
+
+    device: str | None = None  # "cuda", "cuda:1": a card; None: where the arguments are
+    precision: str = "highest"  # of products on a card
+    donated: tuple[int, ...] = ()  # positional arguments whose memory results may take
+
+
+DEFAULT = Options()
+
+
+class Arguments:
+    """How the arguments of a function are opened: which are static, and where they go."""
+
+    def __init__(self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], options: Options) -> None:
+        self.f = f
+        self.static_argnums, self.static_argnames, self.options = static_argnums, static_argnames, options
+
+    @functools.cached_property
+    def compares_identity(self) -> bool:
+        return compares_identity(self.f)
+
+    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], by_order: bool) -> tuple[list[Any], Signature | None]:
+        """The arrays among the arguments, contiguous, and their signature.
+
+        There is none inside another transform, which sees the function itself, and none for subclasses of arrays.
+        """
+        static: list[tuple[Any, Any]] = [(i, _told_apart(args[i])) for i in self.static_argnums if i < len(args)]
+        static += [(name, _told_apart(kwargs[name])) for name in self.static_argnames if name in kwargs]
+        free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
+        named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
+        given, structure = flatten((free, named))
+        if self.compares_identity:
+            static.append(("same objects", same_objects(given)))
+        leaves: list[Any] = []
+        weak: list[Any] = []
+        cards: dict[int, int] = {}  # of the arrays that are on one
+        for i, x in enumerate(map(unwrap_fresh, given)):
+            card = card_of_argument(x)
+            if card is not None:
+                cards[i] = card
+            else:
+                if not self._fits(x, i, structure):
+                    return given, None
+                x = _plain(x)
+            leaves.append(x)
+            weak.append(type(x) if type(x) in WEAK else None)
+        target = self._target(leaves, cards, structure) if cards or self.options.device else None
+        donated = self._donated(structure, len(args)) if self.options.donated else ()
+        try:
+            scalars = tuple([isinstance(x, np.generic) for x in leaves])
+            types = tuple(map(Type.of, leaves))
+            strides = _strides(given) if by_order else ()
+            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated)
+            hash(signature)
+        except TypeError as error:
+            raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
+        return leaves, signature
+
+    def _fits(self, x: Any, i: int, structure: Structure) -> bool:
+        """Whether an argument of the host can be given to a program; what no function could take is an error."""
+        if isinstance(x, Traced) or (isinstance(x, np.ndarray) and type(x) not in (np.ndarray, np.memmap)):
+            return False
+        if not isinstance(x, HOST) or getattr(x, "dtype", np.dtype(float)).kind not in "biufc":
+            name = input_names(self.f, leaf_names("", structure))[i]
+            kind = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+            raise ArgumentError(
+                f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames if the "
+                "program shall be compiled for its value"
+            )
+        return type(x) is not int or -(2**63) <= x < 2**63  # others have no dtype
+
+    def _target(self, leaves: list[Any], cards: dict[int, int], structure: Structure) -> Target:
+        """The card that a call runs on. Arrays there become CuPy's; those that would have to be moved are refused."""
+        from .cuda import card  # heavy: loads LLVM, and CuPy
+
+        names = input_names(self.f, leaf_names("", structure))
+        kind, _, number = (self.options.device or "").partition(":")
+        wanted = {*cards.values(), *([int(number)] if number else [])}
+        if len(wanted) > 1:
+            where = ", ".join(f"{names[i]} on card {n}" for i, n in cards.items())
+            asked = f" and device={self.options.device!r} was asked for" if number else ""
+            raise DeviceError(f"{name_of(self.f)} has arguments on different cards: {where}{asked}; copy them to one")
+        device = card.numbered(wanted.pop()) if wanted else card.current()
+        large = [i for i, x in enumerate(leaves) if i not in cards and getattr(x, "nbytes", 0) > LARGEST_SENT]
+        if large and not kind:
+            here, there = (", ".join(names[i] for i in some) for some in (large, cards))
+            raise DeviceError(
+                f"{name_of(self.f)} has arguments on different devices: {there} on card {device.number}, and {here} in host "
+                f"memory, which is too large to be copied at each call; copy it once with cupy.asarray, or write device='cuda'"
+            )
+        for i in cards:
+            leaves[i] = x = device.imported(leaves[i])
+            if x.dtype.kind not in "biufc":
+                raise ArgumentError(f"{names[i]} of {name_of(self.f)} is an array of dtype {x.dtype}; jit takes numbers")
+        return Target(device.number, not cards)
+
+    def _donated(self, structure: Structure, count: int) -> tuple[int, ...]:
+        """The flat inputs of the arguments that were donated."""
+        positions = [i for i in range(count) if i not in self.static_argnums]
+        found: list[int] = []
+        start = 0
+        for position, (_, child) in zip(positions, structure.children[0][1].children, strict=True):
+            if position in self.options.donated:
+                found += range(start, start + child.count)
+            start += child.count
+        return tuple(found)
+
+
+def _plain(x: Any) -> Any:
+    """An argument of the host as a program takes it."""
+    if isinstance(x, np.ndarray):
+        return as_leaf(x)
+    if not isinstance(x, np.generic) and type(x) not in WEAK:
+        return np.asarray(x)[()]  # a member of an IntEnum, say: NumPy does not take it for a Python number
+    return x
+
+
+def _strides(given: Sequence[Any]) -> tuple[Any, ...]:
+    """Of the arrays that are not held row by row, where it follows from them what is a view and what is a copy."""
+    return () if all(map(in_rows, given)) else tuple([None if in_rows(x) else x.strides for x in given])
+
+
+def both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static arguments by place and by name: each may be given either way."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):  # a function without a signature
+        parameters = []
+    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    numbers = tuple(i + len(placed) if i < 0 else i for i in numbers)
+    more = [placed.index(name) for name in names if name in placed]
+    named = [placed[i] for i in numbers if 0 <= i < len(placed)]
+    return tuple(dict.fromkeys([*numbers, *more])), tuple(dict.fromkeys([*names, *named]))
+
+
+def _told_apart(value: Any) -> Any:
+    """A static value with its class: 1, 1.0 and True are equal, but give different programs."""
+    return (type(value), tuple(map(_told_apart, value))) if isinstance(value, tuple) else (type(value), value)
+
+
+def own(x: Any) -> Any:
+    """A copy, held in memory in the same way, of an array that may be written to; anything else as it is."""
+    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
+
+
+def card_of_argument(x: Any) -> int | None:
+    """The card that an argument is on; None for one of the host, or inside another transform."""
+    return None if isinstance(x, (*HOST, Traced)) else card_of(x)
+
+
+def own_on_host(x: Any) -> Any:
+    """A copy of an array in host memory, if it is on a card or may be written to."""
+    number = card_of_argument(x)
+    if number is None:
+        return own(x)
+    memory = card.numbered(number)
+    return memory.host(memory.imported(x))
+
+
+def sent(number: int, x: Any) -> Any:
+    """A copy of a result on a card; what is no array or number, as it is."""
+    return card.numbered(number).adopt(x, Type.of(x)) if isinstance(x, HOST) else x
+
+
+def to_stage(x: Any) -> Any:
+    """An argument as it is staged: of an array on a card, the numbers are copied if Python asks for them."""
+    return x if isinstance(x, HOST) else Elsewhere(x, lambda: own_on_host(x))
+
+
+def check_cards(f: Function, cards: dict[str, int], target: Target | None) -> None:
+    """Refuse arrays that a function reads outside, on another device than its arguments."""
+    for name, number in cards.items():
+        if target is None or target.card != number:
+            where = "in host memory" if target is None else f"on card {target.card}"
+            raise DeviceError(
+                f"{name_of(f)} reads {name} on card {number}, but its arguments are {where}; pass them there, or write "
+                f"device='cuda:{number}'"
+            )

@@ -1,0 +1,292 @@
+"""The first half of a call: open the containers among the arguments, read the places outside, check all of them.
+
+What does not fit branches to `miss`; a place that is gone to `changed` or `absent`: see `entry_code`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ...core.places import Check, Load
+from ..llvm.routine import InterpreterRoutine
+from . import cpython as py
+from .description import WORD, Head, Input, Kind, Opening, Read
+
+
+class Call(InterpreterRoutine):
+    """The body of a call: what it reads of the description, and the references that it owns."""
+
+    def __init__(self, called: set[str]) -> None:
+        super().__init__("define internal ptr @entry.call(ptr %self, ptr %args, i64 %nargs, ptr %names, ptr %frame)", called)
+
+    def word(self, field: Head, kind: str = "i64") -> str:
+        return self.load(kind, "%self", WORD * field)
+
+    def place(self, field: Head, base: str = "%self") -> str:
+        return self.address(base, self.word(field))
+
+    def record(self, start: str, i: str, fields: type[IntEnum]) -> str:
+        """The i-th of the records of one kind."""
+        return self.let(f"getelementptr [{len(fields)} x i64], ptr {start}, i64 {i}")
+
+    def give(self, place: str) -> str:
+        """An owned reference, given away."""
+        value = self.load("ptr", place)
+        self.store("ptr null", place)
+        return value
+
+    def release(self) -> None:
+        self.do("call void @entry.release(ptr %self, ptr %frame)")
+
+    def word_at(self, base: str, i: str) -> str:
+        return self.let(f"getelementptr i64, ptr {base}, i64 {i}")
+
+
+def field(code: InterpreterRoutine, record: str, field: IntEnum, kind: str = "i64") -> str:
+    return code.load(kind, record, WORD * field)
+
+
+def open_containers(code: Call, count: str) -> None:
+    """Write the arguments, then the items of every container, into the frame."""
+    with code.loop("%nargs") as i:
+        code.store(f"ptr {code.load('ptr', code.word_at('%args', i))}", code.word_at("%frame", i))
+    openings = code.place(Head.OPENINGS)
+    with code.loop(count) as i:
+        _open_container(code, code.record(openings, i, Opening))
+
+
+def _open_container(code: Call, record: str) -> None:
+    """Write the items of one container into the frame; None has no items."""
+    container = code.load("ptr", code.address("%frame", field(code, record, Opening.SOURCE)))
+    code.need_equal("ptr", code.load("ptr", container, py.TYPE), field(code, record, Opening.CLASS, "ptr"), "miss")
+    size = field(code, record, Opening.COUNT)
+    target, held = (code.address("%frame", field(code, record, at)) for at in (Opening.TARGET, Opening.HELD))
+    keys = code.address("%self", field(code, record, Opening.KEYS))
+
+    def item(kind: Kind, j: str) -> str:
+        if kind is not Kind.DICT:
+            return code.call(f"{_CLASSES[kind]}_GetItem", f"ptr {container}", f"i64 {j}")
+        key = code.load("ptr", code.word_at(keys, j))
+        found = code.call("PyDict_GetItemWithError", f"ptr {container}", f"ptr {key}")
+        code.need_not_null(found, "absent")
+        return found
+
+    labels = {kind: code.mark(kind.name.lower()) for kind in _CLASSES}
+    after = code.mark("after")
+    code.switch(field(code, record, Opening.KIND), labels, after)
+    for kind, label in labels.items():
+        code.label(label)
+        code.need_equal("i64", code.call(f"{_CLASSES[kind]}_Size", f"ptr {container}"), size, "miss")
+        with code.loop(size) as j:
+            part = item(kind, j)
+            if kind is not Kind.TUPLE:  # another thread, or the __eq__ of a key, may remove the item: own a reference
+                code.call("Py_IncRef", f"ptr {part}")
+                code.store(f"ptr {part}", code.word_at(held, j))
+            code.store(f"ptr {part}", code.word_at(target, j))
+        code.jump(after)
+    code.label(after)
+
+
+_CLASSES = {Kind.TUPLE: "PyTuple", Kind.LIST: "PyList", Kind.DICT: "PyDict"}
+
+
+def read_places(code: Call, count: str) -> None:
+    """Write the values of the places into the frame, and check them."""
+    places = code.place(Head.READS)
+    with code.loop(count) as i:
+        record = code.record(places, i, Read)
+        chained = field(code, record, Read.CHAINED)
+        inside, fixed, owned = code.mark("inside"), code.mark("fixed"), code.mark("owned")
+        code.branch(code.equal("i64", chained, 0), fixed, inside)
+        code.label(inside)
+        first = code.load("ptr", "%frame", field(code, record, Read.OWNER))
+        code.jump(owned)
+        code.label(fixed)
+        second = field(code, record, Read.OWNER, "ptr")
+        code.jump(owned)
+        code.label(owned)
+        holder = code.phi("ptr", ((first, inside), (second, fixed)))
+        value = _load_value(code, record, holder)
+        code.store(f"ptr {value}", code.address("%frame", field(code, record, Read.TARGET)))
+        _check_value(code, record, value)
+
+
+def _load_value(code: Call, record: str, holder: str) -> str:
+    """The value at a place, with an owned reference: another thread may rebind it."""
+    held = code.address("%frame", field(code, record, Read.HELD))
+    labels = {load: code.mark(load.name.lower()) for load in Load}
+    borrowed, new, loaded = code.mark("borrowed"), code.mark("new"), code.mark("loaded")
+    code.switch(field(code, record, Read.LOAD), labels, labels[Load.FIXED])
+    found: list[tuple[str, str]] = []
+
+    def give(value: str) -> None:
+        found.append((value, code.block))
+        code.jump(borrowed)
+
+    code.label(labels[Load.FIXED])
+    give(holder)
+    code.label(labels[Load.CELL])
+    contents = code.load("ptr", holder, py.VALUE)
+    code.need_not_null(contents, "miss")
+    give(contents)
+    code.label(labels[Load.ENTRY])
+    entry = code.call("PyDict_GetItemWithError", f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
+    code.need_not_null(entry, "absent")
+    give(entry)
+    for load, function in ((Load.ITEM, "PyList_GetItem"), (Load.PART, "PyTuple_GetItem")):
+        code.label(labels[load])
+        item = code.call(function, f"ptr {holder}", f"i64 {field(code, record, Read.KEY)}")
+        code.need_not_null(item, "changed")
+        give(item)
+    code.label(labels[Load.ATTRIBUTE])
+    attribute = code.call("PyObject_GetAttr", f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
+    code.need_not_null(attribute, "changed")
+    at = code.block
+    code.jump(new)
+
+    code.label(borrowed)
+    value = code.phi("ptr", found)
+    code.call("Py_IncRef", f"ptr {value}")
+    code.jump(new)
+    code.label(new)
+    result = code.phi("ptr", ((value, borrowed), (attribute, at)))
+    code.store(f"ptr {result}", held)
+    code.jump(loaded)
+    code.label(loaded)
+    return result
+
+
+def _check_value(code: Call, record: str, value: str) -> None:
+    """Continue if the check of a value holds."""
+    labels = {check: code.mark(check.name.lower()) for check in Check}
+    done = labels[Check.INPUT]
+    expected, count = field(code, record, Read.EXPECTED, "ptr"), field(code, record, Read.COUNT)
+    code.switch(field(code, record, Read.CHECK), labels, done)
+
+    def need_class(of: str) -> None:
+        code.need_equal("ptr", code.load("ptr", value, py.TYPE), of, "miss")
+
+    code.label(labels[Check.IS])
+    code.need_equal("ptr", value, expected, "miss")
+    code.jump(done)
+    code.label(labels[Check.TYPE])
+    need_class(expected)
+    code.jump(done)
+    code.label(labels[Check.LENGTH])
+    need_class(expected)
+    code.need_equal("i64", code.call("PyObject_Size", f"ptr {value}"), count, "changed")
+    code.jump(done)
+    code.label(labels[Check.SAME])
+    code.need_equal("ptr", value, code.load("ptr", "%frame", field(code, record, Read.EXPECTED)), "miss")
+    code.jump(done)
+    code.label(labels[Check.TEST])
+    answer = code.call("PyObject_CallOneArg", f"ptr {expected}", f"ptr {value}")
+    code.need_not_null(answer, "failed")
+    code.call("Py_DecRef", f"ptr {answer}")
+    code.need_equal("ptr", answer, code.word(Head.TRUE, "ptr"), "miss")
+    code.jump(done)
+
+    code.label(labels[Check.EQUAL])
+    other, bits, rich = code.mark("other"), code.mark("bits"), code.mark("rich")
+    code.branch(code.equal("ptr", value, expected), done, other)
+    code.label(other)
+    need_class(code.load("ptr", expected, py.TYPE))
+    code.branch(code.equal("i64", count, 0), rich, bits)
+    code.label(bits)
+    with code.loop(count) as j:
+        ours, theirs = (code.load("i64", code.word_at(code.address(x, py.VALUE), j)) for x in (expected, value))
+        code.need_equal("i64", ours, theirs, "miss")
+    code.jump(done)
+    code.label(rich)
+    code.need_equal(
+        "i32", code.call("PyObject_RichCompareBool", f"ptr {value}", f"ptr {expected}", f"i32 {py.EQUAL}"), 1, "changed"
+    )
+    code.jump(done)
+    code.label(done)
+
+
+def read_inputs(code: Call, objects: str, table: str) -> None:
+    inputs = code.place(Head.INPUTS)
+    with code.loop(code.word(Head.INPUT_COUNT)) as i:
+        record = code.record(inputs, i, Input)
+        value = code.load("ptr", code.address(objects, field(code, record, Input.SOURCE)))
+        array, number, read = code.mark("array"), code.mark("number"), code.mark("read")
+        code.branch(code.equal("i64", field(code, record, Input.KIND), Kind.ARRAY), array, number)
+        code.label(array)
+        first = code.let(f"call ptr @entry.array(ptr %self, ptr {record}, ptr {value})")
+        code.jump(read)
+        code.label(number)
+        slot = code.address("%frame", field(code, record, Input.SLOT))
+        second = code.let(f"call ptr @entry.number(ptr %self, ptr {record}, ptr {value}, ptr {slot})")
+        code.jump(read)
+        code.label(read)
+        data = code.phi("ptr", ((first, array), (second, number)))
+        code.need_not_null(data, "miss")
+        code.store(f"ptr {data}", code.word_at(table, i))
+
+
+def check_array(called: set[str]) -> str:
+    """The data of an array that fits an input, or of a NumPy scalar; null for any other object."""
+    code = InterpreterRoutine("define internal ptr @entry.array(ptr %self, ptr %input, ptr %object)", called)
+    kind = code.load("ptr", "%object", py.TYPE)
+    code.need_equal("ptr", kind, code.load("ptr", "%self", WORD * Head.NDARRAY), "scalar")
+    dtype = code.load("ptr", "%object", py.ARRAY_DTYPE)
+    code.branch(code.equal("ptr", dtype, field(code, "%input", Input.DTYPE, "ptr")), "layout", "another")
+
+    code.label("another")  # another object may be an equal dtype: with metadata, or under another name
+    number = code.load("i32", dtype, py.DTYPE_NUMBER)
+    numbers = code.address("%input", WORD * Input.NUMBERS)
+    first = code.equal("i32", number, code.load("i32", numbers))
+    second = code.equal("i32", number, code.load("i32", numbers, 4))
+    code.need(code.let(f"or i1 {first}, {second}"), "miss")
+    order = code.load("i8", dtype, py.DTYPE_BYTE_ORDER)
+    code.need(code.let(f"icmp ne i8 {order}, {ord('>')}"), "miss")
+    code.jump("layout")
+
+    code.label("layout")
+    ndim = field(code, "%input", Input.NDIM)
+    found = code.let(f"sext i32 {code.load('i32', '%object', py.ARRAY_NDIM)} to i64")
+    code.need_equal("i64", found, ndim, "miss")
+    wanted = py.C_CONTIGUOUS | py.ALIGNED
+    flags = code.let(f"and i32 {code.load('i32', '%object', py.ARRAY_FLAGS)}, {wanted}")
+    code.need_equal("i32", flags, wanted, "miss")
+    sizes = code.load("ptr", "%object", py.ARRAY_SHAPE)
+    shape = code.address("%self", field(code, "%input", Input.SHAPE))
+    with code.loop(ndim) as i:
+        size, expected = (code.load("i64", code.let(f"getelementptr i64, ptr {base}, i64 {i}")) for base in (sizes, shape))
+        code.need_equal("i64", size, expected, "miss")
+    code.do(f"ret ptr {code.load('ptr', '%object', py.ARRAY_DATA)}")
+
+    code.label("scalar")
+    code.need_equal("ptr", kind, field(code, "%input", Input.SCALAR, "ptr"), "miss")
+    code.do(f"ret ptr {code.address('%object', py.VALUE)}")
+    code.label("miss")
+    code.do("ret ptr null")
+    return code.text()
+
+
+def check_number(called: set[str]) -> str:
+    """The address of the value of a Python number; null for any other object."""
+    code = InterpreterRoutine("define internal ptr @entry.number(ptr %self, ptr %input, ptr %object, ptr %slot)", called)
+    overflow = code.let("alloca i32, align 4")
+    code.need_equal("ptr", code.load("ptr", "%object", py.TYPE), field(code, "%input", Input.CLASS, "ptr"), "miss")
+    kind = field(code, "%input", Input.KIND)
+    code.switch(kind, {Kind.BOOL: "bool", Kind.INT: "int"}, "floating")
+
+    code.label("floating")
+    code.do(f"ret ptr {code.address('%object', py.VALUE)}")
+
+    code.label("bool")
+    true = code.equal("ptr", "%object", code.load("ptr", "%self", WORD * Head.TRUE))
+    code.store(f"i8 {code.let(f'zext i1 {true} to i8')}", "%slot")
+    code.do("ret ptr %slot")
+
+    code.label("int")
+    number = code.call("PyLong_AsLongLongAndOverflow", "ptr %object", f"ptr {overflow}")
+    code.need_equal("i32", code.load("i32", overflow), 0, "miss")
+    code.store(f"i64 {number}", "%slot")
+    code.do("ret ptr %slot")
+
+    code.label("miss")
+    code.do("ret ptr null")
+    return code.text()

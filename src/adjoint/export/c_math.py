@@ -1,0 +1,69 @@
+"""The functions of scalar code in C: those of libm, or `vecmath` translated ("exact").
+
+exp(x)          math="libm"
+adjoint_exp(x)  math="exact": the code that jit has, from its LLVM text to C
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..compiler.lower.kernel import Dtype
+
+if TYPE_CHECKING:
+    from .c_source import CSpelling
+
+_LIBM = {
+    **{
+        name: name
+        for name in ("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh")
+    },
+    **{name: name for name in ("cosh", "tanh", "hypot", "erf", "erfc", "floor", "ceil", "trunc", "rint")},
+    **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
+    "power": "pow",
+}
+_EXACT = frozenset({"sqrt", "floor", "ceil", "trunc", "rint"})  # rounded correctly by every library
+_COMPOSED = {
+    "expit": """\
+static REAL NAME(REAL x) {
+  const REAL e = EXP(-FABS(x));
+  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
+}""",
+    "logaddexp": """\
+static REAL NAME(REAL a, REAL b) {
+  const REAL top = a > b ? a : b;
+  const REAL low = a > b ? b : a;
+  if (a == b) return a + LN2;
+  if (a != a || b != b) return a + b;
+  return top + LOG1P(EXP(low - top));
+}""",
+    "logaddexp2": """\
+static REAL NAME(REAL a, REAL b) {
+  const REAL top = a > b ? a : b;
+  const REAL low = a > b ? b : a;
+  if (a == b) return a + 1;
+  if (a != a || b != b) return a + b;
+  return top + LOG1P(EXP2(low - top)) * RECIPROCAL;
+}""",
+}
+
+
+def call(spelling: CSpelling, name: str, args: Sequence[str], dtype: Dtype) -> str:
+    """A function of floats, called."""
+    if spelling.exact and name not in _EXACT:
+        from .c_vecmath import define
+
+        return f"{define(spelling, name, dtype, len(args))}({', '.join(args)})"
+    f = "" if dtype.itemsize == 8 else "f"
+    if name.startswith("power."):
+        return f"pow{f}({args[0]}, {spelling.literal(int(name[6:].replace('minus.', '-')), dtype)})"
+    if name in _LIBM:
+        return f"{_LIBM[name]}{f}({', '.join(args)})"
+    made = f"adjoint_{name}{f}"
+    text = _COMPOSED[name].replace("REAL", "double" if not f else "float").replace("NAME", made)
+    for word, value in (("LN2", 0.6931471805599453), ("RECIPROCAL", 1.4426950408889634)):
+        text = text.replace(word, spelling.literal(value, dtype))
+    for word in ("EXP2", "LOG1P", "FABS", "EXP"):
+        text = text.replace(word, word.lower() + f)
+    return f"{spelling.helper(made, text)}({', '.join(args)})"

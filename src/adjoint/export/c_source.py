@@ -1,0 +1,410 @@
+"""`export.c`: a function and its derivatives as one C99 file and its header, without dependencies.
+
+    int energy(const double *restrict x, double *restrict y, energy_work *restrict work);
+    int energy_gradient(const double *restrict x, double *restrict x_bar, energy_work *restrict work);
+
+Arrays are in C order; numbers are passed by value. The work array holds the intermediate arrays; its type has a fixed size, and
+one per thread makes the functions reentrant. The result is 0, or a code that the header explains.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler.lower.kernel import Dtype
+from ..core.errors import ArgumentError, boundary
+from . import c_math
+from .lowering import lower
+from .program import Part, parts
+from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .steps import DTYPES, ERRORS, StepWriter, Work
+
+TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
+_VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
+_WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # members of the work array
+_ROUTINE = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
+#: Keywords of C and C++, which includes the header, and names that the code uses.
+_KEYWORDS = words(
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false asm
+    typeof and or not xor new delete class template this throw try catch private public protected virtual operator using
+    namespace explicit export friend mutable typename work int32_t int64_t ptrdiff_t NULL NAN INFINITY main
+    """
+)
+#: Names that the standard headers declare.
+_MATH = words(
+    """
+    acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p log2
+    logb modf scalbn cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint round lround trunc fmod
+    remainder remquo copysign nan nextafter fdim fmax fmin fma j0 j1 jn y0 y1 yn gamma memcpy memmove memset memcmp memchr
+    strlen strcpy strcat strcmp index signbit isnan isinf isfinite isnormal
+    """
+)
+_LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
+#: Names that the file itself uses: variables, functions, constants.
+_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|(to|from)_word\d+)")
+_LONGEST_ROW = 8  # numbers of a constant on a line
+
+
+class Source(NamedTuple):
+    """The two files. Printed, it is the source."""
+
+    source: str
+    header: str
+
+    def __str__(self) -> str:
+        return self.source
+
+
+@boundary
+def c(
+    f: Any,
+    *args: Any,
+    path: str | os.PathLike[str] | None = None,
+    derivatives: str | Iterable[str] = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    math: str = "libm",
+    blas: str | None = None,
+    **kwargs: Any,
+) -> Source:
+    """A function, and the derivatives asked for, as C99. With `path` ("energy.c"), the file and its header are written.
+
+    `math="exact"` brings the functions of `jit`, equal on every platform that has IEEE arithmetic; `"libm"` calls the C library.
+    `blas="cblas"` calls it for matrix products, instead of loops.
+    """
+    if math not in ("libm", "exact"):
+        raise ArgumentError(f"math of export.c is 'libm' or 'exact', not {math!r}")
+    if blas not in (None, "cblas"):
+        raise ArgumentError(f"blas of export.c is None or 'cblas', not {blas!r}")
+    made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
+    check_names(made, "export.c")
+    result = write(made, math, blas)
+    if path is not None:
+        where = Path(path)
+        if where.suffix != ".c":
+            raise ArgumentError(f"path of export.c ends in .c, got {os.fspath(path)!r}")
+        header = where.with_suffix(".h")
+        source = result.source.replace(f'#include "{made[0].name}.h"', f'#include "{header.name}"', 1)
+        where.write_text(source, encoding="utf-8")
+        header.write_text(result.header, encoding="utf-8")
+        return Source(source, result.header)
+    return result
+
+
+def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> Source:
+    """The two files of some parts, of which the first names them."""
+    spelling = CSpelling(made[0].name, math == "exact", blas == "cblas")
+    work, bodies = Work(), []
+    for part in made:
+        lines = _function(spelling, part, work)
+        bodies.append(head(part, made[0].name) + " {\n" + "\n".join(lines) + "\n}")
+    base = made[0].name
+    fields = [f"{TYPES[d.name]} {_WORK[d.name]}[{work.sizes[d]}]" for d in DTYPES if work.sizes[d]] or ["char unused"]
+    includes = ["#include <math.h>", "#include <stddef.h>", "#include <string.h>"]
+    if spelling.blas:
+        includes.append("#include <cblas.h>")
+    top = f'#include "{base}.h"\n\n' + "\n".join(includes) + f"\n{_PRAGMA}"
+    inside = [*spelling.helpers.values(), *spelling.constants, *spelling.definitions(), *bodies]
+    return Source("\n\n".join([_TITLE, top, *inside]) + "\n", header(made, fields))
+
+
+def header(made: Sequence[Part], fields: Sequence[str]) -> str:
+    """The header of some functions; `fields` are the members of the work array."""
+    base = made[0].name
+    heads = [head(part, base).replace("*restrict", "*ADJOINT_RESTRICT") for part in made]
+    return _HEADER.format(
+        guard=f"ADJOINT_{re.sub(r'[^A-Z0-9]', '_', base.upper())}_H",
+        base=base,
+        fields="\n".join(f"  {member};" for member in fields),
+        errors="\n".join(f"     {code}  {text}" for code, text in ERRORS.items()),
+        declared="\n\n".join(f"/* {part.summary} */\n{text};" for part, text in zip(made, heads, strict=True)),
+    )
+
+
+def names_of(part: Part) -> list[str]:
+    """The names of a function's parameters: arguments, then results."""
+    names = (*part.graph.input_names, *part.output_names)
+    return renamed(names, lambda name: name in _KEYWORDS or _OWN.fullmatch(name))
+
+
+def check_names(made: Sequence[Part], exporter: str) -> None:
+    for part in made:
+        if part.name in _KEYWORDS or part.name in _LIBRARY or _OWN.fullmatch(part.name):
+            raise ArgumentError(
+                f"{exporter} cannot name a function {part.name!r}, which C or the file itself uses; give another name="
+            )
+
+
+def head(part: Part, base: str) -> str:
+    """A function of C, without its body. Numbers are passed by value."""
+    g = part.graph
+    count = len(g.input_types)
+    parameters = []
+    for i, (name, t) in enumerate(zip(names_of(part), (*g.input_types, *g.output_types), strict=True)):
+        kind = TYPES[t.dtype.name]
+        parameters.append(f"{kind} {name}" if i < count and t.shape == () else f"{'const ' * (i < count)}{kind} *restrict {name}")
+    return f"int {part.name}({', '.join([*parameters, f'{base}_work *restrict work'])})"
+
+
+def _function(spelling: CSpelling, part: Part, work: Work) -> list[str]:
+    """The lines of an exported function."""
+    lowered = lower(part.graph, "export.c")
+    writer = StepWriter(spelling, lowered, work)
+    names = names_of(part)
+    scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(lowered.outputs)
+    buffers = [*lowered.inputs, *(v.buffer for v in lowered.outputs)]
+    for name, buffer, is_scalar in zip(names, buffers, scalars, strict=True):
+        writer.places[buffer] = Place(f"&{name}" if is_scalar else name)
+    writer.run()
+    lines = _unused([*names, "work"], writer.text.lines) + writer.text.lines
+    return lines if lowered.can_fail else [*lines, "  return 0;"]
+
+
+class CSpelling(Spelling):
+    """C99. Memory is a pointer."""
+
+    lanes = 8
+    work_argument = ("work",)
+
+    def __init__(self, base: str, exact: bool = False, blas: bool = False) -> None:
+        super().__init__()
+        self.base, self.exact, self.blas = base, exact, blas
+
+    def literal(self, value: Any, dtype: Dtype) -> str:
+        if dtype.kind == "b":
+            return "true" if value else "false"
+        if dtype.kind == "i":
+            number = int(value)
+            if number == np.iinfo(dtype).min:
+                return "INT64_MIN" if dtype.itemsize == 8 else "INT32_MIN"
+            text = f"INT64_C({abs(number)})" if dtype.itemsize == 8 and abs(number) >= 2**31 else str(abs(number))
+            return f"(-{text})" if number < 0 else text
+        x = float(dtype.type(value))
+        if math.isnan(x):
+            return "NAN" if dtype.itemsize == 4 else "(double)NAN"
+        if math.isinf(x):
+            text = "INFINITY" if dtype.itemsize == 4 else "(double)INFINITY"
+            return f"(-{text})" if x < 0 else text
+        text = (
+            repr(abs(x)) if dtype.itemsize == 8 else f"{np.format_float_scientific(np.float32(abs(x)), unique=True, trim='0')}f"
+        )
+        return f"(-{text})" if math.copysign(1.0, x) < 0 else text
+
+    def let(self, name: str, dtype: Dtype, value: str) -> str:
+        return f"const {_VALUES[dtype.name]} {name} = {_bare(value)};"
+
+    def variable(self, name: str, dtype: Dtype, value: str) -> str:
+        return f"{_VALUES[dtype.name]} {name} = {_bare(value)};"
+
+    def index(self, name: str, value: str, fixed: bool = True) -> str:
+        return f"{'const ' * fixed}ptrdiff_t {name} = {value};"
+
+    def index_parameter(self, name: str) -> str:
+        return f"ptrdiff_t {name}"
+
+    def loop(self, index: str, start: str, stop: str, step: int = 1) -> str:
+        move = f"++{index}" if step == 1 else f"{index} += {step}"
+        return f"for (ptrdiff_t {index} = {_bare(start)}; {index} < {stop}; {move})"
+
+    def element(self, place: Place, index: str, dtype: Dtype) -> str:
+        read = self.target(place, index)
+        return f"({read} != 0)" if dtype.kind == "b" else read
+
+    def target(self, place: Place, index: str) -> str:
+        if place.array.startswith("&") and index == "0":
+            return place.array[1:]
+        return f"{place.array}[{_sum(place.at, index)}]"
+
+    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+        return f"{'const ' * constant}{TYPES[dtype.name]} *restrict {name}", Place(name)
+
+    def argument(self, place: Place) -> str:
+        return place.array if place.at == "0" else f"{place.array} + {place.at}"
+
+    def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+        return f"{'const ' * constant}{TYPES[dtype.name]} *{name} = {self.argument(place)};", Place(name)
+
+    def assign(self, target: Place, source: Place) -> str:
+        return f"{target.array} = {source.array};"
+
+    def as_index(self, value: str) -> str:
+        return f"(ptrdiff_t){value}"
+
+    def operation(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
+        rule = _RULES.get(name)
+        if rule is not None:
+            return str(rule(source, *args))
+        if name in ("add", "sub", "mul"):
+            sign = {"add": "+", "sub": "-", "mul": "*"}[name]
+            if source.kind == "f":
+                return f"({args[0]} {sign} {args[1]})"
+            return _wrapped(source, f"{_unsigned(source, args[0])} {sign} {_unsigned(source, args[1])}")
+        if name in COMPARISONS:
+            return f"({args[0]} {COMPARISONS[name]} {args[1]})"
+        if name == "cast":
+            return self.cast(args[0], source, result)
+        if name == "maximum" or name == "minimum":
+            sign = ">=" if name == "maximum" else "<="
+            nan = f" || {args[0]} != {args[0]}" if source.kind == "f" else ""
+            return f"(({args[0]} {sign} {args[1]}{nan}) ? {args[0]} : {args[1]})"
+        return c_math.call(self, name, args, source)
+
+    def cast(self, x: str, source: Dtype, result: Dtype) -> str:
+        kind = _VALUES[result.name]
+        if source == result:
+            return x
+        if source.kind == "f" and result.kind == "i":  # out of range, and for nan: the least integer, as processors give
+            least = self.literal(np.iinfo(result).min, result)
+            low, high = (self.literal(s * 2.0 ** (8 * result.itemsize - 1), source) for s in (-1, 1))
+            return f"(({x} >= {low} && {x} < {high}) ? ({kind}){x} : {least})"
+        if source.kind == "i" and result.kind == "i" and result.itemsize < source.itemsize:
+            return f"({kind})(uint32_t){x}"
+        return f"({kind}){x}"
+
+    def function(
+        self, what: str, parameters: Sequence[str], body: Sequence[str], fails: bool = False, uses_work: bool = False
+    ) -> str:
+        given = [*parameters, *[f"{self.base}_work *restrict work"] * uses_work]
+        kind = "int" if fails else "void"
+        text = "\n".join([*_unused(given, body), *body])
+        return self.shared(what, lambda name: f"static {kind} {name}({', '.join(given) or 'void'}) {{\n{text}\n}}")
+
+    def constant(self, data: np.ndarray[Any, Any]) -> Place:
+        name = f"c{len(self.constants)}"
+        numbers = [self.literal(x, data.dtype) for x in data.ravel().tolist()] or [self.literal(0, data.dtype)]
+        rows = [", ".join(numbers[i : i + _LONGEST_ROW]) for i in range(0, len(numbers), _LONGEST_ROW)]
+        inside = "\n  " + ",\n  ".join(rows) + "\n" if len(rows) > 1 else rows[0]
+        self.constants.append(f"static const {TYPES[data.dtype.name]} {name}[{len(numbers)}] = {{{inside}}};")
+        return Place(name)
+
+    def work(self, dtype: Dtype, offset: int) -> Place:
+        return Place(f"work->{_WORK[dtype.name]}", str(offset))
+
+    def routine(
+        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+    ) -> str:
+        f = "" if dtype.itemsize == 8 else "f"
+        words = {
+            "INT32": "(int32_t)",
+            "INT": "ptrdiff_t",
+            "COUNT": "const ptrdiff_t",
+            "REAL": TYPES[dtype.name],
+            "ZERO": self.literal(0, dtype),
+            "ONE": self.literal(1, dtype),
+            "NOT_A_NUMBER": self.literal(math.nan, dtype),
+            "SQRT": f"sqrt{f}",
+            "ABS": f"fabs{f}",
+        }
+        text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
+        parameters = [self.parameter(n, _ROUTINE.get(n, dtype), True)[0] for n in reads]
+        parameters += [self.parameter(n, _ROUTINE.get(n, dtype), False)[0] for n in writes]
+        return self.function(name, parameters, [text.rstrip()], tells)
+
+
+def _unused(parameters: Iterable[str], body: Sequence[str]) -> list[str]:
+    """Lines that tell the compiler which parameters are not used on purpose."""
+    words = set(re.findall(r"\w+", "\n".join(body)))
+    names = [parameter.split()[-1].lstrip("*") for parameter in parameters]
+    return [f"  (void){name};" for name in names if name not in words]
+
+
+def _bare(text: str) -> str:
+    """An expression without the parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def _sum(a: str, b: str) -> str:
+    return b if a == "0" else a if b == "0" else f"{a} + {b}"
+
+
+def _unsigned(dtype: Dtype, x: str) -> str:
+    return f"(uint{8 * dtype.itemsize}_t){x}"
+
+
+def _wrapped(dtype: Dtype, text: str) -> str:
+    """Integers wrap around, as NumPy's do; signed overflow is undefined in C."""
+    return f"(int{8 * dtype.itemsize}_t)({text})"
+
+
+def _negated(dtype: Dtype, x: str) -> str:
+    return f"(-{x})" if dtype.kind == "f" else _wrapped(dtype, f"0u - {_unsigned(dtype, x)}")
+
+
+def _absolute(dtype: Dtype, x: str) -> str:
+    if dtype.kind == "f":
+        return f"fabs{'' if dtype.itemsize == 8 else 'f'}({x})"
+    return f"({x} < 0 ? {_negated(dtype, x)} : {x})"
+
+
+_RULES: dict[str, Any] = {
+    "div": lambda d, a, b: f"({a} / {b})",
+    "neg": _negated,
+    "abs": _absolute,
+    "and": lambda d, a, b: f"({a} && {b})",
+    "or": lambda d, a, b: f"({a} || {b})",
+    "xor": lambda d, a, b: f"({a} != {b})",
+    "not": lambda d, a: f"(!{a})",
+    "isnan": lambda d, a: f"({a} != {a})",
+    "signbit": lambda d, a: f"(signbit({a}) != 0)",
+    "select": lambda d, c, a, b: f"({c} ? {a} : {b})",
+}
+
+_TITLE = "/* Written by adjoint. C99, without dependencies. */"
+_PRAGMA = """
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF
+#endif"""
+_HEADER = """\
+/* Written by adjoint.
+
+   Arrays are in C order and do not overlap; the work array may be anywhere, one per thread. Each function returns 0, or
+
+{errors}
+*/
+#ifndef {guard}
+#define {guard}
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifndef ADJOINT_RESTRICT
+#if defined(__cplusplus) || defined(_MSC_VER)
+#define ADJOINT_RESTRICT __restrict
+#else
+#define ADJOINT_RESTRICT restrict
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* Memory for intermediate arrays, of {base} and its derivatives. */
+typedef struct {{
+{fields}
+}} {base}_work;
+
+{declared}
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""

@@ -1,0 +1,418 @@
+"""`export.javascript`: a function and its derivatives as an ES module on typed arrays, with TypeScript declarations.
+
+    import { energy, energy_gradient } from "./energy.js";
+    energy(Float64Array.of(1, 2, 3));            // a number
+    energy_gradient(Float64Array.of(1, 2, 3));   // a Float64Array
+
+Arrays are flat, in C order. One result is returned as it is, several as an object. The intermediate arrays of all functions are
+allocated once, when the module is loaded. An int64 is a whole number, exact up to 2^53.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler.llvm.vecmath import coefficients
+from ..compiler.lower.kernel import Dtype
+from ..core.errors import ArgumentError, UnsupportedError, boundary
+from .lowering import lower
+from .program import Part, parts
+from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .steps import DTYPES, ERRORS, StepWriter, Work
+
+ARRAYS = {
+    "float64": "Float64Array",
+    "float32": "Float32Array",
+    "int64": "Float64Array",
+    "int32": "Int32Array",
+    "bool": "Uint8Array",
+}
+_WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}
+KEYWORDS = words(
+    """
+    arguments await break case catch class const continue debugger default delete do else enum eval export extends false
+    finally for function if implements import in instanceof interface let new null package private protected public return
+    static super switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check
+    Math Error TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity
+    """
+)
+_LARGEST = 2**53
+_OWN = re.compile(
+    rf"{OWN_NAMES}|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
+)  # names that the module uses
+
+
+class Source(NamedTuple):
+    """The module, and its declarations. Printed, it is the module."""
+
+    source: str
+    declarations: str
+
+    def __str__(self) -> str:
+        return self.source
+
+
+@boundary
+def javascript(
+    f: Any,
+    *args: Any,
+    path: str | os.PathLike[str] | None = None,
+    derivatives: str | Iterable[str] = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    **kwargs: Any,
+) -> Source:
+    """A function, and the derivatives asked for, as an ES module. With `path` ("energy.js"), it and "energy.d.ts" are written."""
+    result = write(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name))
+    if path is not None:
+        where = Path(path)
+        if where.suffix not in (".js", ".mjs"):
+            raise ArgumentError(f"path of export.javascript ends in .js or .mjs, got {os.fspath(path)!r}")
+        where.write_text(result.source, encoding="utf-8")
+        where.with_suffix(".d.mts" if where.suffix == ".mjs" else ".d.ts").write_text(result.declarations, encoding="utf-8")
+    return result
+
+
+def write(made: Sequence[Part]) -> Source:
+    """The module and the declarations of some parts."""
+    for part in made:
+        if part.name in KEYWORDS or _OWN.fullmatch(part.name):
+            raise ArgumentError(
+                f"export.javascript cannot name a function {part.name!r}, which the module uses; give another name="
+            )
+    spelling, work = JavaScript(), Work()
+    bodies = [_function(spelling, part, work) for part in made]
+    memory = [f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
+    inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.constants]
+    text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
+    return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
+
+
+def names_of(part: Part) -> tuple[list[str], list[str]]:
+    """The names of a function's arguments and results."""
+    given = part.graph.input_names
+    names = renamed((*given, *part.output_names), lambda name: name in KEYWORDS or _OWN.fullmatch(name))
+    return names[: len(given)], names[len(given) :]
+
+
+def declaration(part: Part, typed: dict[str, str] = ARRAYS) -> str:
+    """A function in TypeScript."""
+    g = part.graph
+    given, made = names_of(part)
+    parameters = [f"{n}: {_type(t, typed)}" for n, t in zip(given, g.input_types, strict=True)]
+    results = [_type(t, typed) for t in g.output_types]
+    if len(results) == 1:
+        result, out = results[0], results[0] if g.output_types[0].shape else ""
+    else:
+        result = "{ " + "; ".join(f"{n}: {t}" for n, t in zip(made, results, strict=True)) + " }"
+        arrays = [f"{n}: {t}" for n, t, y in zip(made, results, g.output_types, strict=True) if y.shape]
+        out = "{ " + "; ".join(arrays) + " }" if arrays else ""
+    parameters += [f"out?: {out}"] * bool(out)
+    return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}): {result};"
+
+
+def _type(t: Any, typed: dict[str, str]) -> str:
+    return typed[t.dtype.name] if t.shape else "boolean" if t.dtype.kind == "b" else "number"
+
+
+def _function(spelling: JavaScript, part: Part, work: Work) -> str:
+    """An exported function: it checks its arguments, runs the steps, and returns the results."""
+    lowered = lower(part.graph, "export.javascript")
+    writer = _Exported(spelling, lowered, work)
+    writer.name = part.name
+    text, g = writer.text, part.graph
+    given, made = names_of(part)
+    for name, buffer, t in zip(given, lowered.inputs, g.input_types, strict=True):
+        if t.shape:
+            writer.places[buffer] = Place(name)
+            text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
+        else:
+            writer.places[buffer] = writer.reserve(t.dtype, 1)
+            text.add(f"{spelling.target(writer.places[buffer], '0')} = {name};")
+    several = len(made) > 1
+    arrays = []
+    for name, view, t in zip(made, lowered.outputs, g.output_types, strict=True):
+        buffer = view.buffer
+        if not t.shape:
+            writer.places[buffer] = writer.reserve(t.dtype, 1)
+            continue
+        arrays.append(name)
+        kind = ARRAYS[t.dtype.name]
+        source = f"out.{name}" if several else "out"
+        text.add(
+            f"const {name} = {source.replace('.', '?.')} ?? new {kind}({buffer.size});"
+            if several
+            else f"const {name} = out ?? new {kind}({buffer.size});"
+        )
+        text.add(f"check({name}, {kind}, {buffer.size}, {quoted(f'{part.name}: {source}')});")
+        writer.places[buffer] = Place(name)
+    body = writer.text
+    writer.run_steps()
+    writer.check()
+    results = [
+        name if t.shape else spelling.element(writer.places[view.buffer], "0", t.dtype)
+        for name, view, t in zip(made, lowered.outputs, g.output_types, strict=True)
+    ]
+    pairs = [name if name == value else f"{name}: {value}" for name, value in zip(made, results, strict=True)]
+    body.add(f"return {{ {', '.join(pairs)} }};" if several else f"return {results[0]};")
+    parameters = [*given, *["out"] * bool(arrays)]
+    return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}) {{\n" + "\n".join(body.lines) + "\n}"
+
+
+class _Exported(StepWriter):
+    """An exported function throws, where a body returns a status."""
+
+    name: str
+
+    def leave(self, status: str | int) -> str:
+        return f"fail({quoted(self.name)}, {status});"
+
+
+def quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+class JavaScript(Spelling):
+    """JavaScript. Memory is a typed array and an offset."""
+
+    equal, unequal = "===", "!=="
+
+    def literal(self, value: Any, dtype: Dtype) -> str:
+        if dtype.kind == "b":
+            return "true" if value else "false"
+        if dtype.kind == "i":
+            if abs(int(value)) > _LARGEST:
+                raise UnsupportedError(
+                    f"export.javascript has no code for the integer {int(value)}: a number is exact up to 2^53"
+                )
+            return str(int(value)) if value >= 0 else f"({int(value)})"
+        x = float(dtype.type(value))
+        if math.isnan(x):
+            return "NaN"
+        text = "Infinity" if math.isinf(x) else repr(abs(x)).removesuffix(".0")
+        return f"(-{text})" if math.copysign(1.0, x) < 0 else text
+
+    def let(self, name: str, dtype: Dtype, value: str) -> str:
+        return f"const {name} = {value};"
+
+    def variable(self, name: str, dtype: Dtype, value: str) -> str:
+        return f"let {name} = {value};"
+
+    def index(self, name: str, value: str, fixed: bool = True) -> str:
+        return f"{'const' if fixed else 'let'} {name} = {value};"
+
+    def index_parameter(self, name: str) -> str:
+        return name
+
+    def loop(self, index: str, start: str, stop: str, step: int = 1) -> str:
+        move = f"++{index}" if step == 1 else f"{index} += {step}"
+        return f"for (let {index} = {start}; {index} < {stop}; {move})"
+
+    def element(self, place: Place, index: str, dtype: Dtype) -> str:
+        read = self.target(place, index)
+        return f"({read} !== 0)" if dtype.kind == "b" else read
+
+    def target(self, place: Place, index: str) -> str:
+        at = index if place.at == "0" else place.at if index == "0" else f"{place.at} + {index}"
+        return f"{place.array}[{at}]"
+
+    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+        return f"{name}, {name}_at", Place(name, f"{name}_at")
+
+    def argument(self, place: Place) -> str:
+        return f"{place.array}, {place.at}"
+
+    def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+        return f"let {name} = {place.array}, {name}_at = {place.at};", Place(name, f"{name}_at")
+
+    def assign(self, target: Place, source: Place) -> str:
+        return f"{target.array} = {source.array}; {target.at} = {source.at};"
+
+    def as_index(self, value: str) -> str:
+        return value
+
+    def operation(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
+        text = self.expression(name, args, source, result)
+        exact = name in ("neg", "abs", "select", "maximum", "minimum", "floor", "ceil", "trunc", "rint")
+        return f"Math.fround({text})" if result == np.float32 and not exact else text
+
+    def expression(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
+        a, b = args[0], args[-1]
+        if source == np.int32 and name in ("add", "sub", "mul", "neg", "abs"):
+            if name == "mul":
+                return f"Math.imul({a}, {b})"
+            plain = {"add": f"{a} + {b}", "sub": f"{a} - {b}", "neg": f"-{a}", "abs": f"Math.abs({a})"}[name]
+            return f"({plain} | 0)"
+        if name in COMPARISONS:
+            sign = COMPARISONS[name]
+            return f"({a} {sign + '=' if sign in ('==', '!=') else sign} {b})"
+        if name in ("maximum", "minimum"):
+            if source.kind == "f":
+                nan = f" || {a} !== {a}"
+                return f"({a} {'>=' if name == 'maximum' else '<='} {b}{nan} ? {a} : {b})"
+            return f"({a} {'>=' if name == 'maximum' else '<='} {b} ? {a} : {b})"
+        if name == "cast":
+            return self.cast(a, source, result)
+        if name.startswith("power."):
+            return f"Math.pow({a}, {int(name[6:].replace('minus.', '-'))})"
+        if name in _RULES:
+            return _RULES[name].format(*args)
+        if name in _HELPERS:
+            for needed in (name, *_NEEDS.get(name, ())):
+                self.helper(needed, _HELPERS[needed])
+            return f"{name}({', '.join(args)})"
+        return f"Math.{_MATH.get(name, name)}({', '.join(args)})"
+
+    def cast(self, x: str, source: Dtype, result: Dtype) -> str:
+        if source.kind == "b":
+            return f"({x} ? 1 : 0)"
+        if source.kind == "f" and result.kind == "i":
+            least = -(2 ** (8 * result.itemsize - 1))  # a power of two, so exact
+            zero = " + 0"  # not -0
+            return f"({x} >= {least} && {x} < {-least} ? Math.trunc({x}){zero} : {least})"
+        return f"({x} | 0)" if result == np.int32 else x
+
+    def function(
+        self, what: str, parameters: Sequence[str], body: Sequence[str], fails: bool = False, uses_work: bool = False
+    ) -> str:
+        text = "\n".join(body)
+        return self.shared(what, lambda name: f"function {name}({', '.join(parameters)}) {{\n{text}\n}}")
+
+    def constant(self, data: np.ndarray[Any, Any]) -> Place:
+        name = f"c{len(self.constants)}"
+        numbers = ", ".join(self.literal(x, data.dtype).strip("()") for x in data.ravel().tolist())
+        if data.dtype.kind == "b":
+            numbers = ", ".join(str(int(x)) for x in data.ravel())
+        self.constants.append(f"const {name} = new {ARRAYS[data.dtype.name]}([{numbers}]);")
+        return Place(name)
+
+    def work(self, dtype: Dtype, offset: int) -> Place:
+        return Place(_WORK[dtype.name], str(offset))
+
+    def routine(
+        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+    ) -> str:
+        words = {
+            "INT32": "",
+            "INT": "let",
+            "COUNT": "const",
+            "REAL": "let",
+            "ZERO": "0",
+            "HALF": "0.5",
+            "ONE": "1",
+            "NOT_A_NUMBER": "NaN",
+        }
+        words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs"}
+        text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
+        arrays = [*reads, *writes]
+        text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)
+        return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], tells)
+
+
+_MATH = {"arctan2": "atan2", **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}}
+_RULES = {
+    "add": "({0} + {1})",
+    "sub": "({0} - {1})",
+    "mul": "({0} * {1})",
+    "div": "({0} / {1})",
+    "neg": "(-{0})",
+    "and": "({0} && {1})",
+    "or": "({0} || {1})",
+    "xor": "({0} !== {1})",
+    "not": "(!{0})",
+    "isnan": "({0} !== {0})",
+    "signbit": "({0} < 0 || 1 / {0} < 0)",
+    "select": "({0} ? {1} : {2})",
+    "exp2": "Math.pow(2, {0})",
+}
+
+
+def _series(variable: str, numbers: Sequence[float]) -> str:
+    """A polynomial by Horner's rule, the coefficient of the lowest power first."""
+    text = repr(float(numbers[-1]))
+    for number in reversed(numbers[:-1]):
+        text = f"({text}) * {variable} + {float(number)!r}"
+    return text
+
+
+_HELPERS = {
+    "rint": """\
+function rint(x) {
+  if (Math.abs(x) >= 4503599627370496 || x !== x) return x;
+  const shifter = x < 0 ? -4503599627370496 : 4503599627370496;
+  const y = x + shifter - shifter;
+  return y === 0 ? (x < 0 || 1 / x < 0 ? -0 : 0) : y;
+}""",
+    "power": """\
+function power(x, y) {
+  return x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : Math.pow(x, y);
+}""",
+    "expit": """\
+function expit(x) {
+  const e = Math.exp(-Math.abs(x));
+  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
+}""",
+    "logaddexp": """\
+function logaddexp(a, b) {
+  if (a === b) return a + Math.LN2;
+  if (a !== a || b !== b) return NaN;
+  return a > b ? a + Math.log1p(Math.exp(b - a)) : b + Math.log1p(Math.exp(a - b));
+}""",
+    "logaddexp2": """\
+function logaddexp2(a, b) {
+  if (a === b) return a + 1;
+  if (a !== a || b !== b) return NaN;
+  return (a > b ? a : b) + Math.log1p(Math.pow(2, -Math.abs(a - b))) * Math.LOG2E;
+}""",
+    "growth": f"""\
+function growth(a) {{  // (1 + 2 a) exp(a^2) erfc(a)
+  const t = (a - 3.75) / (a + 3.75);
+  return 1.25 + ({_series("t", coefficients.ERFCX_64)});
+}}""",
+    "small": f"""\
+function small(a) {{  // erf(a) - a, for |a| <= 1
+  const s = a * a;
+  return a * ({_series("s", coefficients.ERF_64)});
+}}""",
+    "exp_of_square": """\
+function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
+  const high = Math.fround(a);
+  return Math.exp(-high * high) * Math.exp(-(a - high) * (a + high));
+}""",
+    "erf": """\
+function erf(x) {
+  const a = Math.abs(x);
+  if (a <= 1 || a !== a) return x + small(x);
+  const y = a > 6.5 ? 1 : 1 - exp_of_square(a) * growth(a) / (1 + 2 * a);
+  return x < 0 ? -y : y;
+}""",
+    "erfc": """\
+function erfc(x) {
+  const a = Math.abs(x);
+  if (a < 0.5 || a !== a) return 1 - x - small(x);
+  const y = a > 28 ? 0 : exp_of_square(a) * growth(a) / (1 + 2 * a);
+  return x < 0 ? 2 - y : y;
+}""",
+}
+_NEEDS = {"erf": ("growth", "small", "exp_of_square"), "erfc": ("growth", "small", "exp_of_square")}
+
+_TITLE = "// Written by adjoint."
+_CHECK = f"""\
+const errors = {{ {", ".join(f'{code}: "{text}"' for code, text in ERRORS.items())} }};
+
+function fail(name, status) {{
+  throw new Error(`${{name}}: ${{errors[status]}}`);
+}}
+
+function check(array, kind, length, name) {{
+  if (!(array instanceof kind) || array.length !== length) {{
+    throw new TypeError(`${{name}} must be a ${{kind.name}} of length ${{length}}`);
+  }}
+}}"""

@@ -1,0 +1,291 @@
+"""The templates of `routines` as LLVM functions: a compiler for the few statements that they use.
+
+    for (INT i = 0; i < 3; ++i) x[i] -= v * a[i + 3];
+
+Variables are slots on the stack, which LLVM turns into registers. Sums may be reassociated, so that they vectorize.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler.llvm.instruction import MEMORY, REGISTER, Code, literal
+from ..compiler.lower.kernel import Dtype
+from .spelling import BOOL
+
+_TOKEN = re.compile(r"\s*(\d+\.?\d*(?:e[-+]?\d+)?|\w+|\+\+|[-+*/<>=!]=|&&|\|\||[-+*/<>=!?:;,(){}\[\]])")
+_INT, _BOOL = "i64", "i1"
+_DTYPES = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
+_COMPARE = {"<": ("olt", "slt"), "<=": ("ole", "sle"), ">": ("ogt", "sgt"), ">=": ("oge", "sge"), "==": ("oeq", "eq")}
+_COMPARE["!="] = ("une", "ne")
+
+
+class Value(NamedTuple):
+    kind: str  # i64, i1, double or float
+    name: str
+
+
+class LlvmRoutines:
+    """Makes functions of templates, as a `Spelling` does, for a module."""
+
+    lanes, blas = 1, False
+
+    def __init__(self, function: Callable[[str, str], str], declared: set[str]) -> None:
+        self.function, self.declared = function, declared
+
+    def literal(self, value: Any, dtype: Dtype) -> str:
+        return repr(float(value))
+
+    def routine(
+        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+    ) -> str:
+        compiler = _Compiler(template, [*reads, *writes], dtype, tells)
+        text = compiler.define(reads)
+        self.declared |= compiler.code.declared
+        return self.function(name, text)
+
+
+class _Compiler:
+    def __init__(self, template: str, arrays: Sequence[str], dtype: Dtype, tells: bool) -> None:
+        self.tokens = _TOKEN.findall(template)
+        self.at = 0
+        self.arrays, self.dtype, self.tells = arrays, dtype, tells
+        self.kind = REGISTER[dtype.name]
+        self.code = Code()
+        self.slots: list[str] = []
+        self.labels = 0
+        self.scope: dict[str, Value] = {}  # the type of a variable, and its slot
+
+    def define(self, reads: Sequence[str]) -> str:
+        while self.at < len(self.tokens):
+            self.statement()
+        given = ", ".join(f"ptr noalias {'readonly ' * (name in reads)}%{name}" for name in self.arrays)
+        end = "  unreachable" if self.tells else "  ret void"
+        head = f"define internal {'i32' if self.tells else 'void'} @NAME({given}) nounwind noinline {{"
+        return "\n".join([head, *self.slots, *self.code.lines, end, "}"])
+
+    # -- statements --
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, wanted: str = "") -> str:
+        token = self.tokens[self.at]
+        assert not wanted or token == wanted, f"{wanted!r} expected, not {token!r}"
+        self.at += 1
+        return token
+
+    def label(self, what: str) -> str:
+        self.labels += 1
+        return f"{what}{self.labels}"
+
+    def go_to(self, label: str) -> None:
+        self.code.do(f"br label %{label}")
+        self.code.label(label)
+
+    def statement(self) -> None:
+        token = self.peek()
+        if token == "{":
+            self.take()
+            known = dict(self.scope)
+            while self.peek() != "}":
+                self.statement()
+            self.take()
+            self.scope = known
+        elif token == "for":
+            self.loop()
+        elif token == "if":
+            self.branch()
+        elif token == "return":
+            self.take()
+            if self.peek() != ";":
+                value = self.expression()
+                number = value.name if value.kind != _INT else self.code.let(f"trunc i64 {value.name} to i32")
+                self.code.do(f"ret i32 {number}")
+            else:
+                self.code.do("ret void")
+            self.take(";")
+            self.code.label(self.label("dead"))
+        else:
+            self.assignment()
+            self.take(";")
+
+    def loop(self) -> None:
+        self.take("for")
+        self.take("(")
+        known = dict(self.scope)
+        self.assignment()
+        self.take(";")
+        head, inside, end = self.label("head"), self.label("inside"), self.label("end")
+        self.go_to(head)
+        test = self.expression()
+        self.take(";")
+        self.code.do(f"br i1 {test.name}, label %{inside}, label %{end}")
+        self.code.label(inside)
+        self.take("++")
+        index = self.scope[self.take()]
+        self.take(")")
+        self.statement()
+        now = self.code.let(f"load i64, ptr {index.name}")
+        self.code.do(f"store i64 {self.code.let(f'add nsw i64 {now}, 1')}, ptr {index.name}")
+        self.code.do(f"br label %{head}")
+        self.code.label(end)
+        self.scope = known
+
+    def branch(self) -> None:
+        self.take("if")
+        self.take("(")
+        test = self.truth(self.expression())
+        self.take(")")
+        yes, no, end = self.label("yes"), self.label("no"), self.label("end")
+        self.code.do(f"br i1 {test}, label %{yes}, label %{no}")
+        self.code.label(yes)
+        self.statement()
+        self.code.do(f"br label %{end}")
+        self.code.label(no)
+        if self.peek() == "else":
+            self.take()
+            self.statement()
+        self.go_to(end)
+
+    def assignment(self) -> None:
+        token = self.take()
+        if token in ("INT", "COUNT", "REAL"):
+            name, kind = self.take(), self.kind if token == "REAL" else _INT
+            self.slots.append(f"  %slot{len(self.slots)} = alloca {kind}")
+            self.take("=")
+            value = self.converted(self.expression(), kind)
+            self.scope[name] = Value(kind, f"%slot{len(self.slots) - 1}")
+            self.code.do(f"store {kind} {value}, ptr {self.scope[name].name}")
+            return
+        if self.peek() == "[":
+            dtype, pointer = self.element(token)
+            how = self.take()
+            made = self.combined(how, lambda: Value(REGISTER[dtype.name], self.code.load(pointer, dtype)))
+            self.code.store(self.converted(made, REGISTER[dtype.name]), pointer, dtype)
+            return
+        variable = self.scope[token]
+        how = self.take()
+        made = self.combined(how, lambda: Value(variable.kind, self.code.let(f"load {variable.kind}, ptr {variable.name}")))
+        self.code.do(f"store {variable.kind} {self.converted(made, variable.kind)}, ptr {variable.name}")
+
+    def combined(self, how: str, before: Callable[[], Value]) -> Value:
+        """The value to assign: an expression, or one combined with the value before."""
+        if how == "=":
+            return self.expression()
+        old = before()
+        return self.arithmetic(how[0], old, self.expression())
+
+    def element(self, name: str) -> tuple[Dtype, str]:
+        """The dtype and the address of an element."""
+        self.take("[")
+        index = self.expression()
+        self.take("]")
+        dtype = _DTYPES.get(name, self.dtype)
+        return dtype, self.code.let(f"getelementptr inbounds {MEMORY[dtype.name]}, ptr %{name}, i64 {index.name}")
+
+    # -- expressions --
+
+    def expression(self) -> Value:
+        test = self.either()
+        if self.peek() != "?":
+            return test
+        self.take("?")
+        yes = self.expression()
+        self.take(":")
+        no = self.expression()
+        return Value(yes.kind, self.code.let(f"select i1 {self.truth(test)}, {yes.kind} {yes.name}, {yes.kind} {no.name}"))
+
+    def either(self) -> Value:
+        value = self.comparison()
+        while self.peek() in ("||", "&&"):
+            word = "or" if self.take() == "||" else "and"
+            value = Value(_BOOL, self.code.let(f"{word} i1 {self.truth(value)}, {self.truth(self.comparison())}"))
+        return value
+
+    def comparison(self) -> Value:
+        a = self.sum()
+        if self.peek() not in _COMPARE:
+            return a
+        how = self.take()
+        b = self.sum()
+        kind = self.kind if self.kind in (a.kind, b.kind) else _INT
+        real, whole = _COMPARE[how]
+        word = f"fcmp {real}" if kind == self.kind else f"icmp {whole}"
+        return Value(_BOOL, self.code.let(f"{word} {kind} {self.converted(a, kind)}, {self.converted(b, kind)}"))
+
+    def sum(self) -> Value:
+        value = self.product()
+        while self.peek() in ("+", "-"):
+            sign = self.take()
+            value = self.arithmetic(sign, value, self.product())
+        return value
+
+    def product(self) -> Value:
+        value = self.unary()
+        while self.peek() in ("*", "/"):
+            sign = self.take()
+            value = self.arithmetic(sign, value, self.unary())
+        return value
+
+    def unary(self) -> Value:
+        if self.peek() == "-":
+            self.take()
+            value = self.unary()
+            return Value(
+                value.kind,
+                self.code.let(f"fneg {value.kind} {value.name}" if value.kind == self.kind else f"sub i64 0, {value.name}"),
+            )
+        if self.peek() == "!":
+            self.take()
+            return Value(_BOOL, self.code.let(f"xor i1 {self.truth(self.unary())}, true"))
+        return self.primary()
+
+    def primary(self) -> Value:
+        token = self.take()
+        if token == "(":
+            value = self.expression()
+            self.take(")")
+            return value
+        numbers = {"ZERO": 0.0, "ONE": 1.0, "NOT_A_NUMBER": np.nan}
+        if token in numbers:
+            return Value(self.kind, literal(numbers[token], self.dtype))
+        if token[0].isdigit():
+            return Value(_INT, token) if token.isdigit() else Value(self.kind, literal(float(token), self.dtype))
+        if token in ("SQRT", "ABS", "INT32"):
+            self.take("(")
+            value = self.expression()
+            self.take(")")
+            if token == "INT32":
+                return value
+            return Value(self.kind, self.code.intrinsic({"SQRT": "sqrt", "ABS": "fabs"}[token], self.kind, value.name))
+        if self.peek() == "[":
+            dtype, pointer = self.element(token)
+            loaded = self.code.load(pointer, dtype)
+            if dtype == np.int32:
+                return Value(_INT, self.code.let(f"sext i32 {loaded} to i64"))
+            return Value(REGISTER[dtype.name], loaded)
+        variable = self.scope[token]
+        return Value(variable.kind, self.code.let(f"load {variable.kind}, ptr {variable.name}"))
+
+    def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
+        if a.kind == _INT and b.kind == _INT:
+            return Value(_INT, self.code.let(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[sign] } nsw i64 {a.name}, {b.name}"))
+        word = {"+": "fadd reassoc", "-": "fsub", "*": "fmul", "/": "fdiv"}[sign]
+        return Value(self.kind, self.code.let(f"{word} {self.kind} {a.name}, {b.name}"))
+
+    def truth(self, value: Value) -> str:
+        return value.name if value.kind == _BOOL else self.code.let(f"icmp ne i64 {value.name}, 0")
+
+    def converted(self, value: Value, kind: str) -> str:
+        if value.kind == kind:
+            return value.name
+        if value.kind == _INT and kind == "i32":
+            return self.code.let(f"trunc i64 {value.name} to i32")
+        if kind == _BOOL:
+            return self.truth(value)
+        raise AssertionError(f"no conversion from {value.kind} to {kind}")

@@ -1,0 +1,252 @@
+"""`export.object`: a function and its derivatives as an object file and header, for any machine that LLVM compiles for.
+
+    export.object(f, x, path="energy.o", triple="aarch64-linux-gnu")
+
+The code is that of `jit`, on one thread; nothing is called but `memcpy`, `memset`, and on machines without the instructions the
+functions of the C library for them (`fma`, `floor`, …).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler.llvm import emit, vecmath
+from ..compiler.llvm.instruction import MEMORY, REGISTER, Code, literal
+from ..compiler.llvm.program import Module, StepRoutine
+from ..compiler.lower.kernel import Buffer, View
+from ..compiler.lower.step import Lapack, Lowered, Product, Step
+from ..compiler.runtime import signals
+from ..core.errors import ArgumentError, boundary
+from . import routines
+from .c_source import check_names, header
+from .llvm_routines import LlvmRoutines
+from .lowering import lower
+from .program import Part, parts
+
+#: What each kind of machine is assumed to have; the first word of a triple.
+FEATURES = {
+    "x86_64": "",
+    "aarch64": "",
+    "armv7": "+vfp3,+neon",
+    "riscv64": "+m,+a,+f,+d,+c",
+    "wasm32": "+bulk-memory,+nontrapping-fptoint",
+}
+_RARE = re.compile(r'^@llvm\.compiler\.used = .*\n|"vector-function-abi-variant"="[^"]*"', re.MULTILINE)
+_WITH_FMA = frozenset({"aarch64", "riscv64"})
+
+
+class ObjectFile(NamedTuple):
+    """The object code, and the text of its header."""
+
+    code: bytes
+    header: str
+
+
+@boundary
+def object(
+    f: Any,
+    *args: Any,
+    path: str | os.PathLike[str] | None = None,
+    triple: str | None = None,
+    cpu: str = "",
+    derivatives: str | Iterable[str] = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    **kwargs: Any,
+) -> ObjectFile:
+    """A function, and the derivatives asked for, as machine code. With `path` ("energy.o"), it and "energy.h" are written.
+
+    `triple` names the machine (this one if None): x86_64, aarch64, armv7, riscv64 or wasm32, with a system, as in
+    "aarch64-linux-gnu". `cpu` is a processor that LLVM knows, "skylake" say; else the code runs on any of its kind.
+    """
+    made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
+    check_names(made, "export.object")
+    text, arena = program(made, "export.object")
+    result = ObjectFile(compiled(text, triple, cpu), header(made, [f"double f64[{max(1, -(-arena // 8))}]"]))
+    if path is not None:
+        where = Path(path)
+        if where.suffix not in (".o", ".obj"):
+            raise ArgumentError(f"path of export.object ends in .o, got {os.fspath(path)!r}")
+        where.write_bytes(result.code)
+        where.with_suffix(".h").write_text(result.header, encoding="utf-8")
+    return result
+
+
+def compiled(text: str, triple: str | None = None, cpu: str = "", features: str = "") -> bytes:
+    """The object code of an LLVM text."""
+    machine, family = _machine(triple, cpu, features)
+    import llvmlite.binding as llvm
+
+    if family not in _WITH_FMA and "+fma" not in features and not cpu:
+        text = vecmath.soften(text)
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    emit.optimise(module, machine)
+    # The vector forms of rare functions are never called; they need not be kept any more: see `vecmath.rare`.
+    kept = _RARE.sub("", str(module))
+    return bytes(machine.emit_object(llvm.parse_assembly(kept, llvm.create_context())))
+
+
+@functools.cache
+def _machines() -> None:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
+    import llvmlite.binding as llvm
+
+    _machines()
+    wanted = triple or llvm.get_default_triple()
+    words = wanted.split("-")
+    if len(words) == 3 and words[1] in ("linux", "none"):  # Debian's spelling, without the vendor
+        wanted = "-".join([words[0], "unknown", *words[1:]])
+    family = re.sub(r"^(armv7|thumbv7)\w*", "armv7", wanted.split("-")[0])
+    if family not in FEATURES:
+        raise ArgumentError(f"triple of export.object begins with {', '.join(FEATURES)}, got {wanted!r}")
+    more = ",".join(filter(None, (FEATURES[family] if not cpu else "", features)))
+    options = {"abiname": "lp64d"} if family == "riscv64" else {}
+    if cpu:
+        _check_processor(wanted, cpu)
+    try:
+        target = llvm.Target.from_triple(wanted)
+        return target.create_target_machine(
+            cpu=cpu, features=more, opt=3, reloc="static" if family == "wasm32" else "pic", codemodel="default", **options
+        ), family
+    except RuntimeError as error:
+        raise ArgumentError(f"LLVM has no machine {wanted!r} ({cpu or 'any processor'}): {error}") from None
+
+
+@functools.cache
+def _check_processor(triple: str, cpu: str) -> None:
+    """In another process, since LLVM ends the one in which it does not know a processor."""
+    done = subprocess.run([sys.executable, "-c", _PROBE, triple, cpu], capture_output=True, text=True, check=False)
+    if done.returncode or "not a recognized" in done.stderr:
+        raise ArgumentError(f"LLVM has no processor {cpu!r} for {triple!r}; cpu of export.object is one such as 'cortex-a53'")
+
+
+_PROBE = """
+import sys, llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+machine = llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2])
+machine.emit_object(llvm.parse_assembly("define i32 @f(i32 %x) { ret i32 %x }"))
+"""
+
+
+# -- the LLVM text ----------------------------------------------------------------------------------------------
+
+
+def program(made: Sequence[Part], exporter: str) -> tuple[str, int]:
+    """The LLVM text of some functions, and the bytes of the work array."""
+    module = ExportedModule()
+    arena = 0
+    for part in made:
+        lowered = lower(part.graph, exporter)
+        arena = max(arena, lowered.arena)
+        ExportedRoutine(module, lowered).define(part)
+    return module.text(), arena
+
+
+class ExportedModule(Module):
+    """A module whose constants are in it, and which no signal interrupts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.globals: list[str] = []
+        self.routines = LlvmRoutines(self.function, self.declared)
+
+    def constant(self, code: Code, buffer: Buffer) -> str:
+        data = np.asarray(buffer.data).ravel()
+        kind = MEMORY[buffer.dtype.name]
+        if buffer.dtype.kind == "b":
+            numbers = [f"i8 {int(x)}" for x in data.tolist()]
+        else:
+            numbers = [f"{kind} {literal(x, buffer.dtype)}" for x in data.tolist()]
+        name = f"@constant{len(self.globals)}"
+        value = f"[{', '.join(numbers)}]" if numbers else "zeroinitializer"
+        self.globals.append(f"{name} = internal unnamed_addr constant [{max(1, len(numbers))} x {kind}] {value}, align 16")
+        return name
+
+    def text(self) -> str:
+        self.declared.discard(signals.DECLARATION)
+        quiet = "define internal i32 @adjoint_signals() alwaysinline nounwind {\n  ret i32 0\n}"
+        return "\n".join([*self.globals, quiet, super().text()])
+
+
+class ExportedRoutine(StepRoutine):
+    """A function of its arguments, its results and the work array; or the body of a loop in it."""
+
+    module: ExportedModule
+
+    def define(self, part: Part) -> None:
+        low, code, parameters = self.lowered, self.code, []
+        scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(low.outputs)
+        for i, (buffer, is_scalar) in enumerate(zip([*low.inputs, *(v.buffer for v in low.outputs)], scalars, strict=True)):
+            kind = REGISTER[buffer.dtype.name]
+            if is_scalar:
+                parameters.append(f"{kind}{' zeroext' * (kind == 'i1')} %a{i}")
+                self.pointers[buffer] = code.let(f"alloca {MEMORY[buffer.dtype.name]}")
+                code.store(f"%a{i}", self.pointers[buffer], buffer.dtype)
+            else:
+                parameters.append(f"ptr noalias %a{i}")
+                self.pointers[buffer] = f"%a{i}"
+        code.do("%env = getelementptr i8, ptr %work, i64 0")  # nothing is in it
+        self.place("%work")
+        self.steps()
+        self.leave(self.status())
+        head = f"define i32 @{part.name}({', '.join([*parameters, 'ptr noalias %work'])}) nounwind {{"
+        self.module.definitions.append("\n".join([head, *code.lines, "}"]))
+
+    def body(self, lowered: Lowered) -> str:
+        return ExportedRoutine(self.module, lowered).define_body()
+
+    def step(self, step: Step) -> None:
+        if isinstance(step, Product):
+            if 0 not in step.out.shape:
+                name = routines.product(self.module.routines, step)
+                self.for_stack(step.out.shape[:-2], (step.left, step.right, step.out), name)
+        elif isinstance(step, Lapack):
+            *outs, failed = step.outs
+            views = (*step.operands, *step.inout, *outs, *(step.work if step.routine == "inverse" else ()))
+            name, tells = routines.matrix(self.module.routines, step)
+            self.code.store("false", self.at(failed), failed.dtype)
+            self.for_stack((*step.inout, *outs)[0].shape[:-2], views, name, failed if tells else None)
+        else:
+            super().step(step)
+
+    def for_stack(self, stack: tuple[int, ...], views: Sequence[View], name: str, failed: View | None = None) -> None:
+        """Call a routine for each matrix of a stack."""
+        self.each(list(stack), [(self.at(v), v, "0") for v in views], 0, name, failed)
+
+    def each(self, stack: list[int], places: list[tuple[str, View, str]], axis: int, name: str, failed: View | None) -> None:
+        code = self.code
+        if axis < len(stack):
+            with code.iterations("0", str(stack[axis])) as i:
+                moved = []
+                for base, view, at in places:
+                    stride = view.strides[axis] if len(view.strides) > axis else 0
+                    step = code.let(f"mul i64 {i}, {stride * view.dtype.itemsize}")
+                    moved.append((base, view, code.let(f"add i64 {at}, {step}")))
+                self.each(stack, moved, axis + 1, name, failed)
+            return
+        pointers = [base if at == "0" else code.let(f"getelementptr i8, ptr {base}, i64 {at}") for base, _, at in places]
+        given = ", ".join(f"ptr {p}" for p in pointers)
+        if failed is None:
+            code.do(f"call void {name}({given})")
+            return
+        status = code.let(f"icmp ne i32 {code.let(f'call i32 {name}({given})')}, 0")
+        before = code.load(self.at(failed), failed.dtype)
+        code.store(code.let(f"or i1 {before}, {status}"), self.at(failed), failed.dtype)

@@ -1,0 +1,329 @@
+"""Matrix products and small matrix routines, written out in C or JavaScript.
+
+A template is C with a few words replaced: INT declares a number that counts elements (COUNT, one that stays), REAL a number of
+the matrix's dtype; `a[…]` reads or writes the array a, wherever it begins. Sizes and strides are numbers. Matrices are
+column-major unless stated otherwise, as `compiler.lower.matrix` has them for LAPACK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..compiler.lower.kernel import Dtype
+from ..compiler.lower.step import Lapack, Product
+
+
+class Templates(Protocol):
+    """What makes a function of a template: a `Spelling`, or `LlvmRoutines`."""
+
+    lanes: int
+    blas: bool
+
+    def literal(self, value: Any, dtype: Dtype) -> str: ...
+
+    def routine(
+        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+    ) -> str: ...
+
+
+_ROWS, _COLUMNS = 4, 8  # of a tile of a product that is accumulated in registers
+
+
+def product(spelling: Templates, step: Product) -> str:
+    """The name of the function out = a @ b, for one pair of matrices; `out` is row-major."""
+    a, b = step.left, step.right
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    (ad, aa), (bd, ba) = a.strides[-2:], b.strides[-2:]
+    ways = _layout(rows, inner, ad, aa), _layout(inner, columns, bd, ba)
+    if spelling.blas and all(ways):
+        letter = "d" if step.out.dtype.itemsize == 8 else "s"
+        (how_a, long_a), (how_b, long_b) = ways  # type: ignore[misc]
+        text = (
+            f"\n    cblas_{letter}gemm(CblasRowMajor, Cblas{how_a}Trans, Cblas{how_b}Trans, {rows}, {columns}, {inner}, ONE, "
+            f"a, {long_a}, b, {long_b}, ZERO, out, {columns});"
+        )
+        return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
+    sizes = f"COUNT m = {rows}; COUNT n = {columns}; COUNT p = {inner};"
+    if spelling.lanes > 1 and (ba == 1 or columns == 1) and rows >= _ROWS and columns >= _COLUMNS:
+        text = _tiles(rows, columns, ad, aa, bd)
+    elif columns == 1 and ad == 1 and aa != 1:
+        text = f"""
+    for (INT i = 0; i < m; ++i) out[i] = ZERO;
+    for (INT k = 0; k < p; ++k) {{
+      REAL v = b[k * {bd}];
+      for (INT i = 0; i < m; ++i) out[i] += v * a[i + k * {aa}];
+    }}"""
+    elif (rows == 1 and ba == 1) or (ba == 1 and columns >= _COLUMNS):
+        text = f"""
+    for (INT i = 0; i < m; ++i) {{
+      for (INT j = 0; j < n; ++j) out[i * n + j] = ZERO;
+      for (INT k = 0; k < p; ++k) {{
+        REAL v = a[i * {ad} + k * {aa}];
+        for (INT j = 0; j < n; ++j) out[i * n + j] += v * b[k * {bd} + j];
+      }}
+    }}"""
+    elif spelling.lanes > 1:
+        text = f"""
+    for (INT i = 0; i < m; ++i) for (INT j = 0; j < n; ++j) {{
+      REAL t[8] = {{ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO}};
+      for (INT k = 0; k < {inner - inner % 8}; k += 8)
+        for (INT l = 0; l < 8; ++l) t[l] += a[i * {ad} + (k + l) * {aa}] * b[(k + l) * {bd} + j * {ba}];
+      for (INT k = {inner - inner % 8}; k < p; ++k) t[0] += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
+      out[i * n + j] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
+    }}"""
+    else:
+        text = f"""
+    for (INT i = 0; i < m; ++i) for (INT j = 0; j < n; ++j) {{
+      REAL t = ZERO;
+      for (INT k = 0; k < p; ++k) t += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
+      out[i * n + j] = t;
+    }}"""
+    return spelling.routine("product", ("a", "b"), ("out",), f"{sizes}{text}", step.out.dtype)
+
+
+def _layout(rows: int, columns: int, down: int, across: int) -> tuple[str, int] | None:
+    """How CBLAS reads a matrix: by rows ("No") or transposed (""), and the distance of rows; None if it cannot."""
+    if (across == 1 or columns == 1) and (down >= columns or rows == 1):
+        return "No", max(down, columns, 1)
+    if (down == 1 or rows == 1) and (across >= rows or columns == 1):
+        return "", max(across, rows, 1)
+    return None
+
+
+def _tiles(rows: int, columns: int, ad: int, aa: int, bd: int) -> str:
+    """Tiles of rows and columns, accumulated in registers; the rows and columns that are left, one element at a time."""
+    many = "{" + ", ".join(["ZERO"] * (_ROWS * _COLUMNS)) + "}"
+    down, across = rows - rows % _ROWS, columns - columns % _COLUMNS
+    return f"""
+    for (INT i = 0; i < {down}; i += {_ROWS}) {{
+      for (INT j = 0; j < {across}; j += {_COLUMNS}) {{
+        REAL t[{_ROWS * _COLUMNS}] = {many};
+        for (INT k = 0; k < p; ++k)
+          for (INT r = 0; r < {_ROWS}; ++r)
+            for (INT c = 0; c < {_COLUMNS}; ++c) t[r * {_COLUMNS} + c] += a[(i + r) * {ad} + k * {aa}] * b[k * {bd} + j + c];
+        for (INT r = 0; r < {_ROWS}; ++r)
+          for (INT c = 0; c < {_COLUMNS}; ++c) out[(i + r) * n + j + c] = t[r * {_COLUMNS} + c];
+      }}
+      for (INT r = i; r < i + {_ROWS}; ++r) for (INT c = {across}; c < n; ++c) {{
+        REAL t = ZERO;
+        for (INT k = 0; k < p; ++k) t += a[r * {ad} + k * {aa}] * b[k * {bd} + c];
+        out[r * n + c] = t;
+      }}
+    }}
+    for (INT i = {down}; i < m; ++i) {{
+      for (INT j = 0; j < n; ++j) out[i * n + j] = ZERO;
+      for (INT k = 0; k < p; ++k) {{
+        REAL v = a[i * {ad} + k * {aa}];
+        for (INT j = 0; j < n; ++j) out[i * n + j] += v * b[k * {bd} + j];
+      }}
+    }}"""
+
+
+def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
+    """The name of the function for one matrix, and whether its result tells of a failure."""
+    dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
+    options, routine = step.options, step.routine
+    if routine == "cholesky":
+        n = step.inout[0].shape[-1]
+        return spelling.routine("cholesky", (), ("a",), _CHOLESKY.replace("N_", str(n)), dtype, tells=True), True
+    if routine == "cholesky_pullback":
+        text = _PULLBACK.replace("N_", str(step.inout[0].shape[-1])).replace("LEADING", str(options["leading"]))
+        return spelling.routine("cholesky_pullback", ("l",), ("g",), text, dtype), False
+    if routine == "factors":
+        text = _FACTORS.replace("N_", str(step.inout[0].shape[-1]))
+        return spelling.routine("factors", (), ("a", "pivots", "zero"), text, dtype, tells=True), True
+    if routine == "solve":
+        n, columns = step.inout[0].shape[-2:]
+        text = (
+            (_SOLVE_TRANSPOSED if options["transposed"] == "T" else _SOLVE).replace("N_", str(n)).replace("COLUMNS", str(columns))
+        )
+        return spelling.routine("solve", ("a", "pivots"), ("x",), text, dtype), False
+    if routine == "inverse":
+        text = _INVERSE.replace("N_", str(step.inout[0].shape[-1]))
+        return spelling.routine("inverse", ("pivots", "zero"), ("x", "work"), text, dtype), False
+    if routine == "is_symmetric":
+        view = step.operands[0]
+        down, across = view.strides[-2:]
+        slack = spelling.literal(float(np.sqrt(np.finfo(dtype).eps)), dtype)
+        text = _IS_SYMMETRIC.replace("N_", str(view.shape[-1])).replace("DOWN", str(down)).replace("ACROSS", str(across))
+        return spelling.routine("is_symmetric", ("a",), ("truth",), text.replace("SLACK", slack), dtype), False
+    assert routine == "triangular", routine
+    return spelling.routine("triangular", ("a",), ("x",), _triangular(step), dtype), False
+
+
+def _triangular(step: Lapack) -> str:
+    """As BLAS sees it; a row-major x is its transpose, so that the transposed system is solved from the right."""
+    options = step.options
+    rows, columns = step.inout[0].shape[-2:]
+    down, across = (columns, 1) if options["by_rows"] else (1, rows)
+    lower = options["triangle"] == "L"
+    transposed = (options["transposed"] == "T") != (options["by_rows"] and columns > 1)
+    leading = options["leading"]
+    i, j = (1, leading) if not transposed else (leading, 1)  # strides of a, transposed or not
+    forward = lower != transposed
+    span = "INT c = 0; c < k; ++c" if forward else f"INT c = k + 1; c < {rows}; ++c"
+    return f"""
+    for (INT count = 0; count < {rows}; ++count) {{
+      INT k = {"count" if forward else f"{rows - 1} - count"};
+      for ({span}) {{
+        REAL v = a[k * {i} + c * {j}];
+        for (INT s = 0; s < {columns}; ++s) x[k * {down} + s * {across}] -= v * x[c * {down} + s * {across}];
+      }}
+      REAL d = a[k * {leading + 1}];
+      for (INT s = 0; s < {columns}; ++s) x[k * {down} + s * {across}] /= d;
+    }}"""
+
+
+# Row-major: the lower triangle of a becomes the factor, the upper one zero.
+_CHOLESKY = """
+    for (INT i = 0; i < N_; ++i) {
+      for (INT j = 0; j <= i; ++j) {
+        REAL t = a[i * N_ + j];
+        for (INT k = 0; k < j; ++k) t -= a[i * N_ + k] * a[j * N_ + k];
+        if (i == j) {
+          if (!(t > ZERO)) return 1;
+          a[i * N_ + j] = SQRT(t);
+        } else {
+          a[i * N_ + j] = t / a[j * N_ + j];
+        }
+      }
+    }
+    for (INT i = 0; i < N_; ++i) for (INT j = i + 1; j < N_; ++j) a[i * N_ + j] = ZERO;
+    return 0;"""
+
+# Row-major, by columns from the last (after Murray, arXiv:1602.07527): g, the cotangent of the factor, becomes p, that of l lᵀ,
+# symmetric.
+_PULLBACK = """
+    for (INT count = 0; count < N_; ++count) {
+      INT j = N_ - 1 - count;
+      REAL d = l[j * LEADING + j];
+      REAL t = g[j * N_ + j];
+      for (INT i = j + 1; i < N_; ++i) {
+        g[i * N_ + j] /= d;
+        t -= g[i * N_ + j] * l[i * LEADING + j];
+      }
+      t /= d;
+      for (INT k = 0; k < j; ++k) g[j * N_ + k] -= t * l[j * LEADING + k];
+      for (INT i = j + 1; i < N_; ++i) {
+        REAL v = g[i * N_ + j];
+        for (INT k = 0; k < j; ++k) {
+          g[j * N_ + k] -= v * l[i * LEADING + k];
+          g[i * N_ + k] -= v * l[j * LEADING + k];
+        }
+      }
+      g[j * N_ + j] = t;
+    }
+    for (INT i = 0; i < N_; ++i) for (INT j = 0; j < i; ++j) g[j * N_ + i] = g[i * N_ + j];"""
+
+# P L U with partial pivoting; pivots count from one.
+_FACTORS = """
+    INT failed = 0;
+    for (INT k = 0; k < N_; ++k) {
+      INT p = k;
+      for (INT i = k + 1; i < N_; ++i) if (ABS(a[i + k * N_]) > ABS(a[p + k * N_])) p = i;
+      pivots[k] = INT32(p + 1);
+      if (p != k) for (INT j = 0; j < N_; ++j) {
+        REAL t = a[k + j * N_];
+        a[k + j * N_] = a[p + j * N_];
+        a[p + j * N_] = t;
+      }
+      REAL d = a[k + k * N_];
+      if (d == ZERO) failed = 1;
+      else for (INT i = k + 1; i < N_; ++i) a[i + k * N_] /= d;
+      for (INT j = k + 1; j < N_; ++j) {
+        REAL v = a[k + j * N_];
+        for (INT i = k + 1; i < N_; ++i) a[i + j * N_] -= v * a[i + k * N_];
+      }
+    }
+    zero[0] = failed != 0;
+    return failed != 0 ? 1 : 0;"""
+
+_SOLVE = """
+    for (INT s = 0; s < COLUMNS; ++s) {
+      for (INT i = 0; i < N_; ++i) {
+        INT p = pivots[i] - 1;
+        REAL t = x[i + s * N_];
+        x[i + s * N_] = x[p + s * N_];
+        x[p + s * N_] = t;
+      }
+      for (INT k = 0; k < N_; ++k) {
+        REAL v = x[k + s * N_];
+        for (INT i = k + 1; i < N_; ++i) x[i + s * N_] -= v * a[i + k * N_];
+      }
+      for (INT count = 0; count < N_; ++count) {
+        INT k = N_ - 1 - count;
+        REAL v = x[k + s * N_] / a[k + k * N_];
+        x[k + s * N_] = v;
+        for (INT i = 0; i < k; ++i) x[i + s * N_] -= v * a[i + k * N_];
+      }
+    }"""
+
+_SOLVE_TRANSPOSED = """
+    for (INT s = 0; s < COLUMNS; ++s) {
+      for (INT k = 0; k < N_; ++k) {
+        REAL t = x[k + s * N_];
+        for (INT i = 0; i < k; ++i) t -= a[i + k * N_] * x[i + s * N_];
+        x[k + s * N_] = t / a[k + k * N_];
+      }
+      for (INT count = 0; count < N_; ++count) {
+        INT k = N_ - 1 - count;
+        REAL t = x[k + s * N_];
+        for (INT i = k + 1; i < N_; ++i) t -= a[i + k * N_] * x[i + s * N_];
+        x[k + s * N_] = t;
+      }
+      for (INT count = 0; count < N_; ++count) {
+        INT i = N_ - 1 - count;
+        INT p = pivots[i] - 1;
+        REAL t = x[i + s * N_];
+        x[i + s * N_] = x[p + s * N_];
+        x[p + s * N_] = t;
+      }
+    }"""
+
+# In place, from the factors: U⁻¹, then X L = U⁻¹ by columns from the last, then the columns exchanged; nan if there is none.
+_INVERSE = """
+    if (zero[0]) {
+      for (INT i = 0; i < N_ * N_; ++i) x[i] = NOT_A_NUMBER;
+      return;
+    }
+    for (INT j = 0; j < N_; ++j) {
+      x[j + j * N_] = ONE / x[j + j * N_];
+      for (INT i = 0; i < j; ++i) {
+        REAL t = ZERO;
+        for (INT k = i; k < j; ++k) t += x[i + k * N_] * x[k + j * N_];
+        x[i + j * N_] = -t * x[j + j * N_];
+      }
+    }
+    for (INT count = 0; count < N_; ++count) {
+      INT j = N_ - 1 - count;
+      for (INT k = j + 1; k < N_; ++k) {
+        work[k] = x[k + j * N_];
+        x[k + j * N_] = ZERO;
+      }
+      for (INT k = j + 1; k < N_; ++k)
+        for (INT i = 0; i < N_; ++i) x[i + j * N_] -= work[k] * x[i + k * N_];
+    }
+    for (INT count = 0; count < N_; ++count) {
+      INT j = N_ - 1 - count;
+      INT p = pivots[j] - 1;
+      if (p != j) for (INT i = 0; i < N_; ++i) {
+        REAL t = x[i + j * N_];
+        x[i + j * N_] = x[i + p * N_];
+        x[i + p * N_] = t;
+      }
+    }"""
+
+_IS_SYMMETRIC = """
+    REAL largest = ZERO;
+    REAL widest = ZERO;
+    for (INT i = 0; i < N_; ++i) for (INT j = 0; j < N_; ++j) {
+      REAL v = a[i * DOWN + j * ACROSS];
+      REAL w = a[j * DOWN + i * ACROSS];
+      REAL gap = v == w ? ZERO : ABS(v - w);
+      if (!(ABS(v) <= largest)) largest = ABS(v);
+      if (!(gap <= widest)) widest = gap;
+    }
+    truth[0] = widest <= SLACK * largest;"""

@@ -1,0 +1,204 @@
+"""How a language with braces spells scalar code: what C and JavaScript share, and where they differ.
+
+Memory is an array and an offset into it (`Place`). C adds the two; JavaScript passes both, since a typed array has no address.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..compiler.lower.kernel import Dtype
+
+BOOL = np.dtype(bool)
+#: Variables, functions and constants of an exported function, which no argument may be named like.
+OWN_NAMES = (
+    r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric)\d+"
+)
+COMPARISONS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+_START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+def renamed(names: Sequence[str], is_taken: Callable[[str], object]) -> list[str]:
+    """Names with an underscore where they are taken, all different."""
+    made: list[str] = []
+    for name in names:
+        while is_taken(name) or name in made:
+            name += "_"
+        made.append(name)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a buffer begins: an array, and an offset in elements."""
+
+    array: str
+    at: str = "0"
+
+    def moved(self, by: str | int) -> Place:
+        if str(by) == "0":
+            return self
+        return Place(self.array, str(by) if self.at == "0" else f"{self.at} + {by}")
+
+
+@dataclass(slots=True)
+class Text:
+    """Lines, indented by the depth of their block."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+
+    def add(self, line: str) -> None:
+        self.lines.append("  " * self.depth + line)
+
+    def open(self, line: str) -> None:
+        self.add(f"{line} {{")
+        self.depth += 1
+
+    def close(self) -> None:
+        self.depth -= 1
+        self.add("}")
+
+
+class Spelling(ABC):
+    """The words of one language. Expressions that are not a single word stand in parentheses."""
+
+    equal, unequal = "==", "!="
+    work_argument: Sequence[str] = ()  # how a body is given the work array
+    blas = False  # matrix products through CBLAS
+    lanes = 1  # running totals of a long sum, which the language's compilers turn into one vector
+
+    def __init__(self) -> None:
+        self.helpers: dict[str, str] = {}  # functions that the code calls, by name
+        self.functions: dict[str, str] = {}  # functions of the program: name by text
+        self.constants: list[str] = []  # definitions of constant arrays
+
+    # -- what differs --
+
+    @abstractmethod
+    def literal(self, value: Any, dtype: Dtype) -> str: ...
+
+    @abstractmethod
+    def let(self, name: str, dtype: Dtype, value: str) -> str:
+        """The definition of a value that does not change."""
+
+    @abstractmethod
+    def variable(self, name: str, dtype: Dtype, value: str) -> str: ...
+
+    @abstractmethod
+    def index(self, name: str, value: str, fixed: bool = True) -> str:
+        """The definition of a number that counts elements."""
+
+    @abstractmethod
+    def index_parameter(self, name: str) -> str: ...
+
+    @abstractmethod
+    def loop(self, index: str, start: str, stop: str, step: int = 1) -> str:
+        """The head of a counted loop."""
+
+    @abstractmethod
+    def element(self, place: Place, index: str, dtype: Dtype) -> str:
+        """An element of an array, to be read."""
+
+    @abstractmethod
+    def target(self, place: Place, index: str) -> str:
+        """An element of an array, to be written."""
+
+    @abstractmethod
+    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+        """A parameter that is an array, and its place inside the function."""
+
+    @abstractmethod
+    def argument(self, place: Place) -> str: ...
+
+    @abstractmethod
+    def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+        """The definition of a variable that holds a place."""
+
+    @abstractmethod
+    def assign(self, target: Place, source: Place) -> str:
+        """A new place for a variable that holds one."""
+
+    @abstractmethod
+    def as_index(self, value: str) -> str: ...
+
+    @abstractmethod
+    def operation(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str: ...
+
+    @abstractmethod
+    def function(
+        self, what: str, parameters: Sequence[str], body: Sequence[str], fails: bool = False, uses_work: bool = False
+    ) -> str:
+        """The name of a function; functions of equal text are shared. One that `fails` returns a status."""
+
+    @abstractmethod
+    def constant(self, data: np.ndarray[Any, Any]) -> Place: ...
+
+    @abstractmethod
+    def work(self, dtype: Dtype, offset: int) -> Place: ...
+
+    @abstractmethod
+    def routine(
+        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+    ) -> str:
+        """The name of a routine for one matrix, from the template that both languages share: see `routines`.
+
+        One that `tells` returns whether it failed.
+        """
+
+    # -- what does not --
+
+    def start_of(self, how: str, dtype: Dtype) -> str:
+        return self.literal(_START[how], dtype)
+
+    def array(self, name: str, dtype: Dtype, size: int, value: str) -> str:
+        """A variable that is a small array, of one number; for a language with lanes."""
+        return self.variable(f"{name}[{size}]", dtype, "{" + ", ".join([value] * size) + "}")
+
+    def halving(self, name: str, start: int) -> str:
+        """The head of a loop over start, start / 2, …, 1; for a language with lanes."""
+        return f"for (ptrdiff_t {name} = {start}; {name} > 0; {name} /= 2)"
+
+    def combine(self, how: str, dtype: Dtype, total: str, value: str) -> str:
+        """Two parts of a reduction as one."""
+        if how in ("any", "all"):
+            return f"({total} {'||' if how == 'any' else '&&'} {value})"
+        words = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+        return self.operation(words[how], [total, value], dtype, dtype)
+
+    def copy(self, text: Text, source: Place, target: Place, size: int, dtype: Dtype) -> None:
+        """Copy elements, in a loop."""
+        if not size:
+            return
+        if size == 1:
+            text.add(f"{self.target(target, '0')} = {self.element(source, '0', dtype)};")
+            return
+        text.open(self.loop("i", "0", str(size)))
+        text.add(f"{self.target(target, 'i')} = {self.element(source, 'i', dtype)};")
+        text.close()
+
+    def helper(self, name: str, text: str) -> str:
+        self.helpers.setdefault(name, text)
+        return name
+
+    def shared(self, what: str, text: Callable[[str], str]) -> str:
+        """The name of a function, made by `text` from its name; one of equal text is used again."""
+        key = text("NAME")
+        if key not in self.functions:
+            self.functions[key] = f"{what}{len(self.functions) + 1}"
+        return self.functions[key]
+
+    def definitions(self) -> list[str]:
+        """The functions of the program, in an order in which each is defined before it is called."""
+        return [text.replace("NAME", name, 1) for text, name in self.functions.items()]

@@ -1,0 +1,280 @@
+"""Real packages from PyPI, adopted as they are: the extra `adopt` has their versions.
+
+For each, some functions: the copy gives the original's results to the last bit, the gradient agrees with finite differences, and
+the compiled gradient with the gradient. A package that is not installed is skipped.
+"""
+
+import importlib
+import importlib.util
+
+import numpy
+import pytest
+
+import adjoint as ad
+import adjoint.numpy
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages' own
+CASES = {}
+#: Cases that run eagerly under jit, and why: see docs/adopt.md.
+EAGER = {"emt": "neighbours", "lennard_jones": "neighbours"}
+
+
+def package(needed):
+    """Declare the cases of a package: a function of (load, np) that gives functions and points, by name."""
+    return lambda f: CASES.setdefault(needed, f)
+
+
+@package("iapws")
+def steam(load, np):
+    m = load("iapws.iapws97")
+    yield "liquid", lambda T: m._Region1(T, 3.0)["v"], 300.0
+    yield "vapour", lambda T: m._Region2(T, 0.1)["h"], 450.0
+    yield "saturation", m._PSat_T, 400.0
+    yield "backward", lambda h: m._Backward1_T_Ph(3.0, h), 500.0
+    yield "state", lambda T: m.IAPWS97(T=T, P=1.0).h, 400.0
+
+
+@package("filterpy")
+def kalman(load, np):
+    kalman, common = load("filterpy.kalman"), load("filterpy.common")
+    F, H = numpy.array([[1.0, 1.0], [0.0, 1.0]]), numpy.array([[1.0, 0.0]])
+
+    def likelihood(q):
+        f = kalman.KalmanFilter(dim_x=2, dim_z=1)
+        f.x, f.F, f.H, f.P, f.R = numpy.array([[0.0], [1.0]]), F, H, f.P * 10.0, f.R * 5.0
+        f.Q = common.Q_discrete_white_noise(dim=2, dt=1.0, var=q)
+        total = 0.0
+        for z in (1.1, 1.9, 3.2):
+            f.predict()
+            f.update(z)
+            total = total + f.log_likelihood
+        return total
+
+    def unscented(p):
+        points = kalman.MerweScaledSigmaPoints(2, alpha=0.1, beta=2.0, kappa=1.0)
+        f = kalman.UnscentedKalmanFilter(2, 1, 1.0, hx=lambda x: x[:1] ** 2, fx=lambda x, dt: F @ x, points=points)
+        f.x, f.P = numpy.array([0.5, 1.0]), f.P * p
+        f.predict()
+        f.update(1.1)
+        return f.x[0]
+
+    yield "likelihood", likelihood, 0.13
+    yield "noise", lambda dt: common.Q_discrete_white_noise(3, dt, 2.0)[0, 1], 0.5
+    yield "unscented", unscented, 0.3
+
+
+@package("ahrs")
+def attitude(load, np):
+    o = load("ahrs.common.orientation")
+    q = numpy.array([0.9, 0.2, 0.3, 0.1])
+    yield "q2R", lambda q: o.q2R(q)[0, 1], q
+    yield "ecompass", lambda a: o.ecompass(a, numpy.array([20.0, 3.0, 40.0]))[0, 1], numpy.array([0.1, 0.2, 9.7])
+    yield "acc2q", lambda a: o.acc2q(a)[1], numpy.array([0.1, 0.2, 9.7])
+    yield "product", lambda p: o.q_prod(p, q.copy())[2], q
+
+
+@package("transforms3d")
+def rotations(load, np):
+    m = load("transforms3d")
+    angles = numpy.array([0.1, 0.2, 0.3])
+    yield "euler2mat", lambda x: m.euler.euler2mat(*x)[0, 1], angles
+    yield "mat2euler", lambda x: m.euler.mat2euler(m.euler.euler2mat(*x))[1], angles
+    yield "mat2quat", lambda x: m.quaternions.mat2quat(m.euler.euler2mat(*x))[1], angles
+    yield "axangle", lambda x: m.axangles.axangle2mat(x, 0.3)[0, 1], angles
+
+
+@package("fluids")
+def flow(load, np):
+    m = load("fluids")
+    orifice = {"m": 7.7, "P1": 2e5, "P2": 1.83e5, "rho": 1e3, "mu": 1e-3, "k": 1.3, "meter_type": "ISO 5167 orifice", "taps": "D"}
+    yield "friction", lambda Re: m.friction_factor(Re=Re, eD=1e-4), 1e5
+    yield "loss", lambda V: m.dP_from_K(K=10.0, rho=1000.0, V=V), 3.0
+    yield "atmosphere", lambda Z: m.ATMOSPHERE_1976(Z).P, 5000.0
+    yield "orifice", lambda D: m.differential_pressure_meter_C_epsilon(D, 0.05, **orifice)[0], 0.07
+
+
+@package("chemicals")
+def mixtures(load, np):
+    m = load("chemicals")
+    yield "vapour pressure", lambda T: m.Lee_Kesler(T, Tc=617.1, Pc=36e5, omega=0.299), 347.2
+    yield "Antoine", lambda T: m.Antoine(T, A=8.95, B=595.0, C=-1.8), 100.0
+    yield "viscosity", lambda T: m.Letsou_Stiel(T, 46.07, 516.25, 6.383e6, 0.6371), 400.0
+    yield "flash", lambda K: m.Rachford_Rice_solution(zs=[0.5, 0.3, 0.2], Ks=list(K))[0], numpy.array([1.685, 0.742, 0.532])
+
+
+@package("pyquaternion")
+def quaternions(load, np):
+    Q = load("pyquaternion").Quaternion
+    x = numpy.array([0.1, 0.2, 0.3, 0.4])
+    yield "rotate", lambda w: Q(axis=[1, 0, 0], angle=w).rotate([0.0, 1.0, 2.0])[1], 0.3
+    yield "slerp", lambda w: Q.slerp(Q(axis=[1, 0, 0], angle=w), Q(axis=[0, 1, 0], angle=1.0), 0.3).elements[2], 0.3
+    yield "exp", lambda x: Q.exp(Q(*x)).norm, x
+    yield "log", lambda x: Q.log(Q(array=x)).elements[1], x
+
+
+POSITIONS = numpy.array([[0.0, 0.0, 0.0], [2.6, 0.1, 0.0], [0.2, 2.5, 0.3]])
+
+
+def energy(load, calculator, symbols, positions):
+    atoms = load("ase").Atoms(symbols, positions=positions)
+    atoms.calc = calculator()
+    return atoms.get_potential_energy()
+
+
+@package("ase")
+def molecules(load, np):
+    emt, lj, cell = load("ase.calculators.emt"), load("ase.calculators.lj"), load("ase.geometry")
+    yield "emt", lambda x: energy(load, emt.EMT, "Cu3", x), POSITIONS
+    yield "lennard_jones", lambda x: energy(load, lambda: lj.LennardJones(sigma=2.3, epsilon=0.1, rc=6.0), "Ar3", x), POSITIONS
+    yield "cell", lambda a: cell.cellpar_to_cell([a[0], 4.0, 5.0, 80.0, a[1], 70.0])[2, 1], numpy.array([3.0, 85.0])
+
+
+@package("colour")
+def colours(load, np):
+    m = load("colour")
+    xyz, lab = numpy.array([0.2, 0.12, 0.05]), numpy.array([50.0, 20.0, 10.0])
+    yield "Lab", lambda x: m.XYZ_to_Lab(x)[1], xyz
+    yield "sRGB", lambda x: m.XYZ_to_sRGB(x)[0], xyz
+    yield "Luv", lambda x: m.XYZ_to_Luv(x)[2], xyz
+    yield "difference", lambda x: m.delta_E(x, lab, method="CIE 2000"), numpy.array([50.0, 10.5, 13.5])
+
+
+@package("pvlib")
+def solar(load, np):
+    m = load("pvlib")
+    yield "diffuse", lambda x: m.irradiance.haydavies(x[0], x[1], 100.0, 900.0, 1400.0, 40.0, 170.0), numpy.array([30.0, 180.0])
+    yield "incidence", lambda x: m.irradiance.aoi(x[0], x[1], 40.0, 170.0), numpy.array([30.0, 180.0])
+    yield "diode", lambda v: m.pvsystem.i_from_v(v, 7.0, 1e-9, 0.3, 300.0, 1.6), 20.0
+    yield "temperature", lambda x: m.temperature.sapm_cell(*x, -3.47, -0.0594, 3.0), numpy.array([800.0, 20.0, 3.0])
+    yield "airmass", m.atmosphere.get_relative_airmass, 50.0
+
+
+@package("quantecon")
+def economics(load, np):
+    m = load("quantecon")
+
+    def control(q):
+        A, B = numpy.array([[1.0, 0.1], [0.0, 0.9]]), numpy.array([[0.0], [1.0]])
+        lq = m.LQ(np.array([[q]]), numpy.diag([1.0, 2.0]), A, B, beta=0.95, T=3, Rf=numpy.eye(2))
+        for _ in range(3):
+            lq.update_values()
+        return lq.P[0, 0]
+
+    yield "control", control, 0.7
+    yield "lyapunov", lambda x: m.solve_discrete_lyapunov(np.array([[0.5, 0.1], [0.0, x]]), numpy.eye(2))[0, 0], 0.7
+    yield "gini", m.gini_coefficient, numpy.array([1.0, 4.0, 2.5])
+    yield "stationary", lambda x: m.markov.gth_solve(np.array([[1 - x, x], [0.3, 0.7]]))[0], 0.4
+
+
+@package("skrf")
+def networks(load, np):
+    m = load("skrf")
+
+    def cascade(c):
+        frequency = m.Frequency(1, 2, 3, "ghz")
+        medium = m.media.DefinedGammaZ0(frequency, gamma=1j * frequency.w / 3e8, z0=50.0)
+        network = medium.capacitor(c * 1e-12) ** medium.line(0.01, "m") ** medium.short()
+        return np.abs(network.s[1, 0, 0] + 0.5)
+
+    yield "cascade", cascade, 2.0
+    yield "s2z", lambda x: m.network.s2z(np.array([[[x + 0j, 0.1], [0.1, 0.3]]]))[0, 0, 0].real, 0.2
+    yield "z2s", lambda x: m.network.z2s(np.array([[[x + 10j, 5.0], [5.0, 30.0]]]))[0, 0, 0].real, 20.0
+    yield "s2t", lambda x: np.abs(m.network.s2t(np.array([[[x + 0.1j, 0.5], [0.5, 0.3]]]))[0, 0, 1]), 0.2
+
+
+@package("sgp4")
+def satellites(load, np):
+    m = load("sgp4.model")
+
+    def orbit(x):
+        s = m.Satrec()
+        s.sgp4init(m.WGS72, "i", 5, 18441.785, 2.8098e-05, 6.97e-13, 0.0, x[0], 5.79, x[1], 0.337, 0.047, 6.086)
+        return s.sgp4(18441.785 + 2433281.5, 20 / 1440)
+
+    elements = numpy.array([0.1859667, 0.5980929])
+    yield "position", lambda x: orbit(x)[1][0], elements
+    yield "velocity", lambda x: orbit(x)[2][2], elements
+    yield "height", lambda x: sum(c * c for c in orbit(x)[1]) ** 0.5, elements
+
+
+@package("spatialmath")
+def poses(load, np):
+    m, base = load("spatialmath"), load("spatialmath.base")
+    angles = numpy.array([0.1, 0.2, 0.3])
+    yield "rotation", lambda t: base.rotx(t)[1, 2], 0.3
+    yield "exponential", lambda x: base.trexp(x)[0, 3], numpy.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
+    yield "logarithm", lambda x: base.trlog(base.rpy2r(*x), twist=True)[0], angles
+    yield "pose", lambda x: (m.SE3(*x) * m.SE3.Rx(x[0]) * numpy.array([1.0, 2.0, 3.0]))[1, 0], angles
+
+
+@package("statsmodels")
+def likelihoods(load, np):
+    rng = numpy.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), (rng.random(20) > 0.5) * 1.0
+    discrete, genmod = load("statsmodels.discrete.discrete_model"), load("statsmodels.genmod.generalized_linear_model")
+    families = load("statsmodels.genmod.families")
+    at = numpy.array([0.1, 0.2])
+    for name in ("Logit", "Probit", "Poisson"):
+        yield name, getattr(discrete, name)(y, X).loglike, at
+    yield "GLM", genmod.GLM(y, X, family=families.Binomial()).loglike, at
+
+
+@package("lifelines")
+def survival(load, np):
+    m, times = load("lifelines"), numpy.array([1.0, 2.0, 3.0, 2.5])
+    weibull, lognormal, logistic = m.WeibullFitter(), m.LogNormalFitter(), m.LogLogisticFitter()
+    at = numpy.array([2.0, 1.5])
+    yield "Weibull", lambda p: weibull._cumulative_hazard(p, times).sum(), at
+    yield "log-normal", lambda p: lognormal._cumulative_hazard(p, times).sum(), at
+    yield "log-logistic", lambda p: logistic._cumulative_hazard(p, times).sum(), at
+
+
+@package("control")
+def systems(load, np):
+    m = load("control")
+    yield "state space", lambda k: np.abs(m.ss(np.array([[0.0, 1.0], [-k, -0.5]]), [[0.0], [1.0]], [[1.0, 0.0]], 0.0)(1j)), 2.0
+    yield "feedback", lambda k: np.abs(m.feedback(m.tf([k], [1.0, 1.0, 0.0]), 1)(2j)), 2.0
+    yield "lyapunov", lambda k: m.lyap(np.array([[0.0, 1.0], [-k, -0.5]]), numpy.eye(2))[0, 0], 2.0
+    yield "gain", lambda k: m.tf([k, 1.0], [1.0, k + 1]).dcgain(), 2.0
+
+
+def differences(f, x):
+    """Central differences, extrapolated."""
+
+    def central(h):
+        steps = h * numpy.maximum(numpy.abs(x), 1.0) * numpy.eye(numpy.size(x)).reshape(-1, *numpy.shape(x))
+        found = [(f(x + s) - f(x - s)) / (2 * numpy.sum(s)) for s in (steps if numpy.ndim(x) else [float(steps.item())])]
+        return numpy.array(found).reshape(numpy.shape(x))
+
+    return (4 * central(1e-4) - central(2e-4)) / 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_package(name):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed; the extra 'adopt' has it (quantecon: with --no-deps)")
+    plain = name != "quantecon" or importlib.util.find_spec("numba") is not None  # whose original needs numba
+    originals = {key: f for key, f, _ in CASES[name](importlib.import_module, numpy)} if plain else {}
+    cases = list(CASES[name](ad.adopt, adjoint.numpy))
+    assert len(cases) >= 3
+    for key, f, x in cases:
+        if originals:
+            assert f(numpy.copy(x)[()]) == originals[key](numpy.copy(x)[()]), key  # some write to their arguments
+        gradient, expected = ad.grad(f)(x), differences(f, x)
+        error = numpy.abs(gradient - expected).max() / numpy.abs(expected).max()
+        assert error < 1e-6, (key, gradient, expected)
+        compiled = ad.jit(ad.grad(f))
+        assert numpy.allclose(compiled(x), gradient, rtol=1e-10, atol=1e-14), key
+        if key not in EAGER:
+            assert "runs eagerly" not in str(compiled.report()), (key, compiled.report())
+
+
+@pytest.mark.parametrize("name", ["emt", "lennard_jones"])
+def test_forces(name):
+    """The gradient of the energy is the library's own forces, with the opposite sign."""
+    pytest.importorskip("ase")
+    atoms = importlib.import_module("ase").Atoms("Cu3" if name == "emt" else "Ar3", positions=POSITIONS)
+    module = importlib.import_module(f"ase.calculators.{'emt' if name == 'emt' else 'lj'}")
+    atoms.calc = module.EMT() if name == "emt" else module.LennardJones(sigma=2.3, epsilon=0.1, rc=6.0)
+    f = next(f for key, f, _ in molecules(ad.adopt, adjoint.numpy) if key == name)
+    assert numpy.allclose(ad.grad(f)(POSITIONS), -atoms.get_forces(), rtol=1e-10, atol=1e-12)

@@ -1,0 +1,75 @@
+"""Exported JavaScript and wasm, run by Node."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adjoint.export.program import Part
+
+NODE = shutil.which("node")
+ARRAYS = {
+    "float64": "Float64Array",
+    "float32": "Float32Array",
+    "int64": "Float64Array",
+    "int32": "Int32Array",
+    "bool": "Uint8Array",
+}
+
+
+def number(x: Any) -> str:
+    """A number as JavaScript reads it, -0 and nan included."""
+    if isinstance(x, bool):
+        return str(int(x))
+    if isinstance(x, int):
+        return str(x)
+    return "NaN" if np.isnan(x) else repr(x).replace("inf", "Infinity")
+
+
+def literal(x: Any, dtype: Any) -> str:
+    array = np.asarray(x, dtype)
+    if array.shape == ():
+        return number(array.item()) if array.dtype.kind != "b" else str(bool(array)).lower()
+    big = "n" * (ARRAYS[dtype.name] == "BigInt64Array")
+    return f"new {ARRAYS[dtype.name]}([{', '.join(number(x) + big for x in array.ravel().tolist())}])"
+
+
+def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = "") -> list[Any]:
+    """Call functions of modules in a folder, in one process: for each (module, part, inputs), its flat results, or an error.
+
+    `loader` makes the functions of a module from what it exports.
+    """
+    lines = [
+        'const one = (y) => Object.is(y, -0) ? "-0" : String(y);',
+        'const show = (x) => typeof x === "object" ? Array.from(x, one) : [typeof x === "boolean" ? String(+x) : one(x)];',
+        "const all = [];",
+    ]
+    for i, (module, part, inputs) in enumerate(calls):
+        given = ", ".join(literal(x, t.dtype) for x, t in zip(inputs, part.graph.input_types, strict=True))
+        several = f"{json.dumps(list(part.output_names))}.map((n) => y[n])" if len(part.output_names) > 1 else "[y]"
+        lines.append(f'const m{i} = await import("./{module}");')
+        functions = loader.format(module=f"m{i}") if loader else f"m{i}"
+        lines.append(f"const f{i} = {functions};")
+        lines.append(
+            f"try {{ const y = f{i}.{part.name}({given}); all.push({several}.map(show)); }} catch (e) {{ all.push(String(e)); }}"
+        )
+    lines.append("console.log(JSON.stringify(all));")
+    script = folder / "calls.mjs"
+    script.write_text("\n".join(lines))
+    done = subprocess.run([str(NODE), str(script)], capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    results: list[Any] = []
+    for (_, part, _), found in zip(calls, json.loads(done.stdout), strict=True):
+        if isinstance(found, str):
+            results.append(found)
+            continue
+        types = part.graph.output_types
+        results.append(
+            [np.array([float(x) for x in y]).astype(t.dtype).reshape(t.shape) for y, t in zip(found, types, strict=True)]
+        )
+    return results

@@ -1,0 +1,167 @@
+"""Programs that every exporter of lowered code runs: elementwise, reductions, products, systems, loops, indexing, dtypes."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+import test_compiled_programs as random_programs
+
+import adjoint as ad
+import adjoint.scipy.special as special
+from adjoint.core.errors import UnsupportedError
+from adjoint.core.tree import flatten
+from adjoint.export.program import Part, parts
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=6)
+A = RNG.normal(size=(6, 6))
+S = A @ A.T + 6 * np.eye(6)
+ALL = np.array([0.3, -1.7, 2.4, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-300, 745.0, -745.0, 1e22])
+
+
+def unary(x):
+    functions = (np.exp, np.expm1, np.exp2, np.log, np.log2, np.log10, np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan)
+    more = (np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh, np.floor, np.ceil)
+    rest = (
+        np.trunc,
+        np.rint,
+        np.abs,
+        np.sign,
+        np.square,
+        np.isnan,
+        np.signbit,
+        np.isfinite,
+        special.expit,
+        special.erf,
+        special.erfc,
+    )
+    return (*(f(x) for f in (*functions, *more, *rest)), x**7, x**-9.0, x**0.5, -x)
+
+
+def binary(a, b):
+    functions = (np.arctan2, np.hypot, np.logaddexp, np.logaddexp2, np.maximum, np.minimum, np.copysign, np.less, np.equal)
+    return (*(f(a, b) for f in functions), np.abs(a) ** b, a / b, np.where(a > b, a, b))
+
+
+def recurrence(x):
+    return ad.scan(lambda c, r: (np.sin(c) + r * c, c * r), x[0], x)
+
+
+def collatz(x):
+    return ad.while_loop(lambda c: c.sum() < 100, lambda c: c * c + 1, x)
+
+
+G = ("gradient",)
+#: name: (function, arguments, derivatives)
+SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
+    "scalars": (lambda x, a: np.sin(x) * a + a**3, (0.7, 2.0), ("gradient", "hessian")),
+    "shifted": (lambda x, a: np.sum(np.sin(x[1:]) * np.exp(x[:-1])) * a, (RNG.normal(size=100), 2.0), ("gradient", "hvp", "jvp")),
+    "softmax": (lambda x: np.sum(np.exp(x - x.max(1, keepdims=True)) * x), (RNG.normal(size=(300, 20)),), G),
+    "long sum": (lambda x: np.sum(np.log1p(x**2)) / x.size, (RNG.normal(size=10_000),), G),
+    "row tiles": (lambda x: np.sum(x / np.sqrt(np.sum(x * x, 1, keepdims=True)), 0), (RNG.normal(size=(5000, 60)),), ("vjp",)),
+    "product": (lambda a, b: np.sum(np.tanh(a @ b)), (RNG.normal(size=(33, 21)), RNG.normal(size=(21, 37))), ("gradient",)),
+    "network": (lambda a, w: np.sum(np.tanh(a @ w) @ w.T), (RNG.normal(size=(64, 32)), RNG.normal(size=(32, 32))), G),
+    "matrix and vector": (lambda a, x: np.sum(np.sin(a @ x)), (RNG.normal(size=(70, 60)), RNG.normal(size=60)), G),
+    "stack of products": (lambda a, b: a @ b, (RNG.normal(size=(3, 12, 11)), RNG.normal(size=(11, 13))), ()),
+    "solve": (lambda a, b: np.sum(np.linalg.solve(a, b) ** 2), (A, X), G),
+    "solve for many": (lambda a, b: np.linalg.solve(a, b), (np.stack([A, S]), RNG.normal(size=(6, 3))), ("vjp",)),
+    "inverse": (lambda a: np.sum(np.linalg.inv(a) ** 2), (A,), G),
+    "log-determinant": (lambda a: np.linalg.slogdet(a)[1], (S,), G),
+    "cholesky": (lambda a: np.sum(np.linalg.cholesky(a) ** 3), (S,), ("gradient", "hvp")),
+    "large cholesky": (lambda a: np.sum(np.linalg.cholesky(a @ a.T + 40 * np.eye(40))), (RNG.normal(size=(40, 40)),), G),
+    "gather": (lambda x, i: np.sum(x[i] ** 2), (X, np.array([0, -1, 3, 3])), G),
+    "scan": (lambda x: recurrence(x)[0], (X,), G),
+    "stacks": (recurrence, (X,), ()),
+    "fori": (lambda x: ad.fori_loop(0, 10, lambda i, c: np.sin(c) * x, x).sum(), (X,), G),
+    "while": (collatz, (X,), ("jvp",)),
+    "cond": (lambda x: ad.cond(x[0] > 0, lambda x: np.sum(x**2), lambda x: np.sum(np.exp(x)), x), (X,), G),
+    "rolled": (lambda x: sum(np.sin(x * k) for k in range(30)).sum(), (X,), G),
+    "float32": (lambda x: np.sum(np.expm1(x) * x), (X.astype(np.float32),), G),
+    "no elements": (lambda x: np.sum(x**2) + np.ones(3) * 2, (np.zeros((0, 3)),), ()),
+    "nothing to compute": (lambda x: x, (np.zeros((0, 3)),), ()),
+    "bools": (
+        lambda x, m: (np.where(m, x, -x) * np.any(m), np.logical_not(m), np.logical_and(m, x > 0), np.logical_xor(m, x < 1)),
+        (X, X > 0),
+        (),
+    ),
+    "a bool": (lambda m, x: np.where(m, x, -x), (np.True_, X), ()),
+    "integers": (lambda i, n: (i * i + 3, -i, abs(i), i * 0.5, np.sum(i), n + i), (np.arange(-3, 4), np.int64(5)), ()),
+    "int32": (
+        lambda i: (i * 123456, i * i * 7 - 2**30 - 2**30, abs(i), -i),
+        (np.arange(-30000, 30000, 7000, dtype=np.int32),),
+        (),
+    ),
+    "casts": (lambda x: (x.astype(np.int64), x.astype(np.int32), x.astype(np.float32), x.astype(bool)), (ALL[:5] * 10,), ()),
+    "functions": (unary, (ALL,), ()),
+    "functions of two": (binary, (ALL, ALL[::-1].copy()), ()),
+    "functions of singles": (unary, (ALL.astype(np.float32),), ()),
+    "a name that C uses": (lambda double, i1, work: double * i1 + work, (X, X, 2.0), ("vjp",)),
+    "names that become equal": (lambda double, double_: double - double_, (X, X[::-1].copy()), ()),
+    "containers": (lambda p: {"y": p["a"] @ p["b"], "z": (p["b"], 3.0)}, ({"a": A, "b": X},), ()),
+}
+LOOSE = {"float32": 1e-5, "functions of singles": 1e-5}
+
+
+def sample(name: str) -> list[tuple[Part, list[Any], list[Any]]]:
+    """The parts of a sample, with flat inputs and the results of its graph."""
+    f, args, derivatives = SAMPLES[name]
+    found = []
+    with np.errstate(all="ignore"):
+        for part in parts(f, args, {}, derivatives=derivatives, name="sample"):
+            inputs = list(map(np.asarray, flatten((args, {}))[0]))
+            more = part.graph.input_types[len(inputs) :]
+            inputs += [np.random.default_rng(1).normal(size=t.shape).astype(t.dtype) for t in more]
+            found.append((part, inputs, list(map(np.asarray, part.graph.run_flat(inputs)))))
+    return found
+
+
+def agree(found: list[Any], wanted: list[Any], name: str, tolerance: float = 1e-11) -> None:
+    """Equal types; floats to rounding, relative to the largest of a result; signs of zeros."""
+    assert len(found) == len(wanted)
+    for i, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        where = f"result {i} of {name}"
+        assert (x.shape, x.dtype) == (y.shape, y.dtype), where
+        if x.dtype.kind != "f":
+            np.testing.assert_array_equal(x, y, where)
+            continue
+        tolerance = max(tolerance, 2e-5 if x.dtype == np.float32 else 0)
+        finite = y[np.isfinite(y)]
+        scale = min(1.0, float(np.max(np.abs(finite), initial=0)))
+        np.testing.assert_allclose(x, y, tolerance, tolerance * scale, err_msg=where)
+
+
+COUNT = int(os.environ.get("ADJOINT_PROGRAMS", 0)) or 12
+
+
+def random_samples(count: int = COUNT) -> list[tuple[str, list[Part], list[Any]]]:
+    """Random programs over mixed dtypes that can be exported, each with its parts and inputs."""
+    found = []
+    number = 0
+    while len(found) < count:
+        ((_, steps, types, c),) = random_programs.drawn(number, 1, random_programs.SHAPES)
+        number += 1
+        f = random_programs.program(steps, random_programs.LARGEST)
+        arrays = random_programs.values(types, np.random.default_rng(number))
+        try:
+            with np.errstate(all="ignore"):
+                made = parts(lambda x, y, f=f, c=c: f(x, y, c), arrays, {}, name=f"program{number}_")
+        except (ad.AdjointError, TypeError, ValueError):
+            continue  # it asks for numbers, which only jit answers
+        found.append((random_programs.described(number - 1, steps, types), made, arrays))
+    return found
+
+
+def exportable(writer: Any, samples: list[Any]) -> list[tuple[str, list[Part], list[Any], Any]]:
+    """The samples that an exporter takes, with what it writes. What it refuses, it names."""
+    taken = []
+    for name, made, arrays in samples:
+        try:
+            taken.append((name, made, arrays, writer(made)))
+        except UnsupportedError as error:
+            if not re.search("has no (code for|numbers of)", str(error)):
+                raise
+    assert len(taken) > len(samples) // 4
+    return taken

@@ -1,0 +1,45 @@
+"""Random programs over mixed dtypes, through every exporter and its tool, and through a file (ADJOINT_PROGRAMS for more)."""
+
+import exported
+import numpy as np
+import pytest
+import test_compiled_programs as random
+
+import adjoint as ad
+from adjoint.core.errors import UnsupportedError
+
+CHUNK = 20
+
+
+def programs(chunk):
+    """(what, program, inputs) of those that can be staged: without an `if` on a value."""
+    for number, steps, types, c in random.drawn(5000 + chunk, CHUNK, random.SHAPES):
+        if not random.ASK.isdisjoint(random.NAMES[s[0] % len(random.NAMES)] for s in steps):
+            continue
+        inputs = [x if x.ndim else x[()] for x in random.values(types, np.random.default_rng(number))]
+        f = random.program(steps, random.LARGEST)
+        with np.errstate(all="ignore"):
+            program = ad.graph(lambda x, y, f=f, c=c: f(x, y, c))(*inputs)
+        yield random.described(number, steps, types), program, inputs
+
+
+@pytest.mark.parametrize("chunk", range(max(random.ASKED // CHUNK // 5, 1)))
+@pytest.mark.parametrize("exporter", exported.RUNNERS)
+def test_exported(exporter, chunk):
+    cases = list(programs(chunk))
+    results = exported.RUNNERS[exporter](cases)
+    if isinstance(results, str):
+        pytest.skip(results)
+    for (what, program, inputs), found in zip(cases, results, strict=True):
+        if not isinstance(found, UnsupportedError):
+            expected = program.run(*inputs)
+            random.agree(found, list(expected) if isinstance(expected, tuple) else [expected], what)
+
+
+@pytest.mark.parametrize("chunk", range(max(random.ASKED // CHUNK // 5, 1)))
+def test_saved(chunk, tmp_path):
+    for what, program, inputs in programs(100_000 + chunk):
+        loaded = ad.load(ad.save(tmp_path / "f", program))
+        assert loaded == program, what
+        for a, b in zip(*[r if isinstance(r, tuple) else (r,) for r in (loaded.run(*inputs), program.run(*inputs))], strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes(), what

@@ -1,0 +1,42 @@
+"""Every op of the table, through every exporter and its tool: equal results, or refused by name."""
+
+import pathlib
+
+import exported
+import pytest
+
+from adjoint import export
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("exporter", exported.RUNNERS)
+def test_every_op(exporter):
+    wrong = exported.differences(exporter)
+    if isinstance(wrong, str):
+        pytest.skip(wrong)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_exporter_that_computes_has_a_runner():
+    assert set(exported.RUNNERS) == set(export.EXPORTERS) - {"latex"}
+
+
+def test_the_page_is_up_to_date():
+    page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    scope = {"__name__": "exports", "__file__": str(ROOT / "tools" / "exports.py")}
+    exec(compile((ROOT / "tools" / "exports.py").read_text(encoding="utf-8"), "exports.py", "exec"), scope)
+    assert scope["with_table"](page) == page, "run tools/exports.py"
+
+
+def test_latex_is_of_whole_programs(tmp_path):
+    def f(x):
+        return exported.op_samples.STRUCTURED["scan"][0](x)[0] ** 2
+
+    text = export.latex(f, 0.5, derivatives="gradient", path=tmp_path / "f.tex", document=True)
+    assert (tmp_path / "f.tex").read_text(encoding="utf-8") == text
+    assert text.startswith(r"\documentclass")
+    assert r"\texttt{f\_gradient(x: float64[]) $\to$ x\_bar: float64[]}" in text
+    assert text.count("where body of") >= 2
+    assert text.count(r"\begin{aligned}") == text.count(r"\end{aligned}") >= 4
+    assert export.latex(f, 0.5) in export.latex(f, 0.5, document=True)

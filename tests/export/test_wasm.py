@@ -1,0 +1,100 @@
+"""Exported WebAssembly under Node, and in Chromium: equal to the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from browser import INSTALL, Browser, executable
+from export import node
+from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
+
+import adjoint as ad
+from adjoint import export
+from adjoint.export import javascript_module
+from adjoint.export.wasm_module import write
+
+needs_node = pytest.mark.skipif(not node.NODE, reason="Node is not installed; on Debian: apt-get install -y nodejs")
+LOADED = "await {module}.load()"
+
+
+def put(folder, name, made, **options):
+    result = write(made, f"{name}.wasm", **options)
+    (folder / f"{name}.wasm").write_bytes(result.code)
+    (folder / f"{name}.mjs").write_text(result.loader)
+
+
+@needs_node
+@pytest.mark.parametrize("simd", [False, True])
+def test_samples(simd, tmp_path, monkeypatch):
+    """All in one process of Node."""
+    monkeypatch.setitem(node.ARRAYS, "int64", "BigInt64Array")
+    calls, wanted = [], []
+    for i, name in enumerate(SAMPLES):
+        samples = sample(name)
+        put(tmp_path, f"sample{i}", [part for part, _, _ in samples], simd=simd)
+        for part, inputs, results in samples:
+            calls.append((f"sample{i}.mjs", part, inputs))
+            wanted.append((f"{name}: {part.name}", results, LOOSE.get(name, 1e-11)))
+    for found, (name, results, tolerance) in zip(node.run(tmp_path, calls, LOADED), wanted, strict=True):
+        assert not isinstance(found, str), f"{name}: {found}"
+        agree(found, results, name, tolerance)
+
+
+@needs_node
+def test_random_programs(tmp_path, monkeypatch):
+    monkeypatch.setitem(node.ARRAYS, "int64", "BigInt64Array")
+    taken = exportable(lambda made: put(tmp_path, made[0].name, made), random_samples())
+    results = node.run(tmp_path, [(f"{made[0].name}.mjs", made[0], arrays) for _, made, arrays, _ in taken], LOADED)
+    for (name, made, arrays, _), found in zip(taken, results, strict=True):
+        with np.errstate(all="ignore"):
+            wanted = list(map(np.asarray, made[0].graph.run_flat(arrays)))
+        assert not isinstance(found, str), f"{name}: {found}"
+        agree(found, wanted, name, 1e-10)
+
+
+def test_files(tmp_path):
+    result = export.wasm(lambda x: np.sum(x**2), X, path=tmp_path / "energy.wasm", name="energy", derivatives="gradient")
+    assert (tmp_path / "energy.wasm").read_bytes() == result.code
+    assert 'new URL("./energy.wasm", import.meta.url)' in (tmp_path / "energy.js").read_text()
+    assert "energy_gradient(x: Float64Array, out?: Float64Array): Float64Array;" in (tmp_path / "energy.d.ts").read_text()
+    with pytest.raises(ad.AdjointError, match=r"ends in \.wasm"):
+        export.wasm(lambda x: x, X, name="f", path=tmp_path / "f.js")
+    with pytest.raises(ad.AdjointError, match="cannot name a function 'load'"):
+        export.wasm(lambda x: x, X, name="load")
+
+
+def test_no_import_but_memory(tmp_path):
+    """Checked as the module is linked: every function that needs wide integers, copies or rounding."""
+    for name in ("functions", "functions of two", "functions of singles", "while", "casts"):
+        write([part for part, _, _ in sample(name)], "f.wasm")
+
+
+@pytest.mark.skipif(not executable(), reason=INSTALL)
+def test_in_chromium(tmp_path):
+    """Both modules in a page: no server, so the scripts are in it."""
+    samples = sample("shifted")
+    made = [part for part, _, _ in samples]
+    loader = write(made, "f.wasm", simd=True, embed=True).loader.replace("export async", "async")
+    module = javascript_module.write(made).source.replace("export function", "function")
+    page = tmp_path / "page.html"
+    page.write_text(
+        f"<!doctype html><script>const js = (() => {{ {module} return {{ {', '.join(p.name for p in made)} }}; }})();</script>"
+        f"<script>const loading = (() => {{ {loader} return load(); }})();</script>"
+    )
+    with Browser() as browser:
+        tab = browser.open(page.as_uri())
+        for part, inputs, wanted in samples:
+            given = ", ".join(node.literal(x, t.dtype) for x, t in zip(inputs, part.graph.input_types, strict=True))
+            several = len(part.output_names) > 1
+            for functions in ("js", "wasm"):
+                call = f"{functions}.{part.name}({given})"
+                answer = (
+                    f"(() => {{ const y = {call}; return JSON.stringify("
+                    + (f"[{', '.join(f'y.{n}' for n in part.output_names)}]" if several else "[y]")
+                    + ".map((v) => typeof v === 'number' ? [v] : Array.from(v))); })()"
+                )
+                if functions == "wasm":
+                    tab.evaluate("loading.then((w) => { globalThis.wasm = w; })")
+                found = node.json.loads(tab.evaluate(answer))
+                arrays = [np.array(y, t.dtype).reshape(t.shape) for y, t in zip(found, part.graph.output_types, strict=True)]
+                agree(arrays, wanted, f"{part.name} in {functions}")

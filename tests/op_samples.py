@@ -1,0 +1,54 @@
+"""A program for every op of the table: one call of it, on arguments from its declaration."""
+
+import numpy as np
+
+import adjoint as ad
+import adjoint.scipy.linalg
+import adjoint.scipy.special
+import adjoint.scipy.stats  # its ops are declared when it is loaded
+from adjoint.core.op import OPS, Elementwise, find
+from adjoint.numpy.table import load_all
+
+load_all()
+find("")  # loads the whole table
+
+INTEGERS = {"gcd", "lcm", "left_shift", "right_shift", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_count", "invert"}
+
+#: Loops and branches, whose graphs come from functions.
+STRUCTURED = {
+    "scan": (lambda x: ad.scan(lambda c, v: (np.sin(c) * v, c), x, np.linspace(0, 1, 5)), (0.5,)),
+    "while": (lambda x: ad.while_loop(lambda u: u < 5.0, lambda u: u * 1.5 + x, x), (0.7,)),
+    "while_vjp": (ad.grad(lambda x: ad.while_loop(lambda u: u < 5.0, lambda u: u * 1.5 + x, x)), (0.7,)),
+    "cond": (lambda x: ad.cond(x > 1.0, lambda u: u + 2.0, lambda u: u * 3.0, x), (0.7,)),
+    "checkpoint": (ad.checkpoint(lambda x: np.sin(x) * x), (0.7,)),
+}
+
+
+def samples(op, rng):
+    """Arguments and parameters, from the op's declared cases or from its arity."""
+    cases = [(c.args, c.params) for c in op.cases]
+    if not cases:
+        arity = (
+            op.arity if isinstance(op, Elementwise) else getattr(op.impl, "nin", None) or (1 if op.name == "stop_gradient" else 2)
+        )
+        cases = [([(2, 3)] * arity, {}), ([(), *[(3,)] * (arity - 1)], {})]
+    for args, params in cases:
+        domains = op.domain if isinstance(op.domain[0], tuple) else [op.domain] * len(args)
+        drawn = [rng.uniform(*d, a) if isinstance(a, tuple) else a for a, d in zip(args, domains, strict=False)]
+        yield [np.asarray(a).astype(np.int64) % 5 for a in drawn] if op.name in INTEGERS else drawn, params
+
+
+def names():
+    return sorted(name for name, op in OPS.items() if op.home.startswith("adjoint."))
+
+
+def programs(name, seed=0):
+    """The programs that test an op, with their arguments."""
+    if name in STRUCTURED:
+        f, args = STRUCTURED[name]
+        return [(ad.graph(f)(*args), args)]
+    found = []
+    for args, params in samples(OPS[name], np.random.default_rng(seed)):
+        with np.errstate(all="ignore"):
+            found.append((ad.graph(lambda *xs, op=OPS[name], params=params: op(*xs, **params))(*args), tuple(args)))
+    return found
