@@ -24,7 +24,7 @@ UNWRITTEN = {
     "cofactor_slope", "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "inv",
     "is_hermitian", "last_write", "lexsort", "logm", "lstsq", "lu", "matrix_rank", "order_statistics",
     "overlap", "pbdv", "pbdv_slope", "pbvv", "pbvv_slope", "pbwa", "pbwa_slope", "permutation", "real_argument", "root",
-    "roots", "share_equal", "sqrtm", "student_by_df", "sylvester", "triangular_solve", "while_vjp", "windows",
+    "roots", "share_equal", "sqrtm", "stein", "student_by_df", "sylvester", "triangular_solve", "while_vjp", "windows",
     "zeta",
 }  # fmt: skip
 
