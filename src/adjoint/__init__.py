@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .check.gradients import check_grads
     from .compiler.jit import get_num_threads, jit, set_num_threads
     from .export.container import load, save
-    from .staging.purity import static
+    from .staging.stand_ins import static
 
 __version__ = VERSION
 
@@ -63,7 +63,7 @@ _LATE = {
     "scan": "api.control",
     "scipy": "",
     "set_num_threads": "compiler.jit",
-    "static": "staging.purity",
+    "static": "staging.stand_ins",
     "symbolic": "algebra.expression",
     "symbols": "api.symbols",
     "trace": "api.evaluation",

@@ -15,8 +15,8 @@ def test_the_derivative_of_a_product_is_built_whole_and_pruned_to_one_node():
     g = ad.graph(lambda x, y: 5 + x * y)(2.0, 3.0)
     built = g.derivative("x")
     assert lines(built) == [  # 0 + (y·1 + 0·x)
-        "v2: float64[] = chain float64(1.0), y",
-        "v3: float64[] = chain float64(0.0), x",
+        "v2: float64[] = strong_mul float64(1.0), y",
+        "v3: float64[] = strong_mul float64(0.0), x",
         "v4: float64[] = add v2, v3",
         "v5: float64[] = add float64(0.0), v4",
         "return v5",

@@ -13,13 +13,12 @@ import numpy as np
 
 from ..core.errors import UnsupportedError
 from ..core.op import OPS, Op
-from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ir.graph import Equation, Graph, Literal
 from ..ops.broadcast import broadcast_to, cast, conj, real, reshape, sum_, transpose
 from ..ops.elementwise import (
-    absorb_op,
     add,
-    chain_op,
     div,
+    ieee_mul,
     mul,
     neg,
     pos,
@@ -29,59 +28,55 @@ from ..ops.elementwise import (
     sinc,
     sqrt,
     square,
+    strong_mul_either_op,
+    strong_mul_op,
     sub,
-    times_op,
 )
-from . import terms
+from . import canonical
 from .terms import ONE, PI, Number, Term, number, post_order
 
 # -- graphs to terms --------------------------------------------------------------------------------------------
 
 _SAME: frozenset[Op] = frozenset({pos, cast, reshape, broadcast_to, transpose, sum_, real, conj})  # of one real number
 _RULES: dict[Op, Callable[..., Term]] = {
-    add: terms.add,
-    sub: terms.subtract,
-    mul: terms.multiply,
-    chain_op: terms.multiply,
-    absorb_op: terms.multiply,
-    times_op: terms.multiply,
-    div: terms.divide,
-    power: terms.power,
-    neg: lambda x: terms.scale(Fraction(-1), x),
-    square: lambda x: terms.power(x, number(2)),
-    reciprocal: lambda x: terms.divide(ONE, x),
+    add: canonical.add,
+    sub: canonical.subtract,
+    mul: canonical.multiply,
+    strong_mul_op: canonical.multiply,
+    strong_mul_either_op: canonical.multiply,
+    ieee_mul: canonical.multiply,
+    div: canonical.divide,
+    power: canonical.power,
+    neg: lambda x: canonical.scale(Fraction(-1), x),
+    square: lambda x: canonical.power(x, number(2)),
+    reciprocal: lambda x: canonical.divide(ONE, x),
 }
 
 
 def apply(name: str, *args: Term) -> Term:
     """An op by its name, on terms."""
     rule = _RULES.get(OPS[name])
-    return rule(*map(terms.arithmetic, args)) if rule else terms.call(name, *args)
+    return rule(*map(canonical.arithmetic, args)) if rule else canonical.call(name, *args)
 
 
 def from_graph(graph: Graph, inputs: Sequence[Term]) -> Term:
     """The term that a graph of scalars with one output computes."""
-    environment: dict[int, Term] = dict(enumerate(inputs))
 
-    def read(operand: Operand, equation: Equation | None) -> Term:
-        if isinstance(operand, int):
-            return environment[operand]
-        return _constant(operand, equation)
-
-    for equation in graph.equations:
+    def term(equation: Equation, operands: list[Any]) -> Term:
         name = equation.op.name
         shapes = [t.shape for t in equation.types] + [o.type.shape for o in equation.inputs if isinstance(o, Literal)]
         if len(equation.types) != 1 or any(shapes) or equation.types[0].dtype.kind not in "fbiu":
             raise _unsupported(f"{name} gives or takes an array or a complex number", equation)
-        args = [read(o, equation) for o in equation.inputs]
+        args = [_constant(o, equation) if isinstance(o, Literal) else x for o, x in zip(equation.inputs, operands, strict=True)]
         if equation.op in _SAME and len(args) == 1:
-            result = args[0]
-        elif equation.params:
+            return args[0]
+        if equation.params:
             raise _unsupported(f"{name} has options", equation)
-        else:
-            result = apply(name, *args)
-        environment[equation.outputs[0]] = result
-    return terms.arithmetic(read(graph.outputs[0], None))
+        return apply(name, *args)
+
+    (output,) = graph.outputs
+    found = graph.evaluate(inputs, term)
+    return canonical.arithmetic(_constant(output, None) if isinstance(output, Literal) else found[output])
 
 
 def _constant(literal: Literal, equation: Equation | None) -> Term:

@@ -382,7 +382,7 @@ def _hint(node: ast.expr) -> str:
 
 
 #: Ops that occur only in derivatives, and take options.
-_PARTS = re.compile(r".*_by_.*|.*_slope|real_argument|root|chain|absorb")
+_PARTS = re.compile(r".*_by_.*|.*_slope|real_argument|root|strong_mul|strong_mul_either|ieee_mul")
 
 
 def function_names() -> set[str]:

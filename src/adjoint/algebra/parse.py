@@ -16,7 +16,7 @@ from ..core.op import OPS, Elementwise, Op
 from ..ops import bessel, distribution, elliptic, gamma, hypergeometric, parameter, special  # noqa: F401 - they enter their functions
 from ..ops import elementwise as ops
 from ..ops.broadcast import where
-from . import terms
+from . import canonical
 from .convert import apply
 from .terms import PI, Term, number
 
@@ -93,7 +93,7 @@ class _Reader:
             self.names[statement.targets[0].id] = self.term(statement.value)  # type: ignore[attr-defined]
         if not isinstance(last, ast.Expr):
             self.refuse(last, "the last line must be an expression")
-        return terms.arithmetic(self.term(last.value))
+        return canonical.arithmetic(self.term(last.value))
 
     def refuse(self, node: Any, why: str) -> NoReturn:
         raise ExpressionError(why, self.source, node.lineno, node.col_offset + 1)
@@ -160,7 +160,7 @@ class _Reader:
                 pairs = zip(signs, args, args[1:], strict=False)
                 return _fold_left(ops.logical_and.name, [apply(OPERATORS[type(op)].name, a, b) for op, a, b in pairs])
             case ast.IfExp():
-                return terms.where(*args)
+                return canonical.where(*args)
             case ast.Call(func=func):
                 return self.function(func, args, node)
         raise AssertionError(node)

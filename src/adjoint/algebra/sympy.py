@@ -14,7 +14,7 @@ from ..core.op import OPS, Op
 from ..ops import elementwise as ops
 from ..ops import gamma, special
 from ..ops.broadcast import where
-from . import terms
+from . import canonical, terms
 from .convert import apply
 from .parse import FOLDED
 from .terms import PI, Number, Term, is_integer, number, post_order
@@ -141,7 +141,7 @@ def from_sympy(expression: Any, names: Mapping[str, Term]) -> Term:
         else:
             stack.append((node, True))
             stack.extend((a, False) for a in node.args)
-    return terms.arithmetic(done[s.sympify(expression)])
+    return canonical.arithmetic(done[s.sympify(expression)])
 
 
 def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term:
@@ -167,19 +167,21 @@ def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term
             raise UnsupportedError(f"{node} of the SymPy expression is not a real number")
         return number(float(node))
     if node.is_Add:
-        return terms.add(*args)
+        return canonical.add(*args)
     if node.is_Mul:
-        return terms.multiply(*args)
+        return canonical.multiply(*args)
     if node.is_Pow:
-        return terms.power(*args)
+        return canonical.power(*args)
     if name in _REWRITTEN:
-        return terms.divide(terms.ONE, terms.call(_REWRITTEN[name].name, *args))
+        return canonical.divide(terms.ONE, canonical.call(_REWRITTEN[name].name, *args))
     if name == "polygamma" and is_integer(args[0]):
         n = int(args[0].head)
-        scaled_zeta = terms.scale(Fraction(-math.factorial(n) * (-1) ** n), terms.call(gamma.zeta.name, number(n + 1), args[1]))
-        return scaled_zeta if n else terms.call(gamma.psi.name, args[1])
+        scaled_zeta = canonical.scale(
+            Fraction(-math.factorial(n) * (-1) ** n), canonical.call(gamma.zeta.name, number(n + 1), args[1])
+        )
+        return scaled_zeta if n else canonical.call(gamma.psi.name, args[1])
     if name == "sinc":
-        return terms.divide(terms.call(ops.sin.name, *args), args[0])
+        return canonical.divide(canonical.call(ops.sin.name, *args), args[0])
     if name in _BACK:
         ours = _BACK[name].name
         result = args[0] if len(args) > 1 else apply(ours, *args)
@@ -197,5 +199,5 @@ def _piecewise(s: Any, node: Any, names: Mapping[str, Term]) -> Term:
         raise UnsupportedError("a Piecewise without a last case that always holds has no value in between")
     result = from_sympy(last, names)
     for value, condition in reversed(pairs):
-        result = terms.where(from_sympy(condition, names), from_sympy(value, names), result)
+        result = canonical.where(from_sympy(condition, names), from_sympy(value, names), result)
     return result

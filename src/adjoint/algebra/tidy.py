@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from . import terms
+from . import canonical, terms
+from .canonical import combine, multiply, power
 from .convert import apply
-from .terms import ONE, Number, Term, combine, is_integer, multiply, post_order, power
+from .terms import ONE, Number, Term, is_integer, post_order
 
 _FEW = 8  # longer sums are not changed
 _MANY = 3000
@@ -61,7 +62,7 @@ def _from_factors(factors: dict[Term, Term]) -> Term:
 
 def _without(term: Term, taken: dict[Term, Term]) -> Term:
     """The term divided by some of its factors, by removing their exponents, independent of what `multiply` can merge."""
-    rest = {b: terms.subtract(e, taken[b]) if b in taken else e for b, e in _factors(term).items()}
+    rest = {b: canonical.subtract(e, taken[b]) if b in taken else e for b, e in _factors(term).items()}
     coefficient = term.head if term.kind == "product" else Fraction(1)
     return multiply(Term("number", coefficient), _from_factors(rest))
 
@@ -75,7 +76,7 @@ def pythagoras(term: Term) -> Term:
             if not (base.is_call("sin") and is_integer(exponent) and exponent.head >= 2):
                 continue
             rest = _without(t, {base: terms.number(2)})
-            partner = multiply(rest, power(terms.call("cos", *base.parts), terms.number(2)))
+            partner = multiply(rest, power(canonical.call("cos", *base.parts), terms.number(2)))
             if found.get(partner) == c:
                 others = [(k, s) for s, k in found.items() if s not in (t, partner)]
                 return combine([(Fraction(1), Term("number", term.head)), (c, rest), *others])

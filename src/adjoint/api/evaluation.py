@@ -15,18 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, bind
+from ..core.bind import Traced
 from ..core.errors import AdjointError, ArgumentError, DtypeError, UnsupportedError, boundary
 from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact
 from ..derive import plan, push, split
 from ..eager.tape import save
+from ..ir.edit import dependents, values_in
 from ..ir.evaluation import DerivativeRule, Evaluation, Step
-from ..ir.graph import Equation, Graph, Literal
+from ..ir.graph import Equation, Graph, weak_numbers
 from ..rewrite.simplify import simplify
 from ..staging.concrete import Concrete
 from ..staging.stage import Stage
+from ..transform.build import passes_derivative
 from ..view.notation import PLAIN
 from ..view.trace import EvaluationTrace
 from ..view.writer import Writer
@@ -99,23 +101,15 @@ def evaluate_graph(
 
     The seeds are ones, and the directions ones for the first float and zeros for the others, where none are given.
     """
-    values: dict[int, Value] = dict(enumerate(graph.bind_inputs(inputs)))
-    if any(isinstance(x, Traced) for x in values.values()):
+    given = graph.bind_inputs(inputs)
+    if any(isinstance(x, Traced) for x in given):
         raise UnsupportedError(
             f"the evaluation of {graph.name!r} shows numbers, and does not work on traced values; call it outside"
         )
     with np.errstate(all="ignore"):
-        for equation in graph.equations:
-            operands = [values[o] if isinstance(o, int) else o.value for o in equation.inputs]
-            try:
-                result = bind(equation.op, *operands, **equation.params)
-            except Exception as error:
-                graph.explain(error, equation)
-                raise
-            values.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
         return _record(
             graph,
-            values,
+            graph.evaluate(given, keep=True),
             _seeds(graph, None) if seeds is None else seeds,
             _first_direction(graph) if directions is None else directions,
         )
@@ -221,11 +215,8 @@ class _Sweep:
 
     def depending(self) -> set[int]:
         """The values that have a derivative with respect to some input."""
-        active = {i for i, t in enumerate(self.graph.input_types) if is_inexact(t.dtype)}
-        for equation in self.graph.equations:
-            if self.places(equation, active):
-                active.update(n for n, t in zip(equation.outputs, equation.types, strict=True) if is_inexact(t.dtype))
-        return active
+        floats = [i for i, t in enumerate(self.graph.input_types) if is_inexact(t.dtype)]
+        return dependents(self.graph.equations, floats, passes_derivative)
 
     def places(self, equation: Equation, active: set[int]) -> list[int]:
         """The operands of an equation that are differentiated."""
@@ -263,7 +254,7 @@ class _Sweep:
 
     def hand_on(self, index: int, equation: Equation, parts: dict[int, Value | None]) -> None:
         """Add the contributions of an equation to the adjoints of its operands; an operand read twice gets both at once."""
-        for target in dict.fromkeys(o for o in equation.inputs if isinstance(o, int)):
+        for target in dict.fromkeys(values_in(equation.inputs)):
             places = tuple(i for i, part in parts.items() if equation.inputs[i] == target and part is not None)
             if not places:
                 continue
@@ -297,7 +288,7 @@ class _Sweep:
 
     def rule(self, equation: Equation, place: int) -> DerivativeRule | None:
         types = tuple(Type.of(x) for x in self.operands(equation)[1])
-        numbers = tuple(o.value if isinstance(o, Literal) and o.is_weak else None for o in equation.inputs)
+        numbers = weak_numbers(equation.inputs)
         key = (equation.op, place, types, equation.types, repr(numbers), repr(equation.params))
         if key not in self.rules:
             self.rules[key] = _write_rule(equation.op, place, equation.types, types, numbers, equation.params)

@@ -7,10 +7,12 @@ Each is a thin composition of one interpreter (`eager/`), the argument handling 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, snapshot, with_gaps
 from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from ..core.op import OPS
@@ -22,7 +24,7 @@ from ..eager.on_card import follows_card, landed
 from ..eager.repeated import RetreatError
 from ..eager.tape import Node, Tape, backward
 from ..numpy.layout import own_copy
-from ..transform.deferral import finish, tape_for
+from ..staging.deferred import tape_in_stage
 from .arguments import (
     Results,
     adopted,
@@ -63,14 +65,15 @@ class Recording:
         self.f, self.transform = f, transform
         self.indices, self.single = positions(argnums, len(args), transform)
         self.inputs, self.structures = open_arguments(args, self.indices, transform)
-        with tape_for(self.inputs, transform, lasting) as tape:
+        staged = bool(self.inputs) and isinstance(self.inputs[0], Traced)
+        with tape_in_stage(self.inputs, transform, lasting) if staged else Tape(transform, lasting=lasting) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
             watch_arguments(tape.watch, args, self.indices, self.inputs)
             inside = replace(args, self.indices, self.structures, leaves)
             del leaves
             result = final(run_protected(f, inside, kwargs))
-            finish(tape, result)
+            tape.finish(result)
         tape.watch.check()
         self.aux: Any = None
         if has_aux:
@@ -312,68 +315,74 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
 # -- forward mode -----------------------------------------------------------------------------------------------
 
 
-def push_forward(
-    f: Function,
-    primals: Sequence[Any],
-    inputs: Sequence[Value],
-    structures: Sequence[Structure],
-    tangents: Sequence[Value | None],
-    has_aux: bool,
-    transform: str,
-) -> tuple[Structure, list[Value], list[Value | None], Any]:
-    """One forward pass: structure, primals and tangents of the result, and aux. By reverse mode, where forward mode cannot."""
-    watch = Watch()
-    watch_arguments(watch, primals, range(len(primals)), inputs)
-    dual = Dual(transform, retreats=True)
-    try:
-        with dual:
-            leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, tangents, strict=True)]
-            result = final(uncached(f)(*replace(primals, range(len(primals)), structures, leaves)))
-    except RetreatError as met:
-        if met.trace is not dual:
-            raise
-        return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
-    watch.check()
-    if dual.overflowed:  # a partial that reads an overflowed value is a wrong number, which a tape marks
-        return _push_by_pulls(f, primals, inputs, structures, tangents, has_aux, transform)
-    aux = None
-    if has_aux:
-        result, aux = split_aux(result, f, transform)
-        own = Results(*inputs).own
-        aux = map_leaves(lambda x: own(check_alive(dual.split(x)[0], dual)), aux)
-    if result is None:
-        output_leaf(None, f, transform)
-    parts, structure = flatten(result)
-    labels = leaf_names("", structure)
-    pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
-    return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
+Pushed = tuple[Structure, list[Value], list[Value | None], Any]
 
 
-def _push_by_pulls(
-    f: Function,
-    primals: Sequence[Any],
-    inputs: Sequence[Value],
-    structures: Sequence[Structure],
-    tangents: Sequence[Value | None],
-    has_aux: bool,
-    transform: str,
-) -> tuple[Structure, list[Value], list[Value | None], Any]:
-    """As `push_forward`, by two reverse passes: the pullback is linear, and its transpose is the pushforward."""
-    wanted = [i for i, t in enumerate(tangents) if t is not None]
+@dataclass(slots=True)
+class ForwardRun:
+    """One run of a function in forward mode: its arguments, opened into `inputs`, with their tangents."""
 
-    def of_wanted(*parts: Any) -> Any:
-        leaves = list(inputs)
-        for i, part in zip(wanted, parts, strict=True):
-            leaves[i] = part
-        return f(*replace(primals, range(len(primals)), structures, leaves))
+    f: Function
+    primals: Sequence[Any]
+    inputs: Sequence[Value]
+    structures: Sequence[Structure]
+    tangents: Sequence[Value | None]
+    has_aux: bool
+    transform: str
 
-    of_wanted.__name__ = name_of(f)
-    recording = Recording(of_wanted, [inputs[i] for i in wanted], {}, tuple(range(len(wanted))), has_aux, transform)
-    floats = [k for k, y in enumerate(recording.outputs) if dtype_of(y).kind in "fc"]  # other results have no tangents
-    pushed: list[Value | None] = [None] * len(recording.outputs)
-    for k, t in zip(floats, _transposed(recording, floats, transform).pull([tangents[i] for i in wanted]), strict=True):
-        pushed[k] = t
-    return recording.structure, recording.outputs, pushed, recording.aux
+    def arguments(self, leaves: Sequence[Value]) -> Sequence[Any]:
+        """The arguments with other leaves in them."""
+        return replace(self.primals, range(len(self.primals)), self.structures, leaves)
+
+    def push(self) -> Pushed:
+        """One forward pass: structure, primals and tangents of the result, and aux; by reverse mode where forward mode cannot."""
+        f, inputs, transform = self.f, self.inputs, self.transform
+        watch = Watch()
+        watch_arguments(watch, self.primals, range(len(self.primals)), inputs)
+        dual = Dual(transform, retreats=True)
+        try:
+            with dual:
+                leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, self.tangents, strict=True)]
+                result = final(uncached(f)(*self.arguments(leaves)))
+        except RetreatError as met:
+            if met.trace is not dual:
+                raise
+            return self.push_by_pulls()
+        watch.check()
+        if dual.overflowed:  # a partial that reads an overflowed value is a wrong number, which a tape marks
+            return self.push_by_pulls()
+        aux = None
+        if self.has_aux:
+            result, aux = split_aux(result, f, transform)
+            own = Results(*inputs).own
+            aux = map_leaves(lambda x: own(check_alive(dual.split(x)[0], dual)), aux)
+        if result is None:
+            output_leaf(None, f, transform)
+        parts, structure = flatten(result)
+        labels = leaf_names("", structure)
+        pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
+        return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
+
+    def push_by_pulls(self) -> Pushed:
+        """As `push`, by two reverse passes: the pullback is linear, and its transpose is the pushforward."""
+        f, transform = self.f, self.transform
+        wanted = [i for i, t in enumerate(self.tangents) if t is not None]
+
+        def of_wanted(*parts: Any) -> Any:
+            leaves = list(self.inputs)
+            for i, part in zip(wanted, parts, strict=True):
+                leaves[i] = part
+            return f(*self.arguments(leaves))
+
+        of_wanted.__name__ = name_of(f)
+        given = [self.inputs[i] for i in wanted]
+        recording = Recording(of_wanted, given, {}, tuple(range(len(wanted))), self.has_aux, transform)
+        floats = [k for k, y in enumerate(recording.outputs) if dtype_of(y).kind in "fc"]  # other results have no tangents
+        pushed: list[Value | None] = [None] * len(recording.outputs)
+        back = _transposed(recording, floats, transform)
+        for k, t in zip(floats, back.pull([self.tangents[i] for i in wanted]), strict=True):
+            pushed[k] = t
+        return recording.structure, recording.outputs, pushed, recording.aux
 
 
 def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> Recording:
@@ -418,7 +427,7 @@ def run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_au
     names = [name for i, s in zip(indices, structures, strict=True) for name in leaf_names(f"argument {i}", s)]
     given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
     pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
-    structure, ys, ts, aux = push_forward(f, primals, inputs, structures, pushed, has_aux, transform)
+    structure, ys, ts, aux = ForwardRun(f, primals, inputs, structures, pushed, has_aux, transform).push()
     results = Results(*inputs, *pushed)
     out = structure.unflatten([results.own(y) for y in ys])
     tangent = structure.unflatten([results.of(t, y) for t, y in zip(ts, ys, strict=True)])

@@ -31,7 +31,7 @@ from ..core.types import Type, is_inexact
 from ..derive import type_rule
 from ..ir import check as checking
 from ..ir import dataflow, text
-from ..ir.graph import Equation, Graph, Literal
+from ..ir.graph import Equation, Graph, weak_numbers
 from ..rewrite.simplify import simplify
 from ..staging.purity import pure
 from ..staging.stage import Stage
@@ -209,7 +209,7 @@ class Program(Graph):
 
 def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:
     """The types that an equation's op gives."""
-    numbers = [o.value if isinstance(o, Literal) and o.is_weak else None for o in equation.inputs]
+    numbers = weak_numbers(equation.inputs)
     result = type_rule(equation.op, operands, equation.params, numbers)
     return tuple(result) if equation.op.many else (result,)
 

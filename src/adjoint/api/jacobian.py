@@ -12,7 +12,7 @@ from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.types import Value, dtype_of, shape_of
 from ..ops.broadcast import moveaxis, reshape
 from .arguments import Results, check_callable, name_of, open_arguments, positions, regroup
-from .grad import Recording, choice, gradient_of, push_forward, run_jvp
+from .grad import ForwardRun, Recording, choice, gradient_of, run_jvp
 from .protection import run_protected
 from .transformed import Transformed
 from .vmap import batch_apply
@@ -67,7 +67,7 @@ def _run_jacfwd(
     on_chosen.__name__ = name_of(f)
 
     def push(*tangents: Value) -> Any:
-        structure, ys, ts, aux = push_forward(on_chosen, chosen, inputs, structures, tangents, has_aux, transform)
+        structure, ys, ts, aux = ForwardRun(on_chosen, chosen, inputs, structures, tangents, has_aux, transform).push()
         seen.update(structure=structure, ys=ys, aux=aux)
         return [_or_zeros(t, y) for t, y in zip(ts, ys, strict=True)]
 

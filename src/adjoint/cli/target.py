@@ -129,22 +129,14 @@ def _from_formula(text: str, given: dict[str, str], draw: bool) -> Target:
 
 
 def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str], draw: bool) -> Target:
+    """A function of a file, with values from the command line, its defaults, or drawn at random."""
     f = load(path, name)
     title = f"{os.path.basename(path)}:{name}"
     try:
-        signature = inspect.signature(f)
+        parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         raise UsageError(f"the parameters of {title} are not known; wrap it in a def with named parameters") from None
-    parameters = list(signature.parameters.values())
-    words = {**{p.name: word for p, word in zip(parameters, args, strict=False)}}
-    rest = list(args[len(parameters) :])
-    if rest and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        raise UsageError(f"{title} takes {len(parameters)} argument{'s' * (len(parameters) != 1)}, --args has {len(args)}")
-    for word in given:
-        if word in words or word not in signature.parameters:
-            why = "is given twice" if word in words else f"is not a parameter of {title}"
-            raise UsageError(f"{word!r} {why}{near(word, signature.parameters) or among(list(signature.parameters))}")
-    words |= given
+    words = _words(parameters, given, args, title)
     names, values, drawn = [], [], []
     rng = np.random.default_rng(0)
     for p in parameters:
@@ -162,13 +154,26 @@ def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str],
             raise UsageError(f"no value is given for {', '.join(missing)} of {title}; add --args or {missing[0]}=…")
         if p.kind is p.KEYWORD_ONLY:
             f = _with_keyword(f, p.name, value)
-            continue
-        names.append(p.name)
-        values.append(value)
-    for i, word in enumerate(rest):
+        else:
+            names.append(p.name)
+            values.append(value)
+    for i, word in enumerate(args[len(parameters) :], len(parameters)):
         names.append(f"x{len(names)}")
-        values.append(argument(f"argument {len(parameters) + i}", word, False))
+        values.append(argument(f"argument {i}", word, False))
     return Target(f, tuple(names), tuple(values), title, False, tuple(drawn))
+
+
+def _words(parameters: Sequence[inspect.Parameter], given: dict[str, str], args: Sequence[str], title: str) -> dict[str, str]:
+    """What the command line says of each parameter, by position in --args or by name."""
+    if len(args) > len(parameters) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        raise UsageError(f"{title} takes {len(parameters)} argument{'s' * (len(parameters) != 1)}, --args has {len(args)}")
+    words = {p.name: word for p, word in zip(parameters, args, strict=False)}
+    known = [p.name for p in parameters]
+    for word in given:
+        if word in words or word not in known:
+            why = "is given twice" if word in words else f"is not a parameter of {title}"
+            raise UsageError(f"{word!r} {why}{near(word, known) or among(known)}")
+    return words | given
 
 
 def _with_keyword(f: Callable[..., Any], name: str, value: Any) -> Callable[..., Any]:

@@ -18,15 +18,15 @@ from ..core.types import Type, Value
 from ..ir.graph import is_repeated
 from ..ops.broadcast import where
 from ..ops.elementwise import (
-    absorb,
-    absorb_op,
-    chain,
     equal,
     is_finite,
     isinf,
     logical_not,
     logical_or,
     product_of_live,
+    strong_mul,
+    strong_mul_either,
+    strong_mul_either_op,
 )
 from .partials import Partial, split
 
@@ -36,10 +36,10 @@ def product_of_tangents(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value
     of a partial wins if it is one: of a choice, a constant factor, or x**0.
     """
     if op.choice or (op.name == "mul" and any(t is None for t in ts)):
-        return absorb
+        return strong_mul_either
     if op.name == "power" and ts[1] is None:
-        return absorb if has_zeros(xs[1]) else chain
-    return chain
+        return strong_mul_either if has_zeros(xs[1]) else strong_mul
+    return strong_mul
 
 
 def has_zeros(x: Value) -> bool:
@@ -61,12 +61,12 @@ def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[]
     """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in a constant factor."""
     a, b = numbers(g), numbers(p)
     if a is None or b is None:  # written down without numbers
-        if product is not chain:
+        if product is not strong_mul:
             return product(g, p)
         if factor is not None and has_zeros(factor()):
-            return absorb(g, p)
+            return strong_mul_either(g, p)
         if origin.mask is None:
-            return chain(g, p)
+            return strong_mul(g, p)
         return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
     if is_finite(a) and is_finite(b):
         return product(g, p)
@@ -115,7 +115,7 @@ class Decay(NamedTuple):
 def decays(op: Elementwise) -> tuple[tuple[Decay, ...], ...]:
     """How the partials of an op, one by one, decay at infinity: found by computing them there; not of special functions."""
     if "decays" not in op.derived:
-        known = op.home == absorb_op.home and op.name != "ldexp"  # which takes a whole number
+        known = op.home == strong_mul_either_op.home and op.name != "ldexp"  # which takes a whole number
         with np.errstate(all="ignore"):
             op.derived["decays"] = tuple(tuple(_decays(op, partial)) if known else () for partial in split(op))
     return op.derived["decays"]  # type: ignore[no-any-return]

@@ -15,12 +15,12 @@ from ..core.op import Elementwise, Linear, Multilinear, Op, Opaque, Structured
 from ..core.types import Value, shape_of
 from ..ops.broadcast import fit
 from ..ops.elementwise import (
-    absorb,
-    absorb_op,
-    chain,
-    chain_op,
     equal,
-    times_op,
+    ieee_mul,
+    strong_mul,
+    strong_mul_either,
+    strong_mul_either_op,
+    strong_mul_op,
 )
 from ..ops.zero import zero_wins
 from .partials import Partial, argument_names, define, no_partial, split
@@ -83,10 +83,10 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
         if partial.missing:
             raise no_partial(op, i)
     keep = tuple(map(int, np.any([p.needs for p in partials], axis=0)))
-    product = absorb if op.choice else chain
+    product = strong_mul_either if op.choice else strong_mul
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        either = absorb if op.choice or (can_mask and has_zeros(factor(saved, 0))) else chain
+        either = strong_mul_either if op.choice or (can_mask and has_zeros(factor(saved, 0))) else strong_mul
         saved = trusted(saved, types)
         return [
             None if partial.number == 0 else fit(times(g, partial, saved, params, either), t)
@@ -167,19 +167,12 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
     rules = transposes(op, count)
     if op.together:
         return _together_plan(op, count, wanted)
-    if op in (chain_op, absorb_op, times_op):
+    if op in (strong_mul_op, strong_mul_either_op, ieee_mul):
         return _product_plan(op, wanted)
     chosen = [(i, rules[i]) for i in wanted]
     for i, rule in chosen:
         if rule is None:
             raise UnsupportedError(f"{op.name!r} has no derivative with respect to its argument {i}")
-    by_itself = isinstance(op, Multilinear)
-    keep = [DROP]
-    for j in range(count):
-        if rules[j] is None or (by_itself and any(i != j for i in wanted)):
-            keep.append(VALUE)
-        else:
-            keep.append(DROP if wanted == [j] else TYPE)  # a lone argument's type comes with the call
 
     def quick(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         result = []
@@ -189,33 +182,42 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
             result.append(fit(rule(g, *operands, **params), t))  # type: ignore[misc]
         return result
 
-    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+    keep = (DROP, *(_kept(op, j, rules[j] is None, wanted) for j in range(count)))
+    if not isinstance(op, Multilinear):
+        return Plan(tuple(wanted), keep, quick, quick, op.into, None)
+
+    def with_zeros(g: Any, live_in: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         result = []
         for (i, rule), t in zip(chosen, types, strict=True):
-            before, after = saved[1 : i + 1], saved[i + 2 :]
             apply = _filled(rule, t, i, params)  # type: ignore[arg-type]
-            result.append(fit(zero_wins(apply, g, [*before, *after]), t))
+            result.append(fit(zero_wins(apply, g, [*saved[1 : i + 1], *saved[i + 2 :]], live_in), t))
         return result
+
+    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        return with_zeros(g, None, saved, types, params)
 
     def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        result = []
-        for (i, rule), t in zip(chosen, types, strict=True):
-            apply = _filled(rule, t, i, params)  # type: ignore[arg-type]
-            result.append(fit(zero_wins(apply, g, [*saved[1 : i + 1], *saved[i + 2 :]], origin.live_in), t))
-        return result
+        return with_zeros(g, origin.live_in, saved, types, params)
 
-    return Plan(tuple(wanted), tuple(keep), pull if by_itself else quick, quick, op.into, careful if by_itself else None)
+    return Plan(tuple(wanted), keep, pull, quick, op.into, careful)
+
+
+def _kept(op: Linear, j: int, is_constant: bool, wanted: list[int]) -> int:
+    """What the backward step needs of argument j: its value, its type, or nothing."""
+    if is_constant or (isinstance(op, Multilinear) and any(i != j for i in wanted)):
+        return VALUE
+    return DROP if wanted == [j] else TYPE  # a lone argument's type comes with the call
 
 
 def _product_plan(op: Linear, wanted: list[int]) -> Plan:
     """A product of the chain rule, differentiated again: of one factor the derivative is the other."""
     keep = (DROP, VALUE if 1 in wanted else TYPE, VALUE if 0 in wanted else TYPE)
 
-    again = times_op if op is times_op else absorb_op
+    again = ieee_mul if op is ieee_mul else strong_mul_either_op
 
     def factor(saved: Any, i: int) -> Any:
         # A zero cotangent has ended the product, whichever it was; a zero partial only if it is one of a mask.
-        is_mask = op is absorb_op or (op is chain_op and wanted[i] == 1)
+        is_mask = op is strong_mul_either_op or (op is strong_mul_op and wanted[i] == 1)
         return saved[2 - wanted[i]] if is_mask else None
 
     def masks(saved: Any, i: int) -> Any:

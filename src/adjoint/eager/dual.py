@@ -18,7 +18,7 @@ from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.types import Shape, Value, shape_of
 from ..derive import doubted, product_of_tangents, push
 from ..ops.broadcast import where
-from ..ops.elementwise import chain, equal, is_finite, isnan, logical_and, logical_or, not_equal, times_op
+from ..ops.elementwise import equal, ieee_mul, is_finite, isnan, logical_and, logical_or, not_equal, strong_mul
 from .origin import WHOLE
 from .overflow import is_silent, is_silent_loop
 from .repeated import RetreatError, rates
@@ -80,7 +80,7 @@ class Dual(Trace):
         if not (isinstance(t, Traced) or isinstance(p, Traced)) and is_finite(r := t * p):
             return r
         if not (is_finite(numbers(t)) and is_finite(numbers(p))):
-            met = logical_and(isnan(times_op(t, p)), logical_or(equal(t, 0), equal(p, 0)))
+            met = logical_and(isnan(ieee_mul(t, p)), logical_or(equal(t, 0), equal(p, 0)))
             known = numbers(met)
             if known is not None and np.any(known):
                 raise RetreatError(self)
@@ -96,11 +96,11 @@ class Dual(Trace):
             wanted = [i for i, t in enumerate(ts) if t is not None]
             read = doubted(op, [y, *xs], wanted, lambda k: id(xs[k]) in self.computed)
             alike = all(shape_of(t) == shape_of(y) for t in ts if t is not None)
-            if given is chain and None not in live and (alike or all(m is True for m in live)):
+            if given is strong_mul and None not in live and (alike or all(m is True for m in live)):
                 t = push(op, y, xs, ts, params, lambda t, p: _product(self.live(t), t, p), read)
             else:
                 t = push(op, y, xs, ts, params, given, read)
-            has_masks = given is not chain and (op.name != "mul" or any(map(_may_be_zero, xs)))
+            has_masks = given is not strong_mul and (op.name != "mul" or any(map(_may_be_zero, xs)))
             mask = None if has_masks or not (alike or mask is True) else mask
         else:
             t = push(op, y, xs, ts, params)
@@ -133,7 +133,7 @@ def _either(a: Any, b: Any) -> Any:
 
 
 def _product(mask: Any, t: Value, p: Value) -> Value:
-    return times_op(t, p) if mask is True else where(mask, times_op(t, p), 0.0)
+    return ieee_mul(t, p) if mask is True else where(mask, ieee_mul(t, p), 0.0)
 
 
 def _may_be_zero(x: Value) -> bool:

@@ -20,7 +20,7 @@ from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear
 from ..core.types import Type, Value, ndim_of, shape_of
 from ..ops.broadcast import broadcast_to, expand_dims, where
-from ..ops.elementwise import absorb_op, chain_op, logical_and, logical_not, logical_or, not_equal, times_op
+from ..ops.elementwise import ieee_mul, logical_and, logical_not, logical_or, not_equal, strong_mul_either_op, strong_mul_op
 from ..ops.reduce import any_
 from .batch import Batch
 
@@ -291,7 +291,7 @@ def _marks(x: Any, is_differentiated: bool) -> Any:
 
 
 _MOST = 1 << 16  # elements of a mask that becomes part of a program
-_PRODUCTS = (chain_op, times_op, absorb_op)
+_PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
 #: Opaque ops every element of whose argument counts. Those that choose, as max does, and custom rules mean their zeros.
 _DENSE = frozenset({"cumprod", "det", "logsumexp", "norm", "prod", "recurrence"})
 #: Linear ops that hand every cotangent on.

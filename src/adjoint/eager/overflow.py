@@ -20,7 +20,18 @@ from ..core.op import Elementwise, Linear, Multilinear, Op, Structured
 from ..core.types import Value, dtype_of, shape_of
 from ..derive import decays, push
 from ..ops.broadcast import where
-from ..ops.elementwise import absorb_op, add, chain_op, equal, isfinite, isinf, logical_and, logical_not, logical_or, not_equal
+from ..ops.elementwise import (
+    add,
+    equal,
+    isfinite,
+    isinf,
+    logical_and,
+    logical_not,
+    logical_or,
+    not_equal,
+    strong_mul_either_op,
+    strong_mul_op,
+)
 
 if TYPE_CHECKING:
     from .tape import Node, Tape
@@ -28,7 +39,7 @@ if TYPE_CHECKING:
 _UNKNOWN: Any = object()
 #: Ops that compare, and compute nothing of what they choose from.
 _ORDER = frozenset({"max", "min", "equal_shared", "order_statistics"})
-_ZERO_WINS = (chain_op, absorb_op)
+_ZERO_WINS = (strong_mul_op, strong_mul_either_op)
 #: Ops of which NumPy does not say that they overflow.
 _SILENT = frozenset({"convolve", "einsum", "norm"})
 

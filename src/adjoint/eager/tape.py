@@ -247,6 +247,9 @@ class Tape(Trace):
     def node(self, x: Value) -> Node | None:
         return x.aux if isinstance(x, Traced) and x.by is self else None
 
+    def finish(self, result: Any) -> None:
+        """The function has returned: a tape that makes its nodes late does so now."""
+
     def leave(self, x: Any) -> Any:
         """A result without what the tape added to it."""
         return without(x.value) if isinstance(x, Traced) and x.by is self else x

@@ -39,8 +39,8 @@ from ..core.types import Type
 from ..core.version import VERSION
 from ..ir import text
 from ..ir.check import GraphError, check
+from ..ir.edit import dead_code
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..rewrite.simplify import dead_code
 from .containers import ContainerError, describe, rebuild
 
 FORMAT, NEWEST = "adjoint program", 1

@@ -21,6 +21,7 @@ from typing import Any
 from ..core.bind import bind
 from ..core.errors import ArgumentError
 from ..core.types import Value
+from .edit import values_in
 from .graph import Equation, Graph, Literal, Operand
 
 _SHOWN = 20  # rows of a profile
@@ -28,7 +29,7 @@ _SHOWN = 20  # rows of a profile
 
 def reads(equation: Equation) -> set[int]:
     """The values that an equation needs."""
-    return {o for o in equation.inputs if isinstance(o, int)}
+    return set(values_in(equation.inputs))
 
 
 def levels(graph: Graph) -> tuple[tuple[int, ...], ...]:
@@ -96,9 +97,8 @@ class _Flow:
             self.missing.append(len(waiting))
             if not waiting:
                 self.ready.append(i)
-        for o in graph.outputs:
-            if isinstance(o, int):
-                self.uses[o] = self.uses.get(o, 0) + 1  # the caller reads it: never freed
+        for o in values_in(graph.outputs):
+            self.uses[o] = self.uses.get(o, 0) + 1  # the caller reads it: never freed
         self.left = len(graph)
         self.stopped = not self.left
         self.errors: dict[int, BaseException] = {}
@@ -247,22 +247,15 @@ def _clock(seconds: float) -> str:
 
 def profile(graph: Graph, values: Sequence[Value]) -> Profile:
     """Run one equation after the other and time each."""
-    data: dict[int, Value] = dict(enumerate(values))
-    last, kept = graph.last_uses(), {o for o in graph.outputs if isinstance(o, int)}
-    times = []
-    for i, equation in enumerate(graph.equations):
-        args = [o.value if isinstance(o, Literal) else data[o] for o in equation.inputs]
-        try:
-            start = time.perf_counter()
-            result = bind(equation.op, *args, **equation.params)
-            times.append(time.perf_counter() - start)
-        except Exception as error:
-            graph.explain(error, equation)
-            raise
-        data.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
-        for n in reads(equation):
-            if last[n] == i and n not in kept:
-                del data[n]
+    times: list[float] = []
+
+    def timed(equation: Equation, operands: list[Value]) -> Any:
+        start = time.perf_counter()
+        result = bind(equation.op, *operands, **equation.params)
+        times.append(time.perf_counter() - start)
+        return result
+
+    graph.evaluate(values, timed)
     return Profile(graph, tuple(times), critical_path(graph, times))
 
 

@@ -114,6 +114,19 @@ class Equation:
         return Equation, (self.op, self.inputs, dict(self.params), self.outputs, self.types, self.line)
 
 
+Apply = Callable[[Equation, list[Any]], Any]
+
+
+def _bound(equation: Equation, operands: list[Value]) -> Any:
+    """The result of an equation, from the interpreter of its operands."""
+    return bind(equation.op, *operands, **equation.params)
+
+
+def weak_numbers(operands: Sequence[Operand]) -> list[Any]:
+    """The Python numbers among operands, which are weak in promotion; None for each other one."""
+    return [o.value if isinstance(o, Literal) and o.is_weak else None for o in operands]
+
+
 @dataclass(frozen=True)
 class Graph:
     """Inputs, equations, outputs. `in_structure` and `out_structure` are the containers of the arguments and the result."""
@@ -169,27 +182,30 @@ class Graph:
 
     def run_flat(self, values: Sequence[Value]) -> list[Value]:
         """Evaluate on flat inputs: arrays, or traced values, so that a graph can be differentiated and batched."""
-        environment: dict[int, Value] = dict(enumerate(values))
-        last, kept = self.last_uses(), {o for o in self.outputs if isinstance(o, int)}
+        found = self.evaluate(values)
+        return [found[o] if isinstance(o, int) else o.handed_out() for o in self.outputs]
 
-        def read(operand: Operand) -> Value:
-            return environment[operand] if isinstance(operand, int) else operand.value
-
-        line = written_on.get()
+    def evaluate(self, values: Sequence[Any], apply: Apply = _bound, *, keep: bool = False) -> dict[int, Any]:
+        """The outputs by number, computed by `apply` from each equation and its operands; with `keep`, all values."""
+        environment: dict[int, Any] = dict(enumerate(values))
+        last, line = {} if keep else self.last_uses(), written_on.get()
+        for o in self.outputs:
+            if isinstance(o, int):
+                last.pop(o, None)
         for i, equation in enumerate(self.equations):
             written_on.set(equation.line or line)
             try:
-                result = bind(equation.op, *[read(o) for o in equation.inputs], **equation.params)
+                result = apply(equation, [environment[o] if isinstance(o, int) else o.value for o in equation.inputs])
             except Exception as error:
                 self.explain(error, equation)
                 raise
             finally:
                 written_on.set(line)
             environment.update(zip(equation.outputs, result if equation.op.many else (result,), strict=True))
-            for operand in equation.inputs:  # free dead values
-                if isinstance(operand, int) and last[operand] == i and operand not in kept:
-                    environment.pop(operand, None)
-        return [environment[o] if isinstance(o, int) else o.handed_out() for o in self.outputs]
+            for o in equation.inputs:  # free dead values
+                if isinstance(o, int) and last.get(o) == i:
+                    environment.pop(o, None)
+        return environment
 
     def explain(self, error: BaseException, equation: Equation) -> None:
         """Add to an error which equation it comes from, and the user's line."""

@@ -20,7 +20,8 @@ from .concrete import primal
 from .layout import copied, held, held_as
 from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose, with_axis
 from .table import implements, lift
-from .views import Seen, as_stored, read, view
+from .views import as_stored, read, view
+from .ways import Seen
 
 
 def along(axis: int, part: Any) -> tuple[Any, ...]:

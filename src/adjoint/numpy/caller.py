@@ -12,11 +12,12 @@ import functools
 import importlib
 import inspect
 import io
+import itertools
 import logging
 import sys
 import types
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,23 +136,23 @@ def _span(positions: dis.Positions | None) -> tuple[tuple[int, int], tuple[int, 
 
 @functools.lru_cache(1 << 10)
 def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
-    """The kind of the instruction at an offset and, for a call, the dotted name of the function.
-
-    In `np.random.normal(x)` the call and the loads of `np`, `.random`, `.normal` start at the same place of the source.
-    """
-    words: list[str] = []
-    before = []
-    for instruction in dis.get_instructions(code):
-        if instruction.offset > at:
-            break
-        before.append(instruction)
+    """The kind of the instruction at an offset and, for a call, the dotted name of the function."""
+    before = list(itertools.takewhile(lambda one: one.offset <= at, dis.get_instructions(code)))
     if not before:
         return "", ()
     instruction = before.pop()
     kind = instruction.argrepr if instruction.opname == "BINARY_OP" else instruction.opname
     if not kind.startswith(("CALL", "PRECALL")) or instruction.positions is None:
         return kind, ()
-    start = instruction.positions[0], instruction.positions[2]
+    return kind, _callee(before, (instruction.positions[0], instruction.positions[2]))
+
+
+def _callee(before: Iterable[dis.Instruction], start: tuple[Any, Any]) -> tuple[str, ...]:
+    """The name of a function that is called, from the instructions before the call, which begins at `start` in the source.
+
+    In `np.random.normal(x)` the call and the loads of `np`, `.random`, `.normal` start at the same place of the source.
+    """
+    words: list[str] = []
     second: str | None = None  # the second variable of a combined load, which has no position
     for earlier in before:
         beside, second = second, earlier.argval[1] if "_LOAD_FAST" in earlier.opname else None
@@ -169,7 +170,7 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
             words.append(earlier.argval)
         elif earlier.opname in ("BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"):
             words = [""]  # part of the callee is computed, as in default_rng(0).normal
-    return kind, tuple(words)
+    return tuple(words)
 
 
 # -- what to write instead --------------------------------------------------------------------------------------

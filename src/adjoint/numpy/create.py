@@ -14,7 +14,8 @@ from .dropin import in_place_of
 from .layout import beneath_type, copied, held, laid_out, later, stand_in
 from .shape import astype
 from .table import given_array, holds_traced, implements, lift
-from .views import Same, as_array, shares, view
+from .views import view
+from .ways import Same, as_array, shares
 
 _array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
 

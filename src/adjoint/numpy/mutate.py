@@ -17,7 +17,8 @@ from .concrete import primal
 from .selection import partition, sort, whole, within
 from .shape import ravel
 from .table import implements, lift
-from .views import Elements, is_read_only, read_only, view, write
+from .views import is_read_only, read_only, view, write
+from .ways import Elements
 
 
 def _target(a: Any, name: str) -> Traced:

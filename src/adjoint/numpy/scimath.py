@@ -13,7 +13,7 @@ import numpy as np
 from ..core.types import Value, dtype_of
 from ..ops.broadcast import cast
 from .table import implements, lift
-from .views import as_array
+from .ways import as_array
 
 _SINGLE = frozenset(map(np.dtype, ("f4", "i1", "i2", "u1", "u2")))  # their complex results have 64 bits
 

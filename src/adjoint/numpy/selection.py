@@ -21,7 +21,8 @@ from .layout import held
 from .shape import astype, concatenate, ravel, reshape, with_axis
 from .table import implements, lift
 from .ufunc import deliver
-from .views import as_array, read
+from .views import read
+from .ways import as_array
 
 
 def whole(index: Any) -> Value:

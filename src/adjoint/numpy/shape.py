@@ -18,7 +18,8 @@ from .concrete import primal
 from .layout import axes_by_stride, copied, held_by, stand_in
 from .table import implements, lift
 from .ufunc import deliver
-from .views import Flattened, InMemoryOrder, Permuted, Seen, Shaped, View, Written, as_array, view
+from .views import View, view
+from .ways import Flattened, InMemoryOrder, Permuted, Seen, Shaped, Written, as_array
 
 
 def _reshaped(x: Value, shape: Shape, order: str = "C") -> Value:

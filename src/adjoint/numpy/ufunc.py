@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,25 +57,26 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
         # Only `out` is traced: compute the plain result and write it there.
         values = [fresh(np.asarray(v)) for v in values]
     if dtype is not None:
-        for i, v in enumerate(values):
-            if type(v) not in (bool, int, float, complex) and not np.can_cast(dtype_of(v), dtype, casting):
-                raise TypeError(
-                    f"{name}: cannot cast input {i} from {dtype_of(v)} to {np.dtype(dtype)} with casting rule '{casting}'"
-                )
-        values = [shapes.cast(v, dtype=np.dtype(dtype)) if dtype_of(v) != np.dtype(dtype) else v for v in values]
+        values = _cast_inputs(values, np.dtype(dtype), casting, name)
     y = function(*values, **options)
     if isinstance(y, tuple):
         if where is not True:
             raise UnsupportedError(f"{name}: where= is not supported on traced values for several results")
         return tuple(deliver(part, (target,)) for part, target in zip(y, out or (None,) * len(y), strict=True))
+    (target,) = out if isinstance(out, tuple) else (out,)
     if where is not True:
         if out is None:
             raise UnsupportedError(f"{name}: where= needs out=, since the other elements would be left undefined")
-        (target,) = out if isinstance(out, tuple) else (out,)
         y = shapes.where(where, y, target)
-    if out is not None:
-        y = _as_wide_as(y, out[0] if isinstance(out, tuple) else out)
-    return deliver(y, out)
+    return deliver(y if out is None else _as_wide_as(y, target), out)
+
+
+def _cast_inputs(values: Sequence[Value], dtype: np.dtype[Any], casting: Any, name: str) -> list[Value]:
+    """The operands in the dtype that a ufunc is asked to compute in."""
+    for i, v in enumerate(values):
+        if type(v) not in (bool, int, float, complex) and not np.can_cast(dtype_of(v), dtype, casting):
+            raise TypeError(f"{name}: cannot cast input {i} from {dtype_of(v)} to {dtype} with casting rule '{casting}'")
+    return [shapes.cast(v, dtype=dtype) if dtype_of(v) != dtype else v for v in values]
 
 
 def _as_wide_as(y: Value, target: Any) -> Value:

@@ -13,7 +13,8 @@ from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops import windows as rules
 from .table import implements, lift
-from .views import Seen, Written, view
+from .views import view
+from .ways import Seen, Written
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)

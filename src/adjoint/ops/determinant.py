@@ -13,7 +13,7 @@ from ..core.op import case
 from ..core.types import Value, shape_of
 from .broadcast import conj, expand_dims, imag, real, sum_
 from .declare import opaque
-from .elementwise import chain
+from .elementwise import strong_mul
 from .linalg import swap
 from .matrix import is_complex
 from .solve import inv
@@ -140,8 +140,8 @@ cofactor_slope = opaque(
 det = opaque(
     "det",
     np.linalg.det,
-    jvp=lambda ts, y, a: matrix_sum(chain(ts[0], cofactor(a))),
-    vjp=lambda g, y, a: (chain(as_matrices(g), cofactor(a)),),
+    jvp=lambda ts, y, a: matrix_sum(strong_mul(ts[0], cofactor(a))),
+    vjp=lambda g, y, a: (strong_mul(as_matrices(g), cofactor(a)),),
     axes=(),
     cases=[case(_A), case(_STACK), case(_SINGULAR), case(_RANK_ONE), case((2, 2)), case((1, 1)), case((0, 0))],
     complex_domain=True,
@@ -152,7 +152,7 @@ det = opaque(
 
 
 def _slogdet_jvp(ts: Any, y: Any, a: Value) -> Any:
-    trace = matrix_sum(chain(ts[0], swap(inv(a, strict=False))))
+    trace = matrix_sum(strong_mul(ts[0], swap(inv(a, strict=False))))
     if not is_complex(a):
         return None, trace
     return y[0] * (1j * imag(trace)), real(trace)
@@ -167,7 +167,7 @@ def _slogdet_vjp(g: Any, y: Any, a: Value) -> Any:
         weight = weight if glog is None else weight + glog
     if weight is None:
         return (None,)
-    return (chain(as_matrices(weight), swap(inv(a, strict=False))),)
+    return (strong_mul(as_matrices(weight), swap(inv(a, strict=False))),)
 
 
 slogdet = opaque(

@@ -1,7 +1,7 @@
 """Elementwise ops: one line of calculus each. `y` is the result, the other names are the arguments.
 
-A partial never sees the cotangent; `derive/` multiplies by `chain`, in which an exact zero wins over an
-infinite partial. At a kink the partial is the mean of both sides, so ties share equally: abs'(0) = 0, relu'(0) = ½.
+A partial never sees the cotangent; `derive/` multiplies the two. At a kink the partial is the mean of both sides, so
+ties share equally: abs'(0) = 0, relu'(0) = ½.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from .broadcast import where
 from .declare import constant, elementwise, multilinear
 
 # -- the product of the chain rule ------------------------------------------------------------------------------
+# A strong zero stays zero in a product, whatever the other factor: where(x > 0, log(x), 0) hands log the cotangent 0 at x = 0,
+# and 0 · (1/0) has to be 0, not nan. Three ops multiply a cotangent (or tangent) by a partial:
+#
+#     strong_mul g, p          a zero of g is strong
+#     strong_mul_either a, b   a zero of either factor is strong
+#     ieee_mul g, p            no zero is strong: none of them comes from a mask
+#
+# Which one is used where: docs/adr/0001-the-zero-of-a-mask-wins.md.
 
 
 def is_finite(g: Value | None) -> bool:
@@ -30,13 +38,13 @@ def is_finite(g: Value | None) -> bool:
     return math.isfinite(abs(np.add.reduce(g, axis=None)))
 
 
-def _product_zero_wins(g: Any, p: Any) -> Any:
+def _strong_mul(g: Any, p: Any) -> Any:
     """g·p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
     r = g * p
     return r if is_finite(r) else np.where(np.equal(g, 0), np.zeros((), r.dtype), r)[()]
 
 
-def _product_either_zero_wins(a: Any, b: Any) -> Any:
+def _strong_mul_either(a: Any, b: Any) -> Any:
     """a·b, and exactly 0 wherever either is exactly 0."""
     r = a * b
     return r if is_finite(r) else np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), r.dtype), r)[()]
@@ -44,58 +52,58 @@ def _product_either_zero_wins(a: Any, b: Any) -> Any:
 
 def product_of_live(g: Value, p: Value, masked: Value) -> Value:
     """g·p as IEEE arithmetic has it, and exactly 0 where it is masked: there `g` or `p` is a zero of a mask, not of rounding."""
-    return where(masked, 0.0, times_op(g, p) if isinstance(g, Traced) or isinstance(p, Traced) else g * p)
+    return where(masked, 0.0, ieee_mul(g, p) if isinstance(g, Traced) or isinstance(p, Traced) else g * p)
 
 
-def chain(g: Value, p: Value) -> Value:
+def strong_mul(g: Value, p: Value) -> Value:
     """Cotangent (or tangent) times partial: the product in which an exactly zero `g` gives exactly zero."""
     if isinstance(g, Traced) or isinstance(p, Traced):
-        return bind(chain_op, g, p)
-    return _product_zero_wins(g, p)
+        return bind(strong_mul_op, g, p)
+    return _strong_mul(g, p)
 
 
-def absorb(a: Value, b: Value) -> Value:
+def strong_mul_either(a: Value, b: Value) -> Value:
     """The product in which either exact zero wins: for a choice, and for a tangent, which a zero partial ends.
 
     What forward mode multiplies last, reverse mode multiplies first: with this product both end at the same zeros.
     """
     if isinstance(a, Traced) or isinstance(b, Traced):
-        return bind(absorb_op, a, b)
-    return _product_either_zero_wins(a, b)
+        return bind(strong_mul_either_op, a, b)
+    return _strong_mul_either(a, b)
 
 
 # Linear in each factor. In the derivative by p the zero of g still wins, whatever arrives: so either zero does.
-chain_op = multilinear(
-    "chain",
-    _product_zero_wins,
-    transpose=(lambda h, g, p: absorb_op(h, p), lambda h, g, p: absorb_op(h, g)),
+strong_mul_op = multilinear(
+    "strong_mul",
+    _strong_mul,
+    transpose=(lambda h, g, p: strong_mul_either_op(h, p), lambda h, g, p: strong_mul_either_op(h, g)),
     axes=(),
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
     cost=1,
     infix="*",
-    python="product_zero_wins",
+    python="strong_mul",
 )
 # A cotangent times a partial of which it is known that no zero of a mask is among them: an ordinary product.
-times_op = multilinear(
-    "times",
+ieee_mul = multilinear(
+    "ieee_mul",
     lambda g, p: g * p,
-    transpose=(lambda h, g, p: times_op(h, p), lambda h, g, p: times_op(h, g)),
+    transpose=(lambda h, g, p: ieee_mul(h, p), lambda h, g, p: ieee_mul(h, g)),
     axes=(),
     scalar="mul",
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
     cost=1,
     infix="*",
 )
-absorb_op = multilinear(
-    "absorb",
-    _product_either_zero_wins,
-    transpose=(lambda h, a, b: absorb_op(h, b), lambda h, a, b: absorb_op(h, a)),
+strong_mul_either_op = multilinear(
+    "strong_mul_either",
+    _strong_mul_either,
+    transpose=(lambda h, a, b: strong_mul_either_op(h, b), lambda h, a, b: strong_mul_either_op(h, a)),
     axes=(),
     cases=[case((3,), (3,)), case((2, 3), (3,)), case((), (2,))],
     cost=1,
     commutative=True,
     infix="*",
-    python="product_either_zero_wins",
+    python="strong_mul_either",
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..core.op import Elementwise, Opaque, case
 from ..core.types import Value
 from .declare import elementwise, opaque
-from .elementwise import chain
+from .elementwise import strong_mul
 
 
 class Lazy:
@@ -48,7 +48,7 @@ def special_many(name: str, slopes: Callable[..., tuple[Any, ...]], **facts: Any
     """A function of scipy.special of one argument with several results; `slopes(ys, x)` are their derivatives."""
 
     def jvp(ts: Any, ys: Any, x: Value) -> Any:
-        return tuple(chain(ts[0], p) for p in slopes(ys, x))
+        return tuple(strong_mul(ts[0], p) for p in slopes(ys, x))
 
     def vjp(gs: Any, ys: Any, x: Value) -> Any:
         return (chained_sum(gs, slopes(ys, x)),)
@@ -61,7 +61,7 @@ def special_many(name: str, slopes: Callable[..., tuple[Any, ...]], **facts: Any
 
 def chained_sum(gs: Any, slopes: Any) -> Value:
     """Σ gᵢ·pᵢ over the results that have a cotangent."""
-    terms = [chain(g, p) for g, p in zip(gs, slopes, strict=True) if g is not None]
+    terms = [strong_mul(g, p) for g, p in zip(gs, slopes, strict=True) if g is not None]
     total = terms[0]
     for term in terms[1:]:
         total = total + term

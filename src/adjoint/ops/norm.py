@@ -13,7 +13,7 @@ from ..core.op import case
 from ..core.types import Shape, Value, shape_of
 from .broadcast import spread, sum_, where
 from .declare import opaque
-from .elementwise import absorb, chain, equal, isinf, logical_or
+from .elementwise import equal, isinf, logical_or, strong_mul, strong_mul_either
 from .matrix import conjugate, real_part
 
 
@@ -28,18 +28,18 @@ def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
 
 def _norm_jvp(ts: Any, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
     slope = _slope(_inverse(y), x, axis, keepdims)
-    return sum_(real_part(chain(ts[0], slope)), axis=axis, keepdims=keepdims)
+    return sum_(real_part(strong_mul(ts[0], slope)), axis=axis, keepdims=keepdims)
 
 
 def _norm_vjp(g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
-    return (_slope(chain(g, _inverse(y)), x, axis, keepdims),)
+    return (_slope(strong_mul(g, _inverse(y)), x, axis, keepdims),)
 
 
 def _slope(weight: Value, x: Value, axis: Shape, keepdims: bool) -> Value:
     """A weight for each norm, times the elements of x."""
     if len(axis) < len(shape_of(x)) or keepdims:
         weight = spread(weight, shape_of(x), axis, keepdims)
-    return absorb(weight, conjugate(x))
+    return strong_mul_either(weight, conjugate(x))
 
 
 def _inverse(y: Value) -> Value:

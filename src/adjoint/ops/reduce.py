@@ -12,7 +12,7 @@ from ..core.op import case
 from ..core.types import Shape, Value, dtype_of, shape_of
 from .broadcast import cast, spread, sum_, where
 from .declare import constant, linear, opaque
-from .elementwise import absorb, chain, equal, isnan, logical_or
+from .elementwise import equal, isnan, logical_or, strong_mul, strong_mul_either
 from .index import getitem
 from .shape import concatenate, flip
 
@@ -26,10 +26,10 @@ def _tie_weights(x: Value, y: Value, axis: Shape, keepdims: bool) -> Value:
 
 def _extremum(name: str, impl: Any) -> Any:
     def jvp(ts: Any, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
-        return sum_(absorb(ts[0], _tie_weights(x, y, axis, keepdims)), axis=axis, keepdims=keepdims)
+        return sum_(strong_mul_either(ts[0], _tie_weights(x, y, axis, keepdims)), axis=axis, keepdims=keepdims)
 
     def vjp(g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
-        return (absorb(spread(g, shape_of(x), axis, keepdims), _tie_weights(x, y, axis, keepdims)),)
+        return (strong_mul_either(spread(g, shape_of(x), axis, keepdims), _tie_weights(x, y, axis, keepdims)),)
 
     return opaque(
         name,
@@ -74,11 +74,11 @@ def _delay(x: Value, k: int, axis: int, fill: float = 1.0) -> Value:
 
 
 def _product_jvp(ts: Any, y: Value, x: Value, *, axis: int) -> Value:
-    return sum_(chain(ts[0], others_product(x, axis)), axis=(axis,), keepdims=False)
+    return sum_(strong_mul(ts[0], others_product(x, axis)), axis=(axis,), keepdims=False)
 
 
 def _product_vjp(g: Value, y: Value, x: Value, *, axis: int) -> Any:
-    return (chain(spread(g, shape_of(x), (axis,), False), others_product(x, axis)),)
+    return (strong_mul(spread(g, shape_of(x), (axis,), False), others_product(x, axis)),)
 
 
 prod = opaque(
@@ -142,26 +142,19 @@ def _recurrence_jvp(ts: Any, y: Value, a: Value, b: Value, *, axis: int) -> Valu
     ta, tb = ts
     if ta is None:
         return recurrence(a, tb, axis=axis)
-    by_a = chain(ta, _delay(y, 1, axis, 0.0))
+    by_a = strong_mul(ta, _delay(y, 1, axis, 0.0))
     return recurrence(a, by_a if tb is None else by_a + tb, axis=axis)
 
 
 def _recurrence_vjp(g: Value, y: Value, a: Value, b: Value, *, axis: int) -> Any:
     gb = recurrence_backwards(a, g, axis)
-    return chain(gb, _delay(y, 1, axis, 0.0)), gb
+    return strong_mul(gb, _delay(y, 1, axis, 0.0)), gb
 
 
 def recurrence_backwards(a: Value, g: Value, axis: int) -> Value:
     """r with r_i = g_i + a_{i+1} r_{i+1}."""
     return flip(recurrence(_delay(flip(a, axis), 1, axis, 0.0), flip(g, axis), axis=axis), axis)
 
-
-_RECURRENCE_CASES = [
-    case((4,), (4,), axis=0),
-    case((2, 3), (2, 3), axis=1),
-    case((3, 9), (3, 9), axis=0),
-    case((1,), (1,), axis=0),
-]
 
 recurrence = opaque(
     "recurrence",
@@ -186,8 +179,8 @@ recurrence = opaque(
 cumprod = opaque(
     "cumprod",
     lambda x, *, axis: np.multiply.accumulate(x, axis=axis),
-    jvp=lambda ts, y, x, *, axis: recurrence(x, chain(ts[0], _delay(y, 1, axis)), axis=axis),
-    vjp=lambda g, y, x, *, axis: (chain(recurrence_backwards(x, g, axis), _delay(y, 1, axis)),),
+    jvp=lambda ts, y, x, *, axis: recurrence(x, strong_mul(ts[0], _delay(y, 1, axis)), axis=axis),
+    vjp=lambda g, y, x, *, axis: (strong_mul(recurrence_backwards(x, g, axis), _delay(y, 1, axis)),),
     axes="axis",
     cases=[case((3,), axis=0), case((2, 3), axis=1), case((0, 3), axis=0), case(np.array([0.0, 2.0, 0.0, 3.0]), axis=0)],
     doc="Cumulative product. The derivative is exact at zeros and costs as much as the product.",

@@ -16,7 +16,6 @@ from .broadcast import cast, imag, real, spread, sum_, where
 from .declare import constant, opaque
 from .elementwise import (
     absolute,
-    chain,
     cos,
     equal,
     exp,
@@ -38,6 +37,7 @@ from .elementwise import (
     safe_ratio,
     sign,
     sin,
+    strong_mul,
 )
 from .hypergeometric import hyp1f1
 from .lazy import SPECIAL, Lazy, special
@@ -281,8 +281,8 @@ def softmax_of(x: Value, y: Value, axis: tuple[int, ...]) -> Value:
 logsumexp = opaque(
     "logsumexp",
     _logsumexp,
-    jvp=lambda ts, y, x, *, axis: sum_(chain(ts[0], softmax_of(x, y, axis)), axis=axis, keepdims=False),
-    vjp=lambda g, y, x, *, axis: (chain(spread(g, shape_of(x), axis, False), softmax_of(x, y, axis)),),
+    jvp=lambda ts, y, x, *, axis: sum_(strong_mul(ts[0], softmax_of(x, y, axis)), axis=axis, keepdims=False),
+    vjp=lambda g, y, x, *, axis: (strong_mul(spread(g, shape_of(x), axis, False), softmax_of(x, y, axis)),),
     axes="axis",
     cases=[case((3,), axis=(0,)), case((2, 3), axis=(1,)), case((2, 3, 2), axis=(0, 2))],
     doc="log Σ exp(x) over axes, without overflow; the derivative is the softmax.",

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from .loops import Rolled, RolledLoop, Unrolled, roll, share_iterations, sink_sums
-from .simplify import dead_code, simplify
+from .simplify import simplify
 
 # Each takes a graph, and which of its inputs are Python numbers; rolling also tells what became of the loops.
 PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {

@@ -41,7 +41,34 @@ _METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "p
 count = elementwise("count", np.positive, lambda y, k: (None,))
 
 
-class Family:
+class Distribution:
+    """A distribution by its name. What a subclass does not define is SciPy's, as `method` lets it through."""
+
+    name = ""
+
+    def __repr__(self) -> str:
+        return f"<adjoint.scipy.stats.{self.name}>"
+
+    @property
+    def scipy(self) -> Any:
+        """SciPy's distribution of the same name."""
+        import scipy.stats
+
+        return getattr(scipy.stats, self.name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.method(name, getattr(self.scipy, name))
+
+    def method(self, name: str, original: Any) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return Frozen(self, args, kwargs)
+
+
+class Family(Distribution):
     """The methods of one distribution. `support(*shapes)` are its ends, `valid(*shapes)` is whether the shapes are valid."""
 
     discrete = False
@@ -72,35 +99,23 @@ class Family:
         self.formulas = {"logpdf": logpdf, "cdf": cdf, "sf": sf, "logcdf": logcdf, "logsf": logsf, "ppf": ppf, "isf": isf}
         self.names = ["x", *self.shapes, "loc", *(() if self.discrete else ("scale",))]
 
-    def __repr__(self) -> str:
-        return f"<adjoint.scipy.stats.{self.name}>"
-
-    @property
-    def scipy(self) -> Any:
-        """SciPy's distribution of the same name."""
-        import scipy.stats
-
-        return getattr(scipy.stats, self.name)
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") and name[1:] in _METHODS and hasattr(self.scipy, name):
             return getattr(self, name[1:])  # without a location and a scale: the standard distribution
-        if name.startswith("_"):
-            raise AttributeError(name)
-        original = getattr(self.scipy, name)
-        if name in _METHODS:
+        return super().__getattr__(name)
 
-            def method(*args: Any, **kwargs: Any) -> Any:
-                return self._run(name, args, kwargs)
+    def method(self, name: str, original: Any) -> Any:
+        if name not in _METHODS:
+            return original
 
-            method.__name__, method.__doc__ = name, original.__doc__
-            return method
-        return original
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return self._run(name, args, kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return Frozen(self, args, kwargs)
+        method.__name__, method.__doc__ = name, original.__doc__
+        return method
 
-    freeze = __call__
+    def freeze(self, *args: Any, **kwargs: Any) -> Any:
+        return self(*args, **kwargs)
 
     def _run(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not any(map(holds_traced, (*args, *kwargs.values()))):

@@ -21,24 +21,13 @@ from ..ops.matrix import as_diagonal, diagonal_of
 from ..ops.shape import concatenate
 from ..ops.solve import triangular_solve
 from ..ops.special import xlogy
-from .family import Frozen
+from .family import Distribution
 
 
-class _Multivariate:
+class _Multivariate(Distribution):
     """The methods of a distribution: SciPy's for plain numbers, ours for traced ones."""
 
-    name = ""
-
-    @property
-    def scipy(self) -> Any:
-        import scipy.stats
-
-        return getattr(scipy.stats, self.name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        original = getattr(self.scipy, name)
+    def method(self, name: str, original: Any) -> Any:
         if not callable(original):
             return original
 
@@ -48,9 +37,6 @@ class _Multivariate:
             return original(*args, **kwargs)
 
         return method
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return Frozen(self, args, kwargs)
 
 
 class MultivariateNormal(_Multivariate):

@@ -18,6 +18,7 @@ from ..core.bind import Traced, around, is_array, snapshot, unwrap_fresh
 from ..core.errors import UnsupportedError
 from ..core.op import Op
 from ..core.types import Type, Value
+from ..ir.edit import distinct, mapped
 from ..ir.graph import Equation, Graph, Operand
 from .stage import Stage
 
@@ -97,17 +98,14 @@ class Body(Stage):
         shift = len(self.captured)
         names: list[str] = []
         for i in range(shift):
-            name_ = f"w{i}"
-            while name_ in self.names:
-                name_ += "_"
-            names.append(name_)
+            names.append(distinct(f"w{i}", {*self.names, *names}))
 
-        def moved(o: Operand) -> Operand:
-            return o if not isinstance(o, int) else o + shift if o >= 0 else -1 - o
+        def number(n: int) -> int:
+            return n + shift if n >= 0 else -1 - n
 
         equations = [
-            Equation(e.op, tuple([moved(o) for o in e.inputs]), e.params, tuple([n + shift for n in e.outputs]), e.types, e.line)
+            Equation(e.op, mapped(e.inputs, number), e.params, tuple([n + shift for n in e.outputs]), e.types, e.line)
             for e in self.equations
         ]
         types = [Type.of(x) for x in self.captured]
-        return Graph(name, (*names, *self.names), (*types, *self.inputs), tuple(equations), tuple([moved(o) for o in results]))
+        return Graph(name, (*names, *self.names), (*types, *self.inputs), tuple(equations), mapped(results, number))

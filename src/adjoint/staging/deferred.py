@@ -1,6 +1,10 @@
 """A tape over a graph that is being staged, which makes its nodes when the function has returned.
 
-    jit(grad(f))        f is staged; then its loops are rolled; then the short graph is differentiated
+    for _ in range(500): x = step(x)        500 iterations are staged, and become one scan; the tape sees the scan
+
+Under jit(grad(f)) f is staged, then its loops are rolled (`finish`), then the short graph is differentiated: the derivative of a
+scan is a scan. Otherwise the backward pass would be staged iteration by iteration as well, three times as many equations in all,
+and be rolled only afterwards.
 
 The function runs as under a `Tape`. Since the stage keeps every equation, nothing is recorded meanwhile: the nodes can be made
 from the equations later (`materialise`). If the loops of what was staged (`segment`) have been rolled, the nodes are made from
@@ -15,17 +19,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, class_of
+from ..core.bind import FRESH, Traced, around, class_of
 from ..core.errors import in_a_try
 from ..core.op import Constant, Op, Structured
+from ..core.tree import flatten
 from ..core.types import Value, dtype_of
 from ..derive import TYPE, VALUE, plan
 from ..eager.record import at_once
 from ..eager.repeated import rates
 from ..eager.tape import Node, Outputs, Tape, save
 from ..ir.columns import Columns
+from ..ir.edit import dead_code
 from ..ir.graph import Graph
+from ..rewrite.loops import roll
+from ..rewrite.loops.roll import LEAST_SAVING
 from .guard import PYTHON_NUMBERS, Guarded, strengthened
+
+
+def tape_in_stage(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:
+    """A tape for a function of traced inputs. It is deferred if they are all values of one graph that is being staged.
+
+    A gradient inside a gradient is recorded at once, and so is the rest of the outer one: the loops of second derivatives
+    have common subexpressions, which are found while they are equations.
+    """
+    stage = inputs[0].by
+    outer = [trace for trace in around.get() if isinstance(trace, Deferred)]
+    for tape in outer:
+        if not tape.materialised and not tape.closed:  # closed while the body of a loop or branch is staged
+            tape.materialise()
+    one = all(isinstance(x, Traced) and x.by is stage for x in inputs)
+    if outer or not one or not isinstance(stage, Guarded) or stage.closed:
+        return Tape(transform, lasting=lasting)
+    return Deferred(transform, stage, lasting)
 
 
 class Mark(NamedTuple):
@@ -192,6 +217,27 @@ class Deferred(Tape):
         """The number in the program of a value of this tape or of the program; -1 for any other."""
         below = super().leave(x)
         return below.aux[0] if isinstance(below, Traced) and below.by is self.stage else -1
+
+    def finish(self, result: Any) -> None:
+        """Record the rolled graph of the function's result, if loops are found."""
+        stage, first = self.stage, self.begin.values
+        if self.materialised or any(attempt[0] >= first for attempt in stage.attempts):
+            return  # an op that may raise, inside a try statement, stays in its place
+        count = len(stage.program.kind) - self.begin.equations
+        is_weak = any(number >= first for number in stage.light)  # results whose types depend on weak Python numbers
+        is_long = count >= LEAST_SAVING and not is_weak
+        if not (is_long or self.has_bodies):
+            return
+        condition = stage.holds(first)
+        wanted = [n for n in dict.fromkeys(map(self.number, [*flatten(result)[0], condition])) if n >= first]
+        graph, before = self.segment(wanted)
+        graph = dead_code(graph)
+        if is_long and (rolled := roll(graph, [i for i, n in enumerate(before) if n in stage.light])).loops:
+            self.run(rolled.graph, before, wanted)
+        elif self.has_bodies:
+            self.run(graph, before, wanted)
+        if condition is not None:
+            stage.require(self.leave(condition), first)
 
     # -- what was written ---------------------------------------------------------------------------------------
 

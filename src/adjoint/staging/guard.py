@@ -26,6 +26,7 @@ from ..derive import type_rule
 from ..eager.on_card import ON_CARD
 from ..eager.record import at_once
 from ..ir.columns import Columns, ColumnWriter, parameters
+from ..ir.edit import live, mapped
 from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
@@ -67,7 +68,9 @@ class Guard(NamedTuple):
 
 
 #: The modules between an operator in the user's code and `Guarded.operate`.
-OPERATOR_MODULES = frozenset({__name__, "adjoint.numpy.protocols", "adjoint.numpy.views", "adjoint.eager.record"})
+OPERATOR_MODULES = frozenset(
+    {__name__, "adjoint.numpy.keys", "adjoint.numpy.operators", "adjoint.numpy.views", "adjoint.eager.record"}
+)
 
 
 class PythonNumberError(UnsupportedError):
@@ -267,20 +270,10 @@ class Guarded(Stage):
         )
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        program, light = self.program, self.light
+        """Write an equation; one of the same op and operands is shared (common subexpressions)."""
         if strict.state() is not strict.QUIET[0] or warnings.filters is not self.filters:
             self.refuse_errors()
-        type_of = program.type_of
-        operands = []
-        facts: list[Any] = [op]  # these determine the types of the results
-        for a in args:
-            if isinstance(a, Traced) and a.by is self:
-                number = a.aux[0]
-                facts.append(light[number] if light and number in light else type_of[number])
-            else:
-                number, fact = self.weak_number(a) if type(a) in PYTHON_NUMBERS else self.plain_operand(a)
-                facts.append(fact)
-            operands.append(number)
+        operands, facts = self.operands_of(op, args)
         if params:
             facts.append(parameters(op, params))
         if op.typed_by_value:
@@ -290,29 +283,49 @@ class Guarded(Stage):
         if known is None:
             known = self.seen[key] = self.look_at(op, operands, params)
         kind_number, types, array, commutes, may_fail, sizes = known
-        if commutes and operands[0] > operands[1]:
-            same: tuple[Any, ...] = (kind_number, operands[1], operands[0])
-        else:
-            same = (kind_number, *operands)
-        integers: tuple[int, ...] = ()
-        if sizes:
-            integers = tuple([part for part in params["spec"] if isinstance(part, int)])
-            same = (*same, integers)
-            if any(not -size <= i < size for i, size in zip(integers, sizes, strict=True)):
-                self.run(op, operands, params)  # raises
+        integers = self.integers_of(op, operands, params, sizes) if sizes else ()
+        in_order = reversed(operands) if commutes and operands[0] > operands[1] else operands
+        same = (kind_number, *in_order, integers)
         first = self.shared.get(same)
         if first is None:
-            first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
-            if light and not op.many and all(map(self.is_weak, operands)):  # ops with several results, such as loops, give arrays
-                self.keep_weak(first, self.run(op, operands, params))
-            if op.typed_by_value:
-                self.need(Traced(self, None, (first, types[0], True)))
+            first = self.shared[same] = self.program.write(kind_number, operands, integers, written_on.get() or user_line())
+            if self.light or op.typed_by_value:
+                self.check_type(op, operands, params, first, types[0])
         if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
         if op.many:
             given = op.gives_array(args)
             return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
         return Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
+
+    def operands_of(self, op: Op, args: Sequence[Any]) -> tuple[list[int], list[Any]]:
+        """The operands, and the facts that determine the types of the results: the op, and a type or promotion key for each."""
+        light, type_of = self.light, self.program.type_of
+        operands: list[int] = []
+        facts: list[Any] = [op]
+        for a in args:
+            if isinstance(a, Traced) and a.by is self:
+                number = a.aux[0]
+                fact = light[number] if light and number in light else type_of[number]
+            else:
+                number, fact = self.weak_number(a) if type(a) in PYTHON_NUMBERS else self.plain_operand(a)
+            operands.append(number)
+            facts.append(fact)
+        return operands, facts
+
+    def integers_of(self, op: Op, operands: Sequence[int], params: dict[str, Any], sizes: Sequence[int]) -> tuple[int, ...]:
+        """The integers of an index, which must be inside the axes that they read."""
+        integers = tuple([part for part in params["spec"] if isinstance(part, int)])
+        if any(not -size <= i < size for i, size in zip(integers, sizes, strict=True)):
+            self.run(op, operands, params)  # raises
+        return integers
+
+    def check_type(self, op: Op, operands: Sequence[int], params: dict[str, Any], first: int, type_: Type) -> None:
+        """Note a result that is a Python number, and have a type checked at each call that depends on values."""
+        if self.light and not op.many and all(map(self.is_weak, operands)):  # ops with several results, as loops, give arrays
+            self.keep_weak(first, self.run(op, operands, params))
+        if op.typed_by_value:
+            self.need(Traced(self, None, (first, type_, True)))
 
     def look_at(self, op: Op, operands: Sequence[int], params: dict[str, Any]) -> _Known:
         """The facts about all equations with operands and parameters of these kinds."""
@@ -415,30 +428,17 @@ class Guarded(Stage):
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         results = tuple([self.operand(y) for y in outputs])
         attempts = [] if self.failed else self.attempts  # if one did fail, the graph is not used
-        needed = self._needed(results) if attempts else set()
+        found, count = self.program.columns(), len(self.inputs) - self.spare
+        is_live = live(found, results) if attempts else ()
         for attempt in attempts:
-            if needed.isdisjoint(attempt):  # dead code: the program would never fail
+            if not is_live[found.made_by[attempt[0] - found.inputs]]:  # dead code: the program would never fail
                 raise UnsupportedError(
                     "an operation is tried for its error only, and its result is not used", self.program.line_of[attempt[0]]
                 )
-        found, count = self.program.columns(), len(self.inputs) - self.spare
         operands = np.where(found.operands >= self.first_captured + self.reserved, found.operands - self.spare, found.operands)
         columns = Columns(self.inputs[:count], found.kinds, found.literals, found.kind, operands, found.integers, found.lines)
-        results = tuple([self.final(o) if isinstance(o, int) else o for o in results])
+        results = mapped(results, self.final)
         return Graph(name, tuple(self.names[:count]), tuple(self.inputs[:count]), columns, results)
-
-    def _needed(self, results: Sequence[int | Literal]) -> set[int]:
-        """The values that the results depend on, the results included."""
-        program = self.program
-        needed = {o for o in results if isinstance(o, int)}
-        at, number = len(program.operands), len(program.type_of)
-        for k in reversed(program.kind):
-            kind = program.kinds[k]
-            begin, number = at - len(kind.operands), number - len(kind.types)
-            if not needed.isdisjoint(range(number, number + len(kind.types))):
-                needed.update(program.operands[begin:at])
-            at = begin
-        return needed
 
 
 def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[Any]) -> tuple[Type, ...] | None:

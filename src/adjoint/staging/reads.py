@@ -13,78 +13,61 @@ staged. The result of a read depends on the value:
 - anything that cannot be checked is refused: iterators, the clock, the environment, random generators (see `purity.py`).
 
 A function that writes to an outside object (a counter, a cache) is refused as well: the write would happen only once. Code that
-cannot be copied, such as `__init__` of a class that the function uses, is analysed by name (`Reads.by_name`): the objects that
+cannot be copied, such as `__init__` of a class that the function uses, is analysed by name (`uncopied.py`): the objects that
 its names refer to must stay the same.
 """
 
 from __future__ import annotations
 
 import copy
-import datetime
-import decimal
-import enum
-import fractions
 import functools
 import io
-import itertools
-import re
-import sysconfig
 import types
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
-from ..core.home import OWN, package_of
+from ..core.home import package_of
 from ..core.places import Check, Contents, Equal, Load, Place, items_of
 from ..device import card
 from ..device.arrays import card_of
+from .classify import (
+    CONTAINERS,
+    EMPTY,
+    EQUAL,
+    FIXED,
+    FIXED_MODULES,
+    NUMBERS,
+    PLAIN,
+    advice,
+    cell_contents,
+    empty_like,
+    fill,
+    fits,
+    is_function,
+    is_installed,
+    is_read_only,
+    load_of,
+    source_of,
+)
 from .guard import Guarded
 from .lazy import Elsewhere
-from .purity import LIBRARY_NAMES, is_static, names_in, refused, stand_in
+from .purity import refused
+from .reach import is_library, is_ours, is_users
+from .stand_ins import is_static, stand_in
+from .uncopied import MOST_BYTES, At, Uncopied
 from .watch import HOOKS, Module, Names, reading, same_items
 
 MOST_PLACES = 1000  # per program
 MOST_ITEMS = 16  # of a container of numbers checked one by one; a longer one is compared as a whole
-MOST_BYTES = 1 << 20  # of an array that is compared at each call
-
-_NUMBERS = (float, int, complex)
-_PLAIN = (*_NUMBERS, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
-_EQUAL = (*_PLAIN, range, slice, fractions.Fraction, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, frozenset)
-_FIXED = (  # classes of immutable objects, or objects that do not affect the result
-    *(np.dtype, np.ufunc, enum.Enum, re.Pattern, property, io.TextIOBase, io.BufferedIOBase, io.RawIOBase, np.vectorize),
-    *(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
-    *(
-        type(np.sum),
-        types.ClassMethodDescriptorType,
-        types.GetSetDescriptorType,
-        types.GenericAlias,
-        types.UnionType,
-        types.CodeType,
-    ),
-)
-_FIXED_MODULES = frozenset(
-    {"logging", "pathlib", "threading", "_thread", "typing", "abc", "operator", "string", "tqdm", "warnings"}
-)
-_INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-_CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.SimpleNamespace)
 _PASSED = frozenset(
     {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
 )
-
-
-class _At(NamedTuple):
-    """The place of a value."""
-
-    load: Load
-    owner: Any  # an object, or the number of a place if chained
-    key: Any
-    name: str
-    chained: bool = False
 
 
 class Reads:
@@ -101,12 +84,12 @@ class Reads:
         self.values: list[Any] = []  # of those inputs
         self.cards: dict[str, int] = {}  # of those that are on a card: its number
         self._found: dict[int, tuple[int, Any]] = {}  # by the id of an object: its first place, and what stands for it
-        self._alive: list[Any] = []  # whose ids are keys here
+        self.alive: list[Any] = []  # whose ids are keys here
         self._functions: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
         self._objects: dict[int, tuple[int, str]] = {}  # watched: their place and name
         self._attributes: dict[tuple[int, str], Any] = {}
-        self._by_name: set[int] = set()
+        self.uncopied = Uncopied(self)
         self._fixed: set[Any] = set()  # places whose object must stay, by key
         self._unwritten: list[tuple[str, Callable[[], bool]]] = []  # name, and a check that it was not written to
 
@@ -130,54 +113,54 @@ class Reads:
 
     def fixed(self, x: Any) -> Any:
         """The replacement for an object that never varies: the function itself, a static argument."""
-        return self.met(x, _At(Load.FIXED, x, None, getattr(x, "__name__", type(x).__name__)))
+        return self.met(x, At(Load.FIXED, x, None, getattr(x, "__name__", type(x).__name__)))
 
     def check(self) -> None:
         """Raise if the function has written to an outside object."""
         for name, unwritten in self._unwritten:
             if not unwritten():
-                raise self._refuse(
+                raise self.refuse(
                     f"writes to {name}, which is outside the function: the program would not; return the new value instead"
                 )
 
-    def _refuse(self, what: str) -> UnsupportedError:
+    def refuse(self, what: str) -> UnsupportedError:
         return refused(f"the function {what}")
 
     # -- a value that was met --
 
-    def _note(self, at: _At, check: Check, expected: Any = None) -> int:
+    def note(self, at: At, check: Check, expected: Any = None) -> int:
         if len(self.places) == MOST_PLACES:
-            raise self._refuse(
+            raise self.refuse(
                 f"reads from more than {MOST_PLACES} outside places, {at.name} among them; pass them as an argument"
             )
         self.places.append(Place(at.load, at.owner, at.key, check, expected, at.name, at.chained))
         self.keys.append(self._key(at))
         return len(self.places) - 1
 
-    def _key(self, at: _At) -> Any:
+    def _key(self, at: At) -> Any:
         return at.load, self.keys[at.owner] if at.chained else id(at.owner), at.key
 
-    def _fix(self, at: _At, value: Any, seen: Any = None) -> Any:
+    def fix(self, at: At, value: Any, seen: Any = None) -> Any:
         """Require the same object at this place."""
         if at.load is not Load.FIXED and (self._key(at), id(value)) not in self._fixed:
             self._fixed.add((self._key(at), id(value)))
-            self._note(at, Check.IS, value)
+            self.note(at, Check.IS, value)
         return value if seen is None else seen
 
-    def _input(self, at: _At, value: Any) -> Traced:
-        self.inputs.append(self._note(at, Check.INPUT))
+    def _input(self, at: At, value: Any) -> Traced:
+        self.inputs.append(self.note(at, Check.INPUT))
         self.values.append(value)
         return self.stage.capture(at.name, value)
 
-    def met(self, value: Any, at: _At) -> Any:
+    def met(self, value: Any, at: At) -> Any:
         """The replacement that the function sees for the value at a place."""
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return self._number(value, at)
         if is_static(value) or isinstance(value, Traced):
-            return self._fix(at, value)
+            return self.fix(at, value)
         known = self._found.get(id(value))
         if known is not None:
-            self._note(at, Check.SAME, known[0])
+            self.note(at, Check.SAME, known[0])
             return known[1]
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value, at)
@@ -185,48 +168,48 @@ class Reads:
         if card is not None:
             return self._array_on_card(value, at, card)
         if isinstance(value, types.FunctionType):
-            return self._fix(at, value, self.hook(value))
+            return self.fix(at, value, self.hook(value))
         if isinstance(value, types.ModuleType):
-            return self._fix(at, value, self._module(value))
+            return self.fix(at, value, self._module(value))
         if isinstance(value, type):
-            return self._fix(at, value, self._class(value))
-        if isinstance(value, _EQUAL):
-            self._note(at, Check.EQUAL, value)
+            return self.fix(at, value, self._class(value))
+        if isinstance(value, EQUAL):
+            self.note(at, Check.EQUAL, value)
             return value
         if isinstance(value, (tuple, list, dict, set, deque, types.SimpleNamespace)):
             return self._container(value, at)
         return self._object(value, at)
 
-    def _number(self, value: Any, at: _At) -> Any:
-        if type(value) in _NUMBERS and not self.by_value and _fits(value) and self._key(at) in self.varying:
+    def _number(self, value: Any, at: At) -> Any:
+        if type(value) in NUMBERS and not self.by_value and fits(value) and self._key(at) in self.varying:
             return self._input(at, value)
-        self._note(at, Check.EQUAL, value)
+        self.note(at, Check.EQUAL, value)
         return value
 
-    def _array(self, value: Any, at: _At) -> Any:
+    def _array(self, value: Any, at: At) -> Any:
         if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
-            raise self._refuse(f"reads {at.name}, an outside {type(value).__name__}; pass np.asarray({at.name}) as an argument")
+            raise self.refuse(f"reads {at.name}, an outside {type(value).__name__}; pass np.asarray({at.name}) as an argument")
         if value.dtype.hasobject:
-            raise self._refuse(f"reads {at.name}, an outside array of objects; {_advice(at.name)}")
-        if isinstance(value, np.ndarray) and _is_read_only(value):
-            return self._fix(at, value)
+            raise self.refuse(f"reads {at.name}, an outside array of objects; {advice(at.name)}")
+        if isinstance(value, np.ndarray) and is_read_only(value):
+            return self.fix(at, value)
         if value.dtype.kind in "biufc" and value.dtype.isnative and not self.by_value:
             seen: Any = self._input(at, value)
         else:
             if value.nbytes > MOST_BYTES:
-                raise self._refuse(
-                    f"reads {at.name}, an outside array that is too large to be compared at each call; {_advice(at.name)}"
+                raise self.refuse(
+                    f"reads {at.name}, an outside array that is too large to be compared at each call; {advice(at.name)}"
                 )
             same = Contents(value)
-            self._note(at, Check.TEST, same)
+            self.note(at, Check.TEST, same)
             seen = value.copy()
             self._unwritten.append((at.name, lambda: same(seen)))
         self._find(value, len(self.places) - 1, seen)
         return seen
 
-    def _array_on_card(self, value: Any, at: _At, number: int) -> Any:
+    def _array_on_card(self, value: Any, at: At, number: int) -> Any:
         if self.by_value:
-            raise self._refuse(
+            raise self.refuse(
                 f"hands {at.name}, an array on a card outside of it, to code that takes plain arrays only; pass it as an argument"
             )
         memory = card.numbered(number)
@@ -236,30 +219,30 @@ class Reads:
         return seen
 
     def _find(self, value: Any, place: int, seen: Any) -> None:
-        self._alive.append(value)
+        self.alive.append(value)
         self._found[id(value)] = place, seen
 
-    def _container(self, value: Any, at: _At) -> Any:
+    def _container(self, value: Any, at: At) -> Any:
         """A copy with its items replaced likewise. A long container of plain numbers is compared as a whole."""
         cls = type(value)
-        if cls not in _CONTAINERS and not (isinstance(value, tuple) and hasattr(cls, "_fields")):
-            raise self._refuse(f"reads {at.name}, an outside {cls.__name__} whose items cannot be read; {_advice(at.name)}")
-        is_plain = all(type(x) in _PLAIN for x in items_of(value).values())
+        if cls not in CONTAINERS and not (isinstance(value, tuple) and hasattr(cls, "_fields")):
+            raise self.refuse(f"reads {at.name}, an outside {cls.__name__} whose items cannot be read; {advice(at.name)}")
+        is_plain = all(type(x) in PLAIN for x in items_of(value).values())
         if cls in (set, deque) and not is_plain:
-            raise self._refuse(f"reads {at.name}, an outside {cls.__name__} of objects; {_advice(at.name)}")
+            raise self.refuse(f"reads {at.name}, an outside {cls.__name__} of objects; {advice(at.name)}")
         if cls in (set, deque) or (is_plain and len(items_of(value)) > MOST_ITEMS):
             same, seen = Equal(value), copy.copy(value)
-            self._find(value, self._note(at, Check.TEST, same), seen)
+            self._find(value, self.note(at, Check.TEST, same), seen)
             self._unwritten.append((at.name, lambda: same(seen)))
             return seen
         is_space = cls is types.SimpleNamespace
-        owner = self._note(at, Check.TYPE, cls) if is_space else self._note(at, Check.LENGTH, (cls, len(value)))
+        owner = self.note(at, Check.TYPE, cls) if is_space else self.note(at, Check.LENGTH, (cls, len(value)))
 
-        def item(key: Any) -> _At:
+        def item(key: Any) -> At:
             name = f"{at.name}.{key}" if is_space else f"{at.name}[{key!r}]"
-            return _At(Load.ATTRIBUTE if is_space else _load(value), owner, key, name, True)
+            return At(Load.ATTRIBUTE if is_space else load_of(value), owner, key, name, True)
 
-        seen = None if isinstance(value, tuple) else _empty(cls, value)
+        seen = None if isinstance(value, tuple) else empty_like(cls, value)
         if seen is not None:  # registered before its items, since it may contain itself
             self._find(value, owner, seen)
         found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
@@ -267,53 +250,52 @@ class Reads:
             seen = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
             self._find(value, owner, seen)
             return seen
-        _fill(seen, found)
+        fill(seen, found)
         self._unwritten.append((at.name, lambda: same_items(items_of(seen), found)))
         return seen
 
-    def _object(self, value: Any, at: _At) -> Any:
+    def _object(self, value: Any, at: At) -> Any:
         """Anything else: watched if its class is written in Python, returned unchanged if immutable, or refused."""
         replaced = stand_in(value, at.name)
         if replaced is not value:
-            return self._fix(at, value, replaced)
+            return self.fix(at, value, replaced)
         if isinstance(value, types.MethodType):
-            self._fix(at, value)
-            bound = self.met(value.__self__, _At(Load.FIXED, value.__self__, None, "self"))
+            self.fix(at, value)
+            bound = self.met(value.__self__, At(Load.FIXED, value.__self__, None, "self"))
             return types.MethodType(self.hook(value.__func__), bound) if isinstance(value.__func__, types.FunctionType) else value
         if isinstance(value, functools.partial):
-            self._fix(at, value)
-            args, keywords = (self.met(x, _At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
+            self.fix(at, value)
+            args, keywords = (self.met(x, At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
             return functools.partial(self.fixed(value.func), *args, **keywords)
         cls = type(value)
-        module = package_of(cls.__module__)
-        if module == OWN:
-            return self._fix(at, value, self._rewrapped(value))
-        if isinstance(value, _FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
-            return self._fix(at, value)
-        if module in _FIXED_MODULES or cls is object:
-            return self._fix(at, value)
+        if is_ours(cls.__module__):
+            return self.fix(at, value, self._rewrapped(value))
+        if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
+            return self.fix(at, value)
+        if package_of(cls.__module__) in FIXED_MODULES or cls is object:
+            return self.fix(at, value)
         if hasattr(value, "__wrapped__") and cls.__module__ == "functools":  # a memo, whose function is not copied
-            self.by_name(value.__wrapped__)
-            return self._fix(at, value)
+            self.uncopied.add(value.__wrapped__)
+            return self.fix(at, value)
         if hasattr(cls, "__next__"):
-            raise self._refuse(f"reads {at.name}, an outside iterator, whose next item differs at each call; {_advice(at.name)}")
+            raise self.refuse(f"reads {at.name}, an outside iterator, whose next item differs at each call; {advice(at.name)}")
         if self.watch(value, at):
             return value
-        raise self._refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {_advice(at.name)}")
+        raise self.refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {advice(at.name)}")
 
     def _rewrapped(self, value: Any) -> Any:
         """An adjoint object that wraps user functions, such as grad(f), rebuilt around hooked functions."""
         inner = getattr(type(value), "staged_as", None)
         if inner is not None:
             return self.fixed(getattr(value, inner))
-        if not _is_function(value):
+        if not is_function(value):
             return value
         if hasattr(value, "functions_inside"):  # compared by identity
             for f in value.functions_inside():
-                self.by_name(f)
+                self.uncopied.add(f)
             return value
         new = object.__new__(type(value))
-        new.__dict__.update({key: self.fixed(x) if _is_function(x) else x for key, x in vars(value).items()})
+        new.__dict__.update({key: self.fixed(x) if is_function(x) else x for key, x in vars(value).items()})
         return new
 
     # -- functions, modules, classes --
@@ -324,58 +306,60 @@ class Reads:
         known = self._functions.get(id(f))
         if known is not None:
             return known
-        is_users = _is_users(f)
-        if not is_users and not any(_is_function(_contents(cell)) for cell in f.__closure__ or ()):
+        is_own = is_users(f)
+        if not is_own and not any(is_function(cell_contents(cell)) for cell in f.__closure__ or ()):
             return f
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
-        names = self._names_of(f.__globals__) if is_users else f.__globals__
-        new = types.FunctionType(f.__code__, names, f.__name__, None, cells)
+        new = types.FunctionType(f.__code__, self._names_of(f.__globals__) if is_own else f.__globals__, f.__name__, None, cells)
         for attribute in ("__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"):
             if hasattr(f, attribute):
                 setattr(new, attribute, getattr(f, attribute))
-        self._functions[id(f)] = self._functions[id(new)] = new
-        self._alive.append(f)
-        for name, old, cell in zip(f.__code__.co_freevars, f.__closure__ or (), cells, strict=True):
-            contents = _contents(old)
-            if contents is _EMPTY:
-                continue
-            seen = self.met(contents, _At(Load.CELL, old, None, name)) if is_users or callable(contents) else contents
-            if not is_users and isinstance(contents, dict):  # a table of functions, which are not copied
-                self.by_name(contents)
-            cell.cell_contents = seen
-            self._unwritten.append((name, lambda cell=cell, seen=seen: _contents(cell) is seen))  # type: ignore[misc]
-        where = f"the defaults of {f.__name__}"
-        for attribute in ("__defaults__", "__kwdefaults__"):
-            given = getattr(f, attribute)
+        self._functions[id(f)] = self._functions[id(new)] = new  # registered before its cells, which may hold it
+        self.alive.append(f)
+        self._fill_cells(f, cells, is_own)
+        for name in ("__defaults__", "__kwdefaults__"):
+            given = getattr(f, name)
             if given is not None:
-                seen = self.met(given, _At(Load.ATTRIBUTE, f, attribute, where)) if is_users else given
-                setattr(new, attribute, seen)
-        found = {key: self._attribute_of(f, key, x) if is_users else x for key, x in vars(f).items()}
+                where = f"the defaults of {f.__name__}"
+                setattr(new, name, self.met(given, At(Load.ATTRIBUTE, f, name, where)) if is_own else given)
+        found = {key: self._attribute_of(f, key, x) if is_own else x for key, x in vars(f).items()}
         new.__dict__.update(found)
         self._unwritten.append((f"an attribute of {f.__name__}", lambda: same_items(vars(new), found)))
         return new
 
+    def _fill_cells(self, f: types.FunctionType, cells: Sequence[types.CellType], is_own: bool) -> None:
+        """Give the copy of a function what its closure holds. Of a library function, functions alone are replaced."""
+        for name, old, cell in zip(f.__code__.co_freevars, f.__closure__ or (), cells, strict=True):
+            contents = cell_contents(old)
+            if contents is EMPTY:
+                continue
+            seen = self.met(contents, At(Load.CELL, old, None, name)) if is_own or callable(contents) else contents
+            if not is_own and isinstance(contents, dict):  # a table of functions, which are not copied
+                self.uncopied.add(contents)
+            cell.cell_contents = seen
+            self._unwritten.append((name, lambda cell=cell, seen=seen: cell_contents(cell) is seen))  # type: ignore[misc]
+
     def _attribute_of(self, f: Any, key: str, value: Any) -> Any:
-        return value if key == "__wrapped__" else self.met(value, _At(Load.ATTRIBUTE, f, key, f"{f.__name__}.{key}"))
+        return value if key == "__wrapped__" else self.met(value, At(Load.ATTRIBUTE, f, key, f"{f.__name__}.{key}"))
 
     def _names_of(self, real: dict[str, Any]) -> dict[str, Any]:
         if isinstance(real, Names):
             return real
         if id(real) not in self._names:
             names = self._names[id(real)] = Names(self, real)
-            self._alive.append(real)
+            self.alive.append(real)
             self._unwritten.append(("a global", names.is_unwritten))
         return self._names[id(real)]
 
     def entry(self, names: dict[str, Any], name: str) -> Any:
         """A global. An adopted function sees another value in place of some (`adopt/live.py`), which are compared themselves."""
-        source, value = _source(names), names[name]
-        at = _At(Load.ENTRY, source, name, name)
-        return self.met(value, at) if value is source[name] else self._fix(at, source[name], self.fixed(value))
+        source, value = source_of(names), names[name]
+        at = At(Load.ENTRY, source, name, name)
+        return self.met(value, at) if value is source[name] else self.fix(at, source[name], self.fixed(value))
 
     def of_module(self, module: types.ModuleType, name: str) -> Any:
         """An attribute of a user module."""
-        return self.met(getattr(module, name), _At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
+        return self.met(getattr(module, name), At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
 
     def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         """`import` inside a staged function; `load` is the `__import__` of its module."""
@@ -384,34 +368,34 @@ class Reads:
 
     def _module(self, module: types.ModuleType) -> Any:
         replaced = stand_in(module, module.__name__)
-        if replaced is not module or package_of(module.__name__) in LIBRARY_NAMES or _is_installed(module):
+        if replaced is not module or is_library(module.__name__) or is_installed(module):
             return replaced
         known = self._functions.get(id(module))
         if known is None:
             known = self._functions[id(module)] = Module(self, module)
-            self._alive.append(module)
+            self.alive.append(module)
             self._unwritten.append((f"the module {module.__name__}", known._is_unwritten))
         return known
 
     def _class(self, cls: type) -> Any:
         replaced = stand_in(cls, cls.__name__)
         if replaced is cls:
-            self.by_name(cls)
+            self.uncopied.add(cls)
         return replaced
 
     # -- objects --
 
-    def watch(self, value: Any, at: _At) -> bool:
+    def watch(self, value: Any, at: At) -> bool:
         """Intercept the attribute reads of an object; False if its class does not allow that."""
         if not HOOKS.add(type(value)):
             return False
-        place = self._note(at, Check.TYPE, type(value))
+        place = self.note(at, Check.TYPE, type(value))
         self._find(value, place, value)
         self._objects[id(value)] = place, at.name
         for cls in type(value).__mro__:
             for name, method in vars(cls).items():
                 if name.startswith("__") and name not in _PASSED and isinstance(method, types.FunctionType):
-                    self.by_name(method)  # an operator, which Python calls on the type
+                    self.uncopied.add(method)  # an operator, which Python calls on the type
         return True
 
     def is_watched(self, value: Any) -> bool:
@@ -427,10 +411,10 @@ class Reads:
             return functools.partial(self._reduced, value)
         if name.startswith("__") and name.endswith("__"):
             return object.__getattribute__(value, name)
-        found = self._attributes.get((id(value), name), _EMPTY)
-        if found is _EMPTY:
+        found = self._attributes.get((id(value), name), EMPTY)
+        if found is EMPTY:
             found = self._attributes[id(value), name] = self._read_attribute(
-                value, name, _At(Load.ATTRIBUTE, place, name, f"{called}.{name}", True)
+                value, name, At(Load.ATTRIBUTE, place, name, f"{called}.{name}", True)
             )
         return found
 
@@ -443,7 +427,7 @@ class Reads:
         seen = tuple([state and {key: self.attribute(value, key) for key in state} for state in states])
         return (*made[:2], seen if isinstance(made[2], tuple) else seen[0], *made[3:])
 
-    def _read_attribute(self, value: Any, name: str, at: _At) -> Any:
+    def _read_attribute(self, value: Any, name: str, at: At) -> Any:
         declared = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
         if isinstance(declared, property) and isinstance(declared.fget, types.FunctionType):
             return self.hook(declared.fget)(value)
@@ -453,8 +437,8 @@ class Reads:
         finally:
             reading.reset(token)
         if isinstance(found, types.MethodType) and isinstance(found.__func__, types.FunctionType):
-            self._note(
-                _At(Load.ATTRIBUTE, type(value), name, at.name), Check.IS if found.__self__ is value else Check.INPUT, declared
+            self.note(
+                At(Load.ATTRIBUTE, type(value), name, at.name), Check.IS if found.__self__ is value else Check.INPUT, declared
             )
             if found.__self__ is value:
                 return types.MethodType(self.hook(found.__func__), value)
@@ -463,138 +447,6 @@ class Reads:
 
     def refuse_write(self, value: Any, name: str) -> UnsupportedError:
         called = self._objects[id(value)][1]
-        return self._refuse(
+        return self.refuse(
             f"writes to {called}.{name}, which is outside the function: the program would not; return the new value instead"
         )
-
-    # -- code that runs as it is --
-
-    def by_name(self, x: Any) -> None:
-        """Require that the names in a function, or in the methods of a class, refer to the same objects at each call."""
-        if id(x) in self._by_name:
-            return
-        self._by_name.add(id(x))
-        self._alive.append(x)
-        if isinstance(x, type):
-            for cls in x.__mro__:
-                if package_of(cls.__module__) not in LIBRARY_NAMES:
-                    for member in vars(cls).values():
-                        function = getattr(member, "__func__", getattr(member, "fget", member))
-                        if isinstance(function, types.FunctionType):
-                            self.by_name(function)
-        elif isinstance(x, (dict, list, tuple)):
-            for item in items_of(x).values():
-                self.by_name(item)
-        elif isinstance(x, types.FunctionType) and not _is_users(x):
-            for cell in x.__closure__ or ():
-                self.by_name(_contents(cell))
-        elif isinstance(x, types.FunctionType) and _is_users(x) and x.__code__.co_filename != "<string>":  # of a dataclass
-            names = set(names_in(x.__code__))
-            source = _source(x.__globals__)
-            for name in sorted(names & source.keys()):
-                self._constant(source[name], _At(Load.ENTRY, source, name, name), names)
-            for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
-                if _contents(cell) is not _EMPTY:
-                    self._constant(_contents(cell), _At(Load.CELL, cell, None, name), names)
-
-    def _constant(self, value: Any, at: _At, names: set[str]) -> None:
-        """A value that uncopied code may read."""
-        if type(value) in _PLAIN or isinstance(value, _EQUAL):
-            self._note(at, Check.EQUAL, value)
-        elif isinstance(value, (types.FunctionType, type)):
-            self._fix(at, value)
-            self.by_name(value)
-        elif isinstance(value, types.ModuleType):
-            self._fix(at, value)
-            if package_of(value.__name__) not in LIBRARY_NAMES and not _is_installed(value):
-                for name in sorted(names & vars(value).keys()):
-                    self._constant(vars(value)[name], _At(Load.ATTRIBUTE, value, name, f"{value.__name__}.{name}"), names)
-        elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject and value.nbytes <= MOST_BYTES:
-            self._note(at, Check.TEST, Contents(value))
-        elif hasattr(type(value), "__next__") or isinstance(value, np.ndarray):
-            raise self._refuse(
-                f"uses code that reads {at.name}, a {type(value).__name__} whose changes cannot be detected; {_advice(at.name)}"
-            )
-        elif type(value) in (tuple, list, dict):
-            owner = self._note(at, Check.LENGTH, (type(value), len(value)))
-            load = _load(value)
-            for key, item in items_of(value).items():
-                self._constant(item, _At(load, owner, key, f"{at.name}[{key!r}]", True), names)
-        elif id(value) not in self._objects and not self.watch(value, at):
-            self._fix(at, value)
-
-
-# -- values ------------------------------------------------------------------------------------------------------------
-
-_EMPTY = object()
-
-
-def _source(names: dict[str, Any]) -> dict[str, Any]:
-    """The dict that holds the globals of a function: an adopted one has a view of it."""
-    return getattr(names, "source", names)
-
-
-def _load(container: Any) -> Load:
-    return Load.ENTRY if isinstance(container, dict) else Load.PART if isinstance(container, tuple) else Load.ITEM
-
-
-def _empty(cls: type, value: Any) -> Any:
-    if cls is defaultdict:
-        return defaultdict(value.default_factory)
-    return cls()
-
-
-def _fill(seen: Any, found: dict[Any, Any]) -> None:
-    if isinstance(seen, list):
-        seen.extend(found.values())
-    else:
-        (vars(seen) if isinstance(seen, types.SimpleNamespace) else seen).update(found)
-
-
-def _contents(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _EMPTY
-
-
-def _is_users(f: types.FunctionType) -> bool:
-    return package_of(f.__globals__.get("__name__")) not in LIBRARY_NAMES
-
-
-def _is_installed(module: types.ModuleType) -> bool:
-    """Whether a module is part of an installed package, whose globals are assumed constant."""
-    return str(getattr(module, "__file__", "") or "").startswith(_INSTALLED)
-
-
-def _is_function(x: Any) -> bool:
-    """Whether x runs user code: a function, a method, an adjoint object around such a function, or a table of them."""
-    if isinstance(x, functools.partial):
-        return _is_function(x.func)
-    if isinstance(x, types.FunctionType):
-        return _is_users(x) or any(_is_function(_contents(cell)) for cell in x.__closure__ or ())
-    if isinstance(x, dict):
-        return any(map(_is_function, itertools.islice(x.values(), 64)))
-    if isinstance(x, types.MethodType):
-        return True
-    if package_of(type(x).__module__) == OWN:
-        return _is_function(getattr(x, "__wrapped__", None))
-    return callable(x) and not isinstance(x, (type, *_FIXED)) and package_of(type(x).__module__) not in LIBRARY_NAMES
-
-
-def _is_read_only(x: np.ndarray[Any, Any]) -> bool:
-    """Whether an array is immutable: neither it nor its bases are writeable."""
-    at: Any = x
-    while isinstance(at, np.ndarray):
-        if at.flags.writeable:
-            return False
-        at = at.base
-    return at is None or isinstance(at, bytes)
-
-
-def _fits(value: Any) -> bool:
-    return type(value) is not int or -(2**63) <= value < 2**63
-
-
-def _advice(name: str) -> str:
-    return f"pass it as an argument, or write ad.static({name}) where it is made if it never changes"

@@ -16,7 +16,7 @@ from ..core.errors import UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
 from ..derive import type_rule
-from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated
+from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
 
 
 class Stage(Trace):
@@ -104,7 +104,7 @@ class Stage(Trace):
 
     def infer(self, op: Op, inputs: Sequence[Operand], types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
         """The types of an op's results. Python numbers stay numbers, so that they are weak in promotion."""
-        numbers = [o.value if isinstance(o, Literal) and o.is_weak else None for o in inputs]
+        numbers = weak_numbers(inputs)
         result = type_rule(op, types, params, numbers)
         return result if op.many else (result,)
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.home import package_of
 from ..core.tree import flatten
-from .purity import LIBRARY_NAMES, reached
+from .reach import is_users, reached
 
 _TOLERANCE = 1e-6  # rounding of another order of operations; a wrong branch differs more
 
@@ -42,15 +41,11 @@ def _codes(f: Any) -> Iterator[types.CodeType]:
     """The code of a function, of those inside it and of those that it can reach, except for Python's, NumPy's and our own."""
     for x in reached(f):
         members = vars(x).values() if isinstance(x, type) else (x,)
-        waiting = [m.__code__ for m in members if isinstance(m, types.FunctionType) and _home(m) not in LIBRARY_NAMES]
+        waiting = [m.__code__ for m in members if isinstance(m, types.FunctionType) and is_users(m)]
         while waiting:
             code = waiting.pop()
             yield code
             waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-
-
-def _home(f: types.FunctionType) -> str:
-    return package_of(f.__globals__.get("__name__"))
 
 
 @functools.lru_cache(1 << 10)

@@ -1,8 +1,7 @@
 """Transforms of graphs: jvp, vjp and vmap, and with them the rules of loops and branches.
 
 `build.py` stages a function on values; `jvp.py`, `vjp.py` and `vmap.py` run a graph under an interpreter of `eager/` while it is
-staged. `scan.py`, `while_loop.py`, `cond.py` and `checkpoint.py` supply the rules of the ops in `ops/control.py`; `deferral.py`
-rolls the loops of a staged function before it is differentiated.
+staged. `scan.py`, `while_loop.py`, `cond.py` and `checkpoint.py` supply the rules of the ops in `ops/control.py`.
 """
 
 from . import checkpoint, cond, scan, while_loop

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..core.op import Constant
 from ..core.types import Type, Value, is_inexact
-from ..ir.graph import Graph
+from ..ir.edit import dependents, distinct
+from ..ir.graph import Equation, Graph
 from ..rewrite.simplify import simplify
 from ..staging.stage import Stage
 
@@ -26,13 +26,6 @@ def build(name: str, inputs: Iterable[tuple[str, Type]], f: Callable[[list[Value
             inside.append(stage.input(distinct(wanted, stage.names), type_))
         graph = stage.graph(name, f(inside))
     return simplify(graph)[0]
-
-
-def distinct(name: str, taken: Container[str]) -> str:
-    """A name that is not taken, nor of the form that values of graphs have."""
-    while name in taken or re.fullmatch(r"[vc][0-9]+|nan|inf", name):
-        name += "_"
-    return name
 
 
 def once(graph: Graph, key: Any, make: Callable[[], T]) -> T:
@@ -68,21 +61,20 @@ def parts(values: Sequence[T], *sizes: int) -> list[list[T]]:
     return [list(values[a:b]) for a, b in zip([0, *ends], [*ends, len(values)], strict=True)]
 
 
+def passes_derivative(equation: Equation, type_: Type) -> bool:
+    """Whether a result of that type has a derivative by the operands of its equation."""
+    return not isinstance(equation.op, Constant) and is_inexact(type_.dtype)
+
+
 def reach(graph: Graph, flags: Sequence[bool]) -> Flags:
     """Which outputs may have a derivative by the flagged inputs."""
-    active = set(places(flags))
-    for equation in graph.equations:
-        if not isinstance(equation.op, Constant) and any(o in active for o in equation.inputs if isinstance(o, int)):
-            active.update(n for n, t in zip(equation.outputs, equation.types, strict=True) if is_inexact(t.dtype))
+    active = dependents(graph.equations, places(flags), passes_derivative)
     return tuple(isinstance(o, int) and o in active for o in graph.outputs)
 
 
 def depends(graph: Graph, flags: Sequence[bool]) -> Flags:
     """Which outputs are computed from the flagged inputs."""
-    known = set(places(flags))
-    for equation in graph.equations:
-        if any(o in known for o in equation.inputs if isinstance(o, int)):
-            known.update(equation.outputs)
+    known = dependents(graph.equations, places(flags), lambda e, t: True)
     return tuple(isinstance(o, int) and o in known for o in graph.outputs)
 
 

@@ -1,7 +1,7 @@
 """Forward mode on graphs.
 
 graph f(x)           { v1 = sin x;  return v1 }
-graph jvp_f(x, d_x)  { v2 = sin x;  v3 = cos x;  v4 = absorb d_x, v3;  return v2, v4 }
+graph jvp_f(x, d_x)  { v2 = sin x;  v3 = cos x;  v4 = strong_mul d_x, v3;  return v2, v4 }
 """
 
 from __future__ import annotations

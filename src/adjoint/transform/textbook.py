@@ -2,8 +2,8 @@
 
     graph g(x, y)          { v2 = mul x, y;  v3 = add 5, v2;  return v3 }
     graph derivative_g(x, y) {
-      v2 = absorb 1, y     y·1
-      v3 = absorb 0, x     0·x
+      v2 = strong_mul 1, y     y·1
+      v3 = strong_mul 0, x     0·x
       v4 = add v2, v3
       v5 = add 0, v4       0 + (0·x + y·1), which prunes to y
       return v5
@@ -22,12 +22,11 @@ import numpy as np
 from ..core.op import Elementwise, Multilinear
 from ..core.types import Type, is_inexact
 from ..derive import split
+from ..ir.edit import cut, dead_code, substitute
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..rewrite.simplify import dead_code
 from ..rewrite.simplify.rewriter import Zero
 from ..staging.stage import Stage
 from .jvp import filled, push
-from .vjp import cut
 
 
 def derivative(graph: Graph, place: int) -> Graph:
@@ -50,12 +49,7 @@ def derivative(graph: Graph, place: int) -> Graph:
         _, pushed = push(lifted, primals, tangents)
         recorded = stage.graph(f"derivative_{graph.name}", filled(graph, pushed, [True] * len(pushed)))
 
-    def read(o: Operand) -> Operand:
-        return written.get(o, o) if isinstance(o, int) else o
-
-    equations = tuple([replace(e, inputs=tuple(map(read, e.inputs))) for e in recorded.equations])
-    whole = replace(recorded, equations=equations, outputs=tuple(map(read, recorded.outputs)))
-    return cut(recorded.name, dead_code(whole), range(count))
+    return cut(recorded.name, dead_code(substitute(recorded, written)), range(count))
 
 
 def _lifted(graph: Graph) -> tuple[Graph, list[Literal]]:

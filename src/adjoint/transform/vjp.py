@@ -2,7 +2,8 @@
 
     graph f(x, w)            { v2 = mul x, w;  v3 = sin v2;  return v3 }
     graph forward_f(x, w)    { v2 = mul x, w;  v3 = sin v2;  return v3, v2 }
-    graph backward_f(x, w, v2, g) { v4 = cos v2; v5 = chain g, v4; v6 = chain v5, w; v7 = chain v5, x; return v6, v7 }
+    graph backward_f(x, w, v2, g) { v4 = cos v2;  v5 = strong_mul g, v4;
+                                    v6 = strong_mul v5, w;  v7 = strong_mul v5, x;  return v6, v7 }
 
 Both are cut from one recording (`_Joint`). An input that the backward half reads is not a residual: the caller still has it.
 """
@@ -16,12 +17,12 @@ from typing import NamedTuple
 from ..core.floating import quiet
 from ..core.types import Type, Value
 from ..eager.tape import Pass, Tape
+from ..ir.edit import cut, dead_code, distinct, values_in, values_read
 from ..ir.graph import Equation, Graph
 from ..ops.broadcast import zeros_of
-from ..rewrite.simplify import dead_code, simplify
-from ..rewrite.simplify.passes import numbered
+from ..rewrite.simplify import simplify
 from ..staging.stage import Stage
-from .build import Flags, build, chosen, distinct, named, once, places, spread
+from .build import Flags, build, chosen, named, once, places, spread
 
 
 class Halves(NamedTuple):
@@ -117,7 +118,7 @@ class _Joint(NamedTuple):
     """The recording of a graph and of its pass back, from which both halves are cut.
 
         graph f(x, w, g) { v3 = mul x, w;  v4 = sin v3;                                             the first `split` equations
-                           v5 = cos v3;  v6 = chain g, v5;  v7 = chain v6, w;  v8 = chain v6, x;
+                           v5 = cos v3;  v6 = strong_mul g, v5;  v7 = strong_mul v6, w;  v8 = strong_mul v6, x;
                            return v4, v7, v8 }                                                      `outputs` is 1
 
     The backward half is what v7 and v8 depend on, behind the split. It reads x, w and g, which are inputs, and v3, which thus is
@@ -168,9 +169,9 @@ def _backward_half(joint: _Joint, recompute: int) -> tuple[Graph, list[int]]:
     equations = (*repeated, *graph.equations[joint.split :])
     half = dead_code(replace(graph, equations=equations, outputs=graph.outputs[joint.outputs :]))
     computed = {n for equation in half.equations for n in equation.outputs}
-    reads = sorted(_read(half) - computed - set(joint.cotangents))
+    reads = sorted(values_read(half) - computed - set(joint.cotangents))
     back = simplify(cut(f"backward_{graph.name}", half, [*reads, *joint.cotangents], graph.types))[0]
-    used = _read(back)  # simplification may have removed the last use of a value
+    used = values_read(back)  # simplification may have removed the last use of a value
     kept = [i for i in range(len(reads)) if i in used]
     return cut(back.name, back, [*kept, *range(len(reads), len(back.input_types))]), [reads[i] for i in kept]
 
@@ -179,22 +180,7 @@ def _depending_on(inputs: Iterable[int], equations: Iterable[Equation]) -> list[
     """The equations that read nothing but these inputs, and each other."""
     known, found = set(inputs), []
     for equation in equations:
-        if known.issuperset([o for o in equation.inputs if isinstance(o, int)]):
+        if known.issuperset(values_in(equation.inputs)):
             found.append(equation)
             known.update(equation.outputs)
     return found
-
-
-def _read(graph: Graph) -> set[int]:
-    """The values that an equation or the return line reads."""
-    operands = [*(o for equation in graph.equations for o in equation.inputs), *graph.outputs]
-    return {o for o in operands if isinstance(o, int)}
-
-
-def cut(name: str, graph: Graph, inputs: Sequence[int], types: dict[int, Type] | None = None) -> Graph:
-    """The same equations as a function of these values, numbered anew."""
-    types = graph.types if types is None else types
-    names: list[str] = []
-    for n in inputs:
-        names.append(distinct(graph.input_names[n] if n < len(graph.input_names) else f"r{n}", names))
-    return Graph(name, tuple(names), tuple([types[n] for n in inputs]), *numbered(graph.equations, graph.outputs, inputs))

@@ -197,32 +197,35 @@ def _centers(net: _Net) -> list[float]:
     """The x of every cell's centre."""
     x = [0.0] * len(net.widths)
     for layer in net.layers:
-        at = 0.0
-        for i, cell in enumerate(layer):
-            at += net.gap(layer[i - 1], cell) if i else 0.0
-            x[cell] = at
-        for cell in layer:
-            x[cell] -= at / 2
+        _spread(net, layer, x)
     for sweep in range(PLACE_SWEEPS):
-        last = sweep >= PLACE_SWEEPS - 2
-        down = sweep % 2 == 0
+        down, last = sweep % 2 == 0, sweep >= PLACE_SWEEPS - 2
         for layer in net.layers if down else reversed(net.layers):
-            wanted, weights = [], []
-            for cell in layer:
-                total = weight = 0.0
-                for upper in net.above[cell] if down or last else ():
-                    pull = net.pull(upper, cell)
-                    total += pull * x[upper]
-                    weight += pull
-                for lower in net.below[cell] if not down or last else ():
-                    pull = net.pull(cell, lower)
-                    total += pull * x[lower]
-                    weight += pull
-                wanted.append(total / weight if weight else x[cell])
-                weights.append(weight or 0.01)
-            _place_layer(net, layer, wanted, weights, x)
+            pulls = [_pulls(net, cell, down or last, not down or last) for cell in layer]
+            weights = [sum(pull for pull, _ in found) for found in pulls]
+            wanted = [
+                sum(pull * x[other] for pull, other in found) / weight if weight else x[cell]
+                for cell, found, weight in zip(layer, pulls, weights, strict=True)
+            ]
+            _place_layer(net, layer, wanted, [weight or 0.01 for weight in weights], x)
     left = min(x[cell] - net.widths[cell] / 2 for cell in range(len(x)))
     return [at - left for at in x]
+
+
+def _spread(net: _Net, layer: Sequence[int], x: list[float]) -> None:
+    """Place the cells of a layer side by side, around 0."""
+    at = 0.0
+    for i, cell in enumerate(layer):
+        at += net.gap(layer[i - 1], cell) if i else 0.0
+        x[cell] = at
+    for cell in layer:
+        x[cell] -= at / 2
+
+
+def _pulls(net: _Net, cell: int, above: bool, below: bool) -> list[tuple[float, int]]:
+    """The cells that a cell is drawn to, and how strongly."""
+    uppers = [(net.pull(upper, cell), upper) for upper in (net.above[cell] if above else ())]
+    return uppers + [(net.pull(cell, lower), lower) for lower in (net.below[cell] if below else ())]
 
 
 def _place_layer(net: _Net, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float], x: list[float]) -> None:

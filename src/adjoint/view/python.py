@@ -36,7 +36,7 @@ from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control, decompose, fft, index, linalg
 from ..ops.broadcast import cast, where
-from ..ops.elementwise import absorb_op, chain_op, mul, times_op, truncate
+from ..ops.elementwise import ieee_mul, mul, strong_mul_either_op, strong_mul_op, truncate
 from .notation import PYTHON, Text, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
@@ -153,11 +153,11 @@ TABLE: dict[Op, Writer] = {
 
 #: Functions that some lines call, written out in front where they are needed.
 PRELUDE = {
-    "product_zero_wins": '''def product_zero_wins(g, p):
+    "strong_mul": '''def strong_mul(g, p):
     """g * p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
     return np.where(np.equal(g, 0), np.zeros((), np.result_type(g, p)), g * p)[()]
 ''',
-    "product_either_zero_wins": '''def product_either_zero_wins(a, b):
+    "strong_mul_either": '''def strong_mul_either(a, b):
     """a * b, and exactly 0 wherever either is exactly 0."""
     return np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), np.result_type(a, b)), a * b)[()]
 ''',
@@ -500,11 +500,12 @@ def _ordinary_products(graph: Graph, tame: set[int]) -> Graph:
 
 def _ordinary(equation: Equation, made: dict[int, Equation], tame: set[int]) -> Equation:
     op, inputs = equation.op, equation.inputs
-    if (op is chain_op and _is_tame(inputs[1], tame)) or (op is absorb_op and all(_is_tame(o, tame) for o in inputs)):
+    factors = inputs[1:] if op is strong_mul_op else inputs  # those whose infinities a zero would win over
+    if op in (strong_mul_op, strong_mul_either_op) and all(_is_tame(o, tame) for o in factors):
         return replace(equation, op=mul)
     if op is where and _is_zero(inputs[2]):  # where(g != 0, g * p, 0)
         test, product = (made.get(o) if isinstance(o, int) else None for o in inputs[:2])
-        if test is None or product is None or test.op.name != "not_equal" or product.op not in (mul, times_op):
+        if test is None or product is None or test.op.name != "not_equal" or product.op not in (mul, ieee_mul):
             return equation
         g, *others = test.inputs[0], *product.inputs
         if _is_zero(test.inputs[1]) and g in others and product.types == equation.types:

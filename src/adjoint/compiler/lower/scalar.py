@@ -19,7 +19,7 @@ import numpy as np
 from ...core.bind import Traced
 from ...core.op import Expansion, Op
 from ...ops.broadcast import cast
-from ...ops.elementwise import absorb_op, chain_op, power, truncate
+from ...ops.elementwise import power, strong_mul_either_op, strong_mul_op, truncate
 from . import special
 from .kernel import Dtype, Kernel, Scalar
 
@@ -81,14 +81,14 @@ class Writer:
         return self(name, *args, dtype=BOOL)
 
 
-def _chain(w: Writer, g: int, p: int) -> int:
+def _strong_mul(w: Writer, g: int, p: int) -> int:
     """The product in which a zero g wins. A number p that is finite leaves a zero as it is."""
     if w.is_plain(g) or w.is_plain(p):
         return w("mul", g, p)
     return w("select", w.test("equal", g, w.like(0, g)), w.like(0, g), w("mul", g, p))
 
 
-def _absorb(w: Writer, a: int, b: int) -> int:
+def _strong_mul_either(w: Writer, a: int, b: int) -> int:
     """The product in which either zero wins."""
     if w.is_plain(a) or w.is_plain(b):
         return w("mul", a, b)
@@ -101,7 +101,7 @@ class _NoWordError(Exception):
 
 
 #: Ops whose lines depend on which of their operands are numbers. Of floats.
-_RULES: dict[Op, Callable[..., int]] = {chain_op: _chain, absorb_op: _absorb}
+_RULES: dict[Op, Callable[..., int]] = {strong_mul_op: _strong_mul, strong_mul_either_op: _strong_mul_either}
 
 
 def _expanded(w: Writer, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> int:

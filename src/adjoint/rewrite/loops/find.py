@@ -20,13 +20,13 @@ from ...derive import type_rule
 from ...ir.columns import Kind, columns_of, hashable
 from ...ir.graph import Equation, Graph, Literal
 from ...ops.broadcast import where
-from ...ops.elementwise import absorb_op, chain_op, equal, greater, greater_equal, less, less_equal, not_equal
+from ...ops.elementwise import equal, greater, greater_equal, less, less_equal, not_equal, strong_mul_either_op, strong_mul_op
 from ...ops.index import getitem, place, put
 from .operands import OperandKind, Operands
 from .repeats import Stretch
 from .roles import Accumulator, Carried, Constants, Invariant, Local, Loop, Numbers, RefusedError, Role, Row, RowSource, Update
 
-_PER_ELEMENT = (chain_op, absorb_op, where, less, less_equal, greater, greater_equal, equal, not_equal)
+_PER_ELEMENT = (strong_mul_op, strong_mul_either_op, where, less, less_equal, greater, greater_equal, equal, not_equal)
 
 
 class Step(IntEnum):

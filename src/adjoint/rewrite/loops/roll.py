@@ -10,17 +10,15 @@ them. The results stay the same bit for bit.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ...ir.columns import Columns
+from ...ir.edit import bodies, dead_code, has_bodies, is_in_order, map_bodies, renumber
 from ...ir.graph import Graph
 from ...ops.control import scan
 from ...ops.index import getitem
-from ..simplify.passes import dead_code, renumber
 from .find import FlatGraph
 from .peel import peel
 from .repeats import Stretch, disjoint
@@ -76,7 +74,7 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     A loop has at least `least` iterations, and saves at least `saving` equations.
     """
     least = max(least, 6)
-    graph = _with_rolled_bodies(graph, least, saving)
+    graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
     unrolled: list[Unrolled] = []
     for _ in range(_MOST_DEPTH):
         if len(graph) < saving:
@@ -92,7 +90,7 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
 
 def _search(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[FlatGraph, list[Unrolled]]:
     """The flat graph with the loops in it, and the stretches that are none."""
-    flat = FlatGraph(graph if _in_order(graph) else renumber(graph), weak)
+    flat = FlatGraph(graph if is_in_order(graph) else renumber(graph), weak)
     peeled = peel(flat, _stretches(flat, least, saving, [], []))
     if peeled is not None:
         flat = FlatGraph(peeled, weak)
@@ -125,42 +123,22 @@ def _stretches(
     return disjoint(flat.keys, flat.weights, least, saving, narrow)
 
 
-def _in_order(graph: Graph) -> bool:
-    """Whether the values are numbered in order, as columns are."""
-    numbers = itertools.count(len(graph.input_types))
-    return isinstance(graph.equations, Columns) or all(n == next(numbers) for e in graph.equations for n in e.outputs)
-
-
 def _only_reads(flat: FlatGraph, stretch: Stretch) -> bool:
     """Whether an iteration only reads rows of arrays: the loop that uses these reads them itself."""
     return all(flat.kind(i).op is getitem for i in range(stretch.start, stretch.start + stretch.period))
 
 
-def _with_rolled_bodies(graph: Graph, least: int, saving: int) -> Graph:
-    """The graph with the bodies of its loops and branches rolled."""
-    if not _has_bodies(graph):
-        return graph
-    equations = list(graph.equations)
-    changed = False
-    for i, e in enumerate(equations):
-        bodies = {name: roll(part, least=least, saving=saving) for name, part in e.params.items() if isinstance(part, Graph)}
-        if any(body.loops for body in bodies.values()):
-            changed = True
-            equations[i] = replace(e, params={**e.params, **{name: body.graph for name, body in bodies.items()}})
-    return replace(graph, equations=tuple(equations)) if changed else graph
-
-
-def _has_bodies(graph: Graph) -> bool:
-    held = graph.equations.kinds if isinstance(graph.equations, Columns) else graph.equations
-    return any(isinstance(part, Graph) for one in held for part in one.params.values())
+def _rolled_body(body: Graph, least: int, saving: int) -> Graph:
+    rolled = roll(body, least=least, saving=saving)
+    return rolled.graph if rolled.loops else body
 
 
 def _loops(graph: Graph, depth: int = 0) -> Iterator[RolledLoop]:
     """The loops that were rolled, each before those inside it."""
-    if not _has_bodies(graph):
+    if not has_bodies(graph):
         return
     for e in graph.equations:
-        held = [part for part in e.params.values() if isinstance(part, Graph)]
+        held = list(bodies(e.params).values())
         own = e.op is scan and held[0].name.endswith(BODY)  # a transform adds a prefix to the name
         if own:
             yield RolledLoop(e.params["length"], len(held[0]), e.line, depth)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 from ...core.op import Elementwise
 from ...core.types import Type
 from ...ir.columns import hashable
+from ...ir.edit import numbered, renumber, unused_number, values_in
 from ...ir.graph import Equation, Graph, Operand
-from ..simplify.passes import numbered, renumber
 
 G = TypeVar("G", bound=Graph)
 
@@ -38,7 +38,7 @@ def share_iterations(graph: G) -> G:
         return graph
     for scan in scans.values():
         scan.request_stacks()
-    writer = _Writer(1 + max([len(graph.input_types), *(n for e in graph.equations for n in e.outputs)]))
+    writer = _Writer(unused_number(graph))
     for e in graph.equations:
         writer.write(e, scans.get(e.outputs) if e.op.name == "scan" else None)
     outputs = tuple([writer.read(o) for o in graph.outputs])
@@ -92,7 +92,7 @@ class _Scan:
         needed.update(self.requested)
         for e in reversed(self.body.equations):
             if self.is_computed(e, needed):
-                needed.update([o for o in e.inputs if isinstance(o, int)])
+                needed.update(values_in(e.inputs))
         return needed
 
     def request_stacks(self) -> None:

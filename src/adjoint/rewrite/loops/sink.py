@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from ...core.op import OPS
 from ...core.types import Type
+from ...ir.edit import cut, dead_code, renumber, unused_number, values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
-from ..simplify.passes import dead_code, numbered, renumber
 
 G = TypeVar("G", bound=Graph)
 
@@ -27,7 +27,7 @@ def sink_sums(graph: G) -> G:
     """The same results, with sums of products over the iterations of a loop taken after it."""
     if not any(e.op.name == "scan" for e in graph.equations):
         return graph
-    writer = _Writer(1 + max([len(graph.input_types), *(n for e in graph.equations for n in e.outputs)]))
+    writer = _Writer(unused_number(graph))
     for e in graph.equations:
         found = _sums(e) if e.op.name == "scan" else []
         if found:
@@ -52,8 +52,7 @@ def _sums(scan: Equation) -> list[_Sum]:
     if scan.params["length"] < _LEAST_ITERATIONS:
         return []
     made = {n: e for e in body.equations for n in e.outputs}
-    uses = Counter(o for e in body.equations for o in e.inputs if isinstance(o, int))
-    uses.update(o for o in body.outputs if isinstance(o, int))
+    uses = Counter(values_in([*(o for e in body.equations for o in e.inputs), *body.outputs]))
     types = body.types
     found = []
     for i in range(carries):
@@ -131,9 +130,7 @@ class _Writer:
             numbers.append(self.free)
             numbers_types.append(Type((length, *types[f].shape), types[f].dtype))
         left = [i for i in range(len(body.input_types)) if i - consts not in gone]
-        equations = dead_code(replace(body, outputs=tuple(outputs))).equations
-        names, kinds = tuple([body.input_names[i] for i in left]), tuple([body.input_types[i] for i in left])
-        smaller = Graph(body.name, names, kinds, *numbered(equations, outputs, left))
+        smaller = cut(body.name, dead_code(replace(body, outputs=tuple(outputs))), left)
         params = {**params, "body": smaller, "carries": carries - len(gone)}
         self.equations.append(
             replace(scan, inputs=tuple(inputs), params=params, outputs=tuple(numbers), types=tuple(numbers_types))

@@ -22,7 +22,7 @@ from ...core.op import Op
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import hashable
-from ...ir.graph import Equation, Graph, Literal, Operand
+from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops.broadcast import broadcast_to, reshape, transpose, where
 from ...ops.control import scan
 from ...ops.elementwise import add, equal
@@ -59,7 +59,7 @@ class _Writer:
         return numbers
 
     def emit(self, op: Op, *inputs: Operand, line: str, **params: Any) -> int:
-        weak = [o.value if isinstance(o, Literal) and o.is_weak else None for o in inputs]
+        weak = weak_numbers(inputs)
         type_ = type_rule(op, [self.type_of(o) for o in inputs], params, weak)
         return self.copy(op, inputs, params, (type_,), line)[0]
 
@@ -330,25 +330,36 @@ class _RolledScan:
         rows: dict[Any, Operand] = {}
         read_by_updates = {part for a in self.loop.accumulators for part in a.parts}
         for i, (e, roles) in enumerate(zip(self.body, self.loop.roles, strict=True)):
-            for j, role in enumerate(roles):
-                if i in self.row_reads or (i in self.accumulated and (i, j) not in read_by_updates):
-                    continue
-                if isinstance(role, Invariant) and isinstance(role.operand, int) and role not in consts:
-                    consts[role] = self.rolling.operand(role.operand)
-                elif isinstance(role, Constants) and role not in rows:
-                    rows[role] = Literal(role.values[::-1] if self.reverse else role.values)
-                elif isinstance(role, Row) and role not in rows:
-                    rows[role] = self.rolling.rows(role.source, self.in_row_order(role.indices), e.line)
             if i in self.row_reads:
-                key, array, spec, entry, indices = self.row_reads[i]
-                if key not in rows:
-                    array = self.rolling.operand(array)
-                    rows[key] = self.rolling.out.rows(array, spec, entry, self.in_row_order(indices), e.line)
-            elif i in self.loop.indices and i not in self.accumulated:
-                for c in varying(self.loop.indices[i]):
-                    if (key := self.index_key(i, c)) not in rows:
-                        rows[key] = Literal(np.array(self.in_row_order(self.loop.indices[i][:, c].tolist()), np.int64))
+                self.add_row_read(rows, self.row_reads[i], e.line)
+                continue
+            for j, role in enumerate(roles):
+                if i not in self.accumulated or (i, j) in read_by_updates:
+                    self.add_operand(consts, rows, role, e.line)
+            if i in self.loop.indices and i not in self.accumulated:
+                self.add_indices(rows, i)
         return consts, rows
+
+    def add_operand(self, consts: dict[Any, Operand], rows: dict[Any, Operand], role: Role, line: str) -> None:
+        """What an operand of the body reads from outside the loop."""
+        if isinstance(role, Invariant) and isinstance(role.operand, int) and role not in consts:
+            consts[role] = self.rolling.operand(role.operand)
+        elif isinstance(role, Constants) and role not in rows:
+            rows[role] = Literal(role.values[::-1] if self.reverse else role.values)
+        elif isinstance(role, Row) and role not in rows:
+            rows[role] = self.rolling.rows(role.source, self.in_row_order(role.indices), line)
+
+    def add_row_read(self, rows: dict[Any, Operand], read: _RowRead, line: str) -> None:
+        """An array of which each iteration reads another row."""
+        if read.key not in rows:
+            array = self.rolling.operand(read.array)
+            rows[read.key] = self.rolling.out.rows(array, read.spec, read.entry, self.in_row_order(read.indices), line)
+
+    def add_indices(self, rows: dict[Any, Operand], i: int) -> None:
+        """The indices of an equation that change from one iteration to the next."""
+        for c in varying(self.loop.indices[i]):
+            if (key := self.index_key(i, c)) not in rows:
+                rows[key] = Literal(np.array(self.in_row_order(self.loop.indices[i][:, c].tolist()), np.int64))
 
     def index_key(self, i: int, c: int) -> Any:
         return "index", self.loop.indices[i][:, c].tobytes()

@@ -1,23 +1,22 @@
 """Simplification: all rules and all passes.
 
-g = 5 + x·y, ∂g/∂x:     v2 = mul x, y; v3 = add 5, v2; v4 = chain 1.0, y; return v4     becomes     return y
+g = 5 + x·y, ∂g/∂x:     v2 = mul x, y; v3 = add 5, v2; v4 = strong_mul 1.0, y; return v4     becomes     return y
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TypeVar
 
 from ...core.errors import ArgumentError
-from ...ir.graph import Equation, Graph
-from .passes import dead_code, renumber
+from ...ir.edit import dead_code, map_bodies, renumber
+from ...ir.graph import Graph
 from .rewriter import Index, Rewriter
 from .rules import RULES
 
 G = TypeVar("G", bound=Graph)
 
-_INDEX = Index(RULES)
+_INDEX, _NO_RULES = Index(RULES), Index(())
 
 
 def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
@@ -29,7 +28,7 @@ def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
     if assume not in (None, "finite"):
         raise ArgumentError(f'assume is None or "finite", not {assume!r}')
     inner: Counter[str] = Counter()
-    rewriter = Rewriter(_with_simplified_bodies(graph, assume, inner), _INDEX, assume)
+    rewriter = Rewriter(map_bodies(graph, lambda body: _body(body, assume, inner)), _INDEX, assume)
     rewritten = rewriter.run()
     smaller = dead_code(rewritten)
     counts = rewriter.counts
@@ -38,18 +37,8 @@ def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
     return renumber(smaller), counts + inner  # type: ignore[return-value]
 
 
-def _with_simplified_bodies(graph: G, assume: str | None, counts: Counter[str]) -> G:
-    """The same graph, with the graphs that its equations hold simplified: each of them once, however often it is met."""
-    equations: list[Equation] = []
-    changed = False
-    for e in graph.equations:
-        simpler = {key: _body(value, assume, counts) for key, value in e.params.items() if isinstance(value, Graph)}
-        equations.append(replace(e, params={**e.params, **simpler}) if simpler else e)
-        changed = changed or bool(simpler)
-    return replace(graph, equations=tuple(equations)) if changed else graph
-
-
 def _body(body: Graph, assume: str | None, counts: Counter[str]) -> Graph:
+    """The body of a loop or a branch, simplified once, however often it is met."""
     key = ("simplified", assume)
     if key not in body.derived:
         smaller, found = simplify(body, assume)
@@ -58,3 +47,13 @@ def _body(body: Graph, assume: str | None, counts: Counter[str]) -> Graph:
             smaller = body  # with all that is derived from it
         body.derived[key] = smaller.derived[key] = smaller
     return body.derived[key]  # type: ignore[no-any-return]
+
+
+def common_subexpressions(graph: G) -> G:
+    """With one equation for each distinct op, operands and parameters."""
+    return renumber(Rewriter(graph, _NO_RULES, fold=False).run())  # type: ignore[return-value]
+
+
+def constant_folding(graph: G) -> G:
+    """With the results of ops on constants as constants; those that would be large are left to be computed."""
+    return renumber(Rewriter(graph, _NO_RULES, share=False).run())  # type: ignore[return-value]

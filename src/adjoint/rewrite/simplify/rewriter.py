@@ -17,16 +17,16 @@ from ...core.op import Elementwise, Linear, Op, Structured
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import hashable
-from ...ir.graph import Equation, Graph, Literal, Operand, is_repeated
+from ...ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
 from ...ops.broadcast import broadcast_to, where
-from ...ops.elementwise import absorb_op, chain_op
+from ...ops.elementwise import strong_mul_either_op, strong_mul_op
 from .pattern import Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
 
 Bindings = dict[str, Any]
 
-_PER_ELEMENT = (chain_op, absorb_op, where)
+_PER_ELEMENT = (strong_mul_op, strong_mul_either_op, where)
 
 
 class Zero(Literal):
@@ -246,7 +246,7 @@ class Rewriter:
             return Literal(self.compute(pattern, bindings, type_))
         inputs = tuple(self.build(a, bindings, type_, line) for a in pattern.args)
         params = {name: self.compute(value, bindings, type_) for name, value in pattern.params.items()}
-        numbers = [o.value if isinstance(o, Literal) and o.is_weak else None for o in inputs]
+        numbers = weak_numbers(inputs)
         types = (type_rule(pattern.op, [self.type_of(o) for o in inputs], params, numbers),)
         return self.emit(pattern.op, inputs, params, types, line)[0]
 

@@ -4,8 +4,8 @@ What a rule needs in order to leave the values as they are:
 
 nothing          the same bits for every input: infinities, nan (of any sign and payload) and signed zeros
 rounding         the same, up to the last bits of the significand
-unsigned zeros   the same, up to the sign of a zero, where that sign is not defined: in `chain` and `absorb`, the products of
-                 the chain rule, which an exact zero ends whatever the other factor; and in sums of a single term
+unsigned zeros   the same, up to the sign of a zero, where that sign is not defined: in `strong_mul` and `strong_mul_either`, the
+                 products of the chain rule, which an exact zero ends whatever the other factor; and in sums of a single term
 finite           that all values the program computes are finite and the sign of a zero is not looked at; the result may
                  differ by rounding. Used with assume="finite" only, and for integers, for which it is exact
 
@@ -49,7 +49,7 @@ def rule(
 
 
 add, sub, mul, div, neg, pos, square, power = calls("add", "sub", "mul", "div", "neg", "pos", "square", "power")
-chain, absorb, where = calls("chain", "absorb", "where")
+strong_mul, strong_mul_either, where = calls("strong_mul", "strong_mul_either", "where")
 exp, log, expm1, log1p, sqrt, abs_ = calls("exp", "log", "expm1", "log1p", "sqrt", "abs")
 logical_and, logical_or, logical_not = calls("logical_and", "logical_or", "logical_not")
 conj, real_, cast = calls("conj", "real", "cast")
@@ -58,15 +58,15 @@ getitem, place = calls("getitem", "place")
 
 # -- the products of the chain rule -----------------------------------------------------------------------------
 
-rule("chain-zero", chain(0, X), ZERO, needs="unsigned zeros")
-rule("chain-one", chain(1, X), X, real=True)
-rule("chain-by-one", chain(X, 1), X, needs="unsigned zeros", real=True)
-rule("chain-by-minus-one", chain(X, -1), neg(X), needs="unsigned zeros", real=True)
-rule("chain-product", chain(X, Y), mul(X, Y), needs="finite")
-rule("absorb-zero", absorb(X, 0), ZERO, needs="unsigned zeros")
-rule("absorb-one", absorb(X, 1), X, needs="unsigned zeros", real=True)
-rule("absorb-minus-one", absorb(X, -1), neg(X), needs="unsigned zeros", real=True)
-rule("absorb-product", absorb(X, Y), mul(X, Y), needs="finite")
+rule("strong-mul-zero", strong_mul(0, X), ZERO, needs="unsigned zeros")
+rule("strong-mul-one", strong_mul(1, X), X, real=True)
+rule("strong-mul-by-one", strong_mul(X, 1), X, needs="unsigned zeros", real=True)
+rule("strong-mul-by-minus-one", strong_mul(X, -1), neg(X), needs="unsigned zeros", real=True)
+rule("strong-mul-product", strong_mul(X, Y), mul(X, Y), needs="finite")
+rule("strong-mul-either-zero", strong_mul_either(X, 0), ZERO, needs="unsigned zeros")
+rule("strong-mul-either-one", strong_mul_either(X, 1), X, needs="unsigned zeros", real=True)
+rule("strong-mul-either-minus-one", strong_mul_either(X, -1), neg(X), needs="unsigned zeros", real=True)
+rule("strong-mul-either-product", strong_mul_either(X, Y), mul(X, Y), needs="finite")
 rule("add-no-sign", add(X, ZERO), X, needs="unsigned zeros")
 rule("sub-no-sign", sub(X, ZERO), X, needs="unsigned zeros")
 
@@ -293,7 +293,20 @@ rule(
 
 # What is computed on a broadcast value is computed before it is broadcast.
 _SPREAD: tuple[dict[str, Any], ...] = ({"X": (3,), "S": (2, 3), "Y": (2, 3)}, {"X": (1,), "S": (4, 3), "Y": (3,)})
-for _name in ("add", "sub", "mul", "div", "power", "chain", "absorb", "less", "greater", "equal", "maximum", "minimum"):
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "power",
+    "strong_mul",
+    "strong_mul_either",
+    "less",
+    "greater",
+    "equal",
+    "maximum",
+    "minimum",
+):
     (_op,) = calls(_name)
     rule(f"{_name}-of-broadcast", _op(broadcast_to(X, shape=S), Y), _op(X, Y), cases=_SPREAD)
     if not OPS[_name].commutative:

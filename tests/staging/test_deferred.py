@@ -46,7 +46,7 @@ def test_the_loop_is_found_before_it_is_differentiated():
     assert len(scans(path.staged)) == 2  # forward and back; the iterations themselves are read by nobody
     assert len(path.graph) < 40
     assert len(path.optimized.loops) == 2
-    assert all("test_deferral.py" in loop.line for loop in path.optimized.loops)
+    assert all("test_deferred.py" in loop.line for loop in path.optimized.loops)
 
 
 def test_the_function_runs_once():
@@ -332,7 +332,7 @@ def test_an_array_that_is_written_to_after_its_use_counts_as_it_was(n, transform
         return np.sum(y)
 
     gradient = ad.jit(transform(f))
-    with pytest.warns(CompileWarning, match=r"writes to big, an outside array.*\(test_deferral.py:\d+\)"):
+    with pytest.warns(CompileWarning, match=r"writes to big, an outside array.*\(test_deferred.py:\d+\)"):
         found = [gradient(np.ones(n))]
     found += [gradient(np.ones(n)) for _ in range(2)]
     expected = np.ones((3, n))

@@ -1,0 +1,257 @@
+"""What turns a traced value into a plain number, an array or a text: refused where a derivative would be lost."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core.bind import FRESH, Traced, class_of, is_tracking
+from ..core.errors import ConversionError, UnsupportedError, calling_frame, user_frame
+from ..core.home import is_adopted
+from ..eager.batch import Batch
+from ..ops import elementwise as ops
+from ..staging.guard import Guarded
+from .caller import advice, call_of, is_printed, is_shown
+from .concrete import primal
+from .table import FUNCTIONS
+
+
+def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
+    def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
+        if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would record a guard
+            self.by.concrete(self, f"{what} of")
+        name, better = advice()
+        frame, _ = user_frame()
+        in_library = frame is not None and is_adopted(frame)
+        if in_library and (not better or _ADOPT in better):
+            better = _IN_LIBRARY
+        short = name if name.startswith("np.") else name.rpartition(".")[2]
+        inside = f", in {name}," if name and f"{short}()" not in what else ""
+        whose = f"{what} of a value traced by {self.by.name}{inside}"
+        if call_of(calling_frame()).kind == "STORE_SUBSCR" and not in_library:
+            raise _refuse_write(self, "a plain NumPy array")
+        if isinstance(self.by, Guarded):
+            raise ConversionError(f"{whose} would be baked into the program; {better or instead}")
+        raise ConversionError(
+            f"{whose} would lose its derivative; {better or instead}, or use ad.stop_gradient(x) if it is meant to be a constant"
+        )
+
+    return method
+
+
+def _refuse_write(x: Traced, array: str) -> ConversionError:
+    """The error of `a[i] = x` for an array that cannot hold x, with what to do in the place where it happens."""
+    if is_tracking():
+        kind = ", float" if array == "an integer array" else ""
+        instead = f"write a = adjoint.numpy.array(a{kind}) first, inside the function: such an array can hold it"
+    else:
+        instead = (
+            f"this thread is not that of {x.by.name}, and adjoint.numpy makes plain arrays in it: start it with "
+            "contextvars.copy_context().run, or make the array with np.zeros_like of a traced one"
+        )
+    return ConversionError(
+        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, {_ADOPT}, or use "
+        "ad.stop_gradient(x) if it is meant to be a constant"
+    )
+
+
+_ADOPT = "adopt the function with ad.adopt"
+_IN_LIBRARY = (
+    "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects "
+    "inside the function, or declare a rule with ad.custom_vjp"
+)
+_WRITTEN = f"make an array that it is written to with `import adjoint.numpy as np`, or {_ADOPT}"
+_refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
+_refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
+_refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) if an integer is meant")
+_refuse_array = _refuse(
+    "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, {_ADOPT}, or use np.stack for a list of values"
+)
+_refuse_item = _refuse("item() or tolist()", "keep the value itself")
+_refuse_dlpack = _refuse("the memory", "keep the value itself")
+
+
+def _float(self: Traced) -> float:
+    if self.by.is_plain(self):
+        return float(self.value)
+    if (self.by.has_numbers or isinstance(self.by, Guarded)) and is_shown(calling_frame()):
+        return float(_looked_at(self))
+    return _refuse_float(self)
+
+
+def _complex(self: Traced) -> complex:
+    return complex(self.value) if self.by.is_plain(self) else _refuse_complex(self)
+
+
+def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
+    if self.by.is_plain(self):
+        return np.array(self.value, dtype=dtype, copy=True)
+    if isinstance(self.by, Batch) and self.dtype.kind in "iub":  # type: ignore[attr-defined]
+        raise ConversionError(
+            "integers that differ across a batch cannot become a plain NumPy array, nor index one; write "
+            "adjoint.numpy.array(a)[i] inside the function for a[i], or pass a as an argument with in_axes=None"
+        )
+    return _refuse_array(self)
+
+
+def _dlpack(self: Traced, **options: Any) -> Any:
+    return self.value.__dlpack__(**options) if self.by.is_plain(self) else _refuse_dlpack(self)
+
+
+def _item(self: Traced, *args: Any) -> Any:
+    """In adopted code, the traced number itself."""
+    if self.by.is_plain(self):
+        return self.value.item(*args)
+    if not is_adopted(calling_frame()):
+        return _refuse_item(self)
+    if not args:
+        return self.reshape(())[()]  # type: ignore[attr-defined]
+    if len(args) == 1 and not isinstance(args[0], tuple):
+        return self.reshape(-1)[args[0]]  # type: ignore[attr-defined]
+    return self[args[0] if len(args) == 1 else args]  # type: ignore[index]
+
+
+def _tolist(self: Traced) -> Any:
+    if self.by.is_plain(self):
+        return self.value.tolist()
+    return _nested(self) if is_adopted(calling_frame()) else _refuse_item(self)
+
+
+def _nested(x: Any) -> Any:
+    return [_nested(part) for part in x] if x.shape else x
+
+
+def _bool(self: Traced) -> bool:
+    return bool(self.by.concrete(self, "the truth of"))
+
+
+def _int(self: Traced) -> int:
+    """`int(x)` is constant almost everywhere. But `integer_array.fill(x)` calls it too, to store the value."""
+    number = int(self.by.concrete(self, "int() of"))
+    if self.by.is_plain(self) or self.dtype.kind in "iub":  # type: ignore[attr-defined]
+        return number
+    frame = calling_frame()
+    call = call_of(frame)
+    if call.function is int or is_shown(frame):
+        return number
+    if call.kind == "STORE_SUBSCR" or isinstance(getattr(call.function, "__self__", None), np.ndarray):
+        raise _refuse_write(self, "an integer array")
+    return _refuse_int(self)
+
+
+def _trunc(self: Traced) -> int:
+    return int(self.by.concrete(self, "int() of"))
+
+
+def _index(self: Traced) -> int:
+    number = self.by.concrete(self, "an index from")
+    if self.dtype.kind not in "iub":  # type: ignore[attr-defined]
+        raise ConversionError(
+            f"a value of dtype {self.dtype} traced by {self.by.name} is not an integer; write int(x) for a count or an index"  # type: ignore[attr-defined]
+        )
+    return operator.index(number)
+
+
+def _rounded(function: Callable[[Any], Any]) -> Callable[[Traced], Any]:
+    """The result of `math.floor` and similar: a Python int, or a value for each example of a batch."""
+
+    def method(self: Traced) -> Any:
+        y = function(self)  # first, so that a compiled program depends on the integer only
+        return y if isinstance(self.by, Batch) else int(y.by.concrete(y, "int() of") if isinstance(y, Traced) else y)
+
+    return method
+
+
+def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
+    """`round(x)`. Python rounds its numbers exactly, by their decimal digits, which compiled code cannot."""
+    cls = class_of(self)
+    if cls in (bool, int) and (decimals is None or decimals >= 0):
+        return +self  # type: ignore[operator]
+    if cls is complex:
+        raise TypeError("type complex doesn't define __round__ method")
+    if decimals is None:
+        return _rounded(ops.rint)(self)
+    if cls not in (int, float):
+        return FUNCTIONS[np.round](self, decimals)
+    if isinstance(self.by, Guarded):
+        raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} cannot be compiled; use np.round")
+    return round(primal(self), decimals)
+
+
+def _is_integer(self: Traced) -> bool:
+    if not hasattr(class_of(self), "is_integer"):
+        raise AttributeError(f"{class_of(self).__name__!r} object has no attribute 'is_integer'")
+    return bool(ops.logical_and(ops.equal(ops.trunc(self), self), ops.isfinite(self)))
+
+
+def _repr(self: Traced) -> str:
+    if self.by is FRESH:
+        return repr(self.value)
+    if isinstance(self.by, Batch):
+        return f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={self.by.name})"  # type: ignore[attr-defined]
+    if isinstance(self.by, Guarded):
+        return f"Traced({self.by.concrete(self, _PRINTED)!r}, by={self.by.name})"
+    if not self.by.has_numbers:
+        return self.by.show(self)
+    return f"Traced({self.value!r}, by={self.by.name})"
+
+
+def _format(self: Traced, spec: str = "") -> str:
+    if isinstance(self.by, Batch):
+        return format(repr(self), spec)
+    if self.by.has_numbers or isinstance(self.by, Guarded):
+        return format(_looked_at(self), spec)
+    text = self.by.show(self)
+    try:
+        return format(text, spec)
+    except ValueError:  # no numbers to format
+        return text
+
+
+def _looked_at(x: Any) -> Any:
+    """The number of a value, for text. A program would bake in that of its first call, so no result may depend on it."""
+    while isinstance(x, Traced):
+        if not isinstance(x.by, Guarded):
+            x = x.value if x.by.has_numbers else primal(x)
+        elif is_printed():
+            x = x.by.concrete(x, _PRINTED)
+        else:
+            raise UnsupportedError(
+                f"the text of a value traced by {x.by.name} would be baked into the program; it is allowed only as an argument "
+                "of print, a log or an error"
+            )
+    return x
+
+
+_PRINTED = "the printed number of"
+
+
+def _reduce(self: Traced) -> NoReturn:
+    raise ConversionError(f"a value traced by {self.by.name} cannot be pickled or copied out; return it from the function")
+
+
+#: What Python asks of a number, and how a value is written.
+CONVERSIONS: dict[str, Any] = {
+    "__float__": _float,
+    "__complex__": _complex,
+    "__int__": _int,
+    "__index__": _index,
+    "__bool__": _bool,
+    "__array__": _array,
+    "__dlpack__": _dlpack,
+    "__trunc__": _trunc,
+    "__round__": _round_builtin,
+    "__floor__": _rounded(ops.floor),
+    "__ceil__": _rounded(ops.ceil),
+    "__reduce__": _reduce,
+    "__repr__": _repr,
+    "__str__": _format,
+    "__format__": _format,
+    "is_integer": _is_integer,
+    "item": _item,
+    "tolist": _tolist,
+    "as_integer_ratio": _refuse("the exact ratio", "use NumPy functions"),
+}

@@ -1,0 +1,145 @@
+"""Python's operators on traced values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import Traced, bind, class_of
+from ..core.errors import is_written_by_user
+from ..core.op import Elementwise, Op
+from ..eager.record import recorder
+from ..ops import elementwise as ops
+from ..ops import integer
+from ..ops.linalg import matmul
+from ..staging.guard import OPERATOR_MODULES, PYTHON_NUMBERS, Guarded
+from ..staging.python import OPERATORS
+from .concrete import primal
+from .elementwise import absolute, divmod_, power
+from .table import is_array_like, lift, without_class
+from .views import inplace
+
+_NUMBERS = (Traced, np.generic, float, int, complex)
+
+
+def _operand(x: Any) -> Any:
+    """The other operand of an operator, or NotImplemented if NumPy would not accept it."""
+    if type(x) is np.ndarray or isinstance(x, _NUMBERS):
+        return x
+    if isinstance(x, np.ndarray):
+        return without_class(x)
+    return lift(x) if is_array_like(x) else NotImplemented
+
+
+def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator on operands of which at least one is traced."""
+    run = functools.partial(bind, op) if isinstance(op, Op) else op
+    converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
+    may_raise = name in ("truediv", "pow")
+
+    def unary(a: Traced) -> Any:
+        return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
+
+    def general(a: Any, b: Any) -> Any:
+        if type(b) is Fraction and converts and class_of(a) in (float, complex):
+            b = class_of(a)(b)  # Fraction.__radd__ would do so with both
+        a, b = _operand(a), _operand(b)
+        if a is NotImplemented or b is NotImplemented:
+            return NotImplemented
+        by = a.by if isinstance(a, Traced) else b.by
+        if isinstance(by, Guarded):
+            return by.operate(name, run, (a, b)) if by.light else run(a, b)
+        y = run(a, b)
+        if may_raise:
+            _raise_as_python(name, y, a, b)
+        return y
+
+    return unary if name in _UNARY else general
+
+
+def _raise_as_python(name: str, y: Any, a: Any, b: Any) -> None:
+    """Raise what Python raises for an operator between its own numbers, where the op gives NumPy's result: inf or nan.
+
+    A program that is staged beneath the trace gets the condition under which nothing is raised.
+    """
+    while isinstance(y, Traced) and y.by.has_numbers:
+        y = y.value
+    if isinstance(y, Traced):
+        if isinstance(y.by, Guarded) and y.by.light:
+            y.by.operate(name, lambda *_: y, (_beneath(a), _beneath(b)))
+    elif type(y) in _OF_NUMPY and class_of(a) in PYTHON_NUMBERS and class_of(b) in PYTHON_NUMBERS and _is_users():
+        OPERATORS[name](primal(a), primal(b))
+
+
+def _divide(a: Any, b: Any) -> Any:
+    """The operator `/` on plain numbers beneath a tape."""
+    try:
+        return a / b
+    except ZeroDivisionError:
+        if _is_users():
+            raise
+        return np.true_divide(a, b)
+
+
+def _beneath(x: Any) -> Any:
+    """The staged value beneath a traced one."""
+    while isinstance(x, Traced) and x.by.has_numbers:
+        x = x.value
+    return x
+
+
+def _is_users() -> bool:
+    return is_written_by_user(OPERATOR_MODULES, "adjoint.compiler.jit")
+
+
+_OF_NUMPY = (np.float64, np.complex128)
+
+
+def install_operators() -> None:
+    for name, unary in _UNARY.items():
+        setattr(Traced, f"__{name}__", operator_for(name, unary))
+    for name, comparison in _COMPARISON.items():
+        setattr(Traced, f"__{name}__", operator_for(name, comparison))
+    for name, op in _BINARY.items():
+        _install_binary(name, operator_for(name, op))
+    # The rules that a recorder is made from are written with operators, so those come first.
+    for name, op in _BINARY.items():
+        if isinstance(op, Elementwise):
+            _install_binary(name, recorder(op, operator_for(name, op), name, _divide if name == "truediv" else None))
+
+
+def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:
+    setattr(Traced, f"__{name}__", run)
+    setattr(Traced, f"__r{name}__", lambda self, other: run(other, self))
+    if name != "divmod":
+        setattr(Traced, f"__i{name}__", inplace(run))
+
+
+_BINARY: dict[str, Callable[..., Any]] = {
+    "add": ops.add,
+    "sub": ops.sub,
+    "mul": ops.mul,
+    "truediv": ops.div,
+    "floordiv": ops.floor_divide,
+    "mod": ops.remainder,
+    "pow": power,
+    "matmul": matmul,
+    "divmod": divmod_,
+    "and": ops.bitwise_and,
+    "or": ops.bitwise_or,
+    "xor": ops.bitwise_xor,
+    "lshift": integer.left_shift,
+    "rshift": integer.right_shift,
+}
+_COMPARISON = {
+    "ne": ops.not_equal,
+    "lt": ops.less,
+    "le": ops.less_equal,
+    "gt": ops.greater,
+    "ge": ops.greater_equal,
+}
+_UNARY: dict[str, Callable[..., Any]] = {"neg": ops.neg, "pos": ops.pos, "abs": absolute, "invert": ops.invert}

@@ -1,0 +1,99 @@
+"""The objects that a function can reach: what its closure, defaults, globals, attributes and containers hold."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.home import OWN, package_of
+
+_MOST = 1000  # objects that are searched
+_PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
+_LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", OWN})
+
+
+def is_library(module: Any) -> bool:
+    """Whether a module, by its name, is Python's, NumPy's, SciPy's or ours: its code is known, and is not searched."""
+    return package_of(module) in _LIBRARIES
+
+
+def is_ours(module: Any) -> bool:
+    return package_of(module) == OWN
+
+
+def is_users(f: types.FunctionType) -> bool:
+    """Whether a function is user code."""
+    return not is_library(f.__globals__.get("__name__"))
+
+
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """The globals and attributes that code names, with that of the functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from names_in(constant)
+
+
+def reached(f: Any) -> Iterator[Any]:
+    """The objects that a function can reach, nearest first."""
+    seen: set[int] = set()
+    names: set[str] = set()  # that occur in functions: in a module, only these are searched
+    waiting = deque([f])
+    while waiting and len(seen) < _MOST:
+        x = waiting.popleft()
+        if id(x) not in seen and not isinstance(x, _PLAIN):
+            seen.add(id(x))
+            yield x
+            waiting.extend(_contents(x, names))
+
+
+def _contents(x: Any, names: set[str]) -> Iterator[Any]:
+    for kind, contents in _CONTENTS:
+        if isinstance(x, kind):
+            return contents(x, names)
+    return _of_object(x, names)
+
+
+def _of_function(f: types.FunctionType, names: set[str]) -> Iterator[Any]:
+    named = set(names_in(f.__code__))
+    names |= named
+    yield from f.__defaults__ or ()
+    yield from (f.__kwdefaults__ or {}).values()
+    if is_users(f):
+        yield from [f.__globals__[name] for name in named if name in f.__globals__]
+    yield from [cell.cell_contents for cell in f.__closure__ or () if cell != types.CellType()]  # empty cells are skipped
+    yield getattr(f, "__wrapped__", None)
+
+
+def _of_module(module: types.ModuleType, names: set[str]) -> Iterator[Any]:
+    if not is_library(module.__name__):
+        yield from [vars(module)[name] for name in names if name in vars(module)]
+
+
+def _of_object(x: Any, names: set[str]) -> Iterator[Any]:
+    """Attributes, and the methods that may be called."""
+    attributes = getattr(x, "__dict__", None)  # which some objects generate
+    if isinstance(attributes, dict):
+        ours = is_ours(type(x).__module__)
+        yield from [y for y in attributes.values() if callable(y) or not ours]  # of a compiled function, not its programs
+    for owner in type(x).__mro__:
+        if not is_library(owner.__module__):
+            yield from [vars(owner)[name] for name in ("__call__", *names) if name in vars(owner)]
+
+
+_CONTENTS: tuple[tuple[Any, Callable[[Any, set[str]], Iterator[Any]]], ...] = (
+    (types.FunctionType, _of_function),
+    (types.MethodType, lambda x, _: iter((x.__self__, x.__func__))),
+    (types.ModuleType, _of_module),
+    (dict, lambda x, _: itertools.islice(x.values(), _MOST)),
+    ((list, tuple, set, frozenset, deque), lambda x, _: itertools.islice(x, _MOST)),
+    (functools.partial, lambda x, _: iter((x.func, x.args, x.keywords))),
+    (type, lambda x, _: iter(())),
+)

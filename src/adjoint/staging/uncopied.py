@@ -1,0 +1,102 @@
+"""Code that a staged function runs as it is, without a copy: the methods of a class, the functions of a library's closure.
+
+Its reads cannot be intercepted. Instead, every name in it must refer to the same value at each call.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..core.places import Check, Contents, Load, items_of
+from .classify import EMPTY, EQUAL, PLAIN, advice, cell_contents, is_installed, load_of, source_of
+from .reach import is_library, is_users, names_in
+
+if TYPE_CHECKING:
+    from .reads import Reads
+
+MOST_BYTES = 1 << 20  # of an array that is compared at each call
+
+
+class At(NamedTuple):
+    """The place of a value."""
+
+    load: Load
+    owner: Any  # an object, or the number of a place if chained
+    key: Any
+    name: str
+    chained: bool = False
+
+
+class Uncopied:
+    """The functions and classes that run as they are, and what their names refer to."""
+
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+        self.seen: set[int] = set()
+
+    def add(self, x: Any) -> None:
+        """Require that the names in a function, in the methods of a class, or in a table of them, keep their values."""
+        if id(x) in self.seen:
+            return
+        self.seen.add(id(x))
+        self.reads.alive.append(x)
+        if isinstance(x, type):
+            self.add_class(x)
+        elif isinstance(x, (dict, list, tuple)):
+            for item in items_of(x).values():
+                self.add(item)
+        elif isinstance(x, types.FunctionType):
+            self.add_function(x)
+
+    def add_class(self, cls: type) -> None:
+        for owner in cls.__mro__:
+            if not is_library(owner.__module__):
+                for member in vars(owner).values():
+                    function = getattr(member, "__func__", getattr(member, "fget", member))
+                    if isinstance(function, types.FunctionType):
+                        self.add(function)
+
+    def add_function(self, f: types.FunctionType) -> None:
+        if not is_users(f):
+            for cell in f.__closure__ or ():
+                self.add(cell_contents(cell))
+        elif f.__code__.co_filename != "<string>":  # which is that of a dataclass
+            names = set(names_in(f.__code__))
+            source = source_of(f.__globals__)
+            for name in sorted(names & source.keys()):
+                self.constant(source[name], At(Load.ENTRY, source, name, name), names)
+            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+                if cell_contents(cell) is not EMPTY:
+                    self.constant(cell_contents(cell), At(Load.CELL, cell, None, name), names)
+
+    def constant(self, value: Any, at: At, names: set[str]) -> None:
+        """A value that uncopied code, which has these names, may read."""
+        reads = self.reads
+        if type(value) in PLAIN or isinstance(value, EQUAL):
+            reads.note(at, Check.EQUAL, value)
+        elif isinstance(value, (types.FunctionType, type)):
+            reads.fix(at, value)
+            self.add(value)
+        elif isinstance(value, types.ModuleType):
+            reads.fix(at, value)
+            self.constants_of_module(value, names)
+        elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject and value.nbytes <= MOST_BYTES:
+            reads.note(at, Check.TEST, Contents(value))
+        elif hasattr(type(value), "__next__") or isinstance(value, np.ndarray):
+            raise reads.refuse(
+                f"uses code that reads {at.name}, a {type(value).__name__} whose changes cannot be detected; {advice(at.name)}"
+            )
+        elif type(value) in (tuple, list, dict):
+            owner = reads.note(at, Check.LENGTH, (type(value), len(value)))
+            for key, item in items_of(value).items():
+                self.constant(item, At(load_of(value), owner, key, f"{at.name}[{key!r}]", True), names)
+        elif not reads.is_watched(value) and not reads.watch(value, at):
+            reads.fix(at, value)
+
+    def constants_of_module(self, module: types.ModuleType, names: set[str]) -> None:
+        if not is_library(module.__name__) and not is_installed(module):
+            for name in sorted(names & vars(module).keys()):
+                self.constant(vars(module)[name], At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"), names)

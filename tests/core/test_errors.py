@@ -1,0 +1,341 @@
+"""What bad input gets: an error of the fitting kind that names the user's own line and what to write instead."""
+
+import pickle
+import traceback
+
+import numpy as np
+import pytest
+from complaints import TRANSFORMS, X, complaint, every_transform, our_frames
+
+import adjoint as ad
+import adjoint.numpy as anp
+
+# -- what has no derivative ---------------------------------------------------------------------------------------
+
+
+def test_unsupported_functions():
+    with complaint(NotImplementedError, "np.packbits", "cannot be differentiated", "ad.custom_vjp"):
+        ad.grad(lambda x: np.sum(np.packbits(x)))(X)
+    with complaint(NotImplementedError, "reduceat", "not supported"):
+        ad.grad(lambda x: np.sum(np.frompyfunc(lambda a, b: a - b, 2, 1).reduceat(x, [0, 1])))(X)
+    with complaint(NotImplementedError, "where="):
+        ad.grad(lambda x: np.sum(np.sin(x, where=[True, False, True])))(X)
+    ufunc = np.frompyfunc(lambda a: a, 1, 1)
+    with complaint(NotImplementedError, "cannot be differentiated"):
+        ad.grad(lambda x: np.sum(ufunc(x)))(X)
+
+
+def test_operands_that_are_no_numbers():
+    for f in (lambda x: x + "a", lambda x: x * None, lambda x: x @ {}, lambda x: object() - x, lambda x: x < "b"):
+        with pytest.raises(TypeError):
+            ad.grad(f)(X)
+
+
+def test_numpys_own_errors_stay_as_they_are():
+    with pytest.raises(IndexError):
+        ad.grad(lambda x: x[5])(X)
+    with pytest.raises(IndexError):
+        ad.grad(lambda x: x[0, 0])(X)
+    with pytest.raises(IndexError):
+        ad.grad(lambda x: x[1.0])(X)
+    with pytest.raises(ValueError, match="broadcast"):
+        ad.grad(lambda x: np.sum(x + np.ones(2)))(X)
+    with pytest.raises(ValueError):
+        ad.grad(lambda x: np.sum(x.reshape(2, 2)))(X)
+    with pytest.raises(np.exceptions.AxisError):
+        ad.grad(lambda x: np.sum(x, axis=3))(X)
+    with pytest.raises(ValueError):
+        ad.grad(lambda x: np.sum(x @ np.ones((2, 2))))(X)
+    with pytest.raises(TypeError):
+        ad.grad(lambda x: len(x))(1.0)
+    with pytest.raises(TypeError):
+        ad.grad(lambda x: next(iter(x)))(1.0)
+    with pytest.raises(AttributeError):
+        ad.grad(lambda x: x.no_such_method())(X)
+    with pytest.raises(TypeError):
+        ad.grad(lambda x: x)(X, unknown=1)
+
+
+# -- vmap ---------------------------------------------------------------------------------------------------------
+
+
+def test_vmap_mistakes():
+    f = lambda x, y: x * y
+    with complaint(ValueError, "batch sizes", "argument 0 has 3", "argument 1 has 2"):
+        ad.vmap(f)(X, np.ones(2))
+    with complaint(ValueError, "argument 0['a'] has 3", "argument 1 has 2"):
+        ad.vmap(lambda t, y: y)({"a": X}, np.ones(2))
+    with complaint(ValueError, "in_axes", "3 entries", "2 positional"):
+        ad.vmap(f, in_axes=(0, 0, 0))(X, X)
+    with complaint(ValueError, "no axis 1", "in_axes=None"):
+        ad.vmap(f, in_axes=(1, 0))(X, X)
+    with complaint(ValueError, "no axis 0", "in_axes=None"):
+        ad.vmap(f)(X, 2.0)
+    with complaint(ValueError, "nothing to map"):
+        ad.vmap(f, in_axes=None)(X, X)
+    with complaint(ValueError, "nothing to map"):
+        ad.vmap(lambda: 1.0)()
+    with complaint(ValueError, "in_axes", "integer or None"):
+        ad.vmap(f, in_axes=(0, "b"))(X, X)
+    with complaint(ValueError, "in_axes", "structure"):
+        ad.vmap(lambda t: t["a"], in_axes=({"b": 0},))({"a": X})
+    with complaint(ValueError, "out_axes", "out of range"):
+        ad.vmap(f, out_axes=2)(X, X)
+    with complaint(ValueError, "out_axes is None", "differs"):
+        ad.vmap(f, out_axes=None)(X, X)
+    with complaint(ValueError, "out_axes", "structure"):
+        ad.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(X)
+    with complaint(TypeError, "str", "in_axes=None"):
+        ad.vmap(f)(X, "text")
+    with complaint(TypeError, "chunk_size", clean=False):
+        ad.vmap(f, chunk_size=0)
+    with complaint(TypeError, "chunk_size", clean=False):
+        ad.vmap(f, chunk_size=1.5)
+    with complaint(TypeError, "in_axes", clean=False):
+        ad.vmap(f, in_axes="x")
+    with complaint((TypeError, ValueError), "out_axes"):
+        ad.vmap(f, out_axes="x")(X, X)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x if x > 1 else -x,
+        lambda x: x * int(x),
+        lambda x: np.ones(3)[x > 1],
+        lambda x: x * (1.0 if x in [1.0] else 2.0),
+        lambda x: sorted([x, 2.0])[0],
+        lambda x: max(x, 2.0),
+        lambda x: x * len(range(int(x))),
+    ],
+)
+def test_branching_on_a_batch(f):
+    with complaint((TypeError, ValueError)):
+        ad.vmap(f)(X)
+
+
+def test_a_plain_table_indexed_by_a_batch():
+    table, i = np.arange(5.0), np.array([0, 3, 3])
+    with complaint(TypeError, "adjoint.numpy.array(a)[i]"):
+        ad.vmap(lambda i: table[i])(i)
+    np.testing.assert_array_equal(ad.vmap(lambda i: anp.array(table)[i])(i), table[i])
+    np.testing.assert_array_equal(ad.vmap(lambda a, i: a[i], in_axes=(None, 0))(table, i), table[i])
+
+
+def test_a_branch_on_a_batch_says_what_to_do():
+    with complaint(ValueError, "the truth of", "np.where", "ad.map"):
+        ad.vmap(lambda x: x if x > 1 else -x)(X)
+
+
+# -- tracebacks ---------------------------------------------------------------------------------------------------
+
+
+class MineError(Exception):
+    pass
+
+
+def raises_mine(x):
+    raise MineError("from the user")
+
+
+@every_transform
+def test_errors_of_the_users_own_come_without_our_frames(transform):
+    with pytest.raises(MineError) as caught:
+        TRANSFORMS[transform](raises_mine)
+    assert our_frames(caught.value) == ["entry"]
+    assert caught.value.__cause__ is None
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "raises_mine"
+
+
+def test_nested_transforms_are_clean_too():
+    with pytest.raises(MineError) as caught:
+        ad.grad(ad.vmap(ad.jacfwd(raises_mine)))(X)
+    assert our_frames(caught.value) == ["entry"]
+
+
+def test_the_full_traceback_can_be_had(monkeypatch):
+    monkeypatch.setenv("ADJOINT_FULL_TRACEBACK", "1")
+    with pytest.raises(MineError) as caught:
+        ad.grad(raises_mine)(1.0)
+    assert len(our_frames(caught.value)) > 1
+
+
+def test_a_failed_call_leaves_nothing_behind():
+    for transform in TRANSFORMS.values():
+        with pytest.raises(MineError):
+            transform(raises_mine)
+    from adjoint.core.bind import depth
+
+    assert depth.get() == 0
+    assert type(anp.zeros(3)) is np.ndarray
+    assert ad.grad(np.sin)(0.0) == 1.0
+
+
+def test_errors_pickle():
+    with pytest.raises(ad.AdjointError) as caught:
+        ad.grad(lambda x: x)(X)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.line == caught.value.line
+    assert type(again) is type(caught.value)
+
+
+# -- custom rules and own ops -------------------------------------------------------------------------------------
+
+
+def test_custom_rules_that_do_not_fit():
+    f = ad.custom_vjp(lambda x, y: x * y)
+    with complaint(TypeError, "no rule", "defvjp", clean=False):
+        f(1.0, 2.0)
+    f.defvjp(lambda x, y: (x * y, (x, y)), lambda res, g: (g,))
+    with complaint(ValueError, "tuple of 2 cotangents", "got 1"):
+        ad.grad(f)(1.0, 2.0)
+    f.defvjp(lambda x, y: (x * y, (x, y)), lambda res, g: (np.ones(4), g))
+    with complaint(ValueError, "shape (4,)", "expected ()"):
+        ad.grad(f)(1.0, 2.0)
+    f.defvjp(lambda x, y: x * y, lambda res, g: (g, g))
+    with complaint(TypeError, "(result, residuals)"):
+        ad.grad(f)(1.0, 2.0)
+    g = ad.custom_jvp(lambda x: x * x)
+    with complaint(TypeError, "no rule", "defjvp", clean=False):
+        g(1.0)
+    g.defjvp(lambda primals, tangents: primals[0])
+    with complaint(TypeError, "(result, tangent of the result)"):
+        ad.derivative(g)(1.0)
+
+
+def test_custom_functions_see_only_their_arguments():
+    def with_vjp(w):
+        f = ad.custom_vjp(lambda x: x * w)
+        f.defvjp(lambda x: (x * w, None), lambda res, g: (g,))
+        return f
+
+    def with_jvp(w):
+        f = ad.custom_jvp(lambda x: x * w)
+        f.defjvp(lambda primals, tangents: (primals[0] * w, tangents[0] * w))
+        return f
+
+    def apply(w, make):
+        return make(w)(w)
+
+    for make in (with_vjp, with_jvp, lambda w: ad.checkpoint(lambda x: x * w)):
+        with complaint(TypeError, "pass it as an argument"):
+            ad.grad(apply)(3.0, make)
+        assert ad.grad(lambda w, make: make(w)(2.0))(3.0, make) == 2.0
+    for make in (with_vjp, with_jvp):
+        with complaint(TypeError, "pass it as an argument"):
+            ad.derivative(apply)(3.0, make)
+        with complaint(TypeError, "pass it as an argument"):
+            ad.vmap(apply, in_axes=(0, None))(X, make)
+
+
+def test_own_ops_that_do_not_fit():
+    with complaint(TypeError, "jvp= or vjp=", clean=False):
+        ad.extend.opaque("half_an_op", np.sin)
+    with complaint(TypeError, "choose another", clean=False):
+        ad.extend.elementwise("sin", np.sin, partials=lambda y, x: (np.cos(x),))
+    with complaint(TypeError, "name", clean=False):
+        ad.extend.elementwise("", np.sin, partials=lambda y, x: (np.cos(x),))
+    op = ad.extend.elementwise("two_partials", np.sin, partials=lambda y, x: (1, 2))
+    with complaint(TypeError, "tuple of 1"):
+        ad.grad(op)(1.0)
+    op = ad.extend.linear("unbatched", lambda x: x[::-1], transpose=lambda g, x: g[::-1])
+    with complaint(NotImplementedError, "no batching rule for 'unbatched'", "batch="):
+        ad.vmap(op)(np.ones((2, 2)))
+
+
+# -- the imperative style -----------------------------------------------------------------------------------------
+
+
+def test_imperative_mistakes():
+    x = ad.array(X, requires_grad=True)
+    with complaint(ValueError, "shape (3,)", "y.backward(gradient)", clean=False):
+        (x * 2).backward()
+    with complaint(ValueError, "(2,)", "(3,)", clean=False):
+        (x * 2).backward(np.ones(2))
+    y = (x * x).sum()
+    y.backward()
+    with complaint(RuntimeError, "freed", "retain_graph=True", clean=False):
+        y.backward()
+    with complaint(RuntimeError, "no_grad", clean=False):
+        x += 1.0
+    with complaint(RuntimeError, "no_grad", clean=False):
+        x[0] = 1.0
+    with complaint(RuntimeError, "no_grad", clean=False):
+        x[:2][0] = 1.0
+    with complaint(TypeError, "requires_grad", "int", clean=False):
+        ad.array([1, 2], requires_grad=True)
+    with complaint(TypeError, "numbers", clean=False):
+        ad.array("text")
+    with complaint(TypeError, "float()", clean=False):
+        float(ad.array(1.0, requires_grad=True))
+
+    def mixed(z):
+        (ad.array(2.0, requires_grad=True) * z).backward()
+
+    with complaint(TypeError, "a value of grad", "return the value instead", clean=False):
+        ad.grad(mixed)(3.0)
+
+
+def test_an_integer_array_does_not_swallow_a_traced_value():
+    def f(x):
+        counts = np.zeros(3, dtype=int)
+        counts[0] = x
+        return x * counts[0]
+
+    with pytest.raises(ad.AdjointError, match=r"integer array would lose its derivative.*test_errors.py:\d+") as error:
+        ad.grad(f)(2.5)
+    assert isinstance(error.value, TypeError)
+    assert ad.grad(lambda x: x * int(x))(2.5) == 2
+    assert ad.grad(lambda x: sum([x] * int(x)))(2.5) == 2
+
+
+def test_an_error_that_c_code_has_buried_is_dug_out():
+    import scipy.optimize
+
+    with pytest.raises(ad.AdjointError, match=r"scipy.optimize.brentq, would lose its derivative.*numerical.*test_errors.py:\d+"):
+        ad.grad(lambda x: scipy.optimize.brentq(lambda t: t - x, -10, 10))(0.5)
+
+
+@pytest.mark.parametrize("error", [AttributeError, SystemError, ValueError, ZeroDivisionError])
+def test_c_code_that_calls_python_again_with_our_error_set(error):
+    """SciPy's root finders do. What fails then is whatever Python does next."""
+    import scipy.optimize
+
+    def difference(t, x):
+        if t > 0:
+            raise error("some operation failed")
+        return t - x
+
+    with pytest.raises(ad.AdjointError, match=r"scipy\.optimize\.brentq, would lose its derivative"):
+        ad.grad(lambda x: scipy.optimize.brentq(difference, -10, 10, args=(x,)))(0.5)
+
+
+def test_a_comprehension_catches_nothing():
+    """Compiled into its function, it has a handler that restores its variable: an operation in it may fail all the same."""
+
+    def f(x):
+        [np.linalg.inv(m) for m in x]
+        return np.sum(x)
+
+    compiled = ad.jit(f)
+    x = np.stack([np.eye(2), 2 * np.eye(2)])
+    assert compiled(x) == f(x)
+    assert not compiled.eager
+
+
+def test_an_error_of_an_earlier_call_is_not_taken_for_this_one():
+    """A refusal that the function has caught is remembered by its frame, and a later frame may have the same identity."""
+
+    def reads(x, first):
+        return (float if first else {}.__getitem__)(x)
+
+    def caught(x):
+        with pytest.raises(TypeError):
+            reads(x, True)
+        return x
+
+    for _ in range(20):
+        ad.grad(caught)(1.0)
+        with pytest.raises(KeyError):
+            ad.grad(lambda x: reads(x, False))(1.0)

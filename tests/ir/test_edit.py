@@ -1,0 +1,115 @@
+"""Editing graphs: liveness, numbering, cutting, substitution, bodies."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.ir import edit
+from adjoint.ir.check import check
+from adjoint.ir.columns import columns_of
+from adjoint.ir.graph import Graph, Literal
+
+X = np.array([0.3, 0.7])
+
+
+def staged():
+    """v1 = sin x; v2 = cos x (dead); v3 = mul v1, v1"""
+
+    def f(x):
+        s = np.sin(x)
+        np.cos(x)
+        return s * s
+
+    return ad.graph(f)(X)
+
+
+def in_columns(graph):
+    return Graph(graph.name, graph.input_names, graph.input_types, columns_of(graph), graph.outputs)
+
+
+def ops(graph):
+    return [e.op.name for e in graph.equations]
+
+
+def test_values_in_and_read():
+    graph = staged()
+    assert edit.values_in([1, Literal(2.0), 3]) == [1, 3]
+    assert edit.values_read(graph) == {0, 1, 3}
+    assert edit.unused_number(graph) > 3
+
+
+@pytest.mark.parametrize("form", [lambda g: g, in_columns], ids=["tuple", "columns"])
+def test_dead_code(form):
+    short = edit.dead_code(form(staged()))
+    assert ops(short) == ["sin", "mul"]
+    check(short)
+    np.testing.assert_array_equal(short.run_flat([X])[0], np.sin(X) ** 2)
+
+
+def test_live_falls_back_to_one_equation_at_a_time():
+    """Dead code that is removed link by link would need a round for each link."""
+
+    def f(x):
+        y = x
+        for _ in range(3 * edit._MOST_ROUNDS):
+            y = np.sin(y)
+        return np.cos(x)
+
+    columns = columns_of(ad.graph(f)(X))
+    flags = edit.live(columns, [columns.values - 1])
+    assert flags.tolist() == [False] * (len(columns) - 1) + [True]
+
+
+def test_numbers_without_gaps():
+    short = edit.dead_code(staged())
+    assert not edit.is_in_order(short)
+    tidy = edit.renumber(short)
+    assert edit.is_in_order(tidy)
+    assert [e.outputs for e in tidy.equations] == [(1,), (2,)]
+    assert edit.renumber(tidy) == tidy
+
+
+def test_a_cut_is_a_function_of_values_inside():
+    graph = edit.cut("half", edit.dead_code(staged()), [1, 0])
+    assert graph.input_names == ("r1", "x")
+    with pytest.raises(KeyError):
+        edit.cut("half", edit.dead_code(staged()), [1])  # sin x is still among the equations
+    np.testing.assert_array_equal(graph.run_flat([X, np.zeros(2)])[0], X * X)
+
+
+def test_substitute_constants_and_values():
+    graph = staged()
+    changed = edit.substitute(graph, {1: Literal(2.0), 0: 0})
+    np.testing.assert_array_equal(edit.dead_code(changed).run_flat([X])[0], 4.0)
+    assert edit.substitute(graph, {}) == graph
+
+
+def test_dependents_pass_where_they_are_let():
+    graph = staged()
+    assert edit.dependents(graph.equations, [1], lambda e, t: True) == {1, 3}
+    assert edit.dependents(graph.equations, [0], lambda e, t: e.op.name != "sin") == {0, 2}
+
+
+def test_distinct_names():
+    assert edit.distinct("x", ["x", "x_"]) == "x__"
+    assert edit.distinct("v3", []) == "v3_"
+
+
+def test_a_map_over_bodies():
+    def f(x):
+        return ad.scan(lambda c, _: (np.sin(c) * 2.0, None), x, None, length=9)[0]
+
+    graph = ad.graph(f)(X)
+    assert edit.has_bodies(graph)
+    assert edit.map_bodies(graph, lambda body: body) is graph
+    emptied = edit.map_bodies(graph, lambda body: edit.dead_code(body))
+    assert emptied == graph
+    seen = []
+
+    def constant(body):
+        seen.append(body.name)
+        return edit.dead_code(edit.substitute(body, {n: Literal(np.ones(2)) for n in edit.values_in(body.outputs)}))
+
+    np.testing.assert_array_equal(edit.map_bodies(graph, constant).run_flat([X])[0], np.ones(2))
+    assert len(seen) == 1
+    assert not edit.has_bodies(staged())
