@@ -32,7 +32,7 @@ from ..ir.columns import Columns
 from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from ..rewrite.loops import roll
-from ..rewrite.loops.roll import LEAST_SAVING
+from ..rewrite.loops.roll import is_long_enough
 from .guard import PYTHON_NUMBERS, Guarded, strengthened
 
 
@@ -225,7 +225,7 @@ class Deferred(Tape):
             return  # an op that may raise, inside a try statement, stays in its place
         count = len(stage.program.kind) - self.begin.equations
         is_weak = any(number >= first for number in stage.light)  # results whose types depend on weak Python numbers
-        is_long = count >= LEAST_SAVING and not is_weak
+        is_long = is_long_enough(count) and not is_weak
         if not (is_long or self.has_bodies):
             return
         condition = stage.holds(first)

@@ -301,6 +301,25 @@ def test_too_few_iterations_and_too_few_equations_are_left():
 # -- constants and indices that change --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("step", "least"), [(np.sin, 65), (np.negative, 129)])
+def test_functions_weigh_more_than_operators(step, least):
+    def chain(count):
+        def f(x):
+            for _ in range(count):
+                x = step(x)
+            return x
+
+        return f
+
+    x = np.array([0.3, -1.2])
+    for count in (least - 1, least, 4 * least):
+        found = roll(staged(chain(count), x))
+        assert len(found.loops) == (count >= least)
+        gradient = ad.jit(ad.grad(lambda x, count=count: anp.sum(chain(count)(x))))
+        np.testing.assert_allclose(gradient(x), ad.grad(lambda x, count=count: anp.sum(chain(count)(x)))(x), rtol=1e-13)
+        assert ("are a loop" in gradient.report()) == (count >= least)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
 def test_weak_numbers_keep_the_dtype(dtype):
     def f(x):

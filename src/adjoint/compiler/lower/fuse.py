@@ -124,7 +124,7 @@ class Lowering(Workspace):
                 return False
             wanted = found
         domain = result.shape
-        operands = [self.operand(o, domain) for o in equation.inputs]
+        operands = [self.diagonals(o) or self.operand(o, domain) for o in equation.inputs]
         apart = self.functions_apart and _is_function(equation) and size_of(domain) > FEW
         position = self.place_alone(domain, operands) if apart else self.place(domain, operands)
         lines = [self.read(position, o) for o in operands]

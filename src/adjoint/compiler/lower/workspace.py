@@ -16,6 +16,7 @@ from ...core.types import Shape, Type
 from ...ir.graph import Literal, Operand
 from ..switches import Switch
 from .dead_code import needed
+from .diagonals import Diagonals, diagonals
 from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
 from .lowered import Frame, Line, LoweredValue
 from .scalar import Writer
@@ -48,6 +49,8 @@ class Workspace:
         self.stored: dict[tuple[int, int], View] = {}  # lines stored in memory
         self.moved: dict[Line, Line] = {}  # lines moved to the only kernel that needs them
         self.constants: dict[int, tuple[Literal, View]] = {}
+        self.patterns: dict[int, tuple[Literal, Diagonals | None]] = {}  # of constants
+        self.counted: dict[tuple[int, int], Buffer] = {}  # constants that count
         self.weighed: dict[int, tuple[int, int]] = {}  # of kernels: lines counted, and functions among them
         self.written = 0  # arithmetic of the program as written, in additions; see `schedule.arithmetic`
         self.recomputed = 0  # arithmetic added by recomputing values
@@ -190,6 +193,8 @@ class Workspace:
         if isinstance(operand, Literal):
             value = operand.value
             return Writer(kernel).const(value if operand.is_weak else value[()], operand.type.dtype)
+        if isinstance(operand, Diagonals):
+            return self.read_diagonals(kernel, operand)
         operand = self.now(operand)
         if isinstance(operand, Line):
             if operand.position == position:
@@ -212,6 +217,41 @@ class Workspace:
         if isinstance(operand, Frame):
             return kernel.add("window", (), (operand.lines, operand.window), operand.dtype)
         return kernel.add("load", (), operand.over(kernel.domain), operand.dtype)
+
+    def diagonals(self, operand: Operand) -> Diagonals | None:
+        """A large constant that is computed at each point rather than loaded; None for any other operand."""
+        if not isinstance(operand, Literal) or not operand.type.shape or not Switch.DIAGONALS.on:
+            return None
+        if id(operand) not in self.patterns:
+            self.patterns[id(operand)] = operand, diagonals(operand.value)
+        return self.patterns[id(operand)][1]
+
+    def read_diagonals(self, kernel: Kernel, matrix: Diagonals) -> int:
+        """The line of an element of such a constant."""
+        write = Writer(kernel)
+        numbers = [write.const(number, matrix.dtype) for number in (matrix.below, matrix.on, matrix.above)]
+        if len(set(numbers)) == 1:
+            return numbers[0]
+        (rows, columns), first = matrix.shape, min(0, matrix.shift)
+        count = self.counting(first, max(rows + matrix.shift, columns))
+        row, column = (
+            kernel.add("load", (), View(count, shape, strides, start - first).over(kernel.domain), count.dtype)
+            for shape, strides, start in (((rows, 1), (1, 0), matrix.shift), ((1, columns), (0, 1), 0))
+        )
+        below, on, above = numbers
+        if below == above:
+            return write("select", write.test("equal", column, row), on, below)
+        if below == on:
+            return write("select", write.test("greater", column, row), above, below)
+        rest = above if on == above else write("select", write.test("equal", column, row), on, above)
+        return write("select", write.test("less", column, row), below, rest)
+
+    def counting(self, first: int, stop: int) -> Buffer:
+        """A constant array of the integers from the first on."""
+        if (first, stop) not in self.counted:
+            data = np.arange(first, stop, dtype=np.int32)
+            self.counted[first, stop] = self.buffer(Type.of(data), "constant", data)
+        return self.counted[first, stop]
 
     def most_recomputed(self, domain: Shape) -> int:
         """The cost up to which a value is recomputed rather than stored and loaded.

@@ -40,10 +40,15 @@ class Step(IntEnum):
     STRIDE = 1 << 40  # among the values from before the loop, which may be rows of an earlier one
 
 
-def size(equation: Equation | Kind) -> int:
-    """The number of equations, with those of the graphs that this one holds."""
+FUNCTION = 2  # the weight of a function such as sin, whose code is long
+_LONG = 10  # additions that a function costs
+
+
+def weight(equation: Equation | Kind) -> int:
+    """How much code an equation is, in operators, with those of the graphs that it holds."""
     held = [part for part in equation.params.values() if isinstance(part, Graph)]
-    return 1 + sum(size(e) for part in held for e in part.equations)
+    is_function = isinstance(equation.op, Elementwise) and equation.op.cost >= _LONG
+    return (FUNCTION if is_function else 1) + sum(weight(e) for part in held for e in part.equations)
 
 
 def axis_of(spec: Sequence[Any], entry: int) -> int:
@@ -60,7 +65,7 @@ class FlatGraph:
         self.columns = columns = columns_of(graph)
         self.inputs, self.type_of = columns.inputs, columns.type_of
         self.keys = columns.kind
-        self.weights = np.array([size(kind) for kind in columns.kinds], np.int64)[columns.kind]
+        self.weights = np.array([weight(kind) for kind in columns.kinds], np.int64)[columns.kind]
         self.operands, self.literals = columns.operands, columns.literals
         self.first_operand, self.first_number = columns.first_operand, columns.first_number
         self.position = columns.made_by

@@ -19,14 +19,16 @@ from ...ir.edit import bodies, dead_code, has_bodies, is_in_order, map_bodies, r
 from ...ir.graph import Graph
 from ...ops.control import scan
 from ...ops.index import getitem
-from .find import FlatGraph
+from .find import FUNCTION, FlatGraph
 from .peel import peel
 from .repeats import Stretch, disjoint
 from .roles import RefusedError
 from .write import BODY, with_scans
 
 LEAST_ITERATIONS = 8
-LEAST_SAVING = 128  # equations that a loop makes unnecessary; below, straight-line code compiles quickly and runs best
+LEAST_SAVING = (
+    128  # the weight of equations that a loop makes unnecessary; below, straight-line code compiles quickly and runs best
+)
 _MOST_DEPTH = 8  # of nested loops
 _ATTEMPTS = 4  # searches, each without the stretches that were refused before
 
@@ -71,13 +73,13 @@ class Rolled:
 def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATIONS, saving: int = LEAST_SAVING) -> Rolled:
     """The graph with its repeating equations as loops. The inputs `weak` are Python numbers.
 
-    A loop has at least `least` iterations, and saves at least `saving` equations.
+    A loop has at least `least` iterations, and saves equations that weigh at least `saving`: see `find.weight`.
     """
     least = max(least, 6)
     graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
     unrolled: list[Unrolled] = []
     for _ in range(_MOST_DEPTH):
-        if len(graph) < saving:
+        if not is_long_enough(len(graph), saving):
             break
         flat, unrolled = _search(graph, weak, least, saving)
         if not flat.loops:
@@ -86,6 +88,11 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
         graph = renumber(dead_code(with_scans(flat)))
         unrolled = []
     return Rolled(graph, tuple(_loops(graph)), tuple(unrolled))
+
+
+def is_long_enough(equations: int, saving: int = LEAST_SAVING) -> bool:
+    """Whether so many equations can have a loop in them: all may be functions."""
+    return FUNCTION * equations >= saving
 
 
 def _search(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[FlatGraph, list[Unrolled]]:
