@@ -37,6 +37,10 @@ def distances(x):
     return np.sum(np.exp(-np.sum(difference * difference, axis=2)))
 
 
+def masked(x):
+    return np.sum(np.exp(x[:, None] - x) * (1.0 - np.eye(len(x))) + np.tri(len(x)))
+
+
 def stencil(u):
     for _ in range(3):
         u = u + 0.1 * np.pad(u[2:] - 2.0 * u[1:-1] + u[:-2], 1)
@@ -93,6 +97,7 @@ PROGRAMS = {
     "logistic": (logistic, lambda: (normal(40), normal(4000, 40))),
     "two loops": (two_loops, lambda: (normal(1000, 8),)),
     "distances": (distances, lambda: (normal(70, 3),)),
+    "masked": (masked, lambda: (normal(150),)),
     "stencil": (stencil, lambda: (normal(3000),)),
     "written": (written, lambda: (normal(2000),)),
     "solved": (solved, lambda: (definite(20), normal(20))),
@@ -117,6 +122,7 @@ CHANGED = {
     Switch.VECTOR_ROWS: ("rows",),
     Switch.WIDE_VECTORS: ("stencil", "products"),
     Switch.RECOMPUTE: ("rows", "sorted"),
+    Switch.DIAGONALS: ("masked",),
     Switch.FRAMES: ("stencil", "written"),
     Switch.WINDOW_WRITES: ("written",),
     Switch.WINDOW_SEGMENTS: ("stencil", "written"),

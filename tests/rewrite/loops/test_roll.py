@@ -295,7 +295,8 @@ def test_too_few_iterations_and_too_few_equations_are_left():
     x = np.array([0.3, 0.4])
     rolled(lambda x: euler(x, x, iterations=7), x, loops=0, saving=1)
     rolled(lambda x: euler(x, x, iterations=8), x, loops=1, saving=1)
-    rolled(lambda x: euler(x, x, iterations=30), x, loops=0, saving=117)
+    rolled(lambda x: euler(x, x, iterations=30), x, loops=1, saving=145)
+    rolled(lambda x: euler(x, x, iterations=30), x, loops=0, saving=146)
 
 
 # -- constants and indices that change --------------------------------------------------------------------------
@@ -317,7 +318,8 @@ def test_functions_weigh_more_than_operators(step, least):
         assert len(found.loops) == (count >= least)
         gradient = ad.jit(ad.grad(lambda x, count=count: anp.sum(chain(count)(x))))
         np.testing.assert_allclose(gradient(x), ad.grad(lambda x, count=count: anp.sum(chain(count)(x)))(x), rtol=1e-13)
-        assert ("are a loop" in gradient.report()) == (count >= least)
+        if step is np.sin:  # the gradient by the other is a constant
+            assert ("are a loop" in gradient.report()) == (count >= least)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])

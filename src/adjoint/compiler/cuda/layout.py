@@ -25,7 +25,10 @@ ENOUGH = 1 << 18  # threads that fill a large card
 MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
-VECTOR = 16  # bytes of the widest access
+VECTOR = 32  # bytes of a thread's neighbouring elements: two of the widest accesses, so that more loads are under way
+RESIDENT = 4  # blocks of 256 threads that shall have room on a multiprocessor: 64 registers for a thread
+RESIDENT_OF_SHORT = 5  # the same, of a kernel that waits for memory
+FEW_LIVE = 40  # registers of what is alive at once, for which there is room beside those that functions need
 SHORT = 100  # additions that a kernel may cost at a point for a thread to have several: memory is then what it waits for
 
 
@@ -42,6 +45,7 @@ class Layout:
     lanes_are_neighbours: bool = False
     per_thread: int = 1  # points, one after the other in memory, of a thread
     threads: int = THREADS
+    resident: int = 0  # blocks that shall have room on a multiprocessor; 0: registers as the assembler likes
 
     @property
     def is_in_warps(self) -> bool:
@@ -85,7 +89,8 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
     results = size_of(kernel.loops[i].length for i in kept)
     terms = size_of(kernel.loops[i].length for i in reduced)
     if not reduced:
-        return Layout(kept, (), results, 1, per_thread=_per_thread(kernel, results))
+        count = _per_thread(kernel, results)
+        return Layout(kept, (), results, 1, per_thread=count, resident=resident(kernel, THREADS, count))
     along = reduced[-1] == len(kernel.loops) - 1  # the loop with the smallest strides is reduced
     if along:
         lanes = power_of_two(-(-terms // 4))
@@ -95,7 +100,31 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
         lanes = 1
     wanted = ENOUGH // (results * lanes)
     pieces = max(1, min(wanted, terms // (lanes * LEAST_TERMS), MOST_PIECES)) if in_pieces else 1
-    return Layout(kept, reduced, results, terms, lanes, pieces, along)
+    return Layout(kept, reduced, results, terms, lanes, pieces, along, resident=resident(kernel, THREADS))
+
+
+def resident(kernel: Kernel, threads: int, per_thread: int = 1) -> int:
+    """How many blocks shall have room on a multiprocessor; 0 if the registers that this leaves might not suffice.
+
+    The assembler takes registers for the rare paths of functions, too, as many as it likes. Few warps then hide the time that
+    loads and divisions take.
+    """
+    if per_thread * registers_alive(kernel) > FEW_LIVE:
+        return 0
+    return (RESIDENT_OF_SHORT if per_thread > 1 else RESIDENT) * THREADS // threads
+
+
+def registers_alive(kernel: Kernel) -> int:
+    """The most registers of 32 bits that values of the code hold at once, if each is stored as soon as it is computed."""
+    last = {a: i for i, line in enumerate(kernel.code) for a in line.args}
+    ends: dict[int, int] = {}
+    alive = most = 0
+    for i, line in enumerate(kernel.code):
+        alive += (words := max(1, line.dtype.itemsize // 4) if line.kind != "const" else 0)
+        most = max(most, alive)
+        ends[last.get(i, i)] = ends.get(last.get(i, i), 0) + words
+        alive -= ends.pop(i, 0)
+    return most
 
 
 def _per_thread(kernel: Kernel, results: int) -> int:

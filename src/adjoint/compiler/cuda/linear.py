@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.locks import cached
 from ..lower.kernel import View, size_of
 from ..lower.step import Lapack, Product
 
 Arrays = Sequence[Any]
+_BLOCK = 1000  # rows that are pulled back together: fewer, larger products are faster
 _PLAIN, _TF32 = 0, 3  # cuBLAS's modes of products: CUBLAS_DEFAULT_MATH, CUBLAS_TF32_TENSOR_OP_MATH
 
 
@@ -214,12 +216,15 @@ class Libraries:
         if a.ndim > 2:
             first = xp.arange(count, dtype=np.uintp) * (n * n * a.itemsize) + np.uintp(a.data.ptr)
             self.function(self.cusolver, "potrfBatched", a.dtype)(handle, upper, n, first.data.ptr, n, info.data.ptr, count)
+            a[...] = xp.tril(a)
         else:
-            size = self.function(self.cusolver, "potrf_bufferSize", a.dtype)(handle, upper, n, a.data.ptr, n)
+            # cuSOLVER is far faster with a lower triangle, as it sees it: the transpose of ours is factored.
+            factor, lower = xp.ascontiguousarray(a.T), self.cublas.CUBLAS_FILL_MODE_LOWER
+            size = self.function(self.cusolver, "potrf_bufferSize", a.dtype)(handle, lower, n, factor.data.ptr, n)
             work = xp.empty(max(size, 1), a.dtype)
             potrf = self.function(self.cusolver, "potrf", a.dtype)
-            potrf(handle, upper, n, a.data.ptr, n, work.data.ptr, size, info.data.ptr)
-        a[...] = xp.tril(a)
+            potrf(handle, lower, n, factor.data.ptr, n, work.data.ptr, size, info.data.ptr)
+            a[...] = xp.tril(factor.T)
         failed[...] = xp.any(info != 0)
 
     def triangular(self, step: Lapack, a: Any, x: Any, failed: Any) -> None:
@@ -245,22 +250,61 @@ class Libraries:
         )
 
     def cholesky_pullback(self, step: Lapack, l: Any, g: Any, failed: Any) -> None:  # noqa: E741
-        """p + pᵀ with p = l⁻ᵀ Φ(lᵀ g) l⁻¹; Φ is the lower triangle, with half of the diagonal."""
-        xp, n = self.xp, g.shape[-1]
-        leading = step.options["leading"]
         for index in np.ndindex(g.shape[:-2]):
-            own, factor = g[index], l[index]
-            inner = xp.matmul(xp.tril(factor).T, xp.tril(own))
-            inner = xp.tril(inner)
-            inner[xp.arange(n), xp.arange(n)] *= 0.5
-            # By rows, BLAS sees the transposes: l is an upper triangle u, and inner an innerᵀ.
-            self.trsm(factor, inner, leading, True, "U", "T")  # innerᵀ u⁻ᵀ: by rows l⁻ᵀ inner
-            self.trsm(factor, inner, leading, False, "U", "N")  # u⁻¹ (…)ᵀ: by rows (…) l⁻¹
-            own[...] = inner + inner.T
+            self.pull_back_factor(l[index], g[index])
         failed[...] = False
 
+    def pull_back_factor(self, l: Any, g: Any) -> None:  # noqa: E741
+        """The cotangent of a factor becomes that of its matrix, by blocks from the last to the first: see Murray,
+        Differentiation of the Cholesky decomposition, 2016. With the inverses of the blocks of the diagonal, all are products.
+
+            l = [ ]            r, d, b, c are the blocks that the columns and rows of d, one on the diagonal, meet
+                [r d  ]
+                [b c  ]
+        """
+        xp, n = self.xp, len(g)
+        for j in reversed(range(0, n, _BLOCK)):
+            k = min(j + _BLOCK, n)
+            r, d, b, c = l[j:k, :j], xp.tril(l[j:k, j:k]), l[k:, :j], l[k:, j:k]
+            inverse = self.inverse_of_lower(d)
+            own = g[j:k, j:k]
+            if k < n:
+                below = g[k:, j:k]
+                below[...] = below @ inverse
+                own -= below.T @ c
+            half = inverse.T @ self.half_lower(d.T @ xp.tril(own)) @ inverse
+            whole = half + half.T
+            own[...] = self.half_lower(whole)
+            if j:
+                g[j:k, :j] -= whole @ r
+            if j and k < n:
+                g[k:, :j] -= below @ r
+                g[j:k, :j] -= below.T @ b
+        lower = xp.tril(g)
+        g[...] = lower + lower.T
+
+    def half_lower(self, a: Any) -> Any:
+        """The lower triangle, with half of the diagonal."""
+        lower, i = self.xp.tril(a), self.xp.arange(len(a))
+        lower[i, i] *= 0.5
+        return lower
+
+    def inverse_of_lower(self, a: Any) -> Any:
+        """By rows, BLAS sees the transpose of a, an upper triangle u; u⁻¹ is the transpose of the inverse."""
+        inverse = self.xp.eye(len(a), dtype=a.dtype)
+        self.trsm(self.xp.ascontiguousarray(a), inverse, len(a), False, "U", "N")
+        return inverse
+
     def is_symmetric(self, step: Lapack, a: Any, out: Any, failed: Any) -> None:
-        _is_symmetric(self.xp, a, out, failed)
+        """As `_is_symmetric`, in two passes over the matrix."""
+        slack = math.sqrt(np.finfo(a.dtype).eps) * self.xp.max(self.xp.abs(a), axis=(-2, -1), keepdims=True)
+        out[...] = self.near(a, self.xp.swapaxes(a, -1, -2), slack, axis=(-2, -1), keepdims=True).reshape(out.shape)
+        failed[...] = False
+
+    @cached
+    def near(self) -> Any:
+        test = "a == b || abs(a - b) <= slack"
+        return self.xp.ReductionKernel("T a, T b, T slack", "bool near", test, "a && b", "near = a", "true", "adjoint_near")
 
 
 def _layout(view: View) -> tuple[str, int]:

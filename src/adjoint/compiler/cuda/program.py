@@ -266,17 +266,29 @@ class Routine:
         return run
 
     def add_at(self, step: AddAt) -> Action:
-        """Sort the places, keeping the order of equal ones; then a thread for each element of the target adds what is its own."""
+        """Sort the places, keeping the order of equal ones; then a thread for each element of the target adds what is its own.
+
+        Places that never change are sorted once.
+        """
         xp = self.device.xp
         count, size = size_of(step.places.shape), step.target.size
         target = View.whole(step.target, (size,))
         places, values = (View(v.buffer, (count,), (1,)) for v in (step.places, step.values))
 
-        def run(table: Table) -> None:
-            where, what, into = (self.array(table, v) for v in (places, values, target))
+        def ranked(table: Table) -> tuple[Any, Any]:
+            where = self.array(table, places)
             order = xp.argsort(where, kind="stable")
-            starts = xp.searchsorted(where[order], xp.arange(size + 1))
-            add_in_order(self.program, what, order, starts, into)
+            return order, xp.searchsorted(where[order], xp.arange(size + 1))
+
+        known: list[tuple[Any, Any]] = []
+
+        def run(table: Table) -> None:
+            if step.is_fixed and not known:
+                found = ranked(table)
+                self.device.wait()  # other streams will read it
+                known.append(found)
+            order, starts = known[0] if known else ranked(table)
+            add_in_order(self.program, self.array(table, values), order, starts, self.array(table, target))
 
         return run
 
@@ -477,6 +489,7 @@ _SOURCE = """extern "C" __global__ void add(const T* v, const long long* order, 
 }"""
 
 
+@functools.cache
 def _segments(xp: Any, kind: str) -> Any:
     return xp.RawKernel(_SOURCE.replace("T ", f"{kind} ").replace("T*", f"{kind}*"), "add")
 

@@ -11,21 +11,21 @@ finds otherwise. What is added at computed places is written to memory with its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...core.types import Shape
-from ..lower.dead_code import prune
+from ..lower.dead_code import needed, prune
 from ..lower.kernel import Buffer, Dtype, Kernel, Reduce, Store, View, contiguous, size_of
 from ..lower.merge import merged, recomputed, written_out
 from ..lower.schedule import arrange, group
 from ..lower.step import Lowered, RowTiles, Scan, Step
 from ..lower.sweep import Sweep, sweep
 from .launch import Launch, covers
-from .layout import Layout, choose, is_flag, reduced_loops
+from .layout import Layout, choose, is_flag, reduced_loops, resident
 from .tiles import Tile, tiled
 
 _START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
@@ -41,6 +41,7 @@ class AddAt:
     values: View
     target: Buffer
     lines: dict[str, None]
+    is_fixed: bool = False  # the places are the same at every call
 
     def reads(self) -> Iterator[View]:
         yield from (self.places, self.values, View.whole(self.target, (self.target.size,)))
@@ -114,7 +115,9 @@ class Scheduling:
         made = Launch(kernel.domain, kernel.code, kernel.stores, lines=scan.lines)
         arrange(made)
         points = size_of(made.domain)
-        made.layout = Layout(tuple(range(len(made.loops))), (), points, 1, threads=THREADS_OF_A_LOOP)
+        kept = tuple(range(len(made.loops)))
+        room = resident(made, THREADS_OF_A_LOOP)
+        made.layout = Layout(kept, (), points, 1, threads=THREADS_OF_A_LOOP, resident=room)
         return replace(found, kernel=made)
 
     def launches(self, kernel: Kernel) -> Iterator[Step | AddAt]:
@@ -174,7 +177,8 @@ class Scheduling:
             values = self.local(kernel.domain, scatter.view.dtype)
             made.stores += [Store(scatter.scalar, values), store := Store(scatter.scalar, places)]
             made.places[store] = scatter
-            added.append(AddAt(places, values, scatter.view.buffer, kernel.lines))
+            fixed = _is_fixed(kernel, scatter.at)
+            added.append(AddAt(places, values, scatter.view.buffer, kernel.lines, fixed))
         made.scatters = list(kernel.scatters)
         arrange(made)
         made.layout = choose(made, in_pieces=all(covers(made, r.view.buffer) for r in made.reductions))
@@ -212,3 +216,9 @@ class Scheduling:
         arrange(made)
         made.layout = choose(made)
         return made
+
+
+def _is_fixed(kernel: Kernel, lines: Sequence[int]) -> bool:
+    """Whether lines are computed from constants alone."""
+    code = [kernel.code[i] for i in needed(kernel.code, set(lines))]
+    return all(line.kind in ("const", "op") or (line.kind == "load" and line.data.buffer.kind == "constant") for line in code)

@@ -56,6 +56,7 @@ class Entry:
     shared: int
     blocks: int
     threads: int
+    resident: int
 
     def phases(self, how: str) -> Iterator[str]:
         for i, body in enumerate((*self.parts.before, *self.parts.inside, *self.parts.after)):
@@ -74,14 +75,16 @@ class Module:
         parts, launch = threads.parts(), threads.launch
         blocks = threads.tile.blocks if isinstance(threads, TileThreads) else launch.layout.blocks
         aliased = tuple(b in threads.changing for b in threads.buffers)
-        key = repr((parts, aliased, blocks if parts.tiles else 0))
+        layout = launch.layout
+        resident = 0 if isinstance(threads, TileThreads) else layout.resident
+        key = repr((parts, aliased, blocks if parts.tiles else 0, resident))
         if key not in self.entries:
-            name, count = f"k{len(self.entries) + 1}", launch.layout.threads
-            self.entries[key] = Entry(name, threads.arguments, parts, aliased, threads.shared, blocks, count)
+            name = f"k{len(self.entries) + 1}"
+            self.entries[key] = Entry(name, threads.arguments, parts, aliased, threads.shared, blocks, layout.threads, resident)
             self.declared |= threads.declared
             self.functions |= threads.functions
         name = self.entries[key].name
-        return Kernel(name, blocks, launch.layout.threads, threads.shared, tuple(threads.buffers), launch)
+        return Kernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch)
 
     def for_card(self) -> str:
         declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
@@ -130,7 +133,8 @@ def _on_card(entry: Entry) -> str:
     arguments = ", ".join(
         f"ptr addrspace(1) {'' if aliased else 'noalias '}align 16 %g{i}" for i, aliased in enumerate(entry.aliased)
     )
-    head = f'define ptx_kernel void @{name}({arguments}) nounwind "nvvm.maxntid"="{entry.threads}" {{'
+    room = f' "nvvm.minctasm"="{entry.resident}"' if entry.resident else ""
+    head = f'define ptx_kernel void @{name}({arguments}) nounwind "nvvm.maxntid"="{entry.threads}"{room} {{'
     own = [f"@{name}_shared = internal addrspace(3) global [{entry.shared} x i8] undef, align 16"] if entry.shared else []
     return "\n".join([*entry.phases("alwaysinline"), *own, head, *code.lines, "}"])
 
