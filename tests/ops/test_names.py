@@ -32,7 +32,11 @@ OTHER_NAMES = (
 #: Tables of the words of scalar code, of which many are names of ops too.
 SCALAR_CODE = ("compiler/lower/", "compiler/llvm/", "compiler/cuda/", "export/c_source.py", "export/javascript_module.py")
 #: Commands of LaTeX; functions that the exported code has of its own.
-COMMANDS = {"view/notation.py": {"ln"}, "export/javascript_module.py": {"exp_of_square", "growth", "small"}}
+COMMANDS = {
+    "view/notation.py": {"ln"},
+    "view/python.py": {"placed", "scattered", "logsumexp"},
+    "export/javascript_module.py": {"exp_of_square", "growth", "small"},
+}
 INTERNAL = {"select", "and", "or", "xor", "not"}
 
 
