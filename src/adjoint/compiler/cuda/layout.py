@@ -22,6 +22,7 @@ from ..lower.schedule import cost
 
 THREADS = 256  # of a block
 ENOUGH = 1 << 18  # threads that fill a large card
+SEVERAL = ENOUGH  # points of a kernel of which a thread has several
 MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
@@ -128,13 +129,17 @@ def registers_alive(kernel: Kernel) -> int:
 
 
 def _per_thread(kernel: Kernel, results: int) -> int:
-    """Points of a thread: as many as one wide access holds, if all arrays are read and written in order."""
-    if len(kernel.loops) != 1 or results < ENOUGH or sum(map(cost, kernel.code)) > SHORT:
+    """Points of a thread: as many as its accesses hold, if rows are read and written in order and divide into them."""
+    if not kernel.loops or results < SEVERAL or sum(map(cost, kernel.code)) > SHORT:
         return 1
-    if any(line.kind in ("window", "gather") for line in kernel.code) or not {*kernel.loops[0].strides} <= {0, 1}:
+    last = kernel.loops[-1]
+    if any(line.kind in ("window", "gather") for line in kernel.code) or not {*last.strides} <= {0, 1}:
         return 1
-    widest = max((view.dtype.itemsize for view in kernel.views), default=VECTOR)
-    return max(1, VECTOR // widest)
+    count = max(1, VECTOR // max((view.dtype.itemsize for view in kernel.views), default=VECTOR))
+    if len(kernel.loops) > 1:
+        while last.length % count:
+            count //= 2
+    return count
 
 
 def power_of_two(n: int) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ...device.card import ALIGNED
 from ..llvm.instruction import MEMORY, REGISTER, Code, Function, combine, start_of
 from ..llvm.nest import Nest
 from ..lower.kernel import Buffer, Reduce, Scalar, Store, View, size_of
@@ -180,28 +181,32 @@ class Threads(Nest):
         code.label(after)
 
     def neighbours(self, point: str) -> None:
-        """Neighbouring points at once: what lies side by side is read and written as one vector."""
-        code, kernel, count = self.code, self.kernel, self.layout.per_thread
-        points = [code.let(f"add nuw nsw i64 {point}, {i}") for i in range(count)]
-        columns: list[list[str]] = [[] for _ in points]  # for each point, the values of the lines
+        """Neighbouring points of a row at once: what lies side by side is read and written as one vector."""
+        code, kernel = self.code, self.kernel
+        self.at(point)
+        *outer, first = self.indices
+        places = [[*outer, code.let(f"add nuw nsw i64 {first}, {i}") if i else first] for i in range(self.layout.per_thread)]
+        columns: list[list[str]] = [[] for _ in places]  # for each point, the values of the lines
         for line in kernel.code:
             if line.kind == "load" and self.is_vector(line.data):
-                self.at(points[0])
+                self.indices = places[0]
                 for values, value in zip(columns, self.vector_load(line.data), strict=True):
                     values.append(value)
             else:
-                for i, values in zip(points, columns, strict=True):
-                    self.at(i)
+                for self.indices, values in zip(places, columns, strict=True):
                     values.append(self.line(line, values))
         for store in kernel.stores:
-            given = [values[store.scalar] for values in columns]
+            given = []
+            for self.indices, values in zip(places, columns, strict=True):
+                given.append(self.stored(store, values))
             if self.is_vector(store.view):
-                self.at(points[0])
+                self.indices = places[0]
                 self.vector_store(store.view, given)
             else:
-                for i, value in zip(points, given, strict=True):
-                    self.at(i)
+                for self.indices, value in zip(places, given, strict=True):
                     code.store(value, self.address(store.view), store.view.dtype)
+        for self.indices, values in zip(places, columns, strict=True):
+            self.raise_flags(values)
 
     def line(self, line: Scalar, values: Sequence[str]) -> str:
         """The value of one line, of those before it: a load, a number or an operation."""
@@ -212,13 +217,20 @@ class Threads(Nest):
 
     def is_vector(self, view: View) -> bool:
         """Whether the elements of neighbouring points are one vector, at an address that fits it."""
-        count = self.layout.per_thread
-        return self.strides[id(view)] == [1] and view.offset % count == 0
+        count, (*outer, last) = self.layout.per_thread, self.strides[id(view)]
+        is_row = view.buffer.kind in ("input", "output")  # perhaps: of a body; then the next one begins where it ends
+        if is_row and view.buffer.nbytes % ALIGNED:
+            return False
+        return last == 1 and not any(stride % count for stride in (view.offset, *outer))
+
+    def alignment(self, view: View) -> int:
+        """Of a vector, in bytes."""
+        return min(self.layout.per_thread * view.dtype.itemsize, ALIGNED)
 
     def vector_load(self, view: View) -> list[str]:
         code, count, kind = self.code, self.layout.per_thread, MEMORY[view.dtype.name]
         pointer = self.address(view)
-        vector = code.let(f"load <{count} x {kind}>, ptr {pointer}, align {count * view.dtype.itemsize}")
+        vector = code.let(f"load <{count} x {kind}>, ptr {pointer}, align {self.alignment(view)}")
         found = [code.let(f"extractelement <{count} x {kind}> {vector}, i64 {i}") for i in range(count)]
         return [code.let(f"icmp ne i8 {x}, 0") for x in found] if view.dtype.kind == "b" else found
 
@@ -229,7 +241,7 @@ class Threads(Nest):
         vector = "poison"
         for i, x in enumerate(values):
             vector = code.let(f"insertelement <{count} x {kind}> {vector}, {kind} {x}, i64 {i}")
-        code.do(f"store <{count} x {kind}> {vector}, ptr {self.address(view)}, align {count * view.dtype.itemsize}")
+        code.do(f"store <{count} x {kind}> {vector}, ptr {self.address(view)}, align {self.alignment(view)}")
 
     def point(self, totals: Sequence[str]) -> list[str]:
         """All that is done at one point of the domain; the values of the lines."""
@@ -237,15 +249,20 @@ class Threads(Nest):
         values = self.run(kernel.code)
         for store in kernel.stores:
             code.store(self.stored(store, values), self.address(store.view), store.view.dtype)
-        for r in self.flags:
-            found = values[r.scalar] if r.how == "any" else code.let(f"xor i1 {values[r.scalar]}, true")
-            with self.code.when(found):
-                code.store("true" if r.how == "any" else "false", self.address(r.view), r.view.dtype)
+        self.raise_flags(values)
         for r, total in zip(self.sums, totals, strict=True):
             kind = REGISTER[r.view.dtype.name]
             so_far = code.let(f"load {kind}, ptr {total}")
             code.do(f"store {kind} {combined(code, r, so_far, values[r.scalar])}, ptr {total}")
         return values
+
+    def raise_flags(self, values: Sequence[str]) -> None:
+        """Set the truths over the whole domain that this point decides."""
+        code = self.code
+        for r in self.flags:
+            found = values[r.scalar] if r.how == "any" else code.let(f"xor i1 {values[r.scalar]}, true")
+            with code.when(found):
+                code.store("true" if r.how == "any" else "false", self.address(r.view), r.view.dtype)
 
     def stored(self, store: Store, values: Sequence[str]) -> str:
         """The value of a store: a line's, or the place at which a scatter adds."""
