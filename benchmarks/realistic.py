@@ -1,171 +1,246 @@
-"""Programs as people write them: the time of NumPy, of our compiled function and gradient, and of JAX where it is installed.
+"""Programs as people write them (`programs.py`): our compiled gradient, NumPy's function, and gradients by JAX and PyTorch.
 
-Each program is one function of a NumPy namespace and arrays, with plain Python loops. JAX runs the same text.
+    python benchmarks/realistic.py [name …] [--contenders adjoint,jax] [--seconds 0.5] [--json FILE]
 
-python benchmarks/realistic.py [name …]
+Ours is the text as it stands, with loops of Python and writes in place. JAX has its own loops and updates. NumPy computes the
+function alone. Each contender runs in a process of its own; a time is the least of many calls, a first call has an empty cache.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import math
 import os
+import subprocess
 import sys
 import time
-
-os.environ["ADJOINT_CACHE_DIR"] = ""  # nothing from disk
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
-
-import adjoint as ad
-
-PROGRAMS = {}
-REPEATS = 20
+from programs import PROGRAMS, arguments
 
 
-def program(*shapes, positive=False):
-    """Register a program, with the shapes of its arguments."""
+class Space:
+    """A library's functions, with a few more."""
 
-    def register(f):
-        PROGRAMS[f.__name__] = f, shapes, positive
-        return f
+    def __init__(self, library, **more):
+        self._library = library
+        self.__dict__.update(more)
 
-    return register
-
-
-@program((3, 10_000))
-def lorenz(np, s):
-    """100 Runge–Kutta steps of many trajectories."""
-
-    def slope(x, y, z):
-        return 10.0 * (y - x), x * (28.0 - z) - y, x * y - 2.5 * z
-
-    state, h = (s[0], s[1], s[2]), 0.01
-    for _ in range(100):
-        a = slope(*state)
-        b = slope(*(v + 0.5 * h * k for v, k in zip(state, a, strict=True)))
-        c = slope(*(v + 0.5 * h * k for v, k in zip(state, b, strict=True)))
-        d = slope(*(v + h * k for v, k in zip(state, c, strict=True)))
-        state = tuple(v + h / 6 * (p + 2 * q + 2 * r + w) for v, p, q, r, w in zip(state, a, b, c, d, strict=True))
-    return np.sum(state[0] ** 2 + state[1] ** 2 + state[2] ** 2)
+    def __getattr__(self, name):
+        return getattr(self._library, name)
 
 
-@program((64, 10_000), (64, 10_000), (10_000,))
-def heston(np, dw, dv, v):
-    """The mean payoff of a call, with stochastic volatility v."""
-    price, v = 0.0 * v, 0.04 + 0.0 * v
-    for i in range(64):
-        root = np.sqrt(np.maximum(v, 1e-12) / 64)
-        price = price - 0.5 * v / 64 + root * dw[i]
-        v = v + 2.0 * (0.04 - v) / 64 + 0.3 * root * (0.6 * dw[i] + 0.8 * dv[i])
-    return np.mean(np.maximum(np.exp(price) - 1.0, 0.0))
+def written(a, at, v):
+    a[at] = v
+    return a
 
 
-@program((8, 8), (8, 4), (8,), positive=True)
-def hidden_markov(np, transition, emission, start):
-    """The likelihood of 100 observations, by the forward pass."""
-    seen = [(7 * t * t + t // 3) % 4 for t in range(100)]
-    alpha, total = start * emission[:, seen[0]], 0.0
-    for t in range(1, 100):
-        scale = np.sum(alpha)
-        total = total + np.log(scale)
-        alpha = (alpha / scale) @ transition * emission[:, seen[t]]
-    return total + np.log(np.sum(alpha))
+def added(a, at, v):
+    numpy.add.at(a, at, v)
+    return a
 
 
-@program((10_000,))
-def sines(np, x):
-    for _ in range(100):
-        x = np.sin(x)
-    return np.sum(x)
+def looped(step, carry, xs):
+    """A loop of Python's."""
+    ys = []
+    for row in zip(*xs, strict=True) if isinstance(xs, tuple) else xs:
+        carry, y = step(carry, row)
+        ys.append(y)
+    return carry, None if ys[0] is None else numpy.stack(ys)
 
 
-@program((400,))
-def wave(np, u):
-    before, now = u, u
-    for _ in range(200):
-        inside = now[2:] - 2 * now[1:-1] + now[:-2]
-        before, now = now, np.concatenate([now[:1], 2 * now[1:-1] - before[1:-1] + 0.25 * inside, now[-1:]])
-    return np.sum(now**2)
+def with_numpy(f, args):
+    np = Space(numpy, loop=looped, put=written, add_at=added)
+    return lambda: f(np, *args)
 
 
-@program((60, 3), (60, 3))
-def n_body(np, x, v):
-    """20 leapfrog steps."""
-    for _ in range(20):
-        apart = x[:, None, :] - x[None, :, :]
-        force = np.sum(apart / (np.sum(apart**2, axis=-1, keepdims=True) + 0.1) ** 1.5, axis=1)
-        v = v - 0.001 * force
-        x = x + 0.001 * v
-    return np.sum(v**2)
+def with_adjoint(f, args):
+    import adjoint as ad
+    import adjoint.numpy as anp
+
+    def stacked(step, carry, xs):
+        ys = []
+        for row in zip(*xs, strict=True) if isinstance(xs, tuple) else xs:
+            carry, y = step(carry, row)
+            ys.append(y)
+        return carry, None if ys[0] is None else anp.stack(ys)
+
+    def summed(a, at, v):
+        anp.add.at(a, at, v)
+        return a
+
+    np = Space(anp, loop=stacked, put=written, add_at=summed)
+    gradient = ad.jit(ad.grad(lambda *args: f(np, *args)))
+    return lambda: gradient(*args)
 
 
-@program((50, 50), (50,), (50,), positive=True)
-def sinkhorn(np, cost, a, b):
-    kernel = np.exp(-cost / 0.5)
-    u = 1.0 + 0.0 * a
-    for _ in range(50):
-        v = b / (kernel.T @ u)
-        u = a / (kernel @ v)
-    return np.sum(u[:, None] * kernel * v[None, :] * cost)
+def with_jax(f, args):
+    import jax
 
-
-@program((4, 4), (100, 4))
-def kalman(np, a, seen):
-    """The log-likelihood of observations of a state that moves by a."""
-    mean, spread, total = 0.0 * seen[0], 1.0 * np.eye(4), 0.0
-    for t in range(100):
-        move = 0.3 * a
-        mean, spread = move @ mean, move @ spread @ move.T + 0.1 * np.eye(4)
-        total_spread = spread + 0.5 * np.eye(4)
-        off = seen[t] - mean
-        gain = np.linalg.solve(total_spread, spread).T
-        total = total - 0.5 * off @ np.linalg.solve(total_spread, off)
-        mean, spread = mean + gain @ off, spread - gain @ spread
-    return total
-
-
-def arguments(name):
-    """The arguments of a program, the same in every run."""
-    _, shapes, positive = PROGRAMS[name]
-    rng = numpy.random.default_rng(0)
-    return [rng.random(shape) + 0.1 if positive else rng.normal(size=shape) for shape in shapes]
-
-
-def measured(f, *args):
-    """Seconds of the first call, and of the best later one."""
-    began = time.perf_counter()
-    f(*args)
-    first, best = time.perf_counter() - began, float("inf")
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        f(*args)
-        best = min(best, time.perf_counter() - began)
-    return first, best
-
-
-def peers(f):
-    """Named functions to measure: NumPy, ours, and JAX if it is installed."""
-    found = {"numpy": lambda *args: f(numpy, *args)}
-    found["function"] = ad.jit(lambda *args: f(numpy, *args))
-    found["gradient"] = ad.jit(ad.grad(lambda *args: f(numpy, *args)))
-    try:
-        import jax
-    except ImportError:
-        return found
     jax.config.update("jax_enable_x64", True)
-    compiled = jax.jit(lambda *args: f(jax.numpy, *args))
-    gradient = jax.jit(jax.grad(lambda *args: f(jax.numpy, *args)))
-    found["jax function"] = lambda *args: jax.block_until_ready(compiled(*args))
-    found["jax gradient"] = lambda *args: jax.block_until_ready(gradient(*args))
-    return found
+    np = Space(
+        jax.numpy,
+        loop=lambda step, carry, xs: jax.lax.scan(step, carry, xs),
+        put=lambda a, at, v: a.at[at].set(v),
+        add_at=lambda a, at, v: a.at[at].add(v),
+    )
+    gradient = jax.jit(jax.grad(lambda *args: f(np, *args)))
+    held = [jax.numpy.asarray(x) for x in args]
+    return lambda: jax.block_until_ready(gradient(*held))
 
 
-def main(names):
-    for name in names or PROGRAMS:
-        f, args = PROGRAMS[name][0], arguments(name)
-        for who, run in peers(f).items():
-            first, best = measured(run, *args)
-            print(f"{name:15} {who:13} {best * 1e3:9.3f} ms   first {first:6.2f} s", flush=True)
+def with_torch(f, args):
+    import torch
+
+    def looped(step, carry, xs):
+        ys = []
+        for row in zip(*xs, strict=True) if isinstance(xs, tuple) else xs:
+            carry, y = step(carry, row)
+            ys.append(y)
+        return carry, None if ys[0] is None else torch.stack(ys)
+
+    def written(a, at, v):
+        a = a.clone()
+        a[at] = v
+        return a
+
+    def along(name):
+        own = getattr(torch, name)
+        return lambda x, axis=None, keepdims=False: own(x) if axis is None else own(x, dim=axis, keepdim=keepdims)
+
+    def greatest(x, axis=None, keepdims=False):
+        return torch.amax(x, dim=() if axis is None else axis, keepdim=keepdims)
+
+    both = lambda own: lambda a, b: own(*(torch.as_tensor(x, dtype=torch.float64) for x in (a, b)))
+    np = Space(
+        torch,
+        loop=looped,
+        put=written,
+        add_at=lambda a, at, v: a.index_put(at, v, accumulate=True),
+        zeros=lambda shape: torch.zeros(shape, dtype=torch.float64),
+        ones=lambda shape: torch.ones(shape, dtype=torch.float64),
+        eye=lambda n: torch.eye(n, dtype=torch.float64),
+        array=lambda x: torch.tensor(x, dtype=torch.float64),
+        asarray=torch.as_tensor,
+        concatenate=lambda xs, axis=0: torch.cat(xs, dim=axis),
+        sum=along("sum"),
+        mean=along("mean"),
+        max=greatest,
+        var=lambda x, axis, keepdims: torch.var(x, dim=axis, keepdim=keepdims, correction=0),
+        maximum=both(torch.maximum),
+        minimum=both(torch.minimum),
+        exp=lambda x: torch.exp(torch.as_tensor(x)),
+        cross=lambda a, b: torch.linalg.cross(a, b),
+        roll=lambda x, by, axis: torch.roll(x, by, dims=axis),
+        cumsum=lambda x, axis: torch.cumsum(x, dim=axis),
+        cumprod=lambda x, axis: torch.cumprod(x, dim=axis),
+        swapaxes=torch.transpose,
+        searchsorted=lambda a, x: torch.searchsorted(a, x.detach()),
+        fft=SimpleNamespace(rfft=torch.fft.rfft, irfft=torch.fft.irfft),
+    )
+    held = [torch.tensor(x) for x in args]
+    held[0].requires_grad_()
+    return lambda: torch.autograd.grad(f(np, *held), held[0])
+
+
+CONTENDERS = {"numpy": with_numpy, "adjoint": with_adjoint, "jax": with_jax, "torch": with_torch}
+
+
+def measure(contender, name, seconds):
+    """Seconds of the first call and of the fastest, and the result."""
+    run = CONTENDERS[contender](PROGRAMS[name][0], arguments(name))
+    began = time.perf_counter()
+    result = run()
+    first = time.perf_counter() - began
+    times = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or (time.perf_counter() < end and len(times) < 5000):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    found = result[0] if isinstance(result, tuple) else result
+    return {"first": first, "least": min(times), "norm": float(numpy.linalg.norm(numpy.asarray(found)))}
+
+
+def work(contender, names, seconds):
+    """In the process of a contender: a line of JSON for each program."""
+    warnings.simplefilter("ignore")
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    for name in names:
+        try:
+            answer = measure(contender, name, seconds)
+        except Exception as error:  # of a peer that lacks something; it is shown
+            answer = {"error": f"{type(error).__name__}: {error}"[:300]}
+        out.write(json.dumps({"program": name, **answer}) + "\n")
+
+
+def shown(seconds):
+    return f"{seconds * 1e3:10.3f}" if seconds is not None else f"{'-':>10}"
+
+
+def table(found):
+    contenders = list(dict.fromkeys(c for row in found.values() for c in row))
+    print(f"{'milliseconds':20}" + "".join(f"{c:>10}" for c in contenders) + "   to NumPy  to best peer   first calls (s)")
+    ratios, behind, behind_numpy, slow_first = [], [], [], []
+    for name, row in found.items():
+        least = {c: row[c].get("least") for c in contenders if c in row}
+        ours, plain = least.get("adjoint"), least.get("numpy")
+        peers = [t for c, t in least.items() if c not in ("adjoint", "numpy") and t is not None]
+        to_best = min(peers) / ours if peers and ours else math.nan
+        to_numpy = plain / ours if plain and ours else math.nan
+        firsts = " ".join(f"{row[c]['first']:.2f}" if "first" in row.get(c, {}) else "-" for c in contenders)
+        print(f"{name:20}" + "".join(shown(least.get(c)) for c in contenders) + f"{to_numpy:11.2f}{to_best:14.2f}   {firsts}")
+        if not math.isnan(to_best):
+            ratios.append(to_best)
+            behind += [name] * (to_best < 1)
+        behind_numpy += [name] * (to_numpy < 1)
+        if "first" in row.get("jax", {}) and "first" in row.get("adjoint", {}):
+            slow_first += [name] * (row["adjoint"]["first"] > row["jax"]["first"])
+        norms = {c: row[c]["norm"] for c in contenders if c != "numpy" and "norm" in row.get(c, {})}
+        for c, norm in norms.items():
+            if abs(norm - next(iter(norms.values()))) > 1e-6 * abs(norm):
+                print(f"    {c} computes something else: {norm} against {next(iter(norms.values()))}")
+        for c in contenders:
+            if "error" in row.get(c, {}):
+                print(f"    {c}: {row[c]['error'].splitlines()[0][:160]}")
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"\n{len(ratios)} programs, {mean:.2f} times as fast as the best peer in the geometric mean")
+        print(f"behind the best peer: {', '.join(behind) or 'none'}")
+    print(f"behind NumPy's function: {', '.join(behind_numpy) or 'none'}")
+    print(f"first call longer than JAX's: {', '.join(slow_first) or 'none'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="programs; all if none is given")
+    parser.add_argument("--contenders", default="numpy,adjoint,jax,torch")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each program of each contender")
+    parser.add_argument("--json", default="")
+    parser.add_argument("--work", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    names = options.names or list(PROGRAMS)
+    if options.work:
+        return work(options.work, names, options.seconds)
+    found: dict[str, dict] = {name: {} for name in names}
+    environment = {**os.environ, "ADJOINT_CACHE_DIR": "", "JAX_PLATFORMS": "cpu"}
+    for contender in options.contenders.split(","):
+        command = [sys.executable, __file__, *sys.argv[1:], "--work", contender]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
+            for line in child.stdout:
+                if line.startswith("{"):
+                    answer = json.loads(line)
+                    found[answer["program"]][contender] = answer
+                    print(f"{contender}: {answer}"[:150], file=sys.stderr, flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1))
+    return table(found)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

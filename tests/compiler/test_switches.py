@@ -135,6 +135,7 @@ CHANGED = {
     Switch.TRIANGULAR_BLOCKS: ("factored",),
     Switch.SMALL_SYSTEMS: ("small system",),
     Switch.SHARED_FACTORS: ("solved",),
+    Switch.ONE_BLAS_THREAD: ("factored",),
     Switch.CHOLESKY_TILES: ("factored",),
     Switch.SYMMETRY_TILES: ("eigenvalues",),
     Switch.KEPT_ARENA: ("stencil", "solved"),

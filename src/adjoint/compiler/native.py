@@ -42,6 +42,8 @@ def pool() -> Pool:
     llvm.add_symbol("adjoint_parallel", made.address)
     llvm.add_symbol("adjoint_parallel_group", made.parallel_group)
     llvm.add_symbol("adjoint_signals", made.signals)
+    llvm.add_symbol("adjoint_one_thread", made.one_thread)
+    llvm.add_symbol("adjoint_usual_threads", made.usual_threads)
     at_fork(child=made.restart)
     return made
 
@@ -70,6 +72,7 @@ def _add_symbols(names: Sequence[str]) -> None:
 @functools.cache
 def _of_linear_algebra(symbol: str) -> int:
     """The address of a function of BLAS or LAPACK, as SciPy publishes it."""
+    _limit_blas()
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     pointer_of = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))
@@ -77,6 +80,12 @@ def _of_linear_algebra(symbol: str) -> int:
     capsule = _published("cython_blas" if name[1:] in lapack.BLAS else "cython_lapack").__pyx_capi__[name]
     address: int = pointer_of(capsule, name_of(capsule))
     return address
+
+
+@functools.cache
+def _limit_blas() -> None:
+    """Let programs limit the threads of SciPy's BLAS around short calls."""
+    pool().limit(blas.library(_published("cython_blas")))
 
 
 def _published(name: str) -> Any:

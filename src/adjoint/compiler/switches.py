@@ -52,6 +52,7 @@ class Switch(Enum):
     TRIANGULAR_BLOCKS = "triangular_blocks", "large triangular systems are solved by blocks"
     SMALL_SYSTEMS = "small_systems", "small triangular systems are solved inline, not by BLAS"
     SHARED_FACTORS = "shared_factors", "the LU factors of a matrix, or its transpose, are computed once"
+    ONE_BLAS_THREAD = "one_blas_thread", "short calls of BLAS have one thread"
     CHOLESKY_TILES = "cholesky_tiles", "the products of a Cholesky pullback are unrolled in registers"
     SYMMETRY_TILES = "symmetry_tiles", "the symmetry check compares tiles, one of them transposed"
     KEPT_ARENA = "kept_arena", "the memory of intermediate arrays is kept from call to call"

@@ -9,7 +9,9 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler import native
+from adjoint.compiler.llvm.lapack import SHORT
 from adjoint.compiler.runtime import blas
+from adjoint.compiler.switches import Switch, without
 from adjoint.core.errors import UnsupportedError
 
 RNG = np.random.default_rng(0)
@@ -133,3 +135,79 @@ def test_a_blas_whose_threads_cannot_be_set(monkeypatch):
     with pytest.raises(UnsupportedError, match=r"deterministic=True needs an OpenBLAS or MKL"):
         ad.jit(lambda x: x * 2.0, deterministic=True)(1.0)
     native.one_thread_of_blas.cache_clear()
+
+
+# -- short calls have one thread --
+
+
+@pytest.fixture
+def noted(pool):
+    """What programs set the number of threads of SciPy's BLAS to; it is two."""
+    ad.jit(lambda x: x @ x)(np.ones((200, 200)))  # the first call of BLAS finds the library
+    real, written, now = pool._limited, [], [2]
+
+    def write(count):
+        written.append(count)
+        now[0] = count
+
+    read_c, write_c = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: now[0]), ctypes.CFUNCTYPE(None, ctypes.c_int)(write)
+    pool.limit(blas.Library(read_c, write_c))
+    yield written
+    pool.limit(real)
+
+
+def square(n):
+    return ad.jit(lambda x: x @ x), np.ones((n, n)) / n
+
+
+@pytest.mark.parametrize(("n", "limited"), [(39, False), (41, True), (161, True), (162, False), (300, False)])
+def test_short_products_have_one_thread(noted, n, limited):
+    f, x = square(n)
+    assert SHORT[0] <= n**3 < SHORT[1] or not limited
+    for _ in range(3):
+        noted.clear()
+        np.testing.assert_allclose(f(x), x @ x)
+        assert noted == ([1, 2] if limited else [])
+
+
+def test_decompositions_too(noted):
+    a = np.eye(150) * 3.0 + 0.01
+    noted.clear()
+    ad.jit(np.linalg.cholesky)(a)
+    assert noted == [1, 2]
+    with without(Switch.ONE_BLAS_THREAD):
+        noted.clear()
+        ad.jit(lambda a: np.linalg.cholesky(a) * 1.0)(a)
+        assert noted == []
+
+
+def test_a_routine_that_fails_restores_the_threads(noted):
+    f = ad.jit(np.linalg.cholesky)
+    f(np.eye(150))
+    noted.clear()
+    with pytest.raises(np.linalg.LinAlgError):
+        f(-np.eye(150))
+    assert noted[-1] == 2
+
+
+def test_calls_of_several_threads_overlap(libraries):
+    """The number is what it was, whoever comes last."""
+    library = libraries[1]
+    library.set_threads(2)
+    f, x = square(100)
+    f(x)
+    running = [threading.Thread(target=lambda: [f(x) for _ in range(300)]) for _ in range(4)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert library.threads() == 2
+
+
+def test_the_child_of_a_fork_starts_anew(noted, pool):
+    word = lambda name: pool._word(name, ctypes.c_int32)
+    word("blas.lock").value, word("blas.calls").value, word("blas.before").value = 1, 3, 2
+    noted.clear()
+    pool.restart()
+    assert noted == [2]
+    assert (word("blas.lock").value, word("blas.calls").value) == (0, 0)

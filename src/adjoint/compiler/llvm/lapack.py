@@ -29,6 +29,9 @@ LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 
+#: Multiplications of a call of BLAS that has one thread. Below the first number it has one anyway; see `runtime.blas`.
+SHORT = (1 << 16, 1 << 22)
+
 _NAME = "@NAME"  # placeholder for the name of a function
 _BLOCK, _MOST_BLOCKS = 64, 32  # of a triangular system
 
@@ -116,11 +119,21 @@ class Matrix:
     def define(self) -> str:
         """The text of the function, with a placeholder for its name."""
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
+        is_short = Switch.ONE_BLAS_THREAD.on and SHORT[0] <= _multiplications(self.step) < SHORT[1]
+        if is_short:
+            self.limit_threads("one")
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
+        if is_short:
+            self.limit_threads("usual")
         arguments = ", ".join(f"ptr noalias %p{i}" for i in range(self.count))
         head = f"define internal i1 {_NAME}({arguments}) nounwind noinline {self.attributes}"
         self.code.do(f"ret i1 {result}")
         return self.code.define(head)
+
+    def limit_threads(self, to: str) -> None:
+        """Of BLAS: to `one`, or to the `usual` number."""
+        self.code.declared.add(f"declare void @adjoint_{to}_thread{'s' * (to == 'usual')}() nounwind")
+        self.code.do(f"call void @adjoint_{to}_thread{'s' * (to == 'usual')}()")
 
     def number(self, value: Any, kind: str = "i32") -> str:
         """A number in memory, since Fortran passes by reference."""
@@ -172,6 +185,14 @@ class Matrix:
     def side(self, view: int = 0) -> int:
         """The number of rows of an in-place argument."""
         return self.step.inout[view].shape[-2]
+
+
+def _multiplications(step: Lapack | Product) -> int:
+    """About how many a call makes."""
+    if isinstance(step, Product):
+        return step.left.shape[-2] * step.left.shape[-1] * step.right.shape[-1]
+    sides = [size for view in (*step.operands, *step.inout, *step.outs) for size in view.shape[-2:]]
+    return max(sides, default=0) ** 3 // 3
 
 
 def _product(c: Matrix, left: str, right: str, out: str) -> str:

@@ -1,6 +1,9 @@
 """The threads of BLAS: how many it uses, as set by the process or `threadpoolctl`, and how to limit it to one.
 
 NumPy and SciPy each ship a BLAS. Their numbers of threads are read and set by functions that OpenBLAS and MKL export.
+
+A program limits BLAS to one thread around a short call (`TEXT`). There is little to gain from more; and on a busy machine the
+others are not running, and the call waits for them, for a thousand times as long as it would take alone.
 """
 
 from __future__ import annotations
@@ -23,6 +26,69 @@ _NAMES = (
     ("openblas_get_num_threads", "openblas_set_num_threads"),
     ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
 )
+
+
+#: Functions that programs call around a product or a routine. Calls from several threads overlap; the last one restores.
+TEXT = """
+@blas.read = global ptr null
+@blas.write = global ptr null
+@blas.lock = global i32 0
+@blas.calls = global i32 0
+@blas.before = global i32 0
+define internal void @blas.enter() {
+  br label %try
+try:
+  %got = cmpxchg ptr @blas.lock, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue { i32, i1 } %got, 1
+  br i1 %mine, label %end, label %try
+end:
+  ret void
+}
+define void @one_thread() {
+  %write = load ptr, ptr @blas.write
+  %unknown = icmp eq ptr %write, null
+  br i1 %unknown, label %end, label %known
+known:
+  call void @blas.enter()
+  %calls = load i32, ptr @blas.calls
+  %more = add i32 %calls, 1
+  store i32 %more, ptr @blas.calls
+  %first = icmp eq i32 %calls, 0
+  br i1 %first, label %limit, label %leave
+limit:
+  %read = load ptr, ptr @blas.read
+  %before = call i32 %read()
+  store i32 %before, ptr @blas.before
+  call void %write(i32 1)
+  br label %leave
+leave:
+  store atomic i32 0, ptr @blas.lock release, align 4
+  br label %end
+end:
+  ret void
+}
+define void @usual_threads() {
+  %write = load ptr, ptr @blas.write
+  %unknown = icmp eq ptr %write, null
+  br i1 %unknown, label %end, label %known
+known:
+  call void @blas.enter()
+  %calls = load i32, ptr @blas.calls
+  %fewer = sub i32 %calls, 1
+  store i32 %fewer, ptr @blas.calls
+  %last = icmp eq i32 %fewer, 0
+  br i1 %last, label %restore, label %leave
+restore:
+  %before = load i32, ptr @blas.before
+  call void %write(i32 %before)
+  br label %leave
+leave:
+  store atomic i32 0, ptr @blas.lock release, align 4
+  br label %end
+end:
+  ret void
+}
+"""
 
 
 class Library(NamedTuple):

@@ -20,7 +20,7 @@ import threading
 import time
 from typing import Any
 
-from . import signals
+from . import blas, signals
 from .blas import Library
 from .signals import INTERVAL
 
@@ -376,7 +376,7 @@ define i32 @parallel_group(ptr %function, ptr %table, i64 %members, ptr %gain) {
 """
 
 
-TEXT = signals.TEXT + (_TEXT if os.name == "posix" else _SERIAL)
+TEXT = signals.TEXT + blas.TEXT + (_TEXT if os.name == "posix" else _SERIAL)
 
 
 class Pool:
@@ -387,6 +387,9 @@ class Pool:
         self.address = engine.get_function_address("parallel")
         self.parallel_group = engine.get_function_address("parallel_group")
         self.signals = engine.get_function_address("signals")
+        self.one_thread = engine.get_function_address("one_thread")
+        self.usual_threads = engine.get_function_address("usual_threads")
+        self._limited: Library | None = None
         self._threads = self._word("threads", ctypes.c_int64)
         self._usual = self._word("usual", ctypes.c_int64)
         self.threads = default_threads()
@@ -398,7 +401,9 @@ class Pool:
     def restart(self) -> None:
         """Reset, at first and in the child of a fork, where jobs of other threads do not continue; workers start on demand."""
         self._word("signals.main", ctypes.c_int64).value = threading.main_thread().ident or 0
-        for name in ("busy", "signals.stop"):
+        if self._word("blas.calls", ctypes.c_int32).value and self._limited is not None:
+            self._limited.set_threads(self._word("blas.before", ctypes.c_int32).value)
+        for name in ("busy", "signals.stop", "blas.lock", "blas.calls"):
             self._word(name, ctypes.c_int32).value = 0
 
     def follow(self, library: Library | None) -> None:
@@ -406,6 +411,13 @@ class Pool:
         if library is not None:
             self.usual = library.threads()
             self._word("asked", ctypes.c_void_p).value = ctypes.cast(library.threads, ctypes.c_void_p).value
+
+    def limit(self, library: Library | None) -> None:
+        """Let short calls of this BLAS have one thread."""
+        if library is not None:
+            self._limited = library
+            for name, function in (("blas.read", library.threads), ("blas.write", library.set_threads)):
+                self._word(name, ctypes.c_void_p).value = ctypes.cast(function, ctypes.c_void_p).value
 
     @property
     def usual(self) -> int:
