@@ -426,7 +426,7 @@ class Libraries:
         return self.xp.swapaxes(self.xp.empty((*stack, n, m), dtype), -1, -2)
 
     def is_symmetric(self, step: Lapack, a: Any, out: Any, failed: Any) -> None:
-        """As `linear.is_symmetric`, in two passes over the matrix; by rows, since CuPy has one block for each result of a reduction."""
+        """As `linear.is_symmetric`, in two passes over the matrix; by rows: CuPy has one block for each result of a reduction."""
         slack = math.sqrt(np.finfo(a.dtype).eps) * self.xp.max(self.xp.abs(a), axis=(-2, -1), keepdims=True)
         rows = self.near(a, self.xp.swapaxes(a, -1, -2), slack, axis=-1)
         out[...] = self.xp.all(rows, axis=-1).reshape(out.shape)
