@@ -12,6 +12,7 @@ import scipy.special
 from adjoint.compiler.cuda import card as programs
 from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.core.errors import DeviceError
+from adjoint.core.tree import map_leaves
 from adjoint.device import card
 
 COUNT = 2  # cards
@@ -183,6 +184,21 @@ class Namespace:
         return call
 
 
+class Functions:
+    """The functions of a card for the arrays inside of programs, which the simulator has as NumPy's."""
+
+    __name__ = "stand_in"
+
+    def __init__(self, module=np):
+        self._module = module
+
+    def __getattr__(self, name):
+        if name in MISSING:
+            raise AttributeError(name)
+        found = getattr(self._module, name)
+        return Functions(found) if isinstance(found, ModuleType) else found
+
+
 class Foreign:
     """An array of a library that is not CuPy."""
 
@@ -206,6 +222,7 @@ class SimulatedCard(Simulator):
     """The simulator, with arrays of the stand-in where a program begins and ends. It counts what is copied, and what captured."""
 
     namespace = Namespace()
+    functions = Functions()
 
     def __init__(self, number=0):
         super().__init__()
@@ -251,6 +268,25 @@ class SimulatedCard(Simulator):
     def captured(self, run):
         self.captures += 1
         return super().captured(run)
+
+
+class StandIn:
+    """As `gpu.test_jit.OnCard`, with arrays of the stand-in."""
+
+    def __init__(self, cards):
+        self.cards = cards
+
+    def put(self, x, number=0):
+        return map_leaves(lambda a: asarray(a, number) if isinstance(a, np.ndarray) else a, x)
+
+    def is_on_card(self, y):
+        return type(y) is ndarray
+
+    def get(self, y):
+        return y.get()
+
+    def view(self, x, index):
+        return ndarray(asarray(x)._value[index])
 
 
 def install(monkeypatch):

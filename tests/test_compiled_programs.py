@@ -474,6 +474,19 @@ def floats(results):
     return [y for y in results if kind(y) == "f"]
 
 
+def derived(chunk, count):
+    """Random derivatives: a function, its arguments and a description of each."""
+    for number, steps, types, c in drawn(chunk, count, SHAPES, longest=6):
+        f = program(steps, LARGEST)
+        rng = np.random.default_rng(number)
+        types = [(shape, dtype if np.dtype(dtype).kind == "f" else np.float64) for shape, dtype in types]
+        xs, ts = tuple(values(types, rng)), tuple(values(types, rng))
+        with np.errstate(all="ignore"):
+            gs = [rng.uniform(-1, 1, np.shape(y)).astype(y.dtype)[()] for y in floats(f(*xs, c))]
+        if gs:
+            yield derivatives(f, c), (xs, ts, gs), described(number, steps, types)
+
+
 def check_derivatives(number, steps, types, c, largest=LARGEST):
     f, what = program(steps, largest), described(number, steps, types)
     rng = np.random.default_rng(number)

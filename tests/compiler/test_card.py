@@ -12,30 +12,12 @@ import adjoint as ad
 from adjoint.compiler.cuda.replay import MOST, Replays
 from adjoint.compiler.jit import CompileWarning
 from adjoint.core.errors import ArgumentError, DeviceError
-from adjoint.core.tree import map_leaves
 from adjoint.device import card
-
-
-class StandIn:
-    def __init__(self, cards):
-        self.cards = cards
-
-    def put(self, x, number=0):
-        return map_leaves(lambda a: stand_in.asarray(a, number) if isinstance(a, np.ndarray) else a, x)
-
-    def is_on_card(self, y):
-        return type(y) is stand_in.ndarray
-
-    def get(self, y):
-        return y.get()
-
-    def view(self, x, index):
-        return stand_in.ndarray(stand_in.asarray(x)._value[index])
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    return StandIn(stand_in.install(monkeypatch))
+    return stand_in.StandIn(stand_in.install(monkeypatch))
 
 
 def test_nothing_is_copied_to_the_host_unless_python_asks(gpu):
@@ -172,9 +154,29 @@ def test_static_arrays_on_a_card_are_constants(gpu):
         np.testing.assert_allclose(gpu.get(f(gpu.put(X))), X @ W, rtol=1e-13)
 
 
-def test_products_in_a_loop_are_not_captured(gpu):
-    f = ad.jit(lambda x, a: ad.scan(lambda c, _: (np.tanh(a @ c), None), x, None, 20)[0])
-    x, a = np.ones((30, 30)), np.eye(30) * 0.5
-    program = f.lower(*gpu.put((x, a))).program
-    assert program.replays is None
-    assert program.launches >= 40
+def test_which_loops_are_captured(gpu):
+    """Products are; what waits for the card or is called on the host is not."""
+    x = gpu.put(np.eye(30) * 0.5)
+    for step, is_captured in (
+        (lambda c: np.tanh(c @ c), True),
+        (lambda c: np.linalg.solve(c + 3 * np.eye(30), c), True),
+        (lambda c: np.linalg.eigh(c)[1], False),
+        (lambda c: np.cumsum(c, axis=0), False),
+    ):
+        program = ad.jit(lambda x, step=step: ad.scan(lambda c, _: (step(c), None), x, None, 20)[0]).lower(x).program
+        assert (program.replays is not None) == is_captured
+        assert program.launches >= 20
+
+
+def test_a_loop_that_cannot_be_captured_is_launched_and_reported(gpu, monkeypatch):
+    def refuses(run):
+        raise DeviceError("cuStreamEndCapture failed with CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+
+    monkeypatch.setattr(gpu.cards[0], "captured", refuses)
+    f = ad.jit(lambda x: ad.scan(lambda c, _: (c - np.mean(c), None), x, None, 20)[0])
+    x, addresses = gpu.put(X), (1, 2)
+    program = f.lower(x).program
+    for _ in range(3):
+        program.replays.run(addresses, lambda: None)
+        np.testing.assert_allclose(gpu.get(f(x)), X - np.mean(X), atol=1e-12)
+    assert "is not captured as a CUDA graph: DeviceError: cuStreamEndCapture failed with CUDA_ERROR_STREAM_CAPTURE" in f.report()

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 import stand_in
-from compiler.test_card import StandIn
 from gpu.test_eager import *  # noqa: F403
+from stand_in import StandIn
 
 import adjoint as ad
 import adjoint.scipy.special  # its ops are declared when it is loaded

@@ -18,12 +18,20 @@ def check(card, f, args, what, loose=10.0):
     made, inputs = program(f, args, card)
     found = [card.host(y) for y in made(*inputs)]
     programs.agree(found, on_cpu(f, args), what, loose=loose)
-    for a, b in zip(found, made(*inputs), strict=True):
-        same_bits(a, card.host(b))
+    for _ in range(1 if made.replays is None else 3):  # met again, captured, replayed
+        for a, b in zip(found, made(*inputs), strict=True):
+            same_bits(a, card.host(b))
+    assert made.replays is None or not made.replays.refused
     if all(isinstance(step, (Launch, AddAt)) for step in made.lowered.steps):
         simulated, inputs = program(f, args, Simulator())
         for a, b in zip(found, simulated(*inputs), strict=True):
             same_bits(a, b)
+
+
+@pytest.fixture(autouse=True)
+def captures(monkeypatch):
+    """Short programs are captured as CUDA graphs, too."""
+    monkeypatch.setattr("adjoint.compiler.cuda.program.FEWEST", 2)
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK)))
@@ -31,6 +39,12 @@ def test_programs(card, chunk):
     for number, steps, types, c in programs.drawn(5000 + chunk, CHUNK, programs.SHAPES):
         f = programs.program(steps, programs.LARGEST)
         check(card, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
+
+
+@pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 4)))
+def test_derivatives(card, chunk):
+    for f, args, what in programs.derived(6000 + chunk, CHUNK):
+        check(card, f, args, what, loose=100.0)
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 4)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from ..core.places import described
 from ..core.tree import LEAF
 from ..core.types import Type
 from ..device.arrays import card_of
-from .lower.step import Foreign, Lapack, Lowered
-from .specialization import PROFILED_CALLS, PROFILED_SECONDS, Function, Signature, Specialization, Staged, counted, every_step
+from .lower.step import Lowered
+from .specialization import PROFILED_CALLS, PROFILED_SECONDS, Function, Signature, Specialization, Staged, counted
 
 
 class Mirror:
@@ -149,7 +149,7 @@ class CardSpecialization(Specialization):
 
     def report(self) -> list[str]:
         """What the program is made of, what its kernels take of the card, its guards, its loops, and what runs on the host."""
-        program, steps = self.program, list(every_step(self.lowered))
+        program = self.program
         launched = Counter(kernel.name for kernel in program.kernels)
         how_often = "launches that depend on numbers" if program.launches is None else counted(program.launches, "launch")
         lines = [
@@ -172,22 +172,15 @@ class CardSpecialization(Specialization):
         ]
         lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
         lines += map(str, (*self.optimized.loops, *self.optimized.unrolled))
-        return lines + list(dict.fromkeys(self.calls_on_host(steps)))
+        if program.replays is not None and program.replays.refused:
+            lines.append(f"is not captured as a CUDA graph: {program.replays.refused}")
+        return lines + list(dict.fromkeys(self.calls_on_host()))
 
-    def calls_on_host(self, steps: Collection[Any]) -> list[str]:
+    def calls_on_host(self) -> Iterator[str]:
         """What is copied to the host, computed there and copied back, with the bytes that move."""
-        libraries = self.program.libraries
-        lines = []
-        for step in steps:
-            if isinstance(step, Foreign):
-                name = step.op.name
-            elif isinstance(step, Lapack) and not hasattr(libraries, step.routine):
-                name = step.routine
-            else:
-                continue
+        for step in self.program.on_host:
             moved = sum(v.buffer.nbytes for v in (*step.reads(), *step.writes()))
-            lines.append(f"calls NumPy for {name} on the host, {moved} bytes there and back ({', '.join(step.lines)})")
-        return lines
+            yield f"calls NumPy for {step.op.name} on the host, {moved} bytes there and back ({', '.join(step.lines)})"
 
     def profile(self, leaves: Sequence[Any]) -> str:
         """How long a call takes on the card, and each of its steps, by events of the card; the longest first."""

@@ -28,15 +28,8 @@ def test_programs(chunk):
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 3)))
 def test_derivatives(chunk):
-    for number, steps, types, c in programs.drawn(6000 + chunk, CHUNK, programs.SHAPES, longest=6):
-        f = programs.program(steps, programs.LARGEST)
-        rng = np.random.default_rng(number)
-        types = [(shape, dtype if np.dtype(dtype).kind == "f" else np.float64) for shape, dtype in types]
-        xs, ts = tuple(programs.values(types, rng)), tuple(programs.values(types, rng))
-        with np.errstate(all="ignore"):
-            gs = [rng.uniform(-1, 1, np.shape(y)).astype(y.dtype)[()] for y in programs.floats(f(*xs, c))]
-        if gs:
-            check(programs.derivatives(f, c), (xs, ts, gs), programs.described(number, steps, types), loose=100.0)
+    for f, args, what in programs.derived(6000 + chunk, CHUNK):
+        check(f, args, what, loose=100.0)
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // 75)))

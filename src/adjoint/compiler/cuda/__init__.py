@@ -6,7 +6,9 @@ threads     the code of a thread, in phases
 text, ptx   a module for a card
 simulator   the same module on this processor
 card        modules, launches and memory through CuPy
-arrays      which card holds an array
-replay      many launches as one CUDA graph
+libraries   products and linear algebra by cuBLAS and cuSOLVER; `handles` and `c_api` are how they are called
+linear      the same on the host, for the simulator
+foreign     ops without a kernel, by CuPy
+graph       launches, library calls, loops and branches recorded as a CUDA graph; `replay` keeps those of a program
 program     the steps as actions on a device
 """

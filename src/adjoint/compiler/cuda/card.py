@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.locks import cached
+from ...core.types import Type
 from ...device.card import Memory, cupy
 from ..lower.kernel import View
-from .linear import Libraries
+from . import graph
+from .handles import Handles
+from .libraries import Libraries
 from .ptx import Use, machine_code
 from .text import Kernel, Module
 
+Made = tuple[list[Any], list[int], int, Any]  # arrays, their addresses, that of an arena (0 without one), and what holds it
+_APART = 256  # bytes: arrays begin at multiples of it
+_TOGETHER = 4096  # bytes of results and arena that are one allocation, which lives as long as the last result
 _SHARED, _LOCAL, _REGISTERS = 1, 3, 4  # CU_FUNC_ATTRIBUTE_…
 
 
@@ -32,13 +41,13 @@ def current() -> Card:
 
 
 class _Rooms(dict[int, Any]):
-    """By the number of arguments of a kernel: memory for them, a table of where each is, and the address of the table."""
+    """By the number of arguments of a kernel: memory for them, the address of a table of where each is, and that table."""
 
     def __missing__(self, count: int) -> Any:
-        values = (ctypes.c_void_p * count)()
+        values = (ctypes.c_uint64 * count)()
         first = ctypes.addressof(values)
         table = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
-        self[count] = values, table, ctypes.addressof(table)
+        self[count] = values, ctypes.addressof(table), table
         return self[count]
 
 
@@ -55,6 +64,9 @@ class Card(Memory):
         xp = self.xp
         self.processor = f"sm_{xp.cuda.Device(self.number).compute_capability}"
         self._packed = _Packed()
+        self.functions = xp  # a module with functions for its arrays: see `foreign`
+        self.handles = Handles(self)
+        self._libraries: dict[str, Libraries] = {}  # by precision
         self._launch = xp.cuda.driver.launchKernel
         self.failures = (xp.cuda.runtime.CUDARuntimeError, xp.cuda.driver.CUDADriverError)  # what a kernel or a lost card raises
 
@@ -73,11 +85,21 @@ class Card(Memory):
         linker.add_ptr_data(text.encode(), "program")
         return bytes(linker.complete())
 
-    def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
-        # The driver copies the arguments before it returns; each thread has its own, since CuPy releases the lock meanwhile.
-        values, _, table = self._packed.rooms[len(pointers)]
-        values[:] = pointers
-        self._launch(function.ptr, kernel.blocks, 1, 1, kernel.threads, 1, 1, 0, self._stream().ptr, table, 0)
+    def launcher(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int]], None]:
+        """A function of the addresses of a kernel's buffers that launches it."""
+        return self.starter(function.ptr, kernel.blocks, kernel.threads, len(kernel.buffers))
+
+    def starter(self, function: int, blocks: int, threads: int, count: int) -> Callable[[Sequence[int]], None]:
+        """Launches a kernel on the current stream; its arguments are `count` words of 8 bytes."""
+        start, packed, stream, pack = self._launch, self._packed, self._stream, struct.Struct(f"{count}Q").pack_into
+
+        def launch(arguments: Sequence[int]) -> None:
+            # The driver copies the arguments before it returns; each thread has its own, since CuPy releases the lock meanwhile.
+            values, table, _ = packed.rooms[count]
+            pack(values, 0, *arguments)
+            start(function, blocks, 1, 1, threads, 1, 1, 0, stream().ptr, table, 0)
+
+        return launch
 
     def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
         """What each kernel takes of the card, as the driver says."""
@@ -85,18 +107,58 @@ class Card(Memory):
         return {name: Use(*(ask(what, f.ptr) for what in (_REGISTERS, _LOCAL, _SHARED))) for name, f in functions.items()}
 
     def libraries(self, precision: str) -> Libraries | None:
-        return Libraries(self.xp, precision)
+        if precision not in self._libraries:
+            self._libraries[precision] = Libraries(self, self.handles.blas, self.handles.solver, precision)
+        return self._libraries[precision]
+
+    def maker(self, types: Sequence[Type], arena: int) -> Callable[[], Made]:
+        """A function that gives new arrays and an arena of some bytes. Small ones are one allocation."""
+        ndarray, alloc, shapes = self._ndarray, self.xp.cuda.alloc, [(t.shape, t.dtype) for t in types]
+        offsets = list(itertools.accumulate((-(-t.size * t.dtype.itemsize // _APART) * _APART for t in types), initial=0))
+        total = offsets.pop() + arena
+
+        def together() -> Made:
+            memory = alloc(total)
+            start = memory.ptr
+            arrays = [ndarray(shape, dtype, memory + offset) for (shape, dtype), offset in zip(shapes, offsets, strict=True)]
+            return arrays, [start + offset for offset in offsets], start + total - arena, memory
+
+        def apart() -> Made:
+            arrays = [ndarray(shape, dtype) for shape, dtype in shapes]
+            memory = alloc(arena) if arena else None
+            return arrays, [a.data.ptr for a in arrays], memory.ptr if memory else 0, memory
+
+        return together if 0 < total <= _TOGETHER and (arena or len(types) > 1) else apart
+
+    # -- graphs --
+
+    @cached
+    def has_conditions(self) -> bool:
+        """Whether loops and branches that depend on numbers can be part of a graph."""
+        return graph.has_conditions(self.xp.cuda.runtime.driverGetVersion())
+
+    @cached
+    def set_condition(self) -> Any:
+        """The kernel that sets a condition of a graph. The driver links it when it is loaded."""
+        module = self.xp.cuda.function.Module()
+        module.load(graph.SET_CONDITION.encode())
+        return module.get_function("set_condition")
+
+    def recording(self) -> graph.Recording | None:
+        """The graph that this thread records."""
+        return self.handles.own.recording  # type: ignore[no-any-return]
 
     def captured(self, run: Callable[[], None]) -> Callable[[], None]:
-        """The launches that `run` makes, as a graph: they are noted, not done. The function that is returned does them all."""
-        stream = self.xp.cuda.Stream(non_blocking=True)  # the default one cannot be captured
-        with stream:
-            stream.begin_capture()
-            try:
-                run()
-            finally:
-                graph = stream.end_capture()
-        return graph.launch  # type: ignore[no-any-return]
+        """The launches and library calls that `run` makes, as a graph: they are noted, not done. The function that is returned
+        does them all, on the current stream."""
+        set_condition = self.starter(self.set_condition.ptr, 1, 1, 3) if self.has_conditions else None
+        recording, own, stream = graph.Recording(self.xp, set_condition), self.handles.own, self._stream
+        own.recording = recording
+        try:
+            made = recording.record(run)
+        finally:
+            own.recording = None
+        return lambda: made(stream().ptr)
 
     def array(self, view: View, address: int) -> Any:
         """The array of a view over memory at an address."""

@@ -5,13 +5,16 @@
 
 Every buffer of a program has a slot in the table: inputs, outputs, constants, and intermediate arrays, which are places in one
 arena. The body of a loop is a routine with a table of its own, in the scratch memory of its step. Launches are asynchronous; the
-host waits only where it must know a number: a guard, an index out of bounds, the condition of a loop or a branch.
+host waits only where it must know a number: a guard, an index out of bounds, and, unless the program is recorded as a CUDA graph,
+the condition of a loop or a branch.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import operator
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +31,8 @@ from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, While,
 from ..lower.sweep import Sweep
 from ..runtime.entry import ERRORS, MISS
 from . import linear
-from .card import Card
+from .card import Card, Made
+from .foreign import REFUSALS, on_card
 from .launch import Launch
 from .loops import Looping
 from .lowering import lower
@@ -62,17 +66,23 @@ class Program:
         self.kernels: list[Kernel] = []
         self.libraries = device.libraries(precision)
         self.reused = reusable(lowered, donated)  # by output: the input whose memory it takes
+        self.noted: list[int] = []  # what bodies of loops and branches may fail with, as codes of ERRORS
+        self.notes = threading.local()  # `start`: where the truths of that stand, in the arena of the call of a thread
+        self.on_host: list[Any] = []  # steps that are calls on the host
         self.main = Routine(self, lowered)
         self.functions = device.load(self.module)
         device.wait()  # for the constants, which other streams will read
         self.outputs = [view.type for view in lowered.outputs]
         self.launches = launches(lowered)
-        is_long = (self.launches or 0) >= FEWEST and can_be_captured(lowered)
+        is_long = (self.launches is None or self.launches >= FEWEST) and can_be_captured(lowered, device)
         self.replays = Replays(device) if is_long and clock is None else None
-        asked = [*lowered.out_of_bounds, *(view for view, _ in lowered.failures)]
-        self.checks = [(view, 1) for view in lowered.out_of_bounds] + [(view, FAILURES[how]) for view, how in lowered.failures]
+        self.checks = flags(lowered)
         self.guard = lowered.guard
-        self.is_checked = bool(asked) or self.guard is not None
+        self.is_checked = bool(self.checks or self.noted) or self.guard is not None
+        self.arena = lowered.arena + len(self.noted)
+        self.make = device.maker(self.outputs, self.arena)
+        #: Nothing but actions on results and inputs: the way of a short program.
+        self.is_plain = not (self.reused or self.arena or self.replays or self.is_checked) and self.main.is_in_order
 
     def kernel(self, threads: Threads | TileThreads) -> Kernel:
         threads.changing |= {b for b in threads.buffers if b.shared}
@@ -100,24 +110,45 @@ class Program:
             ) from error
 
     def run(self, addresses: Sequence[int], given: Mapping[int, Any]) -> Any:
-        device, main = self.device, self.main
-        outputs = [device.empty(t) for t in self.outputs] if not self.reused else self.results(given)
-        table = main.table([*addresses, *map(device.address, outputs)])
-        arena = device.bytes(self.lowered.arena) if self.lowered.arena else None
-        start = 0 if arena is None else device.address(arena)
-        if self.replays is None:
-            main.run(table, start)
+        main = self.main
+        if self.is_plain:
+            outputs, places, _, _ = self.make()
+            table = [*addresses, *places, *main.rest]
+            for action in main.actions:
+                action(table)
+            return tuple(outputs)
+        if self.reused:
+            outputs, places, start, _arena = self.results(given)
         else:
-            self.replays.run((start, *addresses, *(table[s] for s in main.outputs)), lambda: main.run(table, start))
-        if self.is_checked and not self.check(table):
+            outputs, places, start, _arena = self.make()
+        table = main.table([*addresses, *places])
+        main.place(table, start)
+        if self.noted:
+            self.notes.start = start + self.lowered.arena
+        if self.replays is None:
+            self.perform(table)
+        else:
+            self.replays.run((start, *addresses, *places), lambda: self.perform(table))
+        if self.is_checked and not self.check(table, start):
             return MISS
         return tuple(outputs)
 
-    def results(self, given: Mapping[int, Any]) -> list[Any]:
+    def perform(self, table: Table) -> None:
+        if self.noted:
+            self.failures(self.notes.start)[...] = False
+        self.main.perform(table)
+
+    def failures(self, start: int) -> Any:
+        """The truths of what bodies have failed with, at an address."""
+        buffer = Buffer(0, np.dtype(bool), len(self.noted), "local")
+        return self.device.array(View.whole(buffer, (buffer.size,)), start)
+
+    def results(self, given: Mapping[int, Any]) -> Made:
         """Where the results go: to memory of their own, or over an input that was donated."""
         taken = [given.get(self.reused.get(i, -1)) for i in range(len(self.outputs))]
         device = self.device
-        return [device.empty(t) if x is None else device.again(x, t) for x, t in zip(taken, self.outputs, strict=True)]
+        results = [device.empty(t) if x is None else device.again(x, t) for x, t in zip(taken, self.outputs, strict=True)]
+        return results, [device.address(y) for y in results], *device.maker((), self.arena)()[2:]
 
     def timed(self, addresses: Sequence[int]) -> list[tuple[str, int, float]]:
         """What a call with inputs at these addresses spends its time on: a kernel or a step, how often it ran, the seconds."""
@@ -125,16 +156,24 @@ class Program:
         Program(self.lowered, self.device, self.precision, clock=clock).at(addresses, {})
         return clock.rows()
 
-    def check(self, table: Table) -> bool:
+    def check(self, table: Table, arena: int) -> bool:
         """Look at what was found out on the way: false if the guards do not hold, an error if something failed."""
         main = self.main
         if self.guard is not None and not main.number(table, self.guard):
             return False
-        for view, code in self.checks:
-            if main.number(table, view):
-                kind, message = ERRORS[code]
-                raise kind(message)
+        found = [code for view, code in self.checks if main.number(table, view)]
+        if self.noted:
+            notes = self.device.host(self.failures(arena + self.lowered.arena))
+            found += [code for code, failed in zip(self.noted, notes, strict=True) if failed]
+        if found:
+            kind, message = ERRORS[found[0]]
+            raise kind(message)
         return True
+
+
+def flags(lowered: Lowered) -> list[tuple[View, int]]:
+    """The truths that say whether something failed, each with its code in ERRORS."""
+    return [(view, 1) for view in lowered.out_of_bounds] + [(view, FAILURES[how]) for view, how in lowered.failures]
 
 
 class Clock:
@@ -164,6 +203,7 @@ class Routine:
 
     def __init__(self, program: Program, lowered: Lowered, empty: bool = False) -> None:
         self.program, self.device, self.lowered = program, program.device, lowered
+        self.noted: list[tuple[View, int]] = []  # truths of a body, and where they are collected: see `Program.noted`
         self.slots: dict[Buffer, int] = {}
         self.inputs = [self.slot(b) for b in lowered.inputs]
         self.outputs = [self.slot(v.buffer) for v in lowered.outputs]
@@ -178,9 +218,10 @@ class Routine:
                 self.constants.append(array)
                 known.append((self.slot(buffer), self.device.address(array)))
         self.actions: list[Action] = [] if empty else [self.watched(step) for step in lowered.steps]
-        self.blank: Table = [0] * len(self.slots)
+        self.blank: Table = [0] * len(self.slots)  # what the table of a call begins with: the addresses of constants
         for slot, address in known:
             self.blank[slot] = address
+        self.rest = self.blank[len(slots) :]
 
     def slot(self, buffer: Buffer) -> int:
         return self.slots.setdefault(buffer, len(self.slots))
@@ -196,10 +237,21 @@ class Routine:
         return table
 
     def run(self, table: Table, arena: int) -> None:
+        self.place(table, arena)
+        self.perform(table)
+
+    def place(self, table: Table, arena: int) -> None:
+        """Fill in the addresses of intermediate arrays."""
         for slot, offset in self.places:
             table[slot] = arena + offset
+
+    def perform(self, table: Table) -> None:
         for action in self.actions:
             action(table)
+        if self.noted:
+            notes = self.program.failures(self.program.notes.start)
+            for view, i in self.noted:
+                notes[i : i + 1] |= self.array(table, view).reshape(1)
 
     # -- what a step finds in the table --
 
@@ -258,10 +310,13 @@ class Routine:
         if not kernel.blocks:  # of an empty array
             return lambda table: None
         slots = [self.slot(b) for b in kernel.buffers]
-        program, launch, name = self.program, self.device.launch, kernel.name
+        program, pick, launch = self.program, _picker(slots), None
 
         def run(table: Table) -> None:
-            launch(program.functions[name], kernel, [table[s] for s in slots])
+            nonlocal launch
+            if launch is None:  # the functions are loaded when all kernels are written
+                launch = program.device.launcher(program.functions[kernel.name], kernel)
+            launch(pick(table))
 
         return run
 
@@ -297,30 +352,35 @@ class Routine:
         views = (step.left, step.right, step.out)
         if libraries is None:
             return lambda table: linear.product_on_host(step, *(self.array(table, v) for v in views))
-        return lambda table: libraries.product(step, [table[self.slots[v.buffer]] for v in views])
+        multiply, pick = libraries.product(step), operator.itemgetter(*(self.slots[v.buffer] for v in views))
+        return lambda table: multiply(pick(table))
 
     def lapack(self, step: Lapack) -> Action:
         views = (*step.operands, *step.inout, *step.outs)
         libraries = self.program.libraries
         if libraries is None:
             return lambda table: linear.on_host(step, [self.array(table, v) for v in views])
-        routine = getattr(libraries, step.routine, None)
-        if routine is not None:
-            return lambda table: routine(step, *(self.array(table, v) for v in views))
-
-        def run(table: Table) -> None:
-            arrays = [self.array(table, v) for v in views]
-            copies = [self.device.host(a) for a in arrays]
-            linear.on_host(step, copies)
-            for array, copy in zip(arrays[len(step.operands) :], copies[len(step.operands) :], strict=True):
-                array[...] = self.device.xp.asarray(copy)
-
-        return run
+        routine = getattr(libraries, step.routine)
+        return lambda table: routine(step, *(self.array(table, v) for v in views))
 
     def foreign(self, step: Foreign) -> Action:
-        """A call on the host."""
+        """A call on the card if CuPy has a counterpart of the op, else on the host."""
+        there, on_host = on_card(step, self.device), self.program.on_host
+        if there is None:
+            on_host.append(step)
 
         def run(table: Table) -> None:
+            nonlocal there
+            if there is not None:
+                try:
+                    result = there([self.array(table, o) if isinstance(o, View) else o for o in step.operands])
+                    for view, part in zip(step.outs, result, strict=True):
+                        self.array(table, view)[...] = part
+                except REFUSALS:
+                    there = None  # CuPy does not do it; `report()` says so
+                    on_host.append(step)
+                else:
+                    return
             operands = [self.device.host(self.array(table, o))[()] if isinstance(o, View) else o for o in step.operands]
             for i in step.weak:
                 operands[i] = operands[i].item()
@@ -336,7 +396,11 @@ class Routine:
 
     def body(self, lowered: Lowered, empty: bool = False) -> Routine:
         """The program inside a step; if `empty`, its buffers only."""
-        return Routine(self.program, lowered, empty)
+        made, noted = Routine(self.program, lowered, empty), self.program.noted
+        for view, code in flags(lowered):
+            made.noted.append((view, len(noted)))
+            noted.append(code)
+        return made
 
     def scratch(self, table: Table, step: Any) -> int:
         return self.address(table, step.scratch[0]) if step.scratch else 0
@@ -370,14 +434,14 @@ class Routine:
         scan, body = step.scan, self.body(step.scan.body, empty=True)
         kernel = self.program.kernel(Looping(step))
         slots = [body.slot(b) for b in kernel.buffers]
-        program, launch, name = self.program, self.device.launch, kernel.name
+        program, pick = self.program, _picker(slots)
         inputs, outputs = (*scan.consts, *scan.carries, *scan.rows), (*scan.finals, *scan.stacks)
 
         def run(table: Table) -> None:
             inside = body.table()
             _fill(inside, body.inputs, [self.address(table, v) for v in inputs])
             _fill(inside, body.outputs, [self.address(table, v) for v in outputs])
-            launch(program.functions[name], kernel, [inside[s] for s in slots])
+            program.device.launcher(program.functions[kernel.name], kernel)(pick(inside))
 
         return run
 
@@ -386,25 +450,46 @@ class Routine:
         half = len(step.spare) // 2
         truth = step.test.outputs[0]
 
+        def holds(table: Table, carries: Sequence[int], found: int, scratch: int) -> Table:
+            """Run the test, which leaves its truth at an address."""
+            inside = test.table()
+            _fill(inside, test.inputs, [*self.addresses(table, step.test_consts), *carries])
+            _fill(inside, test.outputs, [found])
+            test.run(inside, scratch)
+            return inside
+
         def run(table: Table) -> None:
             at = functools.partial(self.addresses, table)
             carries, spare, scratch = at(step.carries), at(step.spare), self.scratch(table, step)
-            places, others = spare[:half], spare[half:]
-            found = self.device.bytes(256)
-            test_consts, body_consts = at(step.test_consts), at(step.body_consts)
-            while True:
-                inside = test.table()
-                _fill(inside, test.inputs, [*test_consts, *carries])
-                _fill(inside, test.outputs, [self.device.address(found)])
-                test.run(inside, scratch)
-                if not test.number(inside, truth):
-                    break
-                body.call([*body_consts, *carries], places, scratch)
-                carries, places, others = places, others, places
-            for view, address in zip(step.finals, carries, strict=True):
-                self.array(table, view)[...] = self.device.array(View.whole(view.buffer, view.shape), address)
+            places, others, consts = spare[:half], spare[half:], at(step.body_consts)
+            memory = self.device.bytes(_APART)
+            found = self.device.address(memory)
+            graph = self.device.recording()
+            if graph is not None:
+                # A recorded iteration always reads and writes at the same addresses.
+                self.move(step.carries, carries, places)
+
+                def iterate() -> None:
+                    body.call([*consts, *places], others, scratch)
+                    self.move(step.carries, others, places)
+                    holds(table, places, found, scratch)
+
+                holds(table, places, found, scratch)
+                graph.repeat(found, iterate)
+                carries = places
+            else:
+                while test.number(holds(table, carries, found, scratch), truth):
+                    body.call([*consts, *carries], places, scratch)
+                    carries, places, others = places, others, places
+            self.move(step.finals, carries, at(step.finals))
 
         return run
+
+    def move(self, views: Sequence[View], sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy arrays like those of the views from some addresses to others."""
+        for view, source, target in zip(views, sources, targets, strict=True):
+            whole = View.whole(Buffer(0, view.dtype, size_of(view.shape), "local"), view.shape)
+            self.device.array(whole, target)[...] = self.device.array(whole, source)
 
     def unwind(self, step: WhileVjp) -> Action:
         """The backward pass of a while loop: see `backend.unwind`. The host reads the number of iterations, and nothing else."""
@@ -460,8 +545,13 @@ class Routine:
         bodies = {True: self.body(step.true), False: self.body(step.false)}
 
         def run(table: Table) -> None:
-            body = bodies[bool(self.number(table, step.truth))]
-            body.call(self.addresses(table, step.operands), self.addresses(table, step.outs), self.scratch(table, step))
+            operands, outs = self.addresses(table, step.operands), self.addresses(table, step.outs)
+            scratch, graph = self.scratch(table, step), self.device.recording()
+            if graph is None:
+                bodies[bool(self.number(table, step.truth))].call(operands, outs, scratch)
+            else:
+                work = [functools.partial(bodies[truth].call, operands, outs, scratch) for truth in (True, False)]
+                graph.choose(self.address(table, step.truth), *work)
 
         return run
 
@@ -492,6 +582,14 @@ _SOURCE = """extern "C" __global__ void add(const T* v, const long long* order, 
 @functools.cache
 def _segments(xp: Any, kind: str) -> Any:
     return xp.RawKernel(_SOURCE.replace("T ", f"{kind} ").replace("T*", f"{kind}*"), "add")
+
+
+def _picker(slots: Sequence[int]) -> Callable[[Table], Sequence[int]]:
+    """What stands in some slots of a table."""
+    if len(slots) == 1:
+        (slot,) = slots
+        return lambda table: (table[slot],)
+    return operator.itemgetter(*slots)
 
 
 def _fill(table: Table, slots: Sequence[int], addresses: Sequence[int]) -> None:

@@ -1,4 +1,5 @@
-"""Programs of many launches, captured as CUDA graphs and replayed: one call of the driver instead of one for each launch.
+"""Programs of many launches, captured as CUDA graphs and replayed: one call of the driver instead of one for each launch. Loops
+and branches that depend on numbers are part of a graph where the driver has conditional nodes (see `graph`).
 
 A graph holds the addresses of what its kernels read and write. Memory pools hand out the same addresses again and again, so a
 program keeps a graph for each set of addresses that it has met twice.
@@ -10,9 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ..lower.step import Branch, Lowered, Scan, While, WhileVjp
+from ...core.errors import DeviceError
+from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, While, WhileVjp, bodies
 from ..lower.sweep import Sweep
+from .foreign import is_asynchronous
 from .launch import Launch
+from .libraries import ASYNCHRONOUS
 from .tiles import Tile
 
 FEWEST = 8  # launches of a program that is worth a graph
@@ -32,12 +36,22 @@ def launches(lowered: Lowered) -> int | None:
     return count
 
 
-def can_be_captured(lowered: Lowered) -> bool:
-    """Whether a program is made of kernels alone: CuPy captures no calls of libraries, and the memory they take would be gone."""
-    return all(
-        isinstance(step, (Launch, Tile, Sweep)) or (isinstance(step, Scan) and step.length > 0 and can_be_captured(step.body))
-        for step in lowered.steps
-    )
+def can_be_captured(lowered: Lowered, device: Any) -> bool:
+    """Whether a program waits for nothing on the way."""
+
+    def can_be(step: Any) -> bool:
+        if isinstance(step, (Launch, Tile, Sweep, Product)):
+            return True
+        if isinstance(step, Lapack):
+            return step.routine in ASYNCHRONOUS
+        if isinstance(step, Foreign):
+            return is_asynchronous(step, device)
+        if isinstance(step, Scan):
+            return step.length > 0 and can_be_captured(step.body, device)
+        is_conditional = isinstance(step, (While, Branch)) and device.has_conditions
+        return is_conditional and all(can_be_captured(body, device) for body in bodies(step))
+
+    return all(map(can_be, lowered.steps))
 
 
 class Replays:
@@ -45,17 +59,28 @@ class Replays:
 
     def __init__(self, device: Any) -> None:
         self.device = device
+        self.refused = ""  # why the program cannot be captured, if that was tried
         self.known: OrderedDict[tuple[int, ...], Callable[[], None] | None] = OrderedDict()
 
     def run(self, addresses: tuple[int, ...], work: Callable[[], None]) -> None:
         """Do the work, which reads and writes at these addresses."""
+        if self.refused:
+            work()
+            return
         if addresses not in self.known:
             self.known[addresses] = None
             if len(self.known) > MOST:
                 self.known.popitem(last=False)
             work()
             return
-        graph = self.known[addresses] or self.device.captured(work)
-        self.known[addresses] = graph
+        graph = self.known[addresses]
+        if graph is None:
+            try:
+                graph = self.known[addresses] = self.device.captured(work)
+            except (DeviceError, MemoryError, NotImplementedError, *self.device.failures) as error:
+                self.refused = f"{type(error).__name__}: {error}"
+                self.known.clear()
+                work()  # which fails as well if the reason was another
+                return
         self.known.move_to_end(addresses)
         graph()

@@ -21,6 +21,21 @@ from .ptx import Use, assembled, assembler, ptx
 from .text import Kernel, Module
 
 
+class Replayed:
+    """Loops and branches of a graph that is replayed: see `graph.Recording`. Every iteration has the same addresses."""
+
+    def repeat(self, flag: int, work: Callable[[], None]) -> None:
+        while _truth(flag):
+            work()
+
+    def choose(self, flag: int, true: Callable[[], None], false: Callable[[], None]) -> None:
+        (true if _truth(flag) else false)()
+
+
+def _truth(address: int) -> bool:
+    return ctypes.c_bool.from_address(address).value
+
+
 class Simulator:
     """A card that is not there. `flip` gives the order of the threads within a phase: it must not matter."""
 
@@ -29,9 +44,11 @@ class Simulator:
     number = 0
     processor = "sm_70"
     failures = ()  # exceptions of a device that has failed
+    functions: Any = None  # all that has no kernel is called on the host
 
     def __init__(self, flip: int = 0) -> None:
         self.flip = flip
+        self._recording: Replayed | None = None
         self.engines: list[Any] = []  # keep the code alive
 
     def is_active(self) -> bool:
@@ -52,9 +69,14 @@ class Simulator:
         self.engines.append(engine)
         return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}
 
-    def launch(self, function: Any, kernel: Kernel, pointers: Sequence[int]) -> None:
-        table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
-        function(ctypes.addressof(table), 0, kernel.blocks, self.flip)
+    def launcher(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int]], None]:
+        """A function of the addresses of a kernel's buffers that runs it."""
+
+        def launch(pointers: Sequence[int]) -> None:
+            table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+            function(ctypes.addressof(table), 0, kernel.blocks, self.flip)
+
+        return launch
 
     def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
         """What each kernel would take of a card, as `ptxas` says; nothing without it."""
@@ -64,9 +86,22 @@ class Simulator:
         """None: products and linear algebra are NumPy's and SciPy's."""
         return None
 
+    has_conditions = True
+
+    def recording(self) -> Any:
+        return self._recording
+
     def captured(self, run: Callable[[], None]) -> Callable[[], None]:
-        """The work itself, to be done again."""
-        return run
+        """The work itself, to be done again, with loops and branches as a graph has them."""
+
+        def replay() -> None:
+            self._recording = Replayed()
+            try:
+                run()
+            finally:
+                self._recording = None
+
+        return replay
 
     def mark(self) -> float:
         return time.perf_counter()
@@ -79,6 +114,16 @@ class Simulator:
         made = np.empty(t.shape, t.dtype)
         made.reshape(-1).view(np.uint8)[...] = 0xA5
         return made
+
+    def maker(self, types: Sequence[Type], arena: int) -> Callable[[], Any]:
+        """A function that gives new arrays, their addresses, that of an arena of some bytes (0 without one), and the arena."""
+
+        def make() -> Any:
+            arrays = [self.empty(t) for t in types]
+            memory = self.bytes(arena) if arena else None
+            return arrays, [self.address(a) for a in arrays], self.address(memory) if arena else 0, memory
+
+        return make
 
     def again(self, array: Any, t: Type) -> Any:
         """A result in the memory of an array that was donated."""

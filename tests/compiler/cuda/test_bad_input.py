@@ -1,0 +1,10 @@
+"""Bad input, with the simulator in the place of a card."""
+
+import pytest
+import stand_in
+from gpu.test_bad_input import *  # noqa: F403
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    return stand_in.StandIn(stand_in.install(monkeypatch))
