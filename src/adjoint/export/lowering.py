@@ -34,6 +34,8 @@ def lower(graph: Graph, exporter: str) -> Lowered:
 
 
 class _Lowering(Lowering):
+    has_cumulative = False
+
     def __init__(self, graph: Graph, exporter: str) -> None:
         super().__init__(graph, ())
         self.exporter = exporter

@@ -19,6 +19,7 @@ from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
 from ..lower.step import (
     Branch,
+    Cumulative,
     Foreign,
     Lapack,
     Lowered,
@@ -35,7 +36,7 @@ from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, lapack, parallel, point_tiles, row_tiles, tile, vecmath
+from . import control, cumulative, lapack, parallel, point_tiles, row_tiles, tile, vecmath
 from .instruction import Code, Function
 from .nest import Nest
 
@@ -175,6 +176,8 @@ class StepRoutine:
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):
             lapack.emit(self, step)
+        elif isinstance(step, Cumulative):
+            cumulative.emit(self, step)
         elif isinstance(step, (Scan, While, WhileVjp, Branch)):
             control.emit(self, step)
         elif isinstance(step, ParallelGroup):

@@ -3,6 +3,7 @@
     place(x, spec=(slice(1, -1),), shape=(n,))      0 x x x 0: a frame, not stored
     put(a, v, spec=…)                               a with v at an index: a select at each point
     concatenate(a, b)                               each piece is written in place, by the kernel that computes it
+    roll(x, shifts=(2,), axes=(0,))                 two windows on x: what moves, and what comes in again at the other end
 
 An index with steps has no frame: the whole is first copied, or filled with zeros.
 """
@@ -15,7 +16,7 @@ import numpy as np
 
 from ...core.types import Shape
 from ...ir.graph import Equation, Literal, Operand
-from ...ops import index, shape
+from ...ops import index, shape, shift
 from ..switches import Switch
 from .kernel import Scalar, View, Window, size_of
 from .lowered import Frame, Line, Rules
@@ -163,4 +164,36 @@ def joined(low: Lowering, equation: Equation) -> bool:
     return low.hold(equation, out)
 
 
-RULES: Rules = {index.place: placed, index.put: put, shape.concatenate: joined, shape.stack: joined}
+def rolled(low: Lowering, equation: Equation) -> bool:
+    """A cyclic shift: each point reads one element of the array, one of two ranges along each axis."""
+    (x,) = equation.inputs
+    (result,) = equation.types
+    if result.dtype not in NATIVE or 0 in result.shape:
+        return False
+    value: Line | View = low.view(x)
+    for by, axis in zip(equation.params["shifts"], equation.params["axes"], strict=True):
+        value = _rolled(low, low.store(value) if isinstance(value, Line) else value, by, axis % len(result.shape))
+    return low.hold(equation, value)
+
+
+def _rolled(low: Lowering, view: View, by: int, axis: int) -> Line | View:
+    n, stride = view.shape[axis], view.strides[axis]
+    by %= n
+    if not by:
+        return view
+    position = low.place(view.shape, [view])
+    kernel, line = low.kernel(position), tuple[int, ...]()
+    for move, start, stop in ((n - by, 0, by), (-by, by, n)):
+        moved = View(view.buffer, view.shape, view.strides, view.offset + move * stride)
+        window = tuple((start, stop) if k == axis else (0, size) for k, size in enumerate(view.shape))
+        line = (kernel.add("window", line, ((Scalar("load", (), moved, view.dtype),), window), view.dtype),)
+    return Line(position, line[0])
+
+
+RULES: Rules = {
+    index.place: placed,
+    index.put: put,
+    shape.concatenate: joined,
+    shape.stack: joined,
+    shift.roll: rolled,
+}

@@ -18,7 +18,7 @@ from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
-from . import control, einsum, frames, gather, matrix, product, reductions, scalar, views
+from . import control, cumulative, einsum, frames, gather, matrix, product, reductions, scalar, views
 from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
@@ -38,6 +38,7 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 class Lowering(Workspace):
     """Goes through the equations of a graph, in order."""
 
+    has_cumulative = True  # whether the back end has a step for cumulative sums
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 
     def __init__(self, graph: Graph, weak: Collection[int]) -> None:
@@ -210,6 +211,7 @@ COPY = _Copy()
 
 
 _RULES: Rules = {
+    **cumulative.RULES,
     **views.RULES,
     **frames.RULES,
     **gather.RULES,

@@ -18,7 +18,7 @@ from .dead_code import prune
 from .kernel import Buffer, Dtype, Kernel, Loop, Reduce, Scalar, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
 from .scalar import is_native, lines_of, word_of
-from .step import Branch, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
+from .step import Branch, Cumulative, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
 from .unroll import unrolled
 
 #: About how long a word of scalar code takes, in additions; what is not here is a function.
@@ -139,6 +139,8 @@ def work(step: Step) -> int:
         return size_of(step.out.shape) * step.left.shape[-1]
     if isinstance(step, Lapack):  # a cube of the longest side
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
+    if isinstance(step, Cumulative):
+        return 2 * size_of(step.out.shape)
     if isinstance(step, RowTiles):
         return sum(map(work, step.kernels))
     if isinstance(step, PointTiles):

@@ -147,6 +147,28 @@ class Scan:
 
 
 @dataclass(slots=True, eq=False)
+class Cumulative:
+    """Along the last axis of the views: out[0] = terms[0], out[i] = out[i - 1] combined with terms[i]; see `lower.cumulative`."""
+
+    how: str  # sum, prod, recurrence
+    factors: View | None  # of a recurrence
+    terms: View
+    out: View
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        if self.factors is not None:
+            yield self.factors
+        yield self.terms
+
+    def writes(self) -> Iterator[View]:
+        yield self.out
+
+    def __str__(self) -> str:
+        return f"cumulative {self.how} of {_list(self.reads())} to {self.out!r}"
+
+
+@dataclass(slots=True, eq=False)
 class PointTiles:
     """Loops over the same points, and kernels between them, run to their ends for one tile of points at a time: see
     `lower.point_tiles`."""
@@ -298,7 +320,7 @@ def _indented(lowered: Lowered, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | RowTiles | PointTiles | Product | Lapack | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
+Step = Kernel | RowTiles | PointTiles | Product | Lapack | Cumulative | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
 
 
 def bodies(step: Step) -> tuple[Lowered, ...]:

@@ -1,0 +1,50 @@
+"""Cumulative sums and products, and first-order recurrences, along one axis.
+
+y_0 = x_0,  y_i = y_{i-1} + x_i       cumsum
+            y_i = y_{i-1} * x_i       cumprod
+            y_i = a_i * y_{i-1} + x_i recurrence
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Equation
+from ...ops.reduce import cumprod, cumsum, recurrence
+from .kernel import View
+from .lowered import Rules
+from .scalar import FLOATS, NATIVE
+from .step import Cumulative
+
+if TYPE_CHECKING:
+    from .fuse import Lowering
+
+_HOW = {cumsum: "sum", cumprod: "prod", recurrence: "recurrence"}
+
+
+def cumulative(low: Lowering, equation: Equation) -> bool:
+    (result,) = equation.types
+    dtypes = NATIVE if equation.op is cumsum else FLOATS
+    types = [low.type_of(o) for o in equation.inputs]
+    if not low.has_cumulative or 0 in result.shape or result.dtype.kind == "b" or result.dtype not in dtypes:
+        return False
+    if any(t != result for t in types):  # broadcast, or of another dtype
+        return False
+    axis = equation.params["axis"] % len(result.shape)
+    *factors, terms = (_last(low.view(o), axis) for o in equation.inputs)
+    out = low.local(result)
+    step = Cumulative(
+        _HOW[equation.op], factors[0] if factors else None, terms, _last(out, axis), {low.line: None} if low.line else {}
+    )
+    low.ready[out.buffer] = low.step(step)
+    return low.hold(equation, out)
+
+
+def _last(view: View, axis: int) -> View:
+    """With an axis moved to the end."""
+    order = [k for k in range(len(view.shape)) if k != axis] + [axis]
+    return replace(view, shape=tuple(view.shape[k] for k in order), strides=tuple(view.strides[k] for k in order))
+
+
+RULES: Rules = dict.fromkeys(_HOW, cumulative)
