@@ -296,7 +296,12 @@ sinc = elementwise(
     "sinc",
     np.sinc,
     partials=lambda y, x: (where(less(absolute(x), 1e-3), _sinc_slope_near_0(x), safe_ratio(cos(math.pi * x) - y, x)),),
+    scalar=lambda x: _sine_over(where(equal(x, 0.0), 1e-20, math.pi * x)),
 )
+
+
+def _sine_over(x: Value) -> Value:
+    return sin(x) / x
 
 
 def _sinc_slope_near_0(x: Value) -> Value:

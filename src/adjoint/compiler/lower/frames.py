@@ -190,10 +190,24 @@ def _rolled(low: Lowering, view: View, by: int, axis: int) -> Line | View:
     return Line(position, line[0])
 
 
+def differences(low: Lowering, equation: Equation) -> bool:
+    """Of neighbours: one view of the array less another."""
+    (x,) = equation.inputs
+    (result,) = equation.types
+    if result.dtype not in NATIVE or result.dtype.kind == "b" or low.type_of(x).dtype != result.dtype:
+        return False
+    axes = (slice(None),) * equation.params["axis"]
+    ends = (slice(1, None), slice(0, -1))
+    after, before = (low.emit("getitem", (x,), result, spec=(*axes, part)) for part in ends)
+    low.values[equation.outputs[0]] = low.values[low.emit("sub", (after, before), result)]
+    return True
+
+
 RULES: Rules = {
     index.place: placed,
     index.put: put,
     shape.concatenate: joined,
     shape.stack: joined,
     shift.roll: rolled,
+    shift.difference: differences,
 }

@@ -18,7 +18,7 @@ from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
-from . import control, cumulative, einsum, frames, gather, matrix, product, reductions, scalar, views
+from . import control, cumulative, einsum, frames, gather, matrix, product, reductions, scalar, searches, views
 from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
@@ -216,6 +216,7 @@ _RULES: Rules = {
     **frames.RULES,
     **gather.RULES,
     **reductions.RULES,
+    **searches.RULES,
     **product.RULES,
     **einsum.RULES,
     **control.RULES,
