@@ -84,10 +84,12 @@ class _Rows:
                     code.store(value, self.moved(now[-1], j, 1), self.dtype)
 
     def combined(self, so_far: str, values: Sequence[str]) -> str:
-        operation = lambda word, a, b: self.code.operation(word, [a, b], self.dtype, self.dtype)
         if self.step.how == "recurrence":
-            return operation("add", operation("mul", values[0], so_far), values[1])
-        return operation("add" if self.step.how == "sum" else "mul", so_far, values[0])
+            return self.operation("add", self.operation("mul", values[0], so_far), values[1])
+        return self.operation("add" if self.step.how == "sum" else "mul", so_far, values[0])
+
+    def operation(self, word: str, a: str, b: str) -> str:
+        return self.code.operation(word, [a, b], self.dtype, self.dtype)
 
     def row(self, argument: int, view: View, number: str, lengths: Sequence[int]) -> str:
         """Where a row begins."""
