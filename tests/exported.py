@@ -31,7 +31,25 @@ def run_python(cases):
     return found
 
 
-RUNNERS = {"python": run_python, **NATIVE}
+def run_onnx(cases):
+    try:
+        import onnxruntime
+    except ImportError:
+        return "ONNX Runtime is not installed: pip install onnx onnxruntime"
+    found = []
+    for _, program, inputs in cases:
+        try:
+            made = export.onnx(program)
+        except UnsupportedError as error:
+            found.append(error)
+            continue
+        session = onnxruntime.InferenceSession(made.SerializeToString())
+        names = [i.name for i in session.get_inputs()]
+        found.append(session.run(None, {n: np.asarray(x) for n, x in zip(names, inputs, strict=True)}))
+    return found
+
+
+RUNNERS = {"python": run_python, **NATIVE, "onnx": run_onnx}
 
 
 def cases():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .javascript_module import javascript
     from .latex_text import latex
     from .object_file import object
+    from .onnx_model import onnx
     from .python_source import python
     from .wasm_module import wasm
 
@@ -22,6 +23,7 @@ EXPORTERS = {
     "javascript": "javascript_module",
     "latex": "latex_text",
     "object": "object_file",
+    "onnx": "onnx_model",
     "python": "python_source",
     "wasm": "wasm_module",
 }
@@ -38,4 +40,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "latex", "object", "python", "wasm"]
+__all__ = ["EXPORTERS", "c", "javascript", "latex", "object", "onnx", "python", "wasm"]

@@ -1,0 +1,187 @@
+"""The normal form of a graph for a target with few ops: only those that it writes, with every conversion of a dtype explicit.
+
+    v1: float64[3] = add x, n        →   v1: float64[3] = cast n {dtype=float64};  v2: float64[3] = add x, v1
+    v2: float64[] = norm v1 {…}      →   the equations of `EXPANSIONS[norm]`
+
+A graph is run again on a stage that looks at each op: one that the target writes is recorded, with operands of the dtypes that it
+computes in; another one is replaced by what it is in other ops (`expansions.py`, or the `scalar=` of its declaration), which are
+looked at in turn. What is neither is refused by name, with the line of user code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core.bind import Traced
+from ..core.errors import UnsupportedError, written_on
+from ..core.op import Constant, Elementwise, Multilinear, Op, Structured
+from ..core.types import Type
+from ..ir.edit import bodies, dead_code, renumber
+from ..ir.graph import Graph
+from ..ops import control, index
+from ..ops import elementwise as ew
+from ..ops.broadcast import broadcast_to, cast, where
+from ..ops.integer import left_shift, right_shift
+from ..ops.reduce import count_nonzero
+from ..ops.reduce import all_ as all_op
+from ..ops.reduce import any_ as any_op
+from ..ops.shape import concatenate, stack
+from ..staging.stage import Stage
+from .expansions import EXPANSIONS
+
+Dtype = np.dtype[Any]
+BOOL = np.dtype(bool)
+COMPARISONS = (ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal)
+_LOGIC = (ew.logical_and, ew.logical_or, ew.logical_xor, ew.logical_not)
+_TESTS = (ew.isnan, ew.isinf, ew.isfinite, ew.signbit)
+#: Piecewise constant functions that compute in the dtype of their result; other constants are indices, counts and tests.
+_ROUNDED = (
+    *(ew.sign, ew.floor, ew.ceil, ew.trunc, ew.rint, ew.floor_divide, ew.bitwise_and, ew.bitwise_or, ew.bitwise_xor, ew.invert),
+    *(left_shift, right_shift, ew.stop_gradient),
+)
+#: Elementwise functions whose operands keep their dtypes.
+_KEPT = (ew.ldexp,)
+
+
+class Target(Protocol):
+    """What a language can say."""
+
+    name: str  # as in "cannot be written as StableHLO"
+    dtypes: Collection[Dtype]
+
+    def writes(self, op: Op, types: Sequence[Type], results: Sequence[Type], params: dict[str, Any]) -> bool:
+        """Whether there is a spelling of an op for operands of these types."""
+
+
+class Normal(Stage):
+    """Records a graph in the ops of a target."""
+
+    __slots__ = ("expanding", "target")
+
+    def __init__(self, target: Target) -> None:
+        super().__init__("export")
+        self.target = target
+        self.expanding: list[tuple[Op, Any]] = []  # the ops that are being expanded, from that of the program on
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        args = tuple(a if isinstance(a, Traced) else _known(a) for a in args)
+        inputs = [self.operand(a) for a in args]
+        results = self.infer(op, inputs, [self._type(a) for a in args], params)
+        for t in (*map(self._type, args), *results):
+            if t.dtype not in self.target.dtypes and not (isinstance(op, Structured) or op is control.checkpoint):
+                raise self.refusal(op, f"it has no {t.dtype} there")
+        if isinstance(op, Structured):
+            return self._structured(op, args, params, results)
+        args = self._promoted(op, args, results)
+        if self.target.writes(op, [self._type(a) for a in args], results, params):
+            return super().process(op, args, params)
+        made = self._expanded(op, args, params)
+        if made is NotImplemented:
+            raise self.refusal(op, "it is not one of its functions, nor made of them")
+        parts = [self._fitted(y, t) for y, t in zip(made if op.many else (made,), results, strict=True)]
+        return tuple(parts) if op.many else parts[0]
+
+    def _expanded(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """What an op is in other ops, for operands of these types."""
+        expansion = EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
+        same = (op, tuple(map(self._type, args)))
+        if expansion is None or same in self.expanding:
+            return NotImplemented
+        self.expanding.append(same)
+        try:
+            return expansion(*args, **params)
+        finally:
+            self.expanding.pop()
+
+    def refusal(self, op: Op, why: str) -> UnsupportedError:
+        named = self.expanding[0][0] if self.expanding else op
+        inner = "" if named is op else f" (in it, {op.name!r})"
+        line = written_on.get() or None
+        return UnsupportedError(f"the op {named.name!r}{inner} cannot be written as {self.target.name}: {why}", line)
+
+    def _type(self, x: Any) -> Type:
+        return x.aux[1] if isinstance(x, Traced) and x.by is self else Type.of(x)
+
+    def _structured(self, op: Structured, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:
+        if op is control.checkpoint:
+            return tuple(params["body"].run_flat(args))
+        if op is control.scan and not params["length"]:  # no iteration
+            first = params["consts"]
+            stacks = [np.zeros(t.shape, t.dtype) for t in results[params["carries"] :]]
+            return (*args[first : first + params["carries"]], *stacks)
+        if op in EXPANSIONS:
+            return EXPANSIONS[op](*args, **params)
+        inner = {name: normal(body, self.target) for name, body in bodies(params).items()}
+        args = tuple(np.asarray(a) if not isinstance(a, Traced) else a for a in args)
+        return super().process(op, args, {**params, **inner})
+
+    def _promoted(self, op: Op, args: tuple[Any, ...], results: Sequence[Type]) -> tuple[Any, ...]:
+        """The operands in the dtypes that the op computes in."""
+        result = results[0].dtype
+        if op in COMPARISONS:
+            return self._cast(args, [_common(args, self)] * len(args))
+        if op in _LOGIC or op in (all_op, any_op, count_nonzero):
+            return tuple(x if self._type(x).dtype == BOOL else ew.not_equal(x, 0) for x in args)
+        if op in _TESTS:
+            return self._cast(args, [d if (d := self._type(x).dtype).kind in "fc" else np.dtype(float) for x in args])
+        if op is where:
+            return self._cast(args, [BOOL, result, result])
+        if op in _KEPT or op in (cast, ew.truncate):
+            return args
+        if isinstance(op, (Elementwise, Multilinear)) or op in _ROUNDED or op in (concatenate, stack):
+            return self._cast(args, [d if (d := self._type(x).dtype).kind == "c" else result for x in args])
+        if op in (index.put, index.put_at):
+            return (*self._cast(args[:2], [result, result]), *args[2:])
+        if not isinstance(op, Constant) and args and result.kind in "iufc" and self._type(args[0]).dtype.kind in "biu":
+            return (*self._cast(args[:1], [result]), *args[1:])  # a sum of truths is an integer
+        return args
+
+    def _cast(self, args: Sequence[Any], dtypes: Sequence[Dtype]) -> tuple[Any, ...]:
+        return tuple(_cast_to(x, d) for x, d in zip(args, dtypes, strict=True))
+
+    def _fitted(self, y: Any, type_: Type) -> Any:
+        """A result of an expansion with exactly the type of the op's."""
+        y = _cast_to(y, type_.dtype)
+        return y if np.shape(y) == type_.shape else broadcast_to(y, shape=type_.shape)
+
+
+def _known(x: Any) -> Any:
+    return x if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic) else np.asarray(x)
+
+
+def _cast_to(x: Any, dtype: Dtype) -> Any:
+    if isinstance(x, Traced):
+        return x if x.dtype == dtype else cast(x, dtype=dtype)
+    return cast(np.asarray(x), dtype=dtype) if np.asarray(x).dtype.kind == "c" else np.asarray(x).astype(dtype)
+
+
+def _common(args: Sequence[Any], stage: Normal) -> Dtype:
+    """The dtype in which NumPy compares."""
+    known = [a if type(a) in (bool, int, float, complex) else stage._type(a).dtype for a in args]
+    try:
+        return np.result_type(*known)
+    except OverflowError:
+        raise UnsupportedError("a Python number is beyond the dtype that it is compared with") from None
+
+
+def normal(graph: Graph, target: Target) -> Graph:
+    """A graph in the ops of a target; constants have dtypes of their own."""
+    known = graph.derived.setdefault("normal", {})
+    if target.name not in known:
+        with Normal(target) as stage:
+            inside = [stage.input(name, t) for name, t in zip(graph.input_names, graph.input_types, strict=True)]
+            for name, t in zip(graph.input_names, graph.input_types, strict=True):
+                if t.dtype not in target.dtypes:
+                    raise UnsupportedError(f"the input {name!r} is {t!r}; {target.name} has no {t.dtype} here")
+            results = [
+                y if isinstance(y, Traced) else np.asarray(y) for y in graph.run_flat(inside)
+            ]
+            made = stage.graph(graph.name, results)
+        known[target.name] = renumber(dead_code(made))
+    return known[target.name]  # type: ignore[no-any-return]
+
+
+__all__ = ["BOOL", "COMPARISONS", "Normal", "Target", "normal"]
