@@ -63,6 +63,7 @@ from ..ops.linalg import matmul
 from ..ops.reduce import all_, any_, argmax, argsort, max_
 from ..ops.shape import concatenate, flip
 from ..ops.sort import take_along
+from .factorisations import FACTORISATIONS
 
 Expansion = Callable[..., Any]
 INT64 = np.dtype(np.int64)
@@ -408,7 +409,7 @@ def _rel_entr(x: Value, y: Value, more: Any = lambda x, y: 0.0) -> Value:
     inside = logical_and(greater(x, 0), greater(y, 0))
     a, b = where(inside, x, 1.0), where(inside, y, 1.0)
     edge = logical_and(equal(x, 0), greater_equal(y, 0))
-    value = where(inside, a * log(a / b) + more(a, b), where(edge, more(x, y), math.inf))
+    value = where(inside, more(a, b) + a * log(a / b), where(edge, more(x, y), math.inf))
     return where(logical_or(isnan(x), isnan(y)), math.nan, value)
 
 
@@ -830,7 +831,7 @@ EXPANSIONS: dict[Op, Expansion] = {
     special.tandg: lambda x: special.sindg(x) / special.cosdg(x),
     special.cotdg: lambda x: special.cosdg(x) / special.sindg(x),
     special.radian: lambda d, m, s: (d + m / 60 + s / 3600) * (math.pi / 180),
-    special.round_: rint,
+    special.round_: lambda x, *out: rint(x),
     special.rel_entr: _rel_entr,
     special.kl_div: lambda x, y: _rel_entr(x, y, lambda x, y: y - x),
     special.huber: _huber,
@@ -875,6 +876,7 @@ EXPANSIONS: dict[Op, Expansion] = {
     broadcast.imag: lambda x: x * 0,
     broadcast.conj: lambda x: x,
     control.while_vjp: _while_vjp,
+    **FACTORISATIONS,
 }
 
 __all__ = ["EXPANSIONS", "Expansion"]

@@ -448,15 +448,14 @@ def _scan(c: Call) -> list[str]:
     if not rows:  # a Scan needs rows to know how many
         rows = [c.nodes.constant(np.arange(length))]
         inputs.append((inner.fresh("i"), Type((), _I64)))
-    backwards = int(c.reverse)
+    directions = {"scan_input_directions": [1] * len(rows), "scan_output_directions": [1] * (len(results) - carries)}
     return c.nodes.many(
         "Scan",
         [*first, *rows],
         [c.nodes.fresh() for _ in results],
         body=_body(c.nodes.fresh("body"), inner, inputs, results),
         num_scan_inputs=len(rows),
-        scan_input_directions=[backwards] * len(rows),
-        scan_output_directions=[backwards] * (len(results) - carries),
+        **{name: ones for name, ones in directions.items() if ones and c.reverse},
     )
 
 
