@@ -7,10 +7,12 @@ missing returns why, as a string. To add an exporter, add its runner here; the t
 
 import numpy as np
 import op_samples
+from export import jax_environment
 from export.runners import RUNNERS as NATIVE
 
 from adjoint import export
 from adjoint.core.errors import UnsupportedError
+from adjoint.export.program import parts
 
 #: Ops of which the last digits depend on how sums are ordered.
 ROUNDED = {"norm"}
@@ -49,7 +51,29 @@ def run_onnx(cases):
     return found
 
 
-RUNNERS = {"python": run_python, **NATIVE, "onnx": run_onnx}
+def run_in_jax(language, cases):
+    if jax_environment.interpreter() is None:
+        return jax_environment.NO_JAX
+    found, sent = [], []
+    for _, program, inputs in cases:
+        try:
+            part = parts(program, ())[0]
+            sent.append((language, getattr(export, language)(program), part.name, [np.asarray(x) for x in inputs]))
+            found.append(None)
+        except UnsupportedError as error:
+            found.append(error)
+    results = iter(jax_environment.run(sent))
+    made = [next(results) if error is None else error for error in found]
+    errors = [f"{name}: {r}" for (name, *_), r in zip(cases, made, strict=True) if isinstance(r, str)]
+    assert not errors, "\n".join(errors)
+    return made
+
+
+def run_stablehlo(cases):
+    return run_in_jax("stablehlo", cases)
+
+
+RUNNERS = {"python": run_python, **NATIVE, "onnx": run_onnx, "stablehlo": run_stablehlo}
 
 
 def cases():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .object_file import object
     from .onnx_model import onnx
     from .python_source import python
+    from .stablehlo_text import stablehlo
     from .wasm_module import wasm
 
 EXPORTERS = {
@@ -25,6 +26,7 @@ EXPORTERS = {
     "object": "object_file",
     "onnx": "onnx_model",
     "python": "python_source",
+    "stablehlo": "stablehlo_text",
     "wasm": "wasm_module",
 }
 
@@ -40,4 +42,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "latex", "object", "onnx", "python", "wasm"]
+__all__ = ["EXPORTERS", "c", "javascript", "latex", "object", "onnx", "python", "stablehlo", "wasm"]

@@ -1,0 +1,52 @@
+"""Runs exported programs in an interpreter that has JAX, which need not have adjoint.
+
+    python in_jax.py cases.pickle results.pickle
+
+A case is (language, text, name, inputs); a result is the list of arrays, or the text of the error.
+"""
+
+import pickle
+import sys
+
+
+def main(given, made):
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    with open(given, "rb") as file:
+        cases = pickle.load(file)
+    results = []
+    for language, text, name, inputs in cases:
+        try:
+            results.append({"stablehlo": run_stablehlo, "jax": run_jax}[language](jax, text, name, inputs))
+        except Exception as error:  # the test shows it
+            results.append(f"{type(error).__name__}: {error}"[:2000])
+    with open(made, "wb") as file:
+        pickle.dump(results, file)
+
+
+def run_stablehlo(jax, text, name, inputs):
+    from jax._src.lib import xla_client
+    from jax.extend import backend
+
+    client = backend.get_backend()
+    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+    program = client.compile_and_load(text, devices, xla_client.CompileOptions())
+    return to_numpy(program.execute([jax.device_put(x) for x in inputs]))
+
+
+def run_jax(jax, text, name, inputs):
+    scope = {}
+    exec(text, scope)
+    found = jax.jit(scope[name])(*inputs)
+    return to_numpy(found if isinstance(found, tuple) else (found,))
+
+
+def to_numpy(values):
+    import numpy as np
+
+    return [np.asarray(v) for v in values]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
