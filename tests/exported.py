@@ -73,7 +73,11 @@ def run_stablehlo(cases):
     return run_in_jax("stablehlo", cases)
 
 
-RUNNERS = {"python": run_python, **NATIVE, "onnx": run_onnx, "stablehlo": run_stablehlo}
+def run_jax(cases):
+    return run_in_jax("jax", cases)
+
+
+RUNNERS = {"python": run_python, **NATIVE, "onnx": run_onnx, "stablehlo": run_stablehlo, "jax": run_jax}
 
 
 def cases():

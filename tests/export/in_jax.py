@@ -5,6 +5,7 @@
 A case is (language, text, name, inputs); a result is the list of arrays, or the text of the error.
 """
 
+import keyword
 import pickle
 import sys
 
@@ -38,7 +39,7 @@ def run_stablehlo(jax, text, name, inputs):
 def run_jax(jax, text, name, inputs):
     scope = {}
     exec(text, scope)
-    found = jax.jit(scope[name])(*inputs)
+    found = jax.jit(scope[f"{name}_" if keyword.iskeyword(name) else name])(*inputs)
     return to_numpy(found if isinstance(found, tuple) else (found,))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .c_source import c
     from .javascript_module import javascript
+    from .jax_function import jax
     from .latex_text import latex
     from .object_file import object
     from .onnx_model import onnx
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 EXPORTERS = {
     "c": "c_source",
     "javascript": "javascript_module",
+    "jax": "jax_function",
     "latex": "latex_text",
     "object": "object_file",
     "onnx": "onnx_model",
@@ -42,4 +44,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "latex", "object", "onnx", "python", "stablehlo", "wasm"]
+__all__ = ["EXPORTERS", "c", "javascript", "jax", "latex", "object", "onnx", "python", "stablehlo", "wasm"]

@@ -1,0 +1,389 @@
+"""A function and its derivatives as the source of JAX functions.
+
+    def energy(x):
+        x = jnp.asarray(x, "float64")
+        v1 = jnp.sin(x)  # model.py:3
+        v2 = v1 * x
+        v3 = jnp.sum(v2, axis=(0,), keepdims=False)
+        return v3
+
+JAX can compile, batch and differentiate what is written. Each op is an expression of `TABLE`, or is made of other ops (`normal.py`).
+Conversions are explicit, since JAX promotes otherwise than NumPy. Loops and branches are those of `jax.lax`.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import boundary
+from ..core.op import Op
+from ..core.types import Type
+from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ops import bessel, broadcast, control, decompose, determinant, distribution, fft, gamma, hypergeometric, index, integer
+from ..ops import elementwise as ew
+from ..ops import linalg, matrix_functions, pseudo, reduce, shape, shift, solve, sort, special
+from ..view.python import array, number, parameter, subscript
+from .normal import normal
+from .program import Part, parts, write
+
+Dtype = np.dtype[Any]
+
+
+def _dtypes(names: str) -> frozenset[Dtype]:
+    return frozenset(map(np.dtype, names.split()))
+
+
+REALS, COMPLEX, BOOL = _dtypes("float32 float64"), _dtypes("complex64 complex128"), _dtypes("bool")
+WHOLE = _dtypes("int8 int16 int32 int64 uint8 uint16 uint32 uint64")
+INEXACT = REALS | COMPLEX
+NUMBERS = INEXACT | WHOLE
+EVERY = NUMBERS | BOOL
+
+
+@dataclass(frozen=True)
+class Call:
+    """An equation about to be written: the texts and types of its operands."""
+
+    args: Sequence[str]
+    types: Sequence[Type]
+    equation: Equation
+
+    def __getattr__(self, name: str) -> Any:
+        return self.equation.params[name]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A template, in which {0}, {1}, … and {axis}, … stand for operands and parameters, or a function that gives the text."""
+
+    text: str | Callable[[Call], str]
+    dtypes: frozenset[Dtype] = EVERY
+    by: int = 0
+    fits: Callable[[Sequence[Type]], bool] = lambda types: True
+
+    def write(self, call: Call) -> str:
+        if callable(self.text):
+            return self.text(call)
+        texts = {}
+        for key, value in call.equation.params.items():
+            if f"{{{key}}}" in self.text:
+                texts[key] = parameter(value)
+        return self.text.format(*call.args, all=", ".join(call.args), **texts)
+
+
+def _named(names: str, dtypes: frozenset[Dtype], module: Any = ew, prefix: str = "jnp") -> dict[Op, Spelling]:
+    """Ops that have the name of a function."""
+    return {getattr(module, name): Spelling(f"{prefix}.{name}({{all}})", dtypes) for name in names.split()}
+
+
+def _at(c: Call, first: int) -> str:
+    """Integer arrays as an index."""
+    arrays = list(c.args[first:])
+    return ", ".join([*[":"] * c.axis, *arrays]) + ("," if not c.axis and len(arrays) == 1 else "")
+
+
+def _zeros(shape_: Any, dtype: Dtype) -> str:
+    return f'jnp.zeros({shape_}, "{dtype.name}")'
+
+
+def _place(c: Call) -> str:
+    return f"{_zeros(c.equation.params['shape'], c.types[0].dtype)}.at[{subscript(c.spec)}].set({c.args[0]})"
+
+
+def _scatter_add(c: Call) -> str:
+    return f"{_zeros(c.equation.params['shape'], c.types[0].dtype)}.at[{_at(c, 1)}].add({c.args[0]})"
+
+
+def _fft(c: Call) -> str:
+    if not c.axes:
+        return f'{c.args[0]}.astype("{c.equation.types[0].dtype.name}")'
+    name = "ifft" if c.inverse else "fft"
+    where = f"axis={c.axes[0]}" if len(c.axes) == 1 else f"axes={c.axes}"
+    return f"jnp.fft.{name}{'n' if len(c.axes) != 1 else ''}({c.args[0]}, {where}, norm={c.equation.params['norm']!r})"
+
+
+def _cast(c: Call) -> str:
+    dtype = c.equation.params["dtype"]
+    x = f"jnp.real({c.args[0]})" if c.types[0].dtype.kind == "c" and dtype.kind not in "cb" else c.args[0]
+    return f'jnp.asarray({x}).astype("{dtype.name}")'
+
+
+def _has_elements(types: Sequence[Type]) -> bool:
+    return all(t.size for t in types)
+
+
+def _stacked_alike(types: Sequence[Type]) -> bool:
+    return _has_elements(types) and types[0].shape[:-2] == types[1].shape[:-2]
+
+
+_SPECIAL = "jax.scipy.special"
+_DIVIDED = "jnp.where({1} == 0, 0, {0} // jnp.where({1} == 0, 1, {1}))"
+
+#: The ops that are one expression, by dtype; the others are made of them.
+TABLE: dict[Op, Spelling] = {
+    **_named("sqrt exp expm1 log log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh", INEXACT),
+    **_named("exp2 log2 log10 cbrt logaddexp logaddexp2 arctan2 hypot sinc nextafter copysign ldexp fmod rint floor ceil", REALS),
+    **_named("trunc signbit isnan isinf isfinite", REALS),
+    **_named("maximum minimum", EVERY - COMPLEX),
+    **_named("gcd lcm left_shift right_shift bitwise_count", WHOLE, integer),
+    **_named("erf erfc erfinv log_ndtr ndtri", REALS, special, _SPECIAL),
+    **_named("gammaln betaln", REALS, gamma, _SPECIAL),
+    **_named("i0 i0e i1 i1e", REALS, bessel, _SPECIAL),
+    **_named("cholesky", INEXACT, decompose, "jnp.linalg"),
+    **_named("det", INEXACT, determinant, "jnp.linalg"),
+    ew.add: Spelling("{0} + {1}", NUMBERS),
+    ew.sub: Spelling("{0} - {1}", NUMBERS),
+    ew.mul: Spelling("{0} * {1}", NUMBERS),
+    ew.div: Spelling("{0} / {1}", INEXACT),
+    ew.neg: Spelling("-{0}", NUMBERS),
+    ew.square: Spelling("jnp.square({0})", NUMBERS),
+    ew.absolute: Spelling("jnp.abs({0})", NUMBERS),
+    ew.power: Spelling("{0} ** {1}", NUMBERS),
+    ew.sign: Spelling("jnp.sign({0})", NUMBERS - COMPLEX),
+    ew.floor_divide: Spelling(_DIVIDED, WHOLE),
+    ew.expit: Spelling("jax.nn.sigmoid({0})", REALS),
+    ew.mantissa: Spelling("jnp.frexp({0})[0]", REALS),
+    ew.exponent: Spelling("jnp.frexp({0})[1]", REALS),
+    ew.rounded: Spelling("jnp.round({0}, {decimals})", REALS),
+    ew.equal: Spelling("{0} == {1}"),
+    ew.not_equal: Spelling("{0} != {1}"),
+    ew.less: Spelling("{0} < {1}", EVERY - COMPLEX),
+    ew.less_equal: Spelling("{0} <= {1}", EVERY - COMPLEX),
+    ew.greater: Spelling("{0} > {1}", EVERY - COMPLEX),
+    ew.greater_equal: Spelling("{0} >= {1}", EVERY - COMPLEX),
+    ew.logical_and: Spelling("{0} & {1}", BOOL),
+    ew.logical_or: Spelling("{0} | {1}", BOOL),
+    ew.logical_xor: Spelling("{0} ^ {1}", BOOL),
+    ew.logical_not: Spelling("~{0}", BOOL),
+    ew.bitwise_and: Spelling("{0} & {1}", WHOLE | BOOL),
+    ew.bitwise_or: Spelling("{0} | {1}", WHOLE | BOOL),
+    ew.bitwise_xor: Spelling("{0} ^ {1}", WHOLE | BOOL),
+    ew.invert: Spelling("~{0}", WHOLE | BOOL),
+    gamma.psi: Spelling(f"{_SPECIAL}.digamma({{0}})", REALS),
+    special.logsumexp: Spelling(f"{_SPECIAL}.logsumexp({{0}}, axis={{axis}})", REALS),
+    broadcast.where: Spelling("jnp.where({0}, {1}, {2})"),
+    broadcast.cast: Spelling(_cast),
+    ew.truncate: Spelling(_cast),
+    ew.stop_gradient: Spelling("lax.stop_gradient({0})"),
+    broadcast.real: Spelling("jnp.real({0})", COMPLEX),
+    broadcast.imag: Spelling("jnp.imag({0})", COMPLEX),
+    broadcast.conj: Spelling("jnp.conj({0})", COMPLEX),
+    broadcast.reshape: Spelling("jnp.reshape({0}, {shape})"),
+    broadcast.transpose: Spelling("jnp.transpose({0}, {axes})"),
+    broadcast.broadcast_to: Spelling("jnp.broadcast_to({0}, {shape})"),
+    broadcast.sum_: Spelling("jnp.sum({0}, axis={axis}, keepdims={keepdims})", NUMBERS),
+    reduce.max_: Spelling("jnp.max({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
+    reduce.min_: Spelling("jnp.min({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
+    reduce.all_: Spelling("jnp.all({0}, axis={axis}, keepdims={keepdims})", BOOL),
+    reduce.any_: Spelling("jnp.any({0}, axis={axis}, keepdims={keepdims})", BOOL),
+    reduce.prod: Spelling("jnp.prod({0}, axis={axis})", NUMBERS),
+    reduce.cumsum: Spelling("jnp.cumsum({0}, axis={axis})", NUMBERS),
+    reduce.cumprod: Spelling("jnp.cumprod({0}, axis={axis})", NUMBERS),
+    reduce.argmax: Spelling("jnp.argmax({0}, axis={axis})", EVERY - COMPLEX),
+    reduce.argmin: Spelling("jnp.argmin({0}, axis={axis})", EVERY - COMPLEX),
+    reduce.argsort: Spelling("jnp.argsort({0}, axis={axis}, stable=True)", EVERY - COMPLEX),
+    sort.take_along: Spelling("jnp.take_along_axis({0}, {1}, axis={axis})"),
+    shape.concatenate: Spelling("jnp.concatenate([{all}], axis={axis})"),
+    shape.stack: Spelling("jnp.stack([{all}], axis={axis})"),
+    shift.roll: Spelling("jnp.roll({0}, {shifts}, {axes})"),
+    index.getitem: Spelling(lambda c: f"{c.args[0]}[{subscript(c.spec)}]"),
+    index.place: Spelling(_place),
+    index.put: Spelling(lambda c: f"{c.args[0]}.at[{subscript(c.spec)}].set({c.args[1]})"),
+    index.gather: Spelling(lambda c: f"{c.args[0]}[{_at(c, 1)}]"),
+    index.scatter_add: Spelling(_scatter_add, NUMBERS),
+    linalg.matmul: Spelling('jnp.matmul({0}, {1}, precision="highest")', NUMBERS),
+    linalg.einsum: Spelling(
+        lambda c: f'jnp.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, precision="highest")', NUMBERS
+    ),
+    decompose.qr: Spelling(lambda c: f'tuple(jnp.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}"))', INEXACT),
+    decompose.eigh: Spelling(
+        lambda c: f'tuple(jnp.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}", symmetrize_input=False))', INEXACT
+    ),
+    decompose.svd: Spelling(lambda c: f"tuple(jnp.linalg.svd({c.args[0]}, full_matrices={c.full}))", INEXACT),
+    decompose.eig: Spelling("tuple(jnp.linalg.eig({0}))", INEXACT),
+    determinant.slogdet: Spelling("tuple(jnp.linalg.slogdet({0}))", INEXACT),
+    solve.solve: Spelling("jnp.linalg.solve({0}, {1})", INEXACT, fits=_stacked_alike),
+    solve.triangular_solve: Spelling(
+        "jax.scipy.linalg.solve_triangular({0}, {1}, lower={lower}, trans=int({transposed}))", INEXACT, fits=_stacked_alike
+    ),
+    matrix_functions.lu: Spelling("tuple(jax.scipy.linalg.lu_factor({0}))", INEXACT),
+    matrix_functions.expm: Spelling("jax.scipy.linalg.expm({0})", INEXACT, fits=_has_elements),
+    fft.fft: Spelling(_fft, INEXACT, fits=_has_elements),
+    fft.rfft: Spelling("jnp.fft.rfft({0}, axis={axis}, norm={norm})", REALS, fits=_has_elements),
+    fft.irfft: Spelling("jnp.fft.irfft({0}, n={n}, axis={axis}, norm={norm})", INEXACT, fits=_has_elements),
+}
+
+
+class _Jax:
+    """What JAX has."""
+
+    name = "a JAX function"
+    dtypes = EVERY
+
+    def writes(self, op: Op, types: Sequence[Type], results: Sequence[Type], params: dict[str, Any]) -> bool:
+        known = TABLE.get(op)
+        by = -1 if op is broadcast.where else 0
+        return known is not None and bool(types) and types[by].dtype in known.dtypes and known.fits(types)
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------
+
+
+def _word(name: str, reserved: Collection[str] = ()) -> str:
+    """A name that Python accepts."""
+    return f"{name}_" if keyword.iskeyword(name) or name in reserved else name
+
+
+class _Function:
+    """Writes one function; values are named once, over all nested functions."""
+
+    def __init__(self, part: Part, constants: dict[Literal, str], reserved: set[str]) -> None:
+        self.part, self.constants = part, constants
+        self.graph = normal(part.graph, _Jax())
+        self.count = 0
+        self.reserved = reserved
+
+    def fresh(self, letter: str = "v") -> str:
+        while True:
+            self.count += 1
+            word = f"{letter}{self.count}"
+            if word not in self.reserved:
+                return word
+
+    def text(self) -> str:
+        words = [_word(n, self.reserved) for n in self.graph.input_names]
+        self.reserved = self.reserved | set(words)
+        body = [f'{w} = jnp.asarray({w}, "{t.dtype.name}")' for w, t in zip(words, self.graph.input_types, strict=True)]
+        lines, results = self.block(self.graph, words)
+        body += [*lines, f"return {', '.join(results)}"]
+        return f"def {_word(self.part.name)}({', '.join(words)}):\n" + "".join(f"    {line}\n" for line in body)
+
+    def block(self, graph: Graph, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The lines of a graph, and the texts of its results."""
+        names, types = dict(enumerate(inputs)), graph.types
+        lines: list[str] = []
+        for equation in graph.equations:
+            given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
+            args = [self.operand(o, names, equation, given) for o in equation.inputs]
+            call = Call(args, given, equation)
+            results = [self.fresh() for _ in equation.outputs]
+            names.update(zip(equation.outputs, results, strict=True))
+            if equation.op in _STRUCTURED:
+                written = _STRUCTURED[equation.op](self, call, results)
+            else:
+                comma = "," if equation.op.many and len(results) == 1 else ""
+                written = [f"{', '.join(results)}{comma} = {TABLE[equation.op].write(call)}"]
+            if equation.line:
+                written[-1] += f"  # {equation.line}"
+            lines += written
+        return lines, [names[o] if isinstance(o, int) else self.strong(o) for o in graph.outputs]
+
+    def operand(self, o: Operand, names: dict[int, str], equation: Equation, types: Sequence[Type]) -> str:
+        if isinstance(o, int):
+            return names[o]
+        beside = any(isinstance(p, int) and t.dtype == o.type.dtype for p, t in zip(equation.inputs, types, strict=True))
+        if not o.type.shape and beside and equation.op in _WITH_NUMBERS and o.type.dtype.kind in "fi":
+            return re.sub(r"\bnp\.", "jnp.", number(o.value.item()))
+        return self.strong(o)
+
+    def strong(self, o: Literal) -> str:
+        """A constant with its dtype: a number, or a name for an array."""
+        value = np.asarray(o.value)
+        if not value.shape:
+            text = re.sub(r"\bnp\.", "jnp.", number(value.item()))
+            return f"jnp.{value.dtype.name if value.dtype != bool else 'bool_'}({text})"
+        if o not in self.constants:
+            self.constants[o] = f"c{len(self.constants)}"
+        return self.constants[o]
+
+
+#: Ops in which JAX takes a Python number for one of the dtype beside it.
+_WITH_NUMBERS = frozenset({
+    ew.add, ew.sub, ew.mul, ew.div, ew.power, ew.maximum, ew.minimum, ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater,
+    ew.greater_equal, broadcast.where,
+})  # fmt: skip
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({', '.join(items)}{',' * (len(items) == 1)})"
+
+
+def _nested(head: str, lines: Sequence[str]) -> list[str]:
+    return [head, *(f"    {line}" for line in lines)]
+
+
+def _unpacked(names: Sequence[str], text: str) -> list[str]:
+    return [f"{_tuple(names)} = {text}"] if names else []
+
+
+def _scan(f: _Function, c: Call, results: Sequence[str]) -> list[str]:
+    body, length, carries, consts = (c.equation.params[key] for key in ("body", "length", "carries", "consts"))
+    name, carry, row = f.fresh("step"), f.fresh("carry"), f.fresh("row")
+    inputs = [f.fresh() for _ in body.input_types[consts:]]
+    lines, made = f.block(body, [*c.args[:consts], *inputs])
+    inside = [*_unpacked(inputs[:carries], carry), *_unpacked(inputs[carries:], row), *lines]
+    inside.append(f"return {_tuple(made[:carries])}, {_tuple(made[carries:])}")
+    first, rows = _tuple(c.args[consts : consts + carries]), _tuple(c.args[consts + carries :])
+    target = f"{_tuple(results[:carries]) if carries else '_'}, {_tuple(results[carries:]) if results[carries:] else '_'}"
+    call = f"{target} = lax.scan({name}, {first}, {rows}, length={length}, reverse={c.reverse})"
+    return [*_nested(f"def {name}({carry}, {row}):", inside), call]
+
+
+def _while(f: _Function, c: Call, results: Sequence[str]) -> list[str]:
+    test, body, asked, fixed = (c.equation.params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
+    written = []
+    names = [f.fresh("test"), f.fresh("step")]
+    for name, part, known in ((names[0], test, c.args[:asked]), (names[1], body, c.args[asked : asked + fixed])):
+        state, inputs = f.fresh("state"), [f.fresh() for _ in results]
+        lines, made = f.block(part, [*known, *inputs])
+        end = f"return {made[0] if part is test else _tuple(made)}"
+        written += _nested(f"def {name}({state}):", [*_unpacked(inputs, state), *lines, end])
+    return [*written, f"{_tuple(results)} = lax.while_loop({names[0]}, {names[1]}, {_tuple(c.args[asked + fixed :])})"]
+
+
+def _cond(f: _Function, c: Call, results: Sequence[str]) -> list[str]:
+    written, names = [], [f.fresh("then"), f.fresh("otherwise")]
+    for name, key in zip(names, ("true", "false"), strict=True):
+        lines, made = f.block(c.equation.params[key], c.args[1:])
+        written += _nested(f"def {name}():", [*lines, f"return {_tuple(made)}"])
+    return [*written, f"{_tuple(results)} = lax.cond({c.args[0]}, {names[0]}, {names[1]})"]
+
+
+_STRUCTURED: dict[Op, Callable[[_Function, Call, Sequence[str]], list[str]]] = {
+    control.scan: _scan,
+    control.while_: _while,
+    control.cond: _cond,
+}
+
+
+def module(found: Sequence[Part]) -> str:
+    """The source of several functions."""
+    constants: dict[Literal, str] = {}
+    reserved = {"jax", "jnp", "lax", "np", *(_word(part.name) for part in found)}
+    functions = [_Function(part, constants, reserved).text() for part in found]
+    everything = "\n".join(functions)
+    arrays = [f"{name} = {array(np.asarray(literal.value))}" for literal, name in constants.items()]
+    head = ["import jax", "import jax.numpy as jnp"] + ["import numpy as np"] * bool(arrays)
+    head += ["from jax import lax"] * ("lax." in everything)
+    if re.search(r"float64|int64|complex128", everything + "\n".join(arrays)):
+        head += ["", 'jax.config.update("jax_enable_x64", True)  # JAX has no 64-bit numbers otherwise']
+    head += [""] * bool(arrays) + arrays
+    return "\n\n\n".join(["\n".join(head), *[text.rstrip("\n") for text in functions]]) + "\n"
+
+
+@boundary
+def jax(
+    f: Any, *args: Any, path: str | os.PathLike[str] | None = None, derivatives: Any = (), argnums: Any = 0, **kwargs: Any
+) -> str:
+    """The source of f, and of the derivatives asked for, as JAX functions of flat arrays; written to `path` if it is given."""
+    return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)))
+
+
+__all__ = ["TABLE", "jax", "module"]
