@@ -558,11 +558,36 @@ def _put(x: Value, v: Value, *, spec: Any) -> Value:
 
 
 def _place(g: Value, *, spec: Any, shape: Shape) -> Value:
-    """Zeros with a value at a basic index: the elements are scattered by their flat numbers."""
-    flat = np.arange(math.prod(shape)).reshape(shape)[(*spec, ...)]
-    size = math.prod(shape)
-    values = reshape(broadcast_to(g, shape=flat.shape), shape=(flat.size,))
-    return reshape(index.scatter_add(values, flat.ravel(), axis=0, shape=(size,)), shape=shape)
+    """Zeros with a value at a basic index: axis by axis, in forward order and without gaps, then within the whole."""
+    region = np.broadcast_to(False, shape)[(*spec, ...)].shape
+    g = broadcast_to(g, shape=region)
+    if not math.prod(region):
+        return np.zeros(shape, dtype_of(g))
+    sizes, plain, axis = list(shape), [], 0
+    every = [slice(None)] * len(shape)
+    g = reshape(g, shape=tuple(_extents(spec, shape)))
+    for part in (p for p in spec if p is not None):
+        n = sizes[axis]
+        taken = range(n)[part] if isinstance(part, slice) else range(part % n, part % n + 1)
+        if taken.step < 0:
+            g, taken = flip(g, axis), taken[::-1]
+        if taken.step > 1 and len(taken) > 1:  # each element with the zeros behind it
+            full = shape_of(g)
+            wide = (*full[: axis + 1], taken.step, *full[axis + 1 :])
+            g = place(expand_dims(g, (axis + 1,)), spec=(*every[: axis + 1], slice(0, 1)), shape=wide)
+            g = reshape(g, shape=(*full[:axis], len(taken) * taken.step, *full[axis + 1 :]))
+            g = _rows(g, axis, 0, taken[-1] - taken[0] + 1)
+        plain.append(slice(taken[0], taken[-1] + 1))
+        axis += 1
+    return place(g, spec=tuple(plain), shape=shape)
+
+
+def _extents(spec: Any, shape: Shape) -> list[int]:
+    """The number of elements that a basic index takes of each axis."""
+    sizes = list(shape)
+    for axis, part in enumerate(p for p in spec if p is not None):
+        sizes[axis] = len(range(sizes[axis])[part]) if isinstance(part, slice) else 1
+    return sizes
 
 
 def _flat_index(arrays: tuple[Value, ...], extent: Shape) -> Value:

@@ -1,0 +1,212 @@
+"""An ONNX model with free axes, from models of three sizes.
+
+    n = 61:  Reshape(v1, [61, 3])      n = 67:  Reshape(v1, [67, 3])      →      Reshape(v1, n·[1, 0] + [0, 3])
+
+The three models have the same nodes; their constants may differ. A constant that is affine in n (a shape, the end of a slice, the
+number of examples), the reciprocal of n, an array of one number, or the numbers up to n, is computed from the size of an input.
+Anything else makes f depend on the size in a way that the model cannot say, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ArgumentError, UnsupportedError
+from ..core.tree import flatten
+from ..core.types import shape_of
+
+SIZES = (61, 67, 71)  # larger than what passes treat specially, and unlikely as another size
+NAME = "batch"  # of the free size
+
+
+def free(build: Callable[[tuple[Any, ...]], Any], args: tuple[Any, ...], batch: Any) -> Any:
+    """The model that `build` makes of arguments, for any size of their axes `batch`."""
+    axes = _axes(batch, args)
+    models = [build(tuple(_resized(x, axis, n) for x, axis in zip(args, axes, strict=True))) for n in SIZES]
+    return _Merge(models).model()
+
+
+def _axes(batch: Any, args: tuple[Any, ...]) -> list[int | None]:
+    axes = list(batch) if isinstance(batch, (tuple, list)) else [batch] * len(args)
+    if len(axes) != len(args) or not all(a is None or (isinstance(a, int) and a >= 0) for a in axes):
+        raise ArgumentError(f"batch of export.onnx is an axis, or one (or None) for each of the {len(args)} arguments; got {batch!r}")
+    if all(a is None for a in axes):
+        raise ArgumentError("batch of export.onnx names no axis: leave it away for fixed sizes")
+    sizes = set()
+    for i, (x, axis) in enumerate(zip(args, axes, strict=True)):
+        for leaf in flatten(x)[0] if axis is not None else ():
+            if len(shape_of(leaf)) <= axis:  # type: ignore[operator]
+                raise ArgumentError(f"batch of export.onnx names axis {axis} of argument {i}, which has shape {shape_of(leaf)}")
+            sizes.add(shape_of(leaf)[axis])  # type: ignore[index]
+    if len(sizes) > 1:
+        raise ArgumentError(f"the axes of batch have one size, but the arguments have {sorted(sizes)}; export.onnx frees one size")
+    return axes
+
+
+def _resized(x: Any, axis: int | None, n: int) -> Any:
+    if axis is None:
+        return x
+    leaves, structure = flatten(x)
+    made = [np.zeros((*np.shape(v)[:axis], n, *np.shape(v)[axis + 1 :]), np.asarray(v).dtype) for v in leaves]
+    return structure.unflatten(made)
+
+
+def _refused(why: str, line: str = "") -> UnsupportedError:
+    return UnsupportedError(f"the size of a batch cannot be free: {why}; export for a fixed size, without batch=", line or None)
+
+
+class _Merge:
+    """The first model, with what differs in the others made a function of the size."""
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        from onnx import numpy_helper
+
+        self.models = models
+        self.constants = [{t.name: numpy_helper.to_array(t) for t in m.graph.initializer} for m in models]
+        self.computed: list[Any] = []  # nodes in front of all others
+
+    def model(self) -> Any:
+        from onnx import helper, numpy_helper
+
+        first = self.models[0]
+        graphs = [m.graph for m in self.models]
+        self.same(graphs)
+        values = [list(c) for c in self.constants]
+        if any(names != values[0] for names in values):
+            raise _refused("its constants differ")
+        kept = []
+        self.size(first.graph)
+        users = {name: node for node in first.graph.node for name in node.input}
+        for name in values[0]:
+            found = [c[name] for c in self.constants]
+            if all(a.dtype == found[0].dtype and a.shape == found[0].shape and a.tobytes() == found[0].tobytes() for a in found):
+                kept.append(numpy_helper.from_array(found[0], name))
+            else:
+                self.compute(name, found, users.get(name))
+        nodes = [*self.computed, *first.graph.node]
+        initializers = [*kept, *self.own]
+        del first.graph.node[:]
+        del first.graph.initializer[:]
+        first.graph.node.extend(nodes)
+        first.graph.initializer.extend(initializers)
+        helper.set_model_props(first, {"batch": NAME})
+        return first
+
+    # -- comparing ----------------------------------------------------------------------------------------------
+
+    def same(self, graphs: Sequence[Any]) -> None:
+        """Checks that the nodes are the same, in bodies too, and frees the sizes of inputs and results."""
+        if len({len(g.node) for g in graphs}) > 1:
+            raise _refused("the number of operations depends on it")
+        for infos in zip(*([*g.input, *g.output] for g in graphs), strict=True):
+            _free_shape(infos)
+        for nodes in zip(*(g.node for g in graphs), strict=True):
+            first = nodes[0]
+            for node in nodes[1:]:
+                if (node.op_type, node.input, node.output) != (first.op_type, first.input, first.output):
+                    raise _refused("the operations depend on it", first.doc_string)
+            for attributes in zip(*(n.attribute for n in nodes), strict=True):
+                if attributes[0].HasField("g"):
+                    self.same([a.g for a in attributes])
+                elif any(a != attributes[0] for a in attributes):
+                    raise _refused(f"{first.op_type} has another {attributes[0].name} for another size", first.doc_string)
+
+    # -- computing ----------------------------------------------------------------------------------------------
+
+    def size(self, graph: Any) -> None:
+        """The size itself, as an integer array of one element."""
+        self.own: list[Any] = []
+        for info in graph.input:
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+                if dim.dim_param == NAME:
+                    self.node("Shape", [info.name], NAME, start=axis, end=axis + 1)
+                    return
+        raise _refused("no input has it")
+
+    def node(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        from onnx import helper
+
+        self.computed.append(helper.make_node(kind, list(inputs), [output], **attributes))
+        return output
+
+    def constant(self, value: Any, name: str) -> str:
+        from onnx import numpy_helper
+
+        self.own.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def affine(self, factor: Any, offset: Any, name: str) -> str:
+        """factor · n + offset, of integers."""
+        scaled = self.node("Mul", [NAME, self.constant(factor, f"{name}.factor")], f"{name}.scaled")
+        return self.node("Add", [scaled, self.constant(offset, f"{name}.offset")], name)
+
+    def compute(self, name: str, values: Sequence[Any], user: Any) -> None:
+        """A constant that differs."""
+        from onnx import helper
+
+        line = user.doc_string if user is not None else ""
+        dtype = values[0].dtype
+        if all(v.shape == values[0].shape for v in values):
+            whole = all(np.array_equal(v, np.round(v)) for v in values)
+            found = _affine([np.asarray(v, np.float64) for v in values]) if whole else None
+            if found is not None:
+                self.converted(self.affine(*(np.atleast_1d(f) for f in found), f"{name}.n"), values[0], name)
+                return
+            counts = [np.asarray(v, np.float64) * n for v, n in zip(values, SIZES, strict=True)]
+            top = np.round(counts[0])
+            if dtype.kind == "f" and all(np.array_equal((top / n).astype(dtype), v) for v, n in zip(values, SIZES, strict=True)):
+                count = self.converted(NAME, np.zeros(np.shape(values[0])[:0] or (1,), dtype), f"{name}.n")
+                ratio = self.node("Div", [self.constant(np.atleast_1d(top).astype(dtype), f"{name}.top"), count], f"{name}.ratio")
+                self.node("Reshape", [ratio, self.constant(np.array(values[0].shape, np.int64), f"{name}.shape")], name)
+                return
+        elif all(v.size and v.ndim == values[0].ndim and (v == v.flat[0]).all() for v in values):
+            if all(v.flat[0] == values[0].flat[0] for v in values):
+                found = _affine([np.array(v.shape, np.float64) for v in values])
+                if found is not None:
+                    shape = self.affine(*found, f"{name}.shape")
+                    self.node("Expand", [self.constant(values[0].flat[0], f"{name}.one"), shape], name)
+                    return
+        elif all(v.ndim == 1 and np.array_equal(v, np.arange(n)) for v, n in zip(values, SIZES, strict=True)):
+            count = self.node("Squeeze", [NAME], f"{name}.count")
+            ends = [self.constant(np.int64(k), f"{name}.{k}") for k in (0, 1)]
+            found = self.node("Range", [ends[0], count, ends[1]], f"{name}.range")
+            self.node("Cast", [found], name, to=helper.np_dtype_to_tensor_dtype(dtype))
+            return
+        raise _refused("a constant depends on it", line)
+
+    def converted(self, x: str, like: Any, name: str) -> str:
+        """Integers of one axis as a constant of another dtype and shape."""
+        from onnx import helper
+
+        cast = self.node("Cast", [x], f"{name}.cast", to=helper.np_dtype_to_tensor_dtype(like.dtype))
+        return self.node("Reshape", [cast, self.constant(np.array(np.shape(like), np.int64), f"{name}.to")], name)
+
+
+def _affine(values: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Integers (a, b) with a·n + b for each size, if there are any."""
+    factor = (values[1] - values[0]) / (SIZES[1] - SIZES[0])
+    offset = values[0] - factor * SIZES[0]
+    if not np.array_equal(factor, np.round(factor)) or not np.array_equal(values[2], factor * SIZES[2] + offset):
+        return None
+    return factor.astype(np.int64), offset.astype(np.int64)
+
+
+def _free_shape(infos: Sequence[Any]) -> None:
+    """Names the sizes of one value that differ."""
+    shapes = [[d.dim_value for d in info.type.tensor_type.shape.dim] for info in infos]
+    if len({len(s) for s in shapes}) > 1:
+        raise _refused("the number of axes depends on it")
+    for axis, sizes in enumerate(zip(*shapes, strict=True)):
+        if len(set(sizes)) > 1:
+            found = _affine([np.float64(s) for s in sizes])
+            if found is None:
+                raise _refused(f"a size is {', '.join(map(str, sizes))} for {', '.join(map(str, SIZES))} examples")
+            factor, offset = map(int, found)
+            text = NAME if (factor, offset) == (1, 0) else f"{factor}*{NAME}{offset:+}"
+            infos[0].type.tensor_type.shape.dim[axis].dim_param = text
+
+
+__all__ = ["free"]
