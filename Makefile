@@ -3,6 +3,7 @@
 #                   other people's packages (tests/adopt/packages) are skipped
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
+# make test-jax     the tests of programs exported to StableHLO and JAX, with JAX in an environment of its own
 # make test-gpu     the tests that need a card, with CuPy
 # make nightly      10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
 #                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments;
@@ -34,7 +35,7 @@ SECONDS ?= 1000
 PROGRAMS = $(shell expr $(SECONDS) '*' 10)
 REPEATED = $(shell expr $(SECONDS) '*' 2 / 5)
 
-.PHONY: demo test test-gpu test-quick test-oldest nightly lint coverage release bench clean
+.PHONY: demo test test-jax test-gpu test-quick test-oldest nightly lint coverage release bench clean
 
 $(VENV)/.ready: pyproject.toml
 	$(FOUND) -m venv $(VENV)
@@ -70,6 +71,15 @@ test-quick: $(VENV)/.ready
 
 test-oldest: $(OLDEST)/.ready
 	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
+
+.venv-jax/.ready: pyproject.toml
+	$(FOUND) -m venv .venv-jax
+	.venv-jax/bin/python -m pip install --quiet --upgrade pip
+	.venv-jax/bin/python -m pip install --quiet 'jax>=0.10'
+	touch $@
+
+test-jax: $(VENV)/.ready .venv-jax/.ready
+	$(BIN)/python -m pytest -n 2 tests/export -k 'jax or stablehlo'
 
 test-gpu: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[cuda]'

@@ -4,7 +4,7 @@
     lu, solve, …   Gaussian elimination with the pivots of LAPACK; a solution goes along as further columns
     qr             Householder reflections with the signs of LAPACK
 
-An index that changes with the iteration is a row of the identity matrix, a mask: selecting is `where` and a sum, so that stacks of
+An index that changes with the iteration is a row of the identity matrix, a mask: selecting is `where` and a sum. So stacks of
 matrices need nothing else, and what is not selected, nan too, does not count. What NumPy refuses (a singular matrix, one that is
 not positive) gives nan or infinities. For small matrices: n loops over n² elements.
 """
@@ -18,10 +18,10 @@ import numpy as np
 
 from ..api.control import scan
 from ..core.op import Op
-from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
+from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..ops import decompose, determinant, matrix, matrix_functions, solve
 from ..ops.broadcast import broadcast_to, cast, conj, expand_dims, imag, real, reshape, sum_, where
-from ..ops.elementwise import absolute, copysign, equal, greater, hypot, log, logical_and, logical_not, not_equal, sqrt
+from ..ops.elementwise import absolute, copysign, equal, greater, hypot, log, logical_and, not_equal, sqrt
 from ..ops.index import gather, getitem
 from ..ops.linalg import matmul, swap
 from ..ops.matrix import dagger, diagonal_of, triangle
@@ -264,7 +264,9 @@ def _qr(a: Value, *, complete: bool) -> Any:
     lead = shape_of(a)[:-2]
     if not k:
         size = m if complete else 0
-        return np.broadcast_to(np.eye(m, size, dtype=dtype_of(a)), (*lead, m, size)).copy(), np.zeros((*lead, size, n), dtype_of(a))
+        return np.broadcast_to(np.eye(m, size, dtype=dtype_of(a)), (*lead, m, size)).copy(), np.zeros(
+            (*lead, size, n), dtype_of(a)
+        )
 
     def reflect(carry: Any, masks: Any) -> Any:
         q, r = carry

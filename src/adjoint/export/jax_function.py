@@ -7,8 +7,8 @@
         v3 = jnp.sum(v2, axis=(0,), keepdims=False)
         return v3
 
-JAX can compile, batch and differentiate what is written. Each op is an expression of `TABLE`, or is made of other ops (`normal.py`).
-Conversions are explicit, since JAX promotes otherwise than NumPy. Loops and branches are those of `jax.lax`.
+JAX can compile, batch and differentiate what is written. Each op is an expression of `TABLE`, or is made of other ops
+(`normal.py`). Conversions are explicit, since JAX promotes otherwise than NumPy. Loops and branches are those of `jax.lax`.
 """
 
 from __future__ import annotations
@@ -26,25 +26,32 @@ from ..core.errors import boundary
 from ..core.op import Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..ops import bessel, broadcast, control, decompose, determinant, distribution, fft, gamma, hypergeometric, index, integer
+from ..ops import (
+    bessel,
+    broadcast,
+    control,
+    decompose,
+    determinant,
+    distribution,
+    fft,
+    gamma,
+    hypergeometric,
+    index,
+    integer,
+    linalg,
+    matrix_functions,
+    pseudo,
+    reduce,
+    shape,
+    shift,
+    solve,
+    sort,
+    special,
+)
 from ..ops import elementwise as ew
-from ..ops import linalg, matrix_functions, pseudo, reduce, shape, shift, solve, sort, special
 from ..view.python import array, number, parameter, subscript
-from .normal import normal
+from .normal import COMPLEX, EVERY, INEXACT, NUMBERS, REALS, TRUTHS, WHOLE, Dtype, Spelling, Target, normal
 from .program import Part, parts, write
-
-Dtype = np.dtype[Any]
-
-
-def _dtypes(names: str) -> frozenset[Dtype]:
-    return frozenset(map(np.dtype, names.split()))
-
-
-REALS, COMPLEX, BOOL = _dtypes("float32 float64"), _dtypes("complex64 complex128"), _dtypes("bool")
-WHOLE = _dtypes("int8 int16 int32 int64 uint8 uint16 uint32 uint64")
-INEXACT = REALS | COMPLEX
-NUMBERS = INEXACT | WHOLE
-EVERY = NUMBERS | BOOL
 
 
 @dataclass(frozen=True)
@@ -59,28 +66,21 @@ class Call:
         return self.equation.params[name]
 
 
-@dataclass(frozen=True)
-class Spelling:
+def _text(template: str | Callable[[Call], str], dtypes: frozenset[Dtype] = EVERY, by: int = -1, fits: Any = None) -> Spelling:
     """A template, in which {0}, {1}, … and {axis}, … stand for operands and parameters, or a function that gives the text."""
 
-    text: str | Callable[[Call], str]
-    dtypes: frozenset[Dtype] = EVERY
-    by: int = 0
-    fits: Callable[[Sequence[Type]], bool] = lambda types: True
+    def written(call: Call) -> str:
+        assert isinstance(template, str)
+        texts = {key: parameter(value) for key, value in call.equation.params.items() if f"{{{key}}}" in template}
+        return template.format(*call.args, all=", ".join(call.args), **texts)
 
-    def write(self, call: Call) -> str:
-        if callable(self.text):
-            return self.text(call)
-        texts = {}
-        for key, value in call.equation.params.items():
-            if f"{{{key}}}" in self.text:
-                texts[key] = parameter(value)
-        return self.text.format(*call.args, all=", ".join(call.args), **texts)
+    write_ = template if callable(template) else written
+    return Spelling(write_, dtypes, by) if fits is None else Spelling(write_, dtypes, by, fits)
 
 
 def _named(names: str, dtypes: frozenset[Dtype], module: Any = ew, prefix: str = "jnp") -> dict[Op, Spelling]:
     """Ops that have the name of a function."""
-    return {getattr(module, name): Spelling(f"{prefix}.{name}({{all}})", dtypes) for name in names.split()}
+    return {getattr(module, name): _text(f"{prefix}.{name}({{all}})", dtypes) for name in names.split()}
 
 
 def _at(c: Call, first: int) -> str:
@@ -115,12 +115,12 @@ def _cast(c: Call) -> str:
     return f'jnp.asarray({x}).astype("{dtype.name}")'
 
 
-def _has_elements(types: Sequence[Type]) -> bool:
+def _has_elements(types: Sequence[Type], params: Any) -> bool:
     return all(t.size for t in types)
 
 
-def _stacked_alike(types: Sequence[Type]) -> bool:
-    return _has_elements(types) and types[0].shape[:-2] == types[1].shape[:-2]
+def _stacked_alike(types: Sequence[Type], params: Any) -> bool:
+    return _has_elements(types, params) and types[0].shape[:-2] == types[1].shape[:-2]
 
 
 _SPECIAL = "jax.scipy.special"
@@ -129,7 +129,7 @@ _DIVIDED = "jnp.where({1} == 0, 0, {0} // jnp.where({1} == 0, 1, {1}))"
 #: The ops that are one expression, by dtype; the others are made of them.
 TABLE: dict[Op, Spelling] = {
     **_named("sqrt exp expm1 log log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh", INEXACT),
-    **_named("exp2 log2 log10 cbrt logaddexp logaddexp2 arctan2 hypot sinc nextafter copysign ldexp fmod rint floor ceil", REALS),
+    **_named("exp2 log2 log10 cbrt logaddexp logaddexp2 arctan2 hypot sinc nextafter copysign fmod rint floor ceil", REALS),
     **_named("trunc signbit isnan isinf isfinite", REALS),
     **_named("maximum minimum", EVERY - COMPLEX),
     **_named("gcd lcm left_shift right_shift bitwise_count", WHOLE, integer),
@@ -140,106 +140,97 @@ TABLE: dict[Op, Spelling] = {
     **_named("gammainc gammaincc betainc", REALS, distribution, _SPECIAL),
     **_named("exp1 expi hyp1f1 hyp2f1 spence", REALS, hypergeometric, _SPECIAL),
     **_named("fresnel sici", REALS, hypergeometric, _SPECIAL),
-    pseudo.pinv: Spelling("jnp.linalg.pinv({0}, rtol={rcond})", INEXACT),
-    matrix_functions.sylvester: Spelling("jax.scipy.linalg.solve_sylvester({all})", REALS),
+    pseudo.pinv: _text("jnp.linalg.pinv({0}, rtol={rcond})", INEXACT),
+    matrix_functions.sylvester: _text("jax.scipy.linalg.solve_sylvester({all})", REALS),
     **_named("i0 i0e i1 i1e", REALS, bessel, _SPECIAL),
-    decompose.cholesky: Spelling("lax.linalg.cholesky({0}, symmetrize_input=False)", INEXACT),
+    decompose.cholesky: _text("lax.linalg.cholesky({0}, symmetrize_input=False)", INEXACT),
     **_named("det", INEXACT, determinant, "jnp.linalg"),
-    ew.add: Spelling("{0} + {1}", NUMBERS),
-    ew.sub: Spelling("{0} - {1}", NUMBERS),
-    ew.mul: Spelling("{0} * {1}", NUMBERS),
-    ew.div: Spelling("{0} / {1}", INEXACT),
-    ew.neg: Spelling("-{0}", NUMBERS),
-    ew.square: Spelling("jnp.square({0})", NUMBERS),
-    ew.absolute: Spelling("jnp.abs({0})", NUMBERS),
-    ew.power: Spelling("{0} ** {1}", NUMBERS),
-    ew.sign: Spelling("jnp.sign({0})", NUMBERS - COMPLEX),
-    ew.floor_divide: Spelling(_DIVIDED, WHOLE),
-    ew.expit: Spelling("jax.nn.sigmoid({0})", REALS),
-    ew.mantissa: Spelling("jnp.frexp({0})[0]", REALS),
-    ew.exponent: Spelling("jnp.frexp({0})[1]", REALS),
-    ew.rounded: Spelling("jnp.round({0}, {decimals})", REALS),
-    ew.equal: Spelling("{0} == {1}"),
-    ew.not_equal: Spelling("{0} != {1}"),
-    ew.less: Spelling("{0} < {1}", EVERY - COMPLEX),
-    ew.less_equal: Spelling("{0} <= {1}", EVERY - COMPLEX),
-    ew.greater: Spelling("{0} > {1}", EVERY - COMPLEX),
-    ew.greater_equal: Spelling("{0} >= {1}", EVERY - COMPLEX),
-    ew.logical_and: Spelling("{0} & {1}", BOOL),
-    ew.logical_or: Spelling("{0} | {1}", BOOL),
-    ew.logical_xor: Spelling("{0} ^ {1}", BOOL),
-    ew.logical_not: Spelling("~{0}", BOOL),
-    ew.bitwise_and: Spelling("{0} & {1}", WHOLE | BOOL),
-    ew.bitwise_or: Spelling("{0} | {1}", WHOLE | BOOL),
-    ew.bitwise_xor: Spelling("{0} ^ {1}", WHOLE | BOOL),
-    ew.invert: Spelling("~{0}", WHOLE | BOOL),
-    gamma.gammasgn: Spelling(f"{_SPECIAL}.gammasgn({{0}})", REALS),
-    gamma.psi: Spelling(f"{_SPECIAL}.digamma({{0}})", REALS),
-    special.logsumexp: Spelling(f"{_SPECIAL}.logsumexp({{0}}, axis={{axis}})", REALS),
-    broadcast.where: Spelling("jnp.where({0}, {1}, {2})"),
-    broadcast.cast: Spelling(_cast),
-    ew.truncate: Spelling(_cast),
-    ew.stop_gradient: Spelling("lax.stop_gradient({0})"),
-    broadcast.real: Spelling("jnp.real({0})", COMPLEX),
-    broadcast.imag: Spelling("jnp.imag({0})", COMPLEX),
-    broadcast.conj: Spelling("jnp.conj({0})", COMPLEX),
-    broadcast.reshape: Spelling("jnp.reshape({0}, {shape})"),
-    broadcast.transpose: Spelling("jnp.transpose({0}, {axes})"),
-    broadcast.broadcast_to: Spelling("jnp.broadcast_to({0}, {shape})"),
-    broadcast.sum_: Spelling("jnp.sum({0}, axis={axis}, keepdims={keepdims})", NUMBERS),
-    reduce.max_: Spelling("jnp.max({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
-    reduce.min_: Spelling("jnp.min({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
-    reduce.all_: Spelling("jnp.all({0}, axis={axis}, keepdims={keepdims})", BOOL),
-    reduce.any_: Spelling("jnp.any({0}, axis={axis}, keepdims={keepdims})", BOOL),
-    reduce.prod: Spelling("jnp.prod({0}, axis={axis})", NUMBERS),
-    reduce.cumsum: Spelling("jnp.cumsum({0}, axis={axis})", NUMBERS),
-    reduce.cumprod: Spelling("jnp.cumprod({0}, axis={axis})", NUMBERS),
-    reduce.argmax: Spelling("jnp.argmax({0}, axis={axis})", EVERY - COMPLEX),
-    reduce.argmin: Spelling("jnp.argmin({0}, axis={axis})", EVERY - COMPLEX),
-    reduce.argsort: Spelling("jnp.argsort({0}, axis={axis}, stable=True)", EVERY - COMPLEX),
-    sort.take_along: Spelling("jnp.take_along_axis({0}, {1}, axis={axis})"),
-    shape.concatenate: Spelling("jnp.concatenate([{all}], axis={axis})"),
-    shape.stack: Spelling("jnp.stack([{all}], axis={axis})"),
-    shift.roll: Spelling("jnp.roll({0}, {shifts}, {axes})"),
-    index.getitem: Spelling(lambda c: f"{c.args[0]}[{subscript(c.spec)}]"),
-    index.place: Spelling(_place),
-    index.put: Spelling(lambda c: f"{c.args[0]}.at[{subscript(c.spec)}].set({c.args[1]})"),
-    index.gather: Spelling(lambda c: f"{c.args[0]}[{_at(c, 1)}]"),
-    index.scatter_add: Spelling(_scatter_add, NUMBERS),
-    linalg.matmul: Spelling('jnp.matmul({0}, {1}, precision="highest")', NUMBERS),
-    linalg.einsum: Spelling(
+    ew.add: _text("{0} + {1}", NUMBERS),
+    ew.sub: _text("{0} - {1}", NUMBERS),
+    ew.mul: _text("{0} * {1}", NUMBERS),
+    ew.div: _text("{0} / {1}", INEXACT),
+    ew.neg: _text("-{0}", NUMBERS),
+    ew.square: _text("jnp.square({0})", NUMBERS),
+    ew.absolute: _text("jnp.abs({0})", NUMBERS),
+    ew.power: _text("{0} ** {1}", NUMBERS),
+    ew.sign: _text("jnp.sign({0})", NUMBERS - COMPLEX),
+    ew.floor_divide: _text(_DIVIDED, WHOLE),
+    ew.expit: _text("jax.nn.sigmoid({0})", REALS),
+    ew.ldexp: _text("jnp.ldexp({0}, {1})", REALS, by=0),
+    ew.mantissa: _text("jnp.frexp({0})[0]", REALS),
+    ew.exponent: _text("jnp.frexp({0})[1]", REALS),
+    ew.rounded: _text("jnp.round({0}, {decimals})", REALS),
+    ew.equal: _text("{0} == {1}"),
+    ew.not_equal: _text("{0} != {1}"),
+    ew.less: _text("{0} < {1}", EVERY - COMPLEX),
+    ew.less_equal: _text("{0} <= {1}", EVERY - COMPLEX),
+    ew.greater: _text("{0} > {1}", EVERY - COMPLEX),
+    ew.greater_equal: _text("{0} >= {1}", EVERY - COMPLEX),
+    ew.logical_and: _text("{0} & {1}", TRUTHS),
+    ew.logical_or: _text("{0} | {1}", TRUTHS),
+    ew.logical_xor: _text("{0} ^ {1}", TRUTHS),
+    ew.logical_not: _text("~{0}", TRUTHS),
+    ew.bitwise_and: _text("{0} & {1}", WHOLE | TRUTHS),
+    ew.bitwise_or: _text("{0} | {1}", WHOLE | TRUTHS),
+    ew.bitwise_xor: _text("{0} ^ {1}", WHOLE | TRUTHS),
+    ew.invert: _text("~{0}", WHOLE | TRUTHS),
+    gamma.gammasgn: _text(f"{_SPECIAL}.gammasgn({{0}})", REALS),
+    gamma.psi: _text(f"{_SPECIAL}.digamma({{0}})", REALS),
+    special.logsumexp: _text(f"{_SPECIAL}.logsumexp({{0}}, axis={{axis}})", REALS),
+    broadcast.where: _text("jnp.where({0}, {1}, {2})"),
+    broadcast.cast: _text(_cast),
+    ew.truncate: _text(_cast),
+    ew.stop_gradient: _text("lax.stop_gradient({0})"),
+    broadcast.real: _text("jnp.real({0})", COMPLEX),
+    broadcast.imag: _text("jnp.imag({0})", COMPLEX),
+    broadcast.conj: _text("jnp.conj({0})", COMPLEX),
+    broadcast.reshape: _text("jnp.reshape({0}, {shape})"),
+    broadcast.transpose: _text("jnp.transpose({0}, {axes})"),
+    broadcast.broadcast_to: _text("jnp.broadcast_to({0}, {shape})"),
+    broadcast.sum_: _text("jnp.sum({0}, axis={axis}, keepdims={keepdims})", NUMBERS),
+    reduce.max_: _text("jnp.max({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
+    reduce.min_: _text("jnp.min({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
+    reduce.all_: _text("jnp.all({0}, axis={axis}, keepdims={keepdims})", TRUTHS),
+    reduce.any_: _text("jnp.any({0}, axis={axis}, keepdims={keepdims})", TRUTHS),
+    reduce.prod: _text("jnp.prod({0}, axis={axis})", NUMBERS),
+    reduce.cumsum: _text("jnp.cumsum({0}, axis={axis})", NUMBERS),
+    reduce.cumprod: _text("jnp.cumprod({0}, axis={axis})", NUMBERS),
+    reduce.argmax: _text("jnp.argmax({0}, axis={axis})", EVERY - COMPLEX),
+    reduce.argmin: _text("jnp.argmin({0}, axis={axis})", EVERY - COMPLEX),
+    reduce.argsort: _text("jnp.argsort({0}, axis={axis}, stable=True)", EVERY - COMPLEX),
+    sort.take_along: _text("jnp.take_along_axis({0}, {1}, axis={axis})", by=0),
+    shape.concatenate: _text("jnp.concatenate([{all}], axis={axis})"),
+    shape.stack: _text("jnp.stack([{all}], axis={axis})"),
+    shift.roll: _text("jnp.roll({0}, {shifts}, {axes})"),
+    index.getitem: _text(lambda c: f"{c.args[0]}[{subscript(c.spec)}]"),
+    index.place: _text(_place),
+    index.put: _text(lambda c: f"{c.args[0]}.at[{subscript(c.spec)}].set({c.args[1]})"),
+    index.gather: _text(lambda c: f"{c.args[0]}[{_at(c, 1)}]", by=0),
+    index.scatter_add: _text(_scatter_add, NUMBERS, by=0),
+    linalg.matmul: _text('jnp.matmul({0}, {1}, precision="highest")', NUMBERS),
+    linalg.einsum: _text(
         lambda c: f'jnp.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, precision="highest")', NUMBERS
     ),
-    decompose.qr: Spelling(lambda c: f'tuple(jnp.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}"))', INEXACT),
-    decompose.eigh: Spelling(
+    decompose.qr: _text(lambda c: f'tuple(jnp.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}"))', INEXACT),
+    decompose.eigh: _text(
         lambda c: f'tuple(jnp.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}", symmetrize_input=False))', INEXACT
     ),
-    decompose.svd: Spelling(lambda c: f"tuple(jnp.linalg.svd({c.args[0]}, full_matrices={c.full}))", INEXACT),
-    decompose.eig: Spelling("tuple(jnp.linalg.eig({0}))", INEXACT),
-    determinant.slogdet: Spelling("tuple(jnp.linalg.slogdet({0}))", INEXACT),
-    solve.solve: Spelling("jnp.linalg.solve({0}, {1})", INEXACT, fits=_stacked_alike),
-    solve.triangular_solve: Spelling(
+    decompose.svd: _text(lambda c: f"tuple(jnp.linalg.svd({c.args[0]}, full_matrices={c.full}))", INEXACT),
+    decompose.eig: _text("tuple(jnp.linalg.eig({0}))", INEXACT),
+    determinant.slogdet: _text("tuple(jnp.linalg.slogdet({0}))", INEXACT),
+    solve.solve: _text("jnp.linalg.solve({0}, {1})", INEXACT, fits=_stacked_alike),
+    solve.triangular_solve: _text(
         "jax.scipy.linalg.solve_triangular({0}, {1}, lower={lower}, trans=int({transposed}))", INEXACT, fits=_stacked_alike
     ),
-    matrix_functions.lu: Spelling("tuple(jax.scipy.linalg.lu_factor({0}))", INEXACT),
-    matrix_functions.expm: Spelling("jax.scipy.linalg.expm({0})", INEXACT, fits=_has_elements),
-    fft.fft: Spelling(_fft, INEXACT, fits=_has_elements),
-    fft.rfft: Spelling("jnp.fft.rfft({0}, axis={axis}, norm={norm})", REALS, fits=_has_elements),
-    fft.irfft: Spelling("jnp.fft.irfft({0}, n={n}, axis={axis}, norm={norm})", INEXACT, fits=_has_elements),
+    matrix_functions.lu: _text("tuple(jax.scipy.linalg.lu_factor({0}))", INEXACT),
+    matrix_functions.expm: _text("jax.scipy.linalg.expm({0})", INEXACT, fits=_has_elements),
+    fft.fft: _text(_fft, INEXACT, fits=_has_elements),
+    fft.rfft: _text("jnp.fft.rfft({0}, axis={axis}, norm={norm})", REALS, fits=_has_elements),
+    fft.irfft: _text("jnp.fft.irfft({0}, n={n}, axis={axis}, norm={norm})", INEXACT, fits=_has_elements),
 }
 
 
-class _Jax:
-    """What JAX has."""
-
-    name = "a JAX function"
-    dtypes = EVERY
-
-    def writes(self, op: Op, types: Sequence[Type], results: Sequence[Type], params: dict[str, Any]) -> bool:
-        known = TABLE.get(op)
-        by = -1 if op is broadcast.where else 0
-        return known is not None and bool(types) and types[by].dtype in known.dtypes and known.fits(types)
-
+TARGET = Target("a JAX function", EVERY, TABLE)
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 
@@ -254,7 +245,7 @@ class _Function:
 
     def __init__(self, part: Part, constants: dict[Literal, str], reserved: set[str]) -> None:
         self.part, self.constants = part, constants
-        self.graph = normal(part.graph, _Jax())
+        self.graph = normal(part.graph, TARGET)
         self.count = 0
         self.reserved = reserved
 
@@ -394,4 +385,4 @@ def jax(
     return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)))
 
 
-__all__ = ["TABLE", "jax", "module"]
+__all__ = ["TABLE", "TARGET", "jax", "module"]

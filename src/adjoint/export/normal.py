@@ -10,31 +10,32 @@ looked at in turn. What is neither is refused by name, with the line of user cod
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError, written_on
 from ..core.op import Constant, Elementwise, Multilinear, Op, Structured
-from ..core.types import Type
+from ..core.types import Type, dtype_of
 from ..ir.edit import bodies, dead_code, renumber
 from ..ir.graph import Graph
 from ..ops import control, index
 from ..ops import elementwise as ew
 from ..ops.broadcast import broadcast_to, cast, where
 from ..ops.integer import left_shift, right_shift
-from ..ops.reduce import count_nonzero
 from ..ops.reduce import all_ as all_op
 from ..ops.reduce import any_ as any_op
+from ..ops.reduce import count_nonzero
 from ..ops.shape import concatenate, stack
 from ..staging.stage import Stage
 from .expansions import EXPANSIONS
 
 Dtype = np.dtype[Any]
 BOOL = np.dtype(bool)
-COMPARISONS = (ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal)
+_COMPARISONS = (ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal)
 _LOGIC = (ew.logical_and, ew.logical_or, ew.logical_xor, ew.logical_not)
 _TESTS = (ew.isnan, ew.isinf, ew.isfinite, ew.signbit)
 #: Piecewise constant functions that compute in the dtype of their result; other constants are indices, counts and tests.
@@ -46,14 +47,38 @@ _ROUNDED = (
 _KEPT = (ew.ldexp,)
 
 
-class Target(Protocol):
+def dtypes(names: str) -> frozenset[Dtype]:
+    return frozenset(map(np.dtype, names.split()))
+
+
+REALS, COMPLEX, TRUTHS = dtypes("float32 float64"), dtypes("complex64 complex128"), dtypes("bool")
+SIGNED, UNSIGNED = dtypes("int8 int16 int32 int64"), dtypes("uint8 uint16 uint32 uint64")
+WHOLE, INEXACT = SIGNED | UNSIGNED, REALS | COMPLEX
+NUMBERS = WHOLE | INEXACT
+EVERY = NUMBERS | TRUTHS
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a language writes an op, for which dtypes of the operand `by`, and for which types and parameters."""
+
+    write: Callable[[Any], Any]  # of an equation with the names of its operands, as the exporter has them
+    dtypes: frozenset[Dtype]
+    by: int = -1
+    fits: Callable[[Sequence[Type], dict[str, Any]], bool] = lambda types, params: True
+
+
+@dataclass(frozen=True)
+class Target:
     """What a language can say."""
 
     name: str  # as in "cannot be written as StableHLO"
-    dtypes: Collection[Dtype]
+    dtypes: frozenset[Dtype]
+    table: Mapping[Op, Spelling]
 
-    def writes(self, op: Op, types: Sequence[Type], results: Sequence[Type], params: dict[str, Any]) -> bool:
-        """Whether there is a spelling of an op for operands of these types."""
+    def writes(self, op: Op, types: Sequence[Type], params: dict[str, Any]) -> bool:
+        known = self.table.get(op)
+        return known is not None and bool(types) and types[known.by].dtype in known.dtypes and known.fits(types, params)
 
 
 class Normal(Stage):
@@ -76,7 +101,7 @@ class Normal(Stage):
         if isinstance(op, Structured):
             return self._structured(op, args, params, results)
         args = self._promoted(op, args, results)
-        if self.target.writes(op, [self._type(a) for a in args], results, params):
+        if self.target.writes(op, [self._type(a) for a in args], params):
             return super().process(op, args, params)
         made = self._expanded(op, args, params)
         if made is NotImplemented:
@@ -121,7 +146,7 @@ class Normal(Stage):
     def _promoted(self, op: Op, args: tuple[Any, ...], results: Sequence[Type]) -> tuple[Any, ...]:
         """The operands in the dtypes that the op computes in."""
         result = results[0].dtype
-        if op in COMPARISONS:
+        if op in _COMPARISONS:
             return self._cast(args, [_common(args, self)] * len(args))
         if op in _LOGIC or op in (all_op, any_op, count_nonzero):
             return tuple(x if self._type(x).dtype == BOOL else ew.not_equal(x, 0) for x in args)
@@ -154,7 +179,7 @@ def _known(x: Any) -> Any:
 
 def _cast_to(x: Any, dtype: Dtype) -> Any:
     if isinstance(x, Traced):
-        return x if x.dtype == dtype else cast(x, dtype=dtype)
+        return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
     return cast(np.asarray(x), dtype=dtype) if np.asarray(x).dtype.kind == "c" else np.asarray(x).astype(dtype)
 
 
@@ -176,12 +201,13 @@ def normal(graph: Graph, target: Target) -> Graph:
             for name, t in zip(graph.input_names, graph.input_types, strict=True):
                 if t.dtype not in target.dtypes:
                     raise UnsupportedError(f"the input {name!r} is {t!r}; {target.name} has no {t.dtype} here")
-            results = [
-                y if isinstance(y, Traced) else np.asarray(y) for y in graph.run_flat(inside)
-            ]
+            results = [y if isinstance(y, Traced) else np.asarray(y) for y in graph.run_flat(inside)]
             made = stage.graph(graph.name, results)
         known[target.name] = renumber(dead_code(made))
     return known[target.name]  # type: ignore[no-any-return]
 
 
-__all__ = ["BOOL", "COMPARISONS", "Normal", "Target", "normal"]
+__all__ = [
+    "COMPLEX", "EVERY", "INEXACT", "NUMBERS", "REALS", "SIGNED", "TRUTHS", "WHOLE", "Dtype", "Normal", "Spelling", "Target",
+    "dtypes", "normal",
+]  # fmt: skip

@@ -32,7 +32,9 @@ def free(build: Callable[[tuple[Any, ...]], Any], args: tuple[Any, ...], batch: 
 def _axes(batch: Any, args: tuple[Any, ...]) -> list[int | None]:
     axes = list(batch) if isinstance(batch, (tuple, list)) else [batch] * len(args)
     if len(axes) != len(args) or not all(a is None or (isinstance(a, int) and a >= 0) for a in axes):
-        raise ArgumentError(f"batch of export.onnx is an axis, or one (or None) for each of the {len(args)} arguments; got {batch!r}")
+        raise ArgumentError(
+            f"batch of export.onnx is an axis, or one (or None) for each of the {len(args)} arguments; got {batch!r}"
+        )
     if all(a is None for a in axes):
         raise ArgumentError("batch of export.onnx names no axis: leave it away for fixed sizes")
     sizes = set()
@@ -42,7 +44,7 @@ def _axes(batch: Any, args: tuple[Any, ...]) -> list[int | None]:
                 raise ArgumentError(f"batch of export.onnx names axis {axis} of argument {i}, which has shape {shape_of(leaf)}")
             sizes.add(shape_of(leaf)[axis])  # type: ignore[index]
     if len(sizes) > 1:
-        raise ArgumentError(f"the axes of batch have one size, but the arguments have {sorted(sizes)}; export.onnx frees one size")
+        raise ArgumentError(f"batch of export.onnx frees one size, but the arguments have {sorted(sizes)} along these axes")
     return axes
 
 
@@ -153,13 +155,16 @@ class _Merge:
             whole = all(np.array_equal(v, np.round(v)) for v in values)
             found = _affine([np.asarray(v, np.float64) for v in values]) if whole else None
             if found is not None:
-                self.converted(self.affine(*(np.atleast_1d(f) for f in found), f"{name}.n"), values[0], name)
+                factor, offset = (np.atleast_1d(part).ravel() for part in found)
+                self.converted(self.affine(factor, offset, f"{name}.n"), values[0], name)
                 return
             counts = [np.asarray(v, np.float64) * n for v, n in zip(values, SIZES, strict=True)]
             top = np.round(counts[0])
             if dtype.kind == "f" and all(np.array_equal((top / n).astype(dtype), v) for v, n in zip(values, SIZES, strict=True)):
-                count = self.converted(NAME, np.zeros(np.shape(values[0])[:0] or (1,), dtype), f"{name}.n")
-                ratio = self.node("Div", [self.constant(np.atleast_1d(top).astype(dtype), f"{name}.top"), count], f"{name}.ratio")
+                count = self.converted(NAME, np.zeros(1, dtype), f"{name}.n")
+                ratio = self.node(
+                    "Div", [self.constant(np.atleast_1d(top).ravel().astype(dtype), f"{name}.top"), count], f"{name}.ratio"
+                )
                 self.node("Reshape", [ratio, self.constant(np.array(values[0].shape, np.int64), f"{name}.shape")], name)
                 return
         elif all(v.size and v.ndim == values[0].ndim and (v == v.flat[0]).all() for v in values):
@@ -172,8 +177,8 @@ class _Merge:
         elif all(v.ndim == 1 and np.array_equal(v, np.arange(n)) for v, n in zip(values, SIZES, strict=True)):
             count = self.node("Squeeze", [NAME], f"{name}.count")
             ends = [self.constant(np.int64(k), f"{name}.{k}") for k in (0, 1)]
-            found = self.node("Range", [ends[0], count, ends[1]], f"{name}.range")
-            self.node("Cast", [found], name, to=helper.np_dtype_to_tensor_dtype(dtype))
+            numbers = self.node("Range", [ends[0], count, ends[1]], f"{name}.range")
+            self.node("Cast", [numbers], name, to=helper.np_dtype_to_tensor_dtype(dtype))
             return
         raise _refused("a constant depends on it", line)
 
