@@ -12,10 +12,18 @@ from export.runners import RUNNERS as NATIVE
 
 from adjoint import export
 from adjoint.core.errors import UnsupportedError
+from adjoint.export import jax_function, onnx_nodes, stablehlo_ops
+from adjoint.export.normal import normal
 from adjoint.export.program import parts
 
 #: Ops of which the last digits depend on how sums are ordered.
 ROUNDED = {"norm"}
+
+#: Ops whose result is a small difference of large numbers, and how large these are: the rounding of a logarithm is magnified.
+CANCELS = {"kl_div": 4.0}
+
+#: Exporters that write a program in the ops of a target: which ops those refuse is known without the target's library.
+TARGETS = {"onnx": onnx_nodes.TARGET, "stablehlo": stablehlo_ops.TARGET, "jax": jax_function.TARGET}
 
 
 def run_python(cases):
@@ -90,7 +98,10 @@ def refusals(exporter):
     found = {}
     for name, program, _ in cases():
         try:
-            getattr(export, exporter)(program)
+            if exporter in TARGETS:
+                normal(parts(program, ())[0].graph, TARGETS[exporter])
+            else:
+                getattr(export, exporter)(program)
             found[name] = None
         except UnsupportedError as error:
             found[name] = str(error)
@@ -112,6 +123,8 @@ def differences(exporter):
         expected = program.run(*inputs)
         for a, b in zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True):
             a, b = np.asarray(a), np.asarray(b)
-            if a.shape != b.shape or a.dtype != b.dtype or not np.allclose(a, b, rtol=1e-12, atol=1e-300, equal_nan=True):
+            if a.shape != b.shape or a.dtype != b.dtype or not np.allclose(
+                a, b, rtol=1e-12, atol=1e-15 * CANCELS.get(name, 1e-285), equal_nan=True
+            ):
                 wrong.append(f"{name}: {a!r:.200} instead of {b!r:.200}")
     return wrong
