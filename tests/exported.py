@@ -123,8 +123,10 @@ def differences(exporter):
         expected = program.run(*inputs)
         for a, b in zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True):
             a, b = np.asarray(a), np.asarray(b)
-            if a.shape != b.shape or a.dtype != b.dtype or not np.allclose(
-                a, b, rtol=1e-12, atol=1e-15 * CANCELS.get(name, 1e-285), equal_nan=True
+            if (
+                a.shape != b.shape
+                or a.dtype != b.dtype
+                or not np.allclose(a, b, rtol=1e-12, atol=1e-15 * CANCELS.get(name, 1e-285), equal_nan=True)
             ):
                 wrong.append(f"{name}: {a!r:.200} instead of {b!r:.200}")
     return wrong

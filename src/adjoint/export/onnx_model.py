@@ -134,7 +134,7 @@ def model(found: Sequence[Part]) -> Any:
         found[0].name,
         [_info(n, t) for n, t in inputs.items()],
         [_info(n, t) for n, t in outputs.items()],
-        [numpy_helper.from_array(value, name) for name, value in nodes.constants.values()],
+        [numpy_helper.from_array(value, name) for name, value in nodes.constants.values() if name in nodes.used],
         doc_string="\n".join(part.summary for part in found),
     )
     opset = helper.make_opsetid("", OPSET)

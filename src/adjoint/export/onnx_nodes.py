@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.op import Op
 from ..core.types import Shape, Type
-from ..ir.graph import Equation
+from ..ir.graph import Equation, Literal
 from ..ops import broadcast, index, integer, linalg, reduce, shape, sort, special
 from ..ops import elementwise as ew
 from .normal import REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target, dtypes
@@ -31,7 +31,8 @@ class Nodes:
 
     def __init__(self, outer: Nodes | None = None) -> None:
         self.list: list[Any] = []
-        self.made: set[str] = set()  # names that a node of this list gives
+        self.made: dict[str, tuple[str, Sequence[str]]] = {}  # by name, the node of this list that makes a value
+        self.used: set[str] = outer.used if outer else set()  # names that a node of the model reads
         self.constants: dict[Any, tuple[str, Any]] = outer.constants if outer else {}
         self.count: list[int] = outer.count if outer else [0]
         self.line = ""
@@ -47,7 +48,8 @@ class Nodes:
         from onnx import helper
 
         self.list.append(helper.make_node(kind, list(inputs), outputs, doc_string=self.line or None, **attributes))
-        self.made.update(outputs)
+        self.used.update(inputs)
+        self.made.update(dict.fromkeys(outputs, (kind, inputs)))
         return outputs
 
     def constant(self, value: Any) -> str:
@@ -84,6 +86,54 @@ def _node(kind: str, dtypes: frozenset[Dtype] = REALS, **attributes: Any) -> Spe
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------
+
+
+# ONNX Runtime moves a scalar factor into the matrix product before or behind it, as a float32 also where both are float64. A product
+# next to such a factor is therefore written as `Einsum`, which stays as it is.
+
+_MOVED = ("Transpose", "Reshape", "Identity")  # nodes that the factor passes
+
+
+def _source(c: Call, name: str) -> str:
+    """The kind of the node that makes a value, before it was moved."""
+    kind, inputs = c.nodes.made.get(name, ("", ()))
+    return _source(c, inputs[0]) if kind in _MOVED else kind
+
+
+def _scaled(kind: str) -> Callable[[Call], str]:
+    """A product or a quotient; "Scaled" if by a number."""
+
+    def write(c: Call) -> str:
+        numbers = [isinstance(o, Literal) and o.type.size == 1 for o in c.equation.inputs]
+        if c.result.dtype != np.float64 or not any(numbers):
+            return c.nodes(kind, *c.args)
+        factor = numbers.index(True)
+        if _source(c, c.args[1 - factor]) == "MatMul" and (kind == "Mul" or factor):
+            value = np.asarray(c.equation.inputs[factor].value, np.float64).reshape(())  # type: ignore[union-attr]
+            letters = "abcdefgh"[: len(c.types[1 - factor].shape)]
+            scalar = c.nodes.constant(value if kind == "Mul" else 1 / value)
+            made = c.nodes("Einsum", c.args[1 - factor], scalar, equation=f"{letters},->{letters}")
+            return _reshape(c, made)
+        made = c.nodes(kind, *c.args)
+        c.nodes.made[made] = ("Scaled", ())
+        return made
+
+    return write
+
+
+def _matmul(c: Call) -> str:
+    if not any(_source(c, x) == "Scaled" for x in c.args) or not all(t.size for t in c.types):
+        return c.nodes("MatMul", *c.args)
+    stacks = np.broadcast_shapes(*(t.shape[:-2] for t in c.types))
+    lead, args, terms = "abcdefgh"[: len(stacks)], list(c.args), []
+    for i, (t, letters) in enumerate(zip(c.types, ("yz", "zx"), strict=True)):
+        own = len(t.shape[:-2])
+        if t.shape[:-2] != stacks[len(stacks) - own :]:
+            args[i] = c.nodes("Expand", args[i], c.nodes.integers(*stacks, *t.shape[-2:]))
+            own = len(stacks)
+        terms.append(lead[len(stacks) - own :] + letters if len(t.shape) > 1 else "z")
+    result = lead + "".join(letter for letter, t in zip("yx", c.types, strict=True) if len(t.shape) > 1)
+    return c.nodes("Einsum", *args, equation=f"{','.join(terms)}->{result}")
 
 
 def _floor_divide(c: Call) -> str:
@@ -284,8 +334,8 @@ def _is_plain_einsum(types: Sequence[Type], params: dict[str, Any]) -> bool:
 TABLE: dict[Op, Spelling] = {
     ew.add: _node("Add", NUMBERS),
     ew.sub: _node("Sub", NUMBERS),
-    ew.mul: _node("Mul", NUMBERS),
-    ew.div: _node("Div"),
+    ew.mul: Spelling(_scaled("Mul"), NUMBERS),
+    ew.div: Spelling(_scaled("Div"), REALS),
     ew.neg: _node("Neg", SIGNED | REALS),
     ew.absolute: _node("Abs", NUMBERS),
     ew.power: _node("Pow"),
@@ -344,7 +394,7 @@ TABLE: dict[Op, Spelling] = {
     index.place: Spelling(_place, MAIN | TRUTHS, fits=_is_padding),
     index.gather: Spelling(lambda c: c.nodes("Gather", *c.args, axis=c.axis), EVERY, by=0, fits=_is_one_index),
     index.scatter_add: Spelling(_scatter_add, MAIN, by=0, fits=_is_one_region),
-    linalg.matmul: _node("MatMul", MAIN),
+    linalg.matmul: Spelling(_matmul, MAIN),
     linalg.einsum: Spelling(
         lambda c: c.nodes("Einsum", *c.args, equation=f"{','.join(c.inputs)}->{c.output}"), MAIN, fits=_is_plain_einsum
     ),
