@@ -46,6 +46,8 @@ def run_onnx(cases):
         import onnxruntime
     except ImportError:
         return "ONNX Runtime is not installed: pip install onnx onnxruntime"
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     found = []
     for _, program, inputs in cases:
         try:
@@ -53,7 +55,7 @@ def run_onnx(cases):
         except UnsupportedError as error:
             found.append(error)
             continue
-        session = onnxruntime.InferenceSession(made.SerializeToString())
+        session = onnxruntime.InferenceSession(made.SerializeToString(), options)
         names = [i.name for i in session.get_inputs()]
         found.append(session.run(None, {n: np.asarray(x) for n, x in zip(names, inputs, strict=True)}))
     return found

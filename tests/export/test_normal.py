@@ -1,4 +1,4 @@
-"""The normal form of graphs, without any tool: a graph in the ops of a target, run by adjoint, has the results of the graph itself."""
+"""The normal form of graphs, without any tool: a graph in the ops of a target, run by adjoint, has the same results."""
 
 import math
 
@@ -41,17 +41,19 @@ def results(made):
 
 @pytest.mark.parametrize("target", NAMES)
 def test_every_case_of_every_op(target):
+    refusals = []
     for name in op_samples.names():
         for program, inputs in op_samples.programs(name):
             try:
                 graph = normal(program, exported.TARGETS[target])
             except UnsupportedError as error:
-                assert f"'{name}'" in str(error), str(error)
+                refusals.append((name, str(error)))
                 continue
             assert all(op in exported.TARGETS[target].table or isinstance(op, Structured) for op in ops_in(graph)), name
             with np.errstate(all="ignore"):
                 atol = {"det": 1e-14, "kl_div": 1e-14}.get(name, 1e-300)
                 same(graph.run_flat(inputs), results(program.run(*inputs)), atol=atol)
+    assert all(f"'{name}'" in refusal for name, refusal in refusals)
 
 
 EDGES = [0.0, 1.0, 0.5, 2.0, 3.0, 1e-8, 1e-20, 0.4999999, 7.3, 1.5, 2.5, 25.0, 100.0, 1e30, math.inf]

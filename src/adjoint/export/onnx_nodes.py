@@ -88,8 +88,8 @@ def _node(kind: str, dtypes: frozenset[Dtype] = REALS, **attributes: Any) -> Spe
 # -- arithmetic -------------------------------------------------------------------------------------------------
 
 
-# ONNX Runtime moves a scalar factor into the matrix product before or behind it, as a float32 also where both are float64. A product
-# next to such a factor is therefore written as `Einsum`, which stays as it is.
+# ONNX Runtime moves a scalar factor into the matrix product before or behind it, as a float32 also where both are float64. So a
+# product next to such a factor is written as `Einsum`, which stays as it is.
 
 _MOVED = ("Transpose", "Reshape", "Identity")  # nodes that the factor passes
 
