@@ -198,6 +198,14 @@ def test_export(adjoint, folder):
     assert scope["loss_gradient"]([0.0, 0.0], 2.0, 3).tolist() == [0.0, 0.0]
     assert scope["loss_jacobian"]([0.0, 0.0], 2.0, 3).tolist() == [0.0, 0.0]
     assert r"\begin{aligned}" in json.loads(adjoint("export", "x*y", "x=1", "y=2", "--to", "latex", "--json"))["text"]
+    assert "jnp.sin(x)" in adjoint("export", "sin(x)", "x=3", "--grad", "--to", "jax")
+    assert "stablehlo.sine %x" in adjoint("export", "sin(x)", "x=3", "--to", "stablehlo")
+
+
+def test_export_to_onnx(adjoint, folder):
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx onnxruntime")
+    assert adjoint("export", "sin(x)*y", "x=3", "y=2", "--grad", "--to", "onnx", "-o", "f.onnx").strip() == "wrote f.onnx"
+    assert [o.name for o in onnx.load(folder / "f.onnx").graph.output] == ["y_", "x_bar", "y_bar"]
 
 
 def test_check(adjoint):

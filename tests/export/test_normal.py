@@ -74,7 +74,7 @@ OTHERS = {
     "kl_div",
     "rel_entr",
 }
-OTHERS |= {"exprel", "pseudo_huber"}
+OTHERS |= {"exprel", "pseudo_huber", "beta", "betaln"}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -93,7 +93,8 @@ def test_infinities_nans_zeros_and_extremes(target, dtype):
                 continue
             (found,), expected = graph.run_flat(inputs), program.run(*inputs)
             try:
-                same([found], [expected], rtol=60 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)
+                eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
+                same([found], [expected], rtol=60 * eps, atol=60 * eps if op.name in ("gammaln", "psi") else tiny)
             except AssertionError as error:
                 raise AssertionError(op.name) from error
 

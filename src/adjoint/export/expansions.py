@@ -58,6 +58,7 @@ from ..ops.integer import right_shift
 from ..ops.reduce import any_, max_
 from .array_expansions import ARRAY_EXPANSIONS, Expansion, integers, kind_of, of_truths
 from .factorisations import FACTORISATIONS
+from .gamma_expansions import GAMMA_EXPANSIONS
 
 # -- products, choices, truths ----------------------------------------------------------------------------------
 
@@ -441,7 +442,7 @@ def _logsumexp(x: Value, *, axis: Shape) -> Value:
     return total + reshape(level, shape=shape_of(total))
 
 
-#: All expansions; those of arrays and of linear algebra have modules of their own.
+#: All expansions; those of arrays, of linear algebra and of the gamma function have modules of their own.
 EXPANSIONS: dict[Op, Expansion] = {
     ew.strong_mul_op: _strong_mul,
     ew.strong_mul_either_op: _strong_mul_either,
@@ -527,6 +528,7 @@ EXPANSIONS: dict[Op, Expansion] = {
     broadcast.conj: lambda x: x,
     **ARRAY_EXPANSIONS,
     **FACTORISATIONS,
+    **GAMMA_EXPANSIONS,
 }
 
 __all__ = ["EXPANSIONS"]

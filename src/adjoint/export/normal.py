@@ -100,6 +100,9 @@ class Normal(Stage):
                 raise self.refusal(op, f"it has no {t.dtype} there")
         if isinstance(op, Structured):
             return self._structured(op, args, params, results)
+        if not any(t.size for t in results):  # nothing to compute
+            empty = tuple(np.zeros(t.shape, t.dtype) for t in results)
+            return empty if op.many else empty[0]
         args = self._promoted(op, args, results)
         if self.target.writes(op, [self._type(a) for a in args], params):
             return super().process(op, args, params)
