@@ -74,6 +74,10 @@ def complex_numbers(z):
     return np.fft.ifft(np.exp(z) * np.conj(z)), np.abs(z), z.real * z.imag, np.sqrt(z) / (1 + z), np.sum(z**2), z @ z
 
 
+def main(x):
+    return x, x, x * 2
+
+
 EMPTY = np.zeros((0, 3))
 PROGRAMS = {
     "loops": (loops, (1.5, 2.0), ()),
@@ -90,6 +94,7 @@ PROGRAMS = {
     "mixed": (lambda x, n: (x * n, x + 1, n + 0.5, x > n), (np.float32([1, 2]), np.array([2, 1])), ()),
     "constant results": (lambda x: (np.zeros(2), x * 0 + 1, 3.0), (np.ones(2),), "jacobian"),
     "large constant": (lambda x: x @ np.arange(200.0).reshape(2, 100) / 7, (np.ones(2),), ()),
+    "named main": (main, (np.ones(2),), ()),
     "named like a word": (lambda lax, step1: lax * step1, (2.0, 3.0), ()),
 }
 
@@ -98,6 +103,12 @@ PROGRAMS = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_programs(language):
     run_all([(name, c) for name, program in PROGRAMS.items() for c in case(language, *program)], rtol=1e-12)
+
+
+@needs_jax
+def test_eigenvalues_in_jax():
+    a = RNG.normal(size=(3, 3))
+    run_all([("eigh", c) for c in case("jax", lambda a: np.sum(np.linalg.eigh(a + a.T)[0] ** 3), (a,), "gradient")])
 
 
 @needs_jax

@@ -167,6 +167,7 @@ BATCHES = {
         (None, 0, 0),
         "gradient",
     ),
+    "mean": (lambda batch: np.mean(batch), lambda n: (RNG.normal(size=n),), 0, "gradient"),
     "softmax": (lambda x: np.exp(x - x.max(1, keepdims=True)), lambda n: (RNG.normal(size=(n, 3)),), 0, ()),
     "columns": (lambda x: np.var(x, axis=1) + x[:, -1], lambda n: (RNG.normal(size=(2, n)),), 1, ()),
     "pieces": (lambda x: np.concatenate([x[1:], x[::-1], np.zeros(2)]), lambda n: (RNG.normal(size=n),), 0, ()),

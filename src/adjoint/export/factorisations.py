@@ -19,13 +19,13 @@ import numpy as np
 from ..api.control import scan
 from ..core.op import Op
 from ..core.types import Value, dtype_of, ndim_of, shape_of
-from ..ops import decompose, determinant, matrix, matrix_functions, solve
+from ..ops import decompose, determinant, gaps, matrix, matrix_functions, solve
 from ..ops.broadcast import broadcast_to, cast, conj, expand_dims, imag, real, reshape, sum_, where
-from ..ops.elementwise import absolute, copysign, equal, greater, hypot, log, logical_and, not_equal, sqrt
+from ..ops.elementwise import absolute, copysign, equal, greater, hypot, less_equal, log, logical_and, not_equal, sqrt
 from ..ops.index import gather, getitem
 from ..ops.linalg import matmul, swap
 from ..ops.matrix import dagger, diagonal_of, triangle
-from ..ops.reduce import argmax, prod
+from ..ops.reduce import any_, argmax, max_, prod
 from ..ops.shape import concatenate
 
 MOST_COFACTORS = 16  # rows; each element is a determinant
@@ -293,7 +293,31 @@ def _qr(a: Value, *, complete: bool) -> Any:
     return getitem(q, spec=(*every, slice(None), slice(0, size))), getitem(r, spec=(*every, slice(0, size)))
 
 
+# -- gaps between eigenvalues, whose implementations are functions of NumPy that adjoint has, too ----------------------------
+
+
+def _negligible(w: Value, *, sign: int) -> Value:
+    size = expand_dims(sum_(absolute(w), axis=(ndim_of(w) - 1,), keepdims=True), (ndim_of(w),))
+    return less_equal(absolute(_pairs(w, sign)), 8 * float(np.finfo(dtype_of(w)).eps) * size)
+
+
+def _pairs(w: Value, sign: int) -> Value:
+    return expand_dims(w, (ndim_of(w) - 1,)) + sign * expand_dims(w, (ndim_of(w),))
+
+
+def _told_apart(g: Value, w: Value) -> Value:
+    largest = expand_dims(max_(absolute(g), axis=(ndim_of(g) - 1,), keepdims=True), (ndim_of(g),))
+    differ = greater(absolute(_pairs(g, -1)), 8 * float(np.finfo(dtype_of(g)).eps) ** 0.5 * largest)
+    both = logical_and(gaps.negligible(w, sign=-1), differ)
+    return any_(both, axis=(ndim_of(both) - 1,), keepdims=False)
+
+
 FACTORISATIONS: dict[Op, Any] = {
+    **{
+        op: op.impl for op in (gaps.splitting, gaps.gap_splitting, gaps.crowded, gaps.cancelled, gaps.magnitude, gaps.first_order)
+    },
+    gaps.negligible: _negligible,
+    gaps.told_apart: _told_apart,
     decompose.cholesky: _cholesky,
     decompose.cholesky_pullback: _cholesky_pullback,
     decompose.qr: _qr,

@@ -19,7 +19,8 @@ from ..core.tree import flatten
 from ..core.types import shape_of
 
 SIZES = (61, 67, 71)  # larger than what passes treat specially, and unlikely as another size
-NAME = "batch"  # of the free size
+NAME = "batch"  # of the free size, in types
+SIZE = "batch.size"  # its value; no input has a point in its name
 
 
 def free(build: Callable[[tuple[Any, ...]], Any], args: tuple[Any, ...], batch: Any) -> Any:
@@ -124,7 +125,7 @@ class _Merge:
         for info in graph.input:
             for axis, dim in enumerate(info.type.tensor_type.shape.dim):
                 if dim.dim_param == NAME:
-                    self.node("Shape", [info.name], NAME, start=axis, end=axis + 1)
+                    self.node("Shape", [info.name], SIZE, start=axis, end=axis + 1)
                     return
         raise _refused("no input has it")
 
@@ -142,8 +143,14 @@ class _Merge:
 
     def affine(self, factor: Any, offset: Any, name: str) -> str:
         """factor · n + offset, of integers."""
-        scaled = self.node("Mul", [NAME, self.constant(factor, f"{name}.factor")], f"{name}.scaled")
+        scaled = self.node("Mul", [SIZE, self.constant(factor, f"{name}.factor")], f"{name}.scaled")
         return self.node("Add", [scaled, self.constant(offset, f"{name}.offset")], name)
+
+    def constant_or_computed(self, name: str, values: Sequence[Any], user: Any) -> None:
+        if all(v == values[0] for v in values):
+            self.constant(values[0], name)
+        else:
+            self.compute(name, values, user)
 
     def compute(self, name: str, values: Sequence[Any], user: Any) -> None:
         """A constant that differs."""
@@ -161,21 +168,20 @@ class _Merge:
             counts = [np.asarray(v, np.float64) * n for v, n in zip(values, SIZES, strict=True)]
             top = np.round(counts[0])
             if dtype.kind == "f" and all(np.array_equal((top / n).astype(dtype), v) for v, n in zip(values, SIZES, strict=True)):
-                count = self.converted(NAME, np.zeros(1, dtype), f"{name}.n")
+                count = self.converted(SIZE, np.zeros(1, dtype), f"{name}.n")
                 ratio = self.node(
                     "Div", [self.constant(np.atleast_1d(top).ravel().astype(dtype), f"{name}.top"), count], f"{name}.ratio"
                 )
                 self.node("Reshape", [ratio, self.constant(np.array(values[0].shape, np.int64), f"{name}.shape")], name)
                 return
         elif all(v.size and v.ndim == values[0].ndim and (v == v.flat[0]).all() for v in values):
-            if all(v.flat[0] == values[0].flat[0] for v in values):
-                found = _affine([np.array(v.shape, np.float64) for v in values])
-                if found is not None:
-                    shape = self.affine(*found, f"{name}.shape")
-                    self.node("Expand", [self.constant(values[0].flat[0], f"{name}.one"), shape], name)
-                    return
+            found = _affine([np.array(v.shape, np.float64) for v in values])
+            if found is not None:
+                self.constant_or_computed(f"{name}.one", [np.asarray(v.flat[0]) for v in values], user)
+                self.node("Expand", [f"{name}.one", self.affine(*found, f"{name}.shape")], name)
+                return
         elif all(v.ndim == 1 and np.array_equal(v, np.arange(n)) for v, n in zip(values, SIZES, strict=True)):
-            count = self.node("Squeeze", [NAME], f"{name}.count")
+            count = self.node("Squeeze", [SIZE], f"{name}.count")
             ends = [self.constant(np.int64(k), f"{name}.{k}") for k in (0, 1)]
             numbers = self.node("Range", [ends[0], count, ends[1]], f"{name}.range")
             self.node("Cast", [numbers], name, to=helper.np_dtype_to_tensor_dtype(dtype))

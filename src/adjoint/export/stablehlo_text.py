@@ -156,6 +156,10 @@ def _signature(inputs: dict[str, Type]) -> str:
     return ", ".join(f"%{name}: {tensor(t)}" for name, t in inputs.items())
 
 
+def _name(part: Part) -> str:
+    return f"{part.name}_" if part.name == "main" else part.name
+
+
 def _function(part: Part) -> list[str]:
     graph = normal(part.graph, TARGET)
     inputs = dict(zip(graph.input_names, graph.input_types, strict=True))
@@ -163,7 +167,7 @@ def _function(part: Part) -> list[str]:
     w.types.update({f"%{name}": t for name, t in inputs.items()})
     results = _write(graph, [f"%{name}" for name in inputs], w)
     types = ", ".join(map(tensor, graph.output_types))
-    head = f"  func.func private @{part.name}({_signature(inputs)}) -> ({types}) {{"
+    head = f"  func.func private @{_name(part)}({_signature(inputs)}) -> ({types}) {{"
     return [f"  // {part.summary}", head, *w.list, f"    return {', '.join(results)} : {types}", "  }"]
 
 
@@ -177,7 +181,7 @@ def module(found: Sequence[Part]) -> str:
         given, made = (", ".join(map(tensor, types)) for types in (g.input_types, g.output_types))
         count = f":{len(g.outputs)}" if len(g.outputs) > 1 else ""
         arguments = ", ".join(f"%{name}" for name in g.input_names)
-        calls.append(f"    %{i}{count} = call @{part.name}({arguments}) : ({given}) -> ({made})")
+        calls.append(f"    %{i}{count} = call @{_name(part)}({arguments}) : ({given}) -> ({made})")
         outputs += [(f"%{i}#{k}" if count else f"%{i}", t) for k, t in enumerate(g.output_types)]
     types = ", ".join(tensor(t) for _, t in outputs)
     main = [f"  func.func public @main({_signature(inputs)}) -> ({types}) {{", *calls]
