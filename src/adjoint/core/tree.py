@@ -261,7 +261,8 @@ def _register(cls: type, open_: _Opener) -> None:
 
 def _open(tree: Any) -> _Node | None:
     """The immediate parts of a container, or None for a leaf."""
-    opener = _opener(type(tree))
+    cls: Any = type(tree)
+    opener = _opener(cls)
     return None if opener is None else opener(tree)
 
 

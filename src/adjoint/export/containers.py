@@ -45,7 +45,7 @@ def _check(structure: Structure) -> None:
 
 
 def _describe(tree: Any) -> Any:
-    cls = type(tree)
+    cls: Any = type(tree)
     if tree is None:
         return None
     if tree is _LEAF:
@@ -102,7 +102,8 @@ def _fields(tree: Any) -> dict[str, Any]:
         return {_key(key): part for key, part in tree.items()}
     if isinstance(tree, (tuple, list)):
         return dict(zip(getattr(tree, "_fields", map(str, range(len(tree)))), tree, strict=True))
-    fields = fields_of(type(tree))
+    cls: Any = type(tree)
+    fields = fields_of(cls)
     assert fields is not None
     return {name: getattr(tree, name) for name in fields.names}
 
