@@ -46,7 +46,7 @@ def test_version():
 
 
 def test_heavy_modules_load_on_first_use():
-    script = "import sys, adjoint, adjoint.numpy; print([m for m in ('scipy', 'llvmlite', 'mpmath') if m in sys.modules])"
+    script = "import sys, adjoint, adjoint.numpy; print([m for m in ('scipy', 'llvmlite', 'mpmath', 'pandas', 'xarray') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
 

@@ -159,7 +159,7 @@ def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
 
 def _scalar_output(recording: Recording, holomorphic: bool) -> Value:
     f, transform = recording.f, recording.transform
-    if recording.structure is not LEAF:
+    if recording.structure is not LEAF and not recording.structure.is_one_array():
         raise ShapeError(
             f"{transform} needs a function with one scalar result, but {name_of(f)} returned {recording.structure}; "
             "use has_aux=True for extra results, or jacobian"

@@ -412,8 +412,8 @@ class Jitted:
             inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
             if self.arguments.compares_identity:
                 inside = [inside[i] for i in signature.static[-1][1]]
-            free, named = signature.structure.unflatten(inside)
             with reads.noting(stage):
+                free, named = signature.structure.unflatten(inside)  # may compute, as the columns of a table
                 positional, rest = [], iter(free)
                 for i in range(len(args)):
                     positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))

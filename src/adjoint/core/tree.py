@@ -65,6 +65,10 @@ class Structure:
         """Whether a part is static."""
         return self.static is not None or any(child.has_static() for _, child in self.children)
 
+    def is_one_array(self) -> bool:
+        """Whether this is an array, bare or with labels around it."""
+        return self is LEAF or (len(self.children) == 1 and self.children[0] == ("", LEAF))
+
     def fits(self, other: Structure) -> bool:
         """Whether another container has its leaves in the same places; the static parts may differ, or be None."""
         if self.kind is STATIC or other.kind is STATIC:
@@ -150,7 +154,7 @@ def _structure_of(example: Any) -> Structure:
     return flatten(example)[1]
 
 
-class _Node(NamedTuple):
+class Node(NamedTuple):
     """The immediate parts of a container. `roles` are those of the fields of a class."""
 
     kind: Any
@@ -161,7 +165,7 @@ class _Node(NamedTuple):
     static: Any = None
 
 
-_Opener = Callable[[Any], _Node]
+_Opener = Callable[[Any], Node]
 _registered: dict[type, _Opener] = {}
 
 #: Packages whose classes are containers, with what registers them once such a class is met.
@@ -186,16 +190,16 @@ def _opener(cls: Any) -> _Opener | None:
     return None if fields is None else functools.partial(_open_record, fields)
 
 
-def _open_sequence(tree: Any) -> _Node:
-    return _Node(type(tree), [f"[{i}]" for i in range(len(tree))], tree, type(tree))
+def _open_sequence(tree: Any) -> Node:
+    return Node(type(tree), [f"[{i}]" for i in range(len(tree))], tree, type(tree))
 
 
-def _open_named_tuple(tree: Any) -> _Node:
+def _open_named_tuple(tree: Any) -> Node:
     cls = type(tree)
-    return _Node(cls, [f".{name}" for name in cls._fields], tree, lambda parts: cls(*parts))
+    return Node(cls, [f".{name}" for name in cls._fields], tree, lambda parts: cls(*parts))
 
 
-def _open_dict(tree: Any) -> _Node:
+def _open_dict(tree: Any) -> Node:
     cls, order = type(tree), list(tree)
     try:
         keys = sorted(order)
@@ -211,16 +215,16 @@ def _open_dict(tree: Any) -> _Node:
         copy.update(result)
         return copy
 
-    return _Node(cls, [f"[{key!r}]" for key in keys], [tree[key] for key in keys], build)
+    return Node(cls, [f"[{key!r}]" for key in keys], [tree[key] for key in keys], build)
 
 
-def _open_record(fields: Fields, tree: Any) -> _Node:
+def _open_record(fields: Fields, tree: Any) -> Node:
     cls, names = type(tree), fields.names
 
     def build(parts: list[Any]) -> Any:
         return fields.build(cls, dict(zip(names, parts, strict=True)))
 
-    return _Node(cls, [f".{name}" for name in names], [getattr(tree, name) for name in names], build, fields.roles)
+    return Node(cls, [f".{name}" for name in names], [getattr(tree, name) for name in names], build, fields.roles)
 
 
 def register_container(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Callable[[Any, Any], Any]) -> type:
@@ -242,24 +246,25 @@ def register_container(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unf
     if cls in (tuple, list, dict, type(None)) or issubclass(cls, (np.ndarray, np.generic, float, int, complex, str, Traced)):
         raise ArgumentError(f"{cls.__name__} cannot be registered: what it is to transforms is fixed")
 
-    def open_(tree: Any) -> _Node:
+    def open_(tree: Any) -> Node:
         pair = flatten(tree)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(f"the flatten of {cls.__name__} must return (children, static part), not {type(pair).__name__}")
         children, static = tuple(pair[0]), pair[1]
         keys = [f"[{i}]" for i in range(len(children))]
-        return _Node(cls, keys, children, lambda parts: unflatten(static, tuple(parts)), None, Static(static))
+        return Node(cls, keys, children, lambda parts: unflatten(static, tuple(parts)), None, Static(static))
 
-    _register(cls, open_)
+    register_opener(cls, open_)
     return cls
 
 
-def _register(cls: type, open_: _Opener) -> None:
+def register_opener(cls: type, open_: _Opener) -> None:
+    """Let the containers of a class be opened in this way."""
     _registered[cls] = open_
     _opener.cache_clear()
 
 
-def _open(tree: Any) -> _Node | None:
+def _open(tree: Any) -> Node | None:
     """The immediate parts of a container, or None for a leaf."""
     cls: Any = type(tree)
     opener = _opener(cls)

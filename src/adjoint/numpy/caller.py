@@ -259,7 +259,8 @@ def _instead(function: Any, words: tuple[str, ...], module: str, frame: types.Fr
     if root == "scipy":
         return _of_scipy(function, home, words)
     if root in LABELLED:
-        return f"{root} computes this on plain numbers: take the array with .to_numpy(), and use NumPy functions"
+        array = ".data" if root == "xarray" else ".to_numpy()"
+        return f"{root} computes this on plain numbers: take the array with {array}, and use NumPy functions"
     if home.startswith("numpy.random") or (function is None and words[0] == "" and hasattr(np.random.Generator, name)):
         return _DRAWN.get(name, "write the draw as a function of standard numbers and of its parameters")
     if isinstance(function, Hashable) and function in _ITERATORS:
