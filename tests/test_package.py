@@ -2,8 +2,8 @@
 
 import gc
 import importlib
-import importlib.util
 import importlib.metadata
+import importlib.util
 import inspect
 import pkgutil
 import subprocess
@@ -47,7 +47,8 @@ def test_version():
 
 
 def test_heavy_modules_load_on_first_use():
-    script = "import sys, adjoint, adjoint.numpy; print([m for m in ('scipy', 'llvmlite', 'mpmath', 'pandas', 'xarray') if m in sys.modules])"
+    heavy = ("scipy", "llvmlite", "mpmath", "pandas", "xarray")
+    script = f"import sys, adjoint, adjoint.numpy; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
 

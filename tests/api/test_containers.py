@@ -111,6 +111,19 @@ def test_gradients_keep_the_static_fields(cls):
     assert m.w is W
 
 
+def test_arrays_in_fields_are_not_written_to(cls):
+    if cls is Registered:
+        pytest.skip("a registered class says nothing of its attributes")
+    m = made(cls, W.copy())
+
+    def f(x, m):
+        m.w[...] = 0.0
+        return x * m.n
+
+    assert ad.grad(f)(3.0, m) == 2.0
+    np.testing.assert_array_equal(m.w, W)
+
+
 def test_the_static_fields_of_a_tangent_do_not_matter(cls):
     m = made(cls)
     tangent = changed(m, W) if hasattr(m, "model_copy") else cls(w=W, name=None, n=7, act=None, b=1.0)

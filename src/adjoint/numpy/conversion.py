@@ -161,15 +161,11 @@ def _int(self: Traced) -> int:
         return number
     frame = calling_frame()
     call = call_of(frame)
-    if call.function is int or is_shown(frame):
+    if is_shown(frame) or (isinstance(call.function, type) and issubclass(call.function, int)):  # int itself, or a class of it
         return number
     if call.kind == "STORE_SUBSCR" or isinstance(getattr(call.function, "__self__", None), np.ndarray):
         raise _refuse_write(self, "an integer array")
     return _refuse_int(self)
-
-
-def _trunc(self: Traced) -> int:
-    return int(self.by.concrete(self, "int() of"))
 
 
 def _index(self: Traced) -> int:
@@ -268,7 +264,7 @@ CONVERSIONS: dict[str, Any] = {
     "__bool__": _bool,
     "__array__": _array,
     "__dlpack__": _dlpack,
-    "__trunc__": _trunc,
+    "__trunc__": _rounded(ops.trunc),
     "__round__": _round_builtin,
     "__floor__": _rounded(ops.floor),
     "__ceil__": _rounded(ops.ceil),
