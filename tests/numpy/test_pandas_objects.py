@@ -7,6 +7,9 @@ import adjoint as ad
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed: objects with labels are not tested")
 
+# pandas changes the filters of warnings while it computes. Where they raise, as in all other tests, jit runs such code eagerly.
+pytestmark = pytest.mark.filterwarnings("default::RuntimeWarning")
+
 S = pd.Series([1.0, 2.0, 4.0], index=list("abc"), name="w")
 P = pd.Series([0.5, 0.3, 0.2], index=list("abc"), name="p")
 D = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.5, 1.5, -1.0]}, index=[10, 20, 30])
@@ -87,6 +90,7 @@ OF_FRAMES = {
     "mask": lambda d: (d[d["a"] > 1.5] ** 2).sum().sum(),
     "transpose": lambda d: (d.T.to_numpy() @ d.to_numpy()).sum(),
     "apply": lambda d: d.apply(lambda c: (c**2).sum()).sum() + d.apply(lambda r: r["a"] * r["b"], axis=1).sum(),
+    "apply, giving columns": lambda d: (d.apply(lambda c: c * c.sum()) ** 2).sum().sum(),
     "assign": lambda d: d.assign(c=d.a * d.b)["c"].sum(),
     "set a column": set_column,
     "items": lambda d: sum((c**2).sum() for _, c in d.items()),

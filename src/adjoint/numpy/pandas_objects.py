@@ -294,6 +294,19 @@ class TracedFrame(pd.DataFrame):
     def values(self) -> Any:
         return self.to_numpy()
 
+    def apply(self, func: Any, axis: Any = 0, raw: bool = False, result_type: Any = None, args: Any = (), **options: Any) -> Any:
+        """A function of each column or row that gives a number: pandas would look for the dtype of the results."""
+        if not callable(func) or raw or result_type is not None:
+            return super().apply(func, axis, raw, result_type, args, **options)
+        by_column = self._get_axis_number(axis) == 0
+        parts = [self.iloc[:, i] if by_column else self.iloc[i] for i in range(self.shape[1 if by_column else 0])]
+        found = [func(part, *args, **options) for part in parts]
+        labels = self.columns if by_column else self.index
+        if any(isinstance(y, pd.Series) for y in found):
+            joined = pd.concat(found, axis=1, keys=labels)
+            return joined if by_column else joined.T
+        return _series(lift(found), labels) if any(isinstance(y, Traced) for y in found) else pd.Series(found, index=labels)
+
     def dot(self, other: Any) -> Any:
         return self @ other
 
