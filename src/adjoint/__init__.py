@@ -13,6 +13,7 @@ from .api.grad import derivative, elementwise_grad, grad, jvp, linearize, stop_g
 from .api.jacobian import hessian, hvp, jacfwd, jacobian, jacrev
 from .api.vmap import vmap
 from .core.errors import AdjointError
+from .core.tree import register_container
 from .core.version import VERSION
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ __all__ = [
     "no_grad",
     "numpy",
     "parse",
+    "register_container",
     "save",
     "scan",
     "scipy",

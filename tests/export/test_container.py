@@ -416,3 +416,22 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     code = "import os, sys, adjoint as ad\ntry: ad.load(sys.argv[1])\nexcept ad.AdjointError as e: print(e)"
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "pipe"], capture_output=True, text=True, timeout=60, check=True)
     assert "not a regular file" in done.stdout
+
+
+@dataclasses.dataclass
+class Options:
+    rate: float
+    mode: str = "fast"
+    n: int = 2
+    f: object = None
+
+
+def test_static_fields_are_saved_as_literals(tmp_path):
+    program = ad.graph(lambda o: o.rate**o.n if o.mode == "fast" else o.rate)(Options(3.0))
+    ad.save(tmp_path / "options.adjoint", program)
+    loaded = ad.load(tmp_path / "options.adjoint", containers=[Options])
+    assert loaded(Options(4.0)) == 16.0
+    with pytest.raises(ad.AdjointError, match="structure"):
+        loaded(Options(4.0, n=3))
+    with pytest.raises(ad.AdjointError, match="cannot be saved"):
+        ad.save(tmp_path / "function.adjoint", ad.graph(lambda o: o.f(o.rate))(Options(3.0, f=np.sin)))

@@ -406,3 +406,31 @@ def check_writes(f):
     ):
         for a, b in zip(wanted, flat(found), strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 3)])
+@pytest.mark.parametrize("index", [True, False, np.True_, np.array(False), (np.True_, ...)], ids=str)
+def test_a_single_truth_chooses_all_or_nothing(index, shape):
+    X = np.arange(1.0, 1.0 + np.prod(shape, dtype=int)).reshape(shape)
+
+    def read(x):
+        return anp.sum(x[index] ** 2)
+
+    def write(x):
+        y = x * 2.0
+        y[index] = 5.0
+        y[index] *= 3.0
+        return anp.sum(y * x)
+
+    def chosen(x):
+        y = x * 1.0
+        bad = anp.sum(x) > 100.0
+        y[~bad] = y[~bad] / x[~bad] + x[~bad] ** 2
+        return anp.sum(y)
+
+    for f, wanted in ((read, 2 * X), (write, np.full(shape, 15.0)), (chosen, 2 * X)):
+        if f is not chosen and not np.all(index[0] if isinstance(index, tuple) else index):
+            wanted = 0 * X if f is read else 4 * X
+        np.testing.assert_allclose(f(X.copy()), ad.jvp(f, (X,), (X,))[0])
+        np.testing.assert_allclose(ad.grad(f)(X), wanted)
+        np.testing.assert_allclose(ad.jit(ad.grad(f))(X), wanted)

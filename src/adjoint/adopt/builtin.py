@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core.bind import Traced, class_of, is_array
 from ..core.home import ADOPTED
+from ..eager.batch import Batch
 
 
 class _Number(type):
@@ -75,6 +76,15 @@ def _own_conversion(x: Any, real: type) -> Any:
         return x
     made = method(x)
     return made if isinstance(made, Traced) else x
+
+
+def is_batched(x: Any) -> bool:
+    """Whether x has a value for each example of a batch."""
+    while isinstance(x, Traced):
+        if isinstance(x.by, Batch):
+            return True
+        x = x.value
+    return False
 
 
 def scalar(x: Any) -> Any:
@@ -150,9 +160,26 @@ def _scalar_of(real: Any) -> Any:
     return replacing(real, lambda x: (x[()] if x.ndim == 0 and is_array(x) else x).astype(real), real)
 
 
-#: NumPy's classes of floating-point numbers, by their names.
+def _integer_of(real: Any) -> Any:
+    """`np.int64` and its kin: of a number, a plain integer, which is constant as that of `int(x)` is."""
+
+    def convert(x: Any) -> Any:
+        if x.ndim or is_batched(x):
+            return x.astype(real)
+        while isinstance(x, Traced):
+            x = x.by.concrete(x, "int() of")
+        return real(x)
+
+    return replacing(real, convert, real)
+
+
+#: NumPy's classes of numbers, by their names.
 SCALARS = {name: _scalar_of(getattr(np, name)) for name in ("float16", "float32", "float64", "complex64", "complex128")}
+SCALARS |= {
+    name: _integer_of(getattr(np, name)) for name in (f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
+}
 SCALARS |= {alias: SCALARS[name] for alias, name in {"half": "float16", "single": "float32", "double": "float64"}.items()}
+SCALARS |= {name: SCALARS[np.dtype(name).name] for name in ("intp", "uintp", "int_", "uint")}
 SCALARS |= {"csingle": SCALARS["complex64"], "cdouble": SCALARS["complex128"]}
 _REPLACED: dict[Any, Any] = {float: Float, complex: Complex, type: Type, _Number: Type, _Types: Type}
 _REPLACED |= {cls.replaces: cls for cls in SCALARS.values()}

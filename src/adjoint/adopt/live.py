@@ -100,8 +100,10 @@ class Adoption:
     def _is_candidate(self, x: Any) -> bool:
         """Whether a function or class is copied: the caller's own, or of a package that is adopted."""
         home = getattr(x, "__globals__", {}).get("__name__") if isinstance(x, types.FunctionType) else x.__module__
+        if home is None:
+            return isinstance(x, types.FunctionType)  # made by exec, outside of any module
         root = package_of(home)
-        if home is None or root == OWN or root in _FACED or root in sys.stdlib_module_names - {"__main__"}:
+        if root == OWN or root in _FACED or root in sys.stdlib_module_names - {"__main__"}:
             return False
         return not _is_installed(home) or self.world.choice.is_adopted(original_name(home))
 

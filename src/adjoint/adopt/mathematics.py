@@ -17,20 +17,10 @@ import numpy as np
 
 from .. import numpy as anp
 from ..core.bind import Traced, numbers
-from ..eager.batch import Batch
-from .builtin import scalar
+from .builtin import is_batched, scalar
 from .face import Constant
 
 Function = Callable[..., Any]
-
-
-def is_batched(x: Any) -> bool:
-    """Whether x has a value for each example of a batch."""
-    while isinstance(x, Traced):
-        if isinstance(x.by, Batch):
-            return True
-        x = x.value
-    return False
 
 
 def is_traced(x: Any) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 from .. import numpy as anp
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
+from .builtin import is_batched
 from .face import Constant
-from .mathematics import is_batched
 
 
 def concrete(x: Any) -> Any:

@@ -131,6 +131,8 @@ def open_arguments(args: Sequence[Any], indices: Sequence[int], transform: str) 
         if structure is LEAF:
             leaves.append(differentiable(parts[0], f"argument {i}", transform))
             continue
+        if not parts and structure.has_static():
+            raise ArgumentError(f"{transform} needs floats, but argument {i} has none in its fields: {structure}")
         labels = leaf_names(f"argument {i}", structure)
         leaves.extend(differentiable(x, label, transform) for x, label in zip(parts, labels, strict=True))
     return leaves, structures

@@ -145,9 +145,12 @@ class Carry:
 
     def check_structure(self, f: Function, found: Structure) -> None:
         if found != self.structure:
+            static = self.structure.fits(found) and (
+                "; a static field cannot change: hold it in an array, or declare it with field(metadata={'static': False})"
+            )
             raise ShapeError(
                 f"the carry of {self.transform} must keep its structure: it starts as {self.structure}, and {name_of(f)} "
-                f"returned {found}"
+                f"returned {found}{static or ''}"
             )
 
     def fitted(self, f: Function, y: Any, wanted: Type, label: str) -> Value:

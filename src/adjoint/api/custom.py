@@ -18,7 +18,7 @@ import numpy as np
 from ..core.bind import FRESH, Trace, Traced, unwrap_fresh
 from ..core.errors import ArgumentError, ShapeError
 from ..core.op import Opaque
-from ..core.tree import Structure, flatten, flatten_like, leaf_names
+from ..core.tree import Structure, flatten, flatten_tangent, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
 from ..derive import Plan
 from ..eager.batch import Batch
@@ -360,7 +360,7 @@ class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
             if not isinstance(result, tuple) or len(result) != 2:
                 raise ArgumentError(f"the custom_jvp rule of {name_of(self.f)} must return (result, tangent of the result)")
             ys = self.results(result[0], found)
-            return ys, flatten_like(found["out"], result[1], "the tangent of the result")
+            return ys, flatten_tangent(found["out"], result[1], "the tangent of the result")
 
         call = Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), push, None, None)
         results = call(leaves)
@@ -426,7 +426,7 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
             if part is None:
                 result.extend([None] * child.count)
             else:
-                result.extend(flatten_like(child, part, f"the cotangent of argument {i} of {name_of(self.f)}"))
+                result.extend(flatten_tangent(child, part, f"the cotangent of argument {i} of {name_of(self.f)}"))
         names = leaf_names("", structure)
         for g, t, name in zip(result, types, names, strict=True):
             if g is not None and t is not None and shape_of(g) != t.shape:

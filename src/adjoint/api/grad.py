@@ -16,7 +16,7 @@ from .. import transform as structured  # noqa: F401 - the rules of loops and br
 from ..core.bind import Traced, snapshot, with_gaps
 from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from ..core.op import OPS
-from ..core.tree import LEAF, Structure, final, flatten, flatten_like, leaf_names, map_leaves
+from ..core.tree import LEAF, Structure, final, flatten, flatten_tangent, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..eager.dual import Dual
 from ..eager.mutation import Watch
@@ -159,7 +159,7 @@ def split_aux(result: Any, f: Function, transform: str) -> tuple[Any, Any]:
 
 def _scalar_output(recording: Recording, holomorphic: bool) -> Value:
     f, transform = recording.f, recording.transform
-    if recording.structure is not LEAF:
+    if recording.structure is not LEAF and not recording.structure.is_one_array():
         raise ShapeError(
             f"{transform} needs a function with one scalar result, but {name_of(f)} returned {recording.structure}; "
             "use has_aux=True for extra results, or jacobian"
@@ -270,7 +270,7 @@ class Pullback:
     @follows_card
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         recording = self._recording
-        given = flatten_like(recording.structure, cotangent, "the cotangent")
+        given = flatten_tangent(recording.structure, cotangent, "the cotangent")
         labels = leaf_names("the cotangent", recording.structure)
         seeds = [match_type(g, t, label) for g, t, label in zip(given, self._types, labels, strict=True)]
         result = recording.hand_out(recording.pull(seeds), *seeds)
@@ -425,7 +425,9 @@ def run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_au
     indices = range(len(primals))
     inputs, structures = open_arguments(primals, indices, transform)
     names = [name for i, s in zip(indices, structures, strict=True) for name in leaf_names(f"argument {i}", s)]
-    given = [t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_like(s, part, f"tangent {i}")]
+    given = [
+        t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_tangent(s, part, f"tangent {i}")
+    ]
     pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
     structure, ys, ts, aux = ForwardRun(f, primals, inputs, structures, pushed, has_aux, transform).push()
     results = Results(*inputs, *pushed)
@@ -454,7 +456,7 @@ class Pushforward:
         given = [
             t
             for s, part, i in zip(self._structures, tangents, range(len(tangents)), strict=True)
-            for t in flatten_like(s, part, f"tangent {i}")
+            for t in flatten_tangent(s, part, f"tangent {i}")
         ]
         seeds = [match_type(t, wanted, "a tangent") for t, wanted in zip(given, self._types, strict=True)]
         results = Results(*seeds)

@@ -12,13 +12,13 @@ that it adds or replaces, is done to the user's when it returns.
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import AdjointError, ReadOnlyError, last_line
+from ..core.records import fields_of
 from .arguments import uncached
 
 COPIED = 1 << 12  # elements of an array that is copied; it costs little more than to make a view of it
@@ -55,7 +55,7 @@ class Protection:
 
     def protect(self, x: Any) -> Any:
         """An argument, with everything in it that is to be protected replaced."""
-        cls = type(x)
+        cls: Any = type(x)
         if cls in _NUMBERS:
             return x
         if id(x) in self.handed:
@@ -64,7 +64,7 @@ class Protection:
             if not x.flags.writeable:
                 return x
             return self.note(x, self.array(x))
-        if isinstance(x, (tuple, list, dict)) or (dataclasses.is_dataclass(x) and not isinstance(x, type)):
+        if isinstance(x, (tuple, list, dict)) or fields_of(cls) is not None:
             self.handed[id(x)] = x  # found again inside itself, it stays what it is
             return self.note(x, self.container(x))
         return x
@@ -112,9 +112,11 @@ def _items(x: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(x, (tuple, list)):
         yield from enumerate(x)
     else:
-        for field in dataclasses.fields(x):
-            if hasattr(x, field.name):
-                yield field.name, getattr(x, field.name)
+        cls: Any = type(x)
+        fields = fields_of(cls)
+        for name in fields.names if fields else ():
+            if hasattr(x, name):
+                yield name, getattr(x, name)
 
 
 def _fill(x: Any, parts: dict[Any, Any]) -> None:

@@ -362,7 +362,10 @@ class Jitted:
             return None
         last = others[-1]
         if signature.structure != last.structure:
-            return "its arguments are built in another way"
+            path = signature.structure.changed(last.structure) if signature.structure.fits(last.structure) else None
+            if path is None:
+                return "its arguments are built in another way"
+            return f"{input_names(self.f, [path])[0]} has another value, which is a static part of an argument"
         names = input_names(self.f, leaf_names("", signature.structure))
         for name, t, u, w, v in zip(names, signature.types, last.types, signature.weak, last.weak, strict=True):
             if t != u or w is not v:
@@ -409,8 +412,8 @@ class Jitted:
             inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
             if self.arguments.compares_identity:
                 inside = [inside[i] for i in signature.static[-1][1]]
-            free, named = signature.structure.unflatten(inside)
             with reads.noting(stage):
+                free, named = signature.structure.unflatten(inside)  # may compute, as the columns of a table
                 positional, rest = [], iter(free)
                 for i in range(len(args)):
                     positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))

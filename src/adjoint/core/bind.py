@@ -228,8 +228,14 @@ class Traced(metaclass=_HiddenMethods):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What `isinstance` sees: the class of the value that this stands for. Our own modules see `Traced`."""
-        return type(self) if is_ours(sys._getframe(1)) else self.by.class_of(self)
+        """What `isinstance` sees: the class of the value that this stands for. Our own modules see `Traced`.
+
+        xarray sees an array, also of rank 0: it makes a plain array of a scalar.
+        """
+        frame = sys._getframe(1)
+        if is_ours(frame):
+            return type(self)
+        return np.ndarray if frame.f_globals.get("__name__", "").startswith("xarray.") else self.by.class_of(self)
 
 
 _OURS = f"{OWN}."

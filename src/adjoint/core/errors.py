@@ -26,7 +26,8 @@ _WRITTEN = "<adjoint "  # begins the file names of functions that derive/ writes
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_PLUMBING = frozenset({OWN, "numpy", "scipy", "functools", "contextlib", "json", "random", "statistics"})
+LABELLED = frozenset({"pandas", "xarray"})  # arrays with labels
+_PLUMBING = frozenset({OWN, "numpy", "scipy", *LABELLED, "functools", "contextlib", "json", "random", "statistics"})
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
@@ -47,7 +48,7 @@ def _is_ours(frame: types.FrameType) -> bool:
 
 
 def _is_plumbing(frame: types.FrameType) -> bool:
-    """Ours, or a frame of NumPy, SciPy or Python's library between the user's call and us."""
+    """Ours, or a frame of NumPy, SciPy, pandas, xarray or Python's library between the user's call and us."""
     name = frame.f_globals.get("__name__", "")  # checked first: reading f_code is an audit event, which may have a hook
     known = _modules.get(name)
     if known is None:

@@ -128,6 +128,21 @@ class Contents:
         )
 
 
+class Labelled:
+    """Whether a Series, DataFrame, Index or DataArray has the labels and the numbers of an earlier one."""
+
+    def __init__(self, value: Any) -> None:
+        self.copy = value.copy()
+
+    def __call__(self, value: Any) -> bool:
+        if type(value) is not type(self.copy):
+            return False
+        if hasattr(value, "identical"):  # of xarray, and an index of pandas
+            return bool(value.identical(self.copy))
+        axes = all(a.identical(b) for a, b in zip(value.axes, self.copy.axes, strict=True))
+        return axes and getattr(value, "name", None) == getattr(self.copy, "name", None) and bool(value.equals(self.copy))
+
+
 class Equal:
     """Whether a container of plain numbers and strings is equal to an earlier one, item by item and class by class."""
 

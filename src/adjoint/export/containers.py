@@ -1,13 +1,12 @@
 """Containers as JSON: `{"w": [x], "b": None}` is `{"dict": [["'w'", {"list": ["*"]}], ["'b'", null]]}`.
 
-`"*"` is a leaf, null is None. The key of a dict is a Python literal. A class is named, with its fields; it is rebuilt only from a
-class that the caller passes.
+`"*"` is a leaf, null is None. The key of a dict is a Python literal, and so is a static field: `{"static": "'relu'"}`. A class is
+named, with its fields; it is rebuilt only from a class that the caller passes.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ArgumentError, UnsupportedError
-from ..core.tree import Structure
+from ..core.records import fields_of
+from ..core.tree import STATIC, Structure
 from ..ir.text import literal, show_value
 
 DEEPEST = 64  # containers inside one another
@@ -29,19 +29,33 @@ class ContainerError(ArgumentError):
 
 def describe(structure: Structure) -> Any:
     """The JSON of a structure."""
-    return _describe(structure.example())
+    _check(structure)
+    return _describe(structure.unflatten([_LEAF] * structure.count))
+
+
+_LEAF: Any = object()
+
+
+def _check(structure: Structure) -> None:
+    """Refuse containers that a file cannot describe."""
+    if structure.static is not None and structure.kind is not STATIC:
+        raise UnsupportedError(f"a container of the registered class {structure.kind.__name__} cannot be saved; use a dataclass")
+    for _, child in structure.children:
+        _check(child)
 
 
 def _describe(tree: Any) -> Any:
-    cls = type(tree)
+    cls: Any = type(tree)
     if tree is None:
         return None
+    if tree is _LEAF:
+        return "*"
     if cls is tuple or cls is list:
         return {cls.__name__: [_describe(part) for part in tree]}
     if cls is dict:
         return {"dict": [[_key(key), _describe(part)] for key, part in tree.items()]}
-    if cls is int:
-        return "*"
+    if not isinstance(tree, (dict, tuple, list)) and fields_of(cls) is None:
+        return {"static": _static(tree)}
     parts = _fields(tree)
     return {"class": _name(cls), "fields": list(parts), "parts": [_describe(part) for part in parts.values()]}
 
@@ -50,6 +64,14 @@ def _key(key: Any) -> str:
     text = show_value(key)
     if not isinstance(key, _KEYS) or type(key).__module__ != "builtins" or _read(text) != key:
         raise UnsupportedError(f"the key {key!r} of a dict cannot be saved; use strings, numbers or tuples of them")
+    return text
+
+
+def _static(value: Any) -> str:
+    """A static field, which a literal must give back."""
+    text = show_value(value) if type(value) in _KEYS else ""
+    if not text or _read(text) != value:
+        raise UnsupportedError(f"a field that holds {value!r:.60} cannot be saved; static fields are text and numbers")
     return text
 
 
@@ -80,18 +102,21 @@ def _fields(tree: Any) -> dict[str, Any]:
         return {_key(key): part for key, part in tree.items()}
     if isinstance(tree, (tuple, list)):
         return dict(zip(getattr(tree, "_fields", map(str, range(len(tree)))), tree, strict=True))
-    return {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree)}
+    cls: Any = type(tree)
+    fields = fields_of(cls)
+    assert fields is not None
+    return {name: getattr(tree, name) for name in fields.names}
 
 
 def rebuild(tree: Any, containers: Sequence[type], what: str) -> Any:
-    """A container with 0 for each leaf, from its JSON."""
+    """A container with 0.0 for each leaf, from its JSON."""
     known = {_name(cls): cls for cls in (*_KNOWN, *_of_numpy(), *containers)}
     return _rebuild(tree, known, what, 0)
 
 
 def _rebuild(tree: Any, known: dict[str, type], what: str, depth: int) -> Any:
     if tree is None or tree == "*":
-        return None if tree is None else 0
+        return None if tree is None else 0.0
     if depth > DEEPEST:
         raise ContainerError(f"{what!r} holds more than {DEEPEST} containers inside one another")
 
@@ -105,6 +130,11 @@ def _rebuild(tree: Any, known: dict[str, type], what: str, depth: int) -> Any:
             return parts(rows)
         case {"dict": list(rows), **rest} if not rest and all(_is_row(row) for row in rows):
             return _dict([key for key, _ in rows], parts([part for _, part in rows]), what)
+        case {"static": str(text), **rest} if not rest:
+            found = _read(text)
+            if found is object:
+                raise ContainerError(f"{what!r} holds a field {text!r:.80} that is no literal")
+            return found
         case {"class": str(name), "fields": list(fields), "parts": list(rows), **rest} if not rest and len(fields) == len(rows):
             if name not in known:
                 short = name.rpartition(":")[2]
@@ -139,21 +169,14 @@ def _instance(cls: Any, fields: Sequence[str], parts: Sequence[Any], what: str) 
     if issubclass(cls, (tuple, list)):
         expected = getattr(cls, "_fields", tuple(map(str, range(len(parts)))))
         build = (lambda: cls(*parts)) if hasattr(cls, "_fields") else (lambda: cls(parts))
-    elif dataclasses.is_dataclass(cls):
-        expected = tuple(field.name for field in dataclasses.fields(cls))
-        build = lambda: _dataclass(cls, fields, parts)
+    elif (known := fields_of(cls)) is not None:
+        expected = tuple(known.names)
+        build = lambda: known.build(cls, dict(zip(fields, parts, strict=True)))
     else:
         raise ContainerError(f"{_name(cls)!r} is no container: a named tuple, a dataclass, or a kind of list, tuple or dict")
     if tuple(expected) != tuple(fields):
         raise ContainerError(f"{_name(cls)!r} has the fields {list(expected)!r:.200}, and had {list(fields)!r:.200}")
     return build()
-
-
-def _dataclass(cls: Any, fields: Sequence[str], parts: Sequence[Any]) -> Any:
-    made = object.__new__(cls)  # fields may be init=False
-    for field, part in zip(fields, parts, strict=True):
-        object.__setattr__(made, field, part)
-    return made
 
 
 __all__ = ["ContainerError", "describe", "rebuild"]

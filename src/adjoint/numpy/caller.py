@@ -14,7 +14,9 @@ import inspect
 import io
 import itertools
 import logging
+import os
 import sys
+import sysconfig
 import types
 import warnings
 from collections.abc import Hashable, Iterable
@@ -22,7 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import user_frame
+from ..core.errors import LABELLED, user_frame
+from ..core.home import is_adopted, package_of
 from .table import REFUSED, load_all
 
 _LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")
@@ -187,7 +190,46 @@ def advice() -> tuple[str, str]:
     """The name of the function that the user called, if known, and what to write instead ('' if not known)."""
     frame, module = user_frame()
     call = Call("") if frame is None else call_of(frame)
-    return _public_name(call), _instead(call.function, call.words or ("",), module)
+    return _public_name(call), _instead(call.function, call.words or ("",), module, frame)
+
+
+ADOPT = "adopt the function with ad.adopt"
+IMPORT = "`import adjoint.numpy as np`"
+
+
+class Imported(NamedTuple):
+    """How the code of a frame calls `adjoint.numpy` ('' if it does not), and whether it calls plain NumPy as well."""
+
+    ours: str = ""
+    plain: bool = True
+
+    @property
+    def way(self) -> str:
+        """The import that is missing, or where it is."""
+        return f"{IMPORT} (here: {self.ours})" if self.ours else IMPORT
+
+    @property
+    def only(self) -> str:
+        """The name of `adjoint.numpy` in code that uses no other."""
+        return "" if self.plain else self.ours
+
+
+def imported(frame: types.FrameType | None) -> Imported:
+    """What a frame can call by a name."""
+    if frame is None:
+        return Imported()
+    named = {id(x): name for scope in (frame.f_globals, frame.f_locals) for name, x in scope.items()}
+    return Imported(named.get(id(sys.modules[__package__]), ""), id(np) in named)
+
+
+def package_at(frame: types.FrameType | None) -> str:
+    """The installed package that a frame runs code of; '' for code of the user's own, and for adopted code."""
+    if frame is None or is_adopted(frame) or not frame.f_code.co_filename.startswith(_INSTALLED):
+        return ""
+    return package_of(frame.f_globals.get("__name__", ""))
+
+
+_INSTALLED = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib")})
 
 
 def _public_name(call: Call) -> str:
@@ -203,23 +245,22 @@ def _module(home: str) -> str:
     return ".".join(home.split(".")[:2])
 
 
-def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
+def _instead(function: Any, words: tuple[str, ...], module: str, frame: types.FrameType | None) -> str:
     """What to write instead of a call; `module` is the module of the callee, known for an operator too."""
-    name = words[-1]
+    name, has = words[-1], imported(frame)
     if isinstance(getattr(function, "__self__", None), np.ndarray):
-        here = f", or write np.{name} of that module" if hasattr(np, name) else ""
-        return f"make the array with `import adjoint.numpy as np` inside the function{here}, or adopt the function with ad.adopt"
+        return _of_array(name, has)
     home = _home(function) or module
     root = home.partition(".")[0]
     if root in ("math", "cmath", "statistics"):
         better = _MATH.get(name, f"np.{name}" if hasattr(np, name) else "")
-        return (
-            f"use NumPy functions instead of {root}'s"
-            + (f": {better}" if better else "")
-            + ", or adopt the function with ad.adopt"
-        )
+        with_ours = "" if has.only or not better.startswith("np.") else f" with {has.way}"
+        return f"use NumPy functions instead of {root}'s" + (f": {better}{with_ours}" if better else "") + f", {ADOPT}"
     if root == "scipy":
         return _of_scipy(function, home, words)
+    if root in LABELLED:
+        array = ".data" if root == "xarray" else ".to_numpy()"
+        return f"{root} computes this on plain numbers: take the array with {array}, and use NumPy functions"
     if home.startswith("numpy.random") or (function is None and words[0] == "" and hasattr(np.random.Generator, name)):
         return _DRAWN.get(name, "write the draw as a function of standard numbers and of its parameters")
     if isinstance(function, Hashable) and function in _ITERATORS:
@@ -232,8 +273,23 @@ def _instead(function: Any, words: tuple[str, ...], module: str) -> str:
     if root == "numpy" and _reason(function):
         return _reason(function)
     if root == "numpy" or isinstance(function, np.ufunc):
-        return "write `import adjoint.numpy as np`, adopt the function with ad.adopt, or use np.stack for a list of values"
+        return making_arrays(has, name)
     return ""
+
+
+def making_arrays(has: Imported, name: str = "array") -> str:
+    """How to make an array from traced values."""
+    if has.only:
+        return f"write {has.only}.{name} in the function itself, or use np.stack for a list of values"
+    return f"write {has.way}, {ADOPT}, or use np.stack for a list of values"
+
+
+def _of_array(name: str, has: Imported) -> str:
+    """Instead of a method of a plain array, such as `a.dot(x)`."""
+    of_function = f", or write np.{name} of that module" if hasattr(np, name) else ""
+    if has.only:
+        return f"make the array inside the function, with {has.only}.array(a){of_function}"
+    return f"make the array with {has.way} inside the function{of_function}, or {ADOPT}"
 
 
 _DRAWN = {
@@ -291,7 +347,7 @@ def _of_scipy(function: Any, home: str, words: tuple[str, ...]) -> str:
     ours = _ours(module)
     for names in (words, (getattr(function, "__name__", ""),)):  # as written, and as defined in its module
         for i, word in enumerate(names):
-            if ours is not None and word in vars(ours):
+            if ours is not None and word in vars(ours) and not _home(_attribute(ours, names[i:])).startswith("scipy."):
                 return f"use adjoint.{module}.{'.'.join(names[i:])}"
     if ours is not None and words[0] == "":
         return f"use adjoint.{module} where it has the function"
@@ -308,6 +364,12 @@ _STANDARD = frozenset(
     f"scipy.{name}"
     for name in ("cluster", "differentiate", "fft", "integrate", "ndimage", "optimize", "signal", "spatial", "stats")
 )
+
+
+def _attribute(x: Any, names: Iterable[str]) -> Any:
+    for name in names:
+        x = getattr(x, name, None)
+    return x
 
 
 def _ours(module: str) -> types.ModuleType | None:

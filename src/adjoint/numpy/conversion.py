@@ -8,70 +8,94 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, class_of, is_tracking
-from ..core.errors import ConversionError, UnsupportedError, calling_frame, user_frame
+from ..core.bind import FRESH, Traced, class_of, depth, is_tracking
+from ..core.errors import LABELLED, ConversionError, UnsupportedError, calling_frame, user_frame
 from ..core.home import is_adopted
 from ..eager.batch import Batch
 from ..ops import elementwise as ops
 from ..staging.guard import Guarded
-from .caller import advice, call_of, is_printed, is_shown
+from .caller import ADOPT, Imported, advice, call_of, imported, is_printed, is_shown, making_arrays, package_at
 from .concrete import primal
 from .table import FUNCTIONS
 
 
-def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
+def _refuse(what: str, instead: Callable[[Imported], str]) -> Callable[..., NoReturn]:
+    """A method that raises. `instead` says what to write, given what the code has imported."""
+
     def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
         if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would record a guard
             self.by.concrete(self, f"{what} of")
         name, better = advice()
         frame, _ = user_frame()
         in_library = frame is not None and is_adopted(frame)
-        if in_library and (not better or _ADOPT in better):
+        if in_library and (not better or ADOPT in better):
             better = _IN_LIBRARY
         short = name if name.startswith("np.") else name.rpartition(".")[2]
         inside = f", in {name}," if name and f"{short}()" not in what else ""
         whose = f"{what} of a value traced by {self.by.name}{inside}"
         if call_of(calling_frame()).kind == "STORE_SUBSCR" and not in_library:
             raise _refuse_write(self, "a plain NumPy array")
+        package = package_at(frame)
+        if package and package not in LABELLED and not better.startswith("use adjoint"):
+            better = f"it is code of the package {package}: adopt that with ad.adopt({package!r})"
+        better = better or instead(imported(frame))
         if isinstance(self.by, Guarded):
-            raise ConversionError(f"{whose} would be baked into the program; {better or instead}")
-        raise ConversionError(
-            f"{whose} would lose its derivative; {better or instead}, or use ad.stop_gradient(x) if it is meant to be a constant"
-        )
+            raise ConversionError(f"{whose} would be baked into the program; {better}")
+        raise ConversionError(f"{whose} would lose its derivative; {better}, or {_CONSTANT}")
 
     return method
 
 
 def _refuse_write(x: Traced, array: str) -> ConversionError:
     """The error of `a[i] = x` for an array that cannot hold x, with what to do in the place where it happens."""
-    if is_tracking():
-        kind = ", float" if array == "an integer array" else ""
-        instead = f"write a = adjoint.numpy.array(a{kind}) first, inside the function: such an array can hold it"
-    else:
+    frame, _ = user_frame()
+    has, floats = imported(frame), ", float" if array == "an integer array" else ""
+    package = package_at(frame)
+    if not is_tracking():
         instead = (
             f"this thread is not that of {x.by.name}, and adjoint.numpy makes plain arrays in it: start it with "
             "contextvars.copy_context().run, or make the array with np.zeros_like of a traced one"
         )
+    elif package:
+        instead = f"it is code of the package {package}: adopt that with ad.adopt({package!r})"
+    elif has.only:
+        began = f"{x.by.name} began" if depth.get() else "the first array with requires_grad was made"
+        made = "with an integer dtype" if floats else f"before {began} (in an __init__, a module, a default argument)"
+        instead = f"it was made {made}; write a = {has.only}.array(a{floats}) first, inside the function"
+    else:
+        instead = f"make the array inside the function, with {has.way} or a = adjoint.numpy.array(a{floats}), {ADOPT}"
     return ConversionError(
-        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, {_ADOPT}, or use "
-        "ad.stop_gradient(x) if it is meant to be a constant"
+        f"writing a value traced by {x.by.name} into {array} would lose its derivative; {instead}, or {_CONSTANT}"
     )
 
 
-_ADOPT = "adopt the function with ad.adopt"
+_CONSTANT = "use ad.stop_gradient(x) if it is meant to be a constant"
 _IN_LIBRARY = (
     "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects "
     "inside the function, or declare a rule with ad.custom_vjp"
 )
-_WRITTEN = f"make an array that it is written to with `import adjoint.numpy as np`, or {_ADOPT}"
-_refuse_float = _refuse("float()", f"use NumPy functions instead of math's, {_WRITTEN}")
-_refuse_complex = _refuse("complex()", "use NumPy functions instead of cmath's")
-_refuse_int = _refuse("the whole number", f"{_WRITTEN} and a float dtype, write int(x) if an integer is meant")
-_refuse_array = _refuse(
-    "np.array() or np.asarray()", f"write `import adjoint.numpy as np`, {_ADOPT}, or use np.stack for a list of values"
-)
-_refuse_item = _refuse("item() or tolist()", "keep the value itself")
-_refuse_dlpack = _refuse("the memory", "keep the value itself")
+
+
+def _without_conversion(has: Imported) -> str:
+    given = "" if has.only else f" of {has.way}"
+    return f"leave the conversion out and use NumPy functions{given}, {ADOPT}"
+
+
+def _with_floats(has: Imported) -> str:
+    made = f"make an array that it is written to with {has.only or has.way} and a float dtype"
+    return f"{made}, {ADOPT}, write int(x) if an integer is meant"
+
+
+def _kept(_: Imported) -> str:
+    return f"keep the value itself, {ADOPT}"
+
+
+_refuse_float = _refuse("float()", _without_conversion)
+_refuse_complex = _refuse("complex()", _without_conversion)
+_refuse_int = _refuse("the whole number", _with_floats)
+_refuse_array = _refuse("np.array() or np.asarray()", making_arrays)
+_refuse_item = _refuse("item() or tolist()", _kept)
+_refuse_dlpack = _refuse("the memory", lambda _: "keep the value itself")
 
 
 def _float(self: Traced) -> float:
@@ -130,20 +154,18 @@ def _bool(self: Traced) -> bool:
 
 def _int(self: Traced) -> int:
     """`int(x)` is constant almost everywhere. But `integer_array.fill(x)` calls it too, to store the value."""
+    if isinstance(self.by, Batch) and self.dtype.kind in "fc" and call_of(calling_frame()).kind == "STORE_SUBSCR":  # type: ignore[attr-defined]
+        raise _refuse_write(self, "an integer array")
     number = int(self.by.concrete(self, "int() of"))
     if self.by.is_plain(self) or self.dtype.kind in "iub":  # type: ignore[attr-defined]
         return number
     frame = calling_frame()
     call = call_of(frame)
-    if call.function is int or is_shown(frame):
+    if is_shown(frame) or (isinstance(call.function, type) and issubclass(call.function, int)):  # int itself, or a class of it
         return number
     if call.kind == "STORE_SUBSCR" or isinstance(getattr(call.function, "__self__", None), np.ndarray):
         raise _refuse_write(self, "an integer array")
     return _refuse_int(self)
-
-
-def _trunc(self: Traced) -> int:
-    return int(self.by.concrete(self, "int() of"))
 
 
 def _index(self: Traced) -> int:
@@ -242,7 +264,7 @@ CONVERSIONS: dict[str, Any] = {
     "__bool__": _bool,
     "__array__": _array,
     "__dlpack__": _dlpack,
-    "__trunc__": _trunc,
+    "__trunc__": _rounded(ops.trunc),
     "__round__": _round_builtin,
     "__floor__": _rounded(ops.floor),
     "__ceil__": _rounded(ops.ceil),
@@ -253,5 +275,5 @@ CONVERSIONS: dict[str, Any] = {
     "is_integer": _is_integer,
     "item": _item,
     "tolist": _tolist,
-    "as_integer_ratio": _refuse("the exact ratio", "use NumPy functions"),
+    "as_integer_ratio": _refuse("the exact ratio", lambda _: "use NumPy functions"),
 }

@@ -72,7 +72,7 @@ def full_like(
 
 def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
-    if args and isinstance(args[0], Traced):
+    if args and (isinstance(args[0], Traced) or (args[0].__class__ is list and is_tracking() and _shows_traced(args[0]))):
         return _array_of_traced(*args, **options)
     try:
         y = _array(*args, **options)
@@ -83,6 +83,16 @@ def array(*args: Any, **options: Any) -> Any:
             raise
         return _array_of_traced(*args, **options)
     return fresh(y) if is_tracking() else y
+
+
+def _shows_traced(items: list[Any]) -> bool:
+    """Whether a short list, or a list in it, has a traced item. Others are found when NumPy refuses them, which is slower."""
+    if len(items) > 32:
+        return False
+    for x in items:  # noqa: SIM110 - any() of a generator takes three times as long
+        if isinstance(x, Traced) or (type(x) is list and _shows_traced(x)):
+            return True
+    return False
 
 
 def _array_of_traced(

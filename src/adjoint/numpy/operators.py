@@ -20,6 +20,7 @@ from ..staging.guard import OPERATOR_MODULES, PYTHON_NUMBERS, Guarded
 from ..staging.python import OPERATORS
 from .concrete import primal
 from .elementwise import absolute, divmod_, power
+from .labels import labelled, operate
 from .table import is_array_like, lift, without_class
 from .views import inplace
 
@@ -27,12 +28,12 @@ _NUMBERS = (Traced, np.generic, float, int, complex)
 
 
 def _operand(x: Any) -> Any:
-    """The other operand of an operator, or NotImplemented if NumPy would not accept it."""
+    """The other operand of an operator, or NotImplemented if NumPy would not accept it, or would lose its labels."""
     if type(x) is np.ndarray or isinstance(x, _NUMBERS):
         return x
     if isinstance(x, np.ndarray):
         return without_class(x)
-    return lift(x) if is_array_like(x) else NotImplemented
+    return lift(x) if is_array_like(x) and not labelled(x) else NotImplemented
 
 
 def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,9 +48,10 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     def general(a: Any, b: Any) -> Any:
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
             b = class_of(a)(b)  # Fraction.__radd__ would do so with both
+        left, right = a, b
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:
-            return NotImplemented
+            return operate(name, left, right) if labelled(left) or labelled(right) else NotImplemented
         by = a.by if isinstance(a, Traced) else b.by
         if isinstance(by, Guarded):
             return by.operate(name, run, (a, b)) if by.light else run(a, b)

@@ -18,6 +18,7 @@ from ..core.types import Shape
 from ..eager.record import quicken, recorder
 from ..ops import broadcast as shapes
 from ..staging.guard import PYTHON_NUMBERS, strengthened
+from . import labels
 from .caller import advice
 from .concrete import primals
 from .conversion import CONVERSIONS
@@ -310,6 +311,7 @@ _ALWAYS = frozenset(
 
 def install() -> None:
     """Give `Traced` its operators, methods and protocols."""
+    labels.install()
     for op in OPS.values():
         if isinstance(op, Elementwise):
             quicken(op)

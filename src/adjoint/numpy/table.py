@@ -16,6 +16,7 @@ from ..core.types import Value
 from ..device.arrays import card_of
 from ..eager import on_card
 from ..ops.shape import stack
+from .labels import labelled
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,7 +107,9 @@ def lift(x: Any) -> Value:
 def given_array(x: Any) -> Traced | None:
     """The traced array that an object of a class written in Python gives as its `__array__`; NumPy refuses it."""
     method = getattr(type(x), "__array__", None)
-    made = x.__array__() if isinstance(method, types.FunctionType) and is_tracking() else None
+    if not isinstance(method, types.FunctionType) or not is_tracking():
+        return None
+    made = x.to_numpy() if labelled(x) else x.__array__()
     return made if isinstance(made, Traced) else None
 
 

@@ -289,8 +289,10 @@ def decompose(index: Any, shape: Shape) -> Index:
     """Split any NumPy index into the ops above."""
     entries: list[Any] = []
     masks: list[tuple[int, Shape]] = []  # the first entry of each, and its shape
-    for entry in index if isinstance(index, tuple) else (index,):
-        known = _known(entry)
+    given = [_known(entry) for entry in (index if isinstance(index, tuple) else (index,))]
+    if given and _is_truth(given[0]) and (len(given) == 1 or (len(given) == 2 and given[1] is Ellipsis)):
+        return Index((None,), None, (np.zeros(int(given[0]), np.intp),), 0)  # a new axis, of length 1 or 0
+    for known in given:
         if isinstance(known, np.ndarray) and known.dtype.kind == "b":
             masks.append((len(entries), known.shape))
         entries += _expand_entry(known)
@@ -341,6 +343,11 @@ def _known(entry: Any) -> Any:
     return entry
 
 
+def _is_truth(entry: Any) -> bool:
+    """Whether an entry is a single True or False."""
+    return isinstance(entry, (bool, np.bool_)) or (isinstance(entry, np.ndarray) and not entry.ndim and entry.dtype.kind == "b")
+
+
 def _check_mask(extent: Shape, before: list[Any], shape: Shape) -> None:
     """A mask has the lengths of the axes that it chooses from, which follow those of the entries before it.
 
@@ -364,7 +371,9 @@ def _expand_entry(entry: Any) -> list[Any]:
             raise IndexError("arrays used as indices must be of integer (or boolean) type")
         return [entry]
     if isinstance(entry, (bool, np.bool_)):
-        raise UnsupportedError("a single True or False as an index is not supported on traced values; use slices or np.where")
+        raise UnsupportedError(
+            "a single True or False next to other indices is not supported on traced values; use slices or np.where"
+        )
     if not isinstance(entry, np.ndarray):
         try:
             return [operator.index(entry)]

@@ -112,7 +112,7 @@ def solve_circulant(
 
 _DENSE = "there is no rule for banded storage; build the matrix and use solve, cholesky or eigh, or use solve_banded"
 _FORM = "there is no rule for this factorisation; use qr, svd, eigh, eig, lu_factor or cholesky"
-_RICCATI = "there is no rule for Riccati equations yet; solve them with ad.implicit or an iteration written in NumPy"
+_RICCATI = "there is no rule for Riccati equations; write an iteration that solves them in NumPy"
 _CHOICE = "the basis it returns is arbitrary, and its size may jump; use svd"
 
 _REASONS: dict[str, str] = {

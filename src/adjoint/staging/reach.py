@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import LABELLED
 from ..core.home import OWN, package_of
 
 _MOST = 1000  # objects that are searched
 _PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
-_LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", OWN})
+_LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", *LABELLED, OWN})
 
 
 def is_library(module: Any) -> bool:
-    """Whether a module, by its name, is Python's, NumPy's, SciPy's or ours: its code is known, and is not searched."""
+    """Whether a module, by its name, is of Python, NumPy, SciPy, pandas, xarray or ours: its code is not searched."""
     return package_of(module) in _LIBRARIES
 
 

@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import UnsupportedError
+from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import package_of
-from ..core.places import Check, Contents, Equal, Load, Place, items_of
+from ..core.places import Check, Contents, Equal, Labelled, Load, Place, items_of
 from ..device import card
 from ..device.arrays import card_of
 from .classify import (
@@ -178,6 +178,8 @@ class Reads:
             return value
         if isinstance(value, (tuple, list, dict, set, deque, types.SimpleNamespace)):
             return self._container(value, at)
+        if package_of(type(value).__module__) in LABELLED and hasattr(value, "to_numpy") and hasattr(value, "equals"):
+            return self._labelled(value, at)
         return self._object(value, at)
 
     def _number(self, value: Any, at: At) -> Any:
@@ -205,6 +207,16 @@ class Reads:
             seen = value.copy()
             self._unwritten.append((at.name, lambda: same(seen)))
         self._find(value, len(self.places) - 1, seen)
+        return seen
+
+    def _labelled(self, value: Any, at: At) -> Any:
+        """A constant copy of a Series, DataFrame or DataArray, compared at each call."""
+        if value.to_numpy().nbytes > MOST_BYTES:
+            what = f"an outside {type(value).__name__} that is too large to be compared at each call"
+            raise self.refuse(f"reads {at.name}, {what}; pass it as an argument")
+        same, seen = Labelled(value), value.copy()
+        self._find(value, self.note(at, Check.TEST, same), seen)
+        self._unwritten.append((at.name, lambda: same(seen)))
         return seen
 
     def _array_on_card(self, value: Any, at: At, number: int) -> Any:
