@@ -250,15 +250,17 @@ class Constant(Op):
 class Pull:
     """The backward step of a loop or a branch.
 
-    run(cotangents, residuals, live) gives the cotangents of the wanted arguments, and whether all of these are live. With `live`,
-    no zero of what it is given is one of a mask (docs/adr/0001-the-zero-of-a-mask-wins.md).
+    run(cotangents, residuals, masks) gives the cotangents of the wanted arguments, and their masks. The mask of a cotangent tells
+    where it is live, an array of bools, or True; elsewhere its zeros are those of a mask (docs/adr/0001-the-zero-of-a-mask-wins.md).
+    None stands for the mask of which nothing is known: every zero counts as one of a mask. Without masks at all, products are
+    ordinary ones, and the masks of what it gives are not found.
     """
 
-    def __init__(self, run: Callable[[Any, Any, bool], tuple[Any, bool]]) -> None:
+    def __init__(self, run: Callable[[Any, Any, Any], tuple[Any, Any]]) -> None:
         self.run = run
 
     def __call__(self, cotangents: Any, residuals: Any) -> Any:
-        return self.run(cotangents, residuals, False)[0]
+        return self.run(cotangents, residuals, [None] * len(cotangents))[0]
 
 
 class Structured(Op):
@@ -267,7 +269,7 @@ class Structured(Op):
     types(types, params)     the types of the results
     jvp(xs, ts, params)      (results, their tangents), found together; None for a tangent that is zero
     vjp(xs, wanted, params)  (results, residuals, pull): pull(cotangents, residuals) gives those of the wanted arguments; a `Pull`
-                             does so where it is known that no zero of the cotangents is one of a mask
+                             also takes and gives the masks of cotangents
 
     `returning` names the graphs whose outputs are the results: an unused one can be dropped from both, unless it is among the
     first `lasting(params)`, which the op itself reads.
