@@ -263,6 +263,14 @@ class Pull:
         return self.run(cotangents, residuals, [None] * len(cotangents))[0]
 
 
+class Carry(NamedTuple):
+    """Where a carry of a loop stands: its result, its operands, and in each graph its inputs and its output."""
+
+    result: int
+    operands: tuple[int, ...]
+    graphs: dict[str, tuple[tuple[int, ...], int]]
+
+
 class Structured(Op):
     """Has graphs among its parameters: a loop, a branch. `transform/` derives its rules from those graphs.
 
@@ -272,19 +280,28 @@ class Structured(Op):
                              also takes and gives the masks of cotangents
 
     `returning` names the graphs whose outputs are the results: an unused one can be dropped from both, unless it is among the
-    first `lasting(params)`, which the op itself reads.
+    first `lasting(params)`, which the op itself reads. `carries(params)` tells of those carries that can be dropped if nothing
+    but their own next iteration reads them, and `shortened(params, dropped)` gives the other parameters without them.
     """
 
     kind = "structured"
     many = True
 
     def __init__(
-        self, name: str, impl: Callable[..., Any], types: Rule, returning: Sequence[str], lasting: Rule, **facts: Any
+        self,
+        name: str,
+        impl: Callable[..., Any],
+        types: Rule,
+        returning: Sequence[str],
+        lasting: Rule,
+        carries: Rule,
+        shortened: Rule,
+        **facts: Any,
     ) -> None:
         super().__init__(name, impl, **facts)
         self.types = types
         self.returning = tuple(returning)
-        self.lasting = lasting
+        self.lasting, self.carries, self.shortened = lasting, carries, shortened
         self.jvp: Rule = functools.partial(_no_rules, name)
         self.vjp: Rule = functools.partial(_no_rules, name)
 
