@@ -93,12 +93,12 @@ _MOVES = frozenset({"broadcast_to", "getitem", "reshape", "transpose"})
 
 
 def is_computed(node: Any) -> bool:
-    """Whether the value of a node is a result of arithmetic, and not elements of an input."""
+    """Whether the value of a node is a result of arithmetic, or may be, and not elements of an input."""
     if isinstance(node, Type):  # nothing more is known of it
         return False
     while node.op is not None and node.op.name in _MOVES:
         node = node.parents[0]
-    return node.op is not None
+    return node.op is not None or node.is_inner
 
 
 class Decay(NamedTuple):

@@ -43,6 +43,7 @@ class Node:
     """One recorded op: its parents, and the residuals of its backward step. A leaf has no op."""
 
     __slots__ = ("__weakref__", "dtype", "line", "op", "params", "parents", "plain", "plan", "saved", "serial", "shape")
+    is_inner = False
 
     def __init__(
         self,
@@ -72,6 +73,13 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<node {self.op.name if self.op else 'leaf'} {Type(self.shape, self.dtype)!r}>"
+
+
+class Inner(Node):
+    """A leaf that stands for an operand of a loop or a branch, which may have been computed."""
+
+    __slots__ = ()
+    is_inner = True
 
 
 class Outputs(Node):
@@ -122,8 +130,8 @@ class Tape(Trace):
     def complicate(self) -> None:
         self.room = 0
 
-    def leaf(self, value: Value) -> Traced:
-        return with_gaps(Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value))))
+    def leaf(self, value: Value, kind: type[Node] = Node) -> Traced:
+        return with_gaps(Traced(self, value, kind(None, (), None, None, {}, shape_of(value), dtype_of(value))))
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         values = []

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.floating import quiet
 from ..core.types import Type, Value, shape_of
 from ..eager.origin import Marked
-from ..eager.tape import Pass, Tape
+from ..eager.tape import Inner, Pass, Tape
 from ..ir.edit import cut, dead_code, distinct, values_in, values_read
 from ..ir.graph import Equation, Graph
 from ..ops.broadcast import broadcast_to, zeros_of
@@ -101,7 +101,7 @@ def _on_tape(
 ) -> tuple[list[Value], Callable[[Sequence[Value | None], Sequence[Any]], tuple[list[Value], list[Any]]]]:
     """Run a graph on a tape: the outputs, and the pass back from their cotangents and masks to those of the wanted inputs."""
     with Tape(graph.name) as tape:
-        inside = [tape.leaf(x) if flag else x for x, flag in zip(values, wanted, strict=True)]
+        inside = [tape.leaf(x, Inner) if flag else x for x, flag in zip(values, wanted, strict=True)]
         ys = graph.run_flat(inside)
     nodes = [tape.node(y) for y in ys]
     leaves = chosen(inside, wanted)
