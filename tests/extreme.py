@@ -336,7 +336,7 @@ def while_loop(count, f, v):
 
 
 def check_masks(seed):
-    """Raise if a gradient is a finite number that that of a plain tape is not; with more room for exponents if that is not finite."""
+    """Raise if a gradient is finite, that of a plain tape is another or none, and so is the one with wider exponents."""
     rng = random.Random(seed)
     names, program = draw_array_program(rng, rng.randint(2, 5))
     x = np.array([rng.choice([0.0, 0.0, 1.0, 0.25, 4.0, -1.0, 1000.0, 1e200]) for _ in range(SIZE)])

@@ -61,7 +61,11 @@ def child(kind, seeds, seconds):
 
 def environment():
     """That of a child, which imports what this process does, from whatever folder; each has one core."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
 
 
 def share(kinds, firsts, count, seconds, processes):

@@ -251,7 +251,7 @@ class Pull:
     """The backward step of a loop or a branch.
 
     run(cotangents, residuals, masks) gives the cotangents of the wanted arguments, and their masks. The mask of a cotangent tells
-    where it is live, an array of bools, or True; elsewhere its zeros are those of a mask (docs/adr/0001-the-zero-of-a-mask-wins.md).
+    where it is live, an array of bools, or True; elsewhere its zeros are strong (docs/adr/0001-the-zero-of-a-mask-wins.md).
     None stands for the mask of which nothing is known: every zero counts as one of a mask. Without masks at all, products are
     ordinary ones, and the masks of what it gives are not found.
     """

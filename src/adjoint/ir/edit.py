@@ -97,7 +97,8 @@ def _without_dead_carries(equation: Equation, op: Structured, needed: set[int]) 
     unread = {i for i, n in enumerate(equation.outputs) if n not in needed}
     dead = [carry for carry in op.carries(equation.params) if carry.result in unread] if unread else []
     while dead:
-        graphs, alive = {}, set()
+        graphs: dict[str, Graph] = {}
+        alive: set[int] = set()
         for name in dead[0].graphs:
             body = equation.params[name]
             dropped = {carry.graphs[name][1] for carry in dead}

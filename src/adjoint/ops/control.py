@@ -159,11 +159,13 @@ def _while_vjp_carries(params: dict[str, Any]) -> list[Carry]:
     """The carries that have a cotangent, and that cotangent, which is carried back."""
     consts, wanted = params["consts"], params["wanted"]
     shared, count = sum(wanted[:consts]), len(wanted)
-    found = []
+    found: list[Carry] = []
     for i in range(consts, count):
         if wanted[i]:
             g = len(found)
-            found.append(Carry(shared + g, (1 + i, 1 + count + g), {"step": ((i,), i - consts), "pull": ((i, count + g), shared + g)}))
+            found.append(
+                Carry(shared + g, (1 + i, 1 + count + g), {"step": ((i,), i - consts), "pull": ((i, count + g), shared + g)})
+            )
     return found
 
 

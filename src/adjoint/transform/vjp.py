@@ -10,6 +10,7 @@ Both are cut from one recording (`_Joint`). An input that the backward half read
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,8 +19,8 @@ import numpy as np
 
 from ..core.floating import quiet
 from ..core.types import Type, Value, shape_of
-from ..eager.origin import Marked
-from ..eager.tape import Inner, Pass, Tape
+from ..eager.origin import Marked, Origin
+from ..eager.tape import Inner, Node, Pass, Tape
 from ..ir.edit import cut, dead_code, distinct, values_in, values_read
 from ..ir.graph import Equation, Graph
 from ..ops.broadcast import broadcast_to, zeros_of
@@ -107,11 +108,12 @@ def _on_tape(
     leaves = chosen(inside, wanted)
 
     def back(gs: Sequence[Value | None], masks: Sequence[Any]) -> tuple[list[Value], list[Any]]:
-        seeds, origins = [], []
+        seeds: list[tuple[Node, Value]] = []
+        origins: list[Origin] = []
         for node, g, mask in zip(nodes, gs, masks, strict=True):
             if node is not None and g is not None:
                 seeds.append((node, g))
-                origins.append(Marked(lambda mask=mask: mask))
+                origins.append(Marked(functools.partial(_known, mask)))
         with quiet():
             reverse = Pass([leaf.aux for leaf in leaves], traced=True)
             pulled = reverse.run(seeds, origins)
@@ -123,6 +125,10 @@ def _on_tape(
         return given, known_masks(given, found)
 
     return [y if node is None else y.value for y, node in zip(ys, nodes, strict=True)], back
+
+
+def _known(mask: Any) -> Any:
+    return mask
 
 
 def pullback(graph: Graph, wanted: Flags, given: Flags) -> Graph:

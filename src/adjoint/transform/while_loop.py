@@ -229,7 +229,7 @@ def _split(xs: Sequence[Any], params: Params) -> tuple[Any, list[Any], list[Any]
 def _without_masks(params: Params) -> tuple[Params, int]:
     """The parameters of a `while_vjp` without the masks that it carries, and how many of these there are."""
     step, wanted = params["step"], params["wanted"]
-    masks = [t for t, flag in zip(step.input_types, wanted, strict=True) if flag and t.dtype == bool]
+    masks = [t for t, flag in zip(step.input_types, wanted, strict=True) if flag and t.dtype.kind == "b"]
     if not masks:
         return params, 0
     count = len(wanted) - len(masks)
@@ -250,7 +250,7 @@ def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Para
     count, values, gs = _split(xs, params)
     _, tangents, hs = _split(ts, params)
     if all(t is None for t in tangents):  # linear in the cotangents
-        moved = [g if dtype_of(g) == bool else zeros_of(Type.of(g)) if h is None else h for g, h in zip(gs, hs, strict=True)]
+        moved = [g if dtype_of(g).kind == "b" else zeros_of(Type.of(g)) if h is None else h for g, h in zip(gs, hs, strict=True)]
         return results, [*while_vjp(count, *values, *moved, **params)[: len(results) - masks], *none]
     (count, values, gs), (_, tangents, hs) = (_split_masks(each, params, masks) for each in (xs, ts))
     step, wanted, consts = plain["step"], plain["wanted"], plain["consts"]
@@ -280,7 +280,9 @@ def _dual_pulled_back(
     ]
     cotangents = [*by_values, *by_tangents]
     unknown: list[Any] = [None] * len(cotangents)
-    return _pulled_back(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"], unknown)[0]
+    return _pulled_back(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"], unknown)[
+        0
+    ]
 
 
 def _while_vjp_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
