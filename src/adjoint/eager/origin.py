@@ -257,8 +257,11 @@ class Several(Origin):
         for i, g in enumerate(gs):
             mask = None
             if g is not None and i in self.each:
-                live = self.each[i].live_in(g) if has_numbers else None
-                mask = self.each[i].mask if not has_numbers else True if live is None else live
+                mask = self.each[i].live if has_numbers else self.each[i].mask
+                if mask is None:
+                    mask = True if has_numbers else None
+                elif mask is not True and not isinstance(mask, Traced) and np.ndim(mask) > ndim_of(g):
+                    mask = _batched_like(mask, g)
             found.append(mask)
         return found
 
@@ -328,7 +331,7 @@ def _any_along(mask: Value, shape: tuple[int, ...], parent: tuple[int, ...]) -> 
     """The mask of an operand that was broadcast to that shape; too large a one is not followed."""
     if shape == parent:
         return mask
-    if math.prod(shape) > _MOST:
+    if math.prod(shape) > _MOST or ndim_of(mask) > len(shape):  # or numbers of a batch
         return None
     extra = len(shape) - len(parent)
     axes = (*range(extra), *(a for a in range(extra, len(shape)) if parent[a - extra] != shape[a]))
