@@ -65,6 +65,8 @@ def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[]
             return product(g, p)
         if factor is not None and has_zeros(factor()):
             return strong_mul_either(g, p)
+        if b is not None and is_finite(b) and np.all(b):  # no mask is needed
+            return g * p
         if origin.mask is None:
             return strong_mul(g, p)
         return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
