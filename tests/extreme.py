@@ -355,14 +355,18 @@ def check_masks(seed):
             g = run(x, w)
             wrong = np.isfinite(g) & ~(np.abs(g - expected) <= 1e-9 * np.abs(expected) + allowed)
             if wrong.any() and np.isnan(expected[wrong]).all():
-                wrong &= ~np.isclose(g, wide_gradient(f(python_loop), x, w), rtol=1e-9, atol=1e-12)
+                wide = wide_gradient(f(python_loop), x, w)
+                if wide is None and np.max(x) > 100:  # an overflow, and LAPACK has no wider numbers
+                    COUNTS["masks: unknown"] += 1
+                    continue
+                wrong &= wide is None or ~np.isclose(g, wide, rtol=1e-9, atol=1e-12)
             assert not wrong.any(), (name, names, x, w, g, expected)
             COUNTS["masks: finite", bool(np.isfinite(g).all()), bool(np.isfinite(expected).all())] += 1
 
 
 def wide_gradient(f, x, w):
-    """The gradient with extended precision, whose exponents reach to 1e4932; nan where NumPy has no such function."""
+    """The gradient with extended precision, whose exponents reach to 1e4932; None if NumPy has no such function."""
     try:
         return ad.grad(f)(x.astype(np.longdouble), w.astype(np.longdouble))
     except (TypeError, np.linalg.LinAlgError):
-        return np.full(x.shape, np.nan)
+        return None
