@@ -93,7 +93,6 @@ class _Known(NamedTuple):
     sizes: tuple[int, ...]  # of the axes that the integers of an index read
 
 
-@at_once
 def _is_ordered(x: Any) -> bool:
     """Whether the order of an array in memory is not that of the numbers that a program computes."""
     if isinstance(x, Traced):
@@ -101,6 +100,7 @@ def _is_ordered(x: Any) -> bool:
     return isinstance(x, np.ndarray) and not x.flags.c_contiguous
 
 
+@at_once
 class Guarded(Stage):
     """One recording. `value` is not used, `aux` as in `Stage`."""
 
