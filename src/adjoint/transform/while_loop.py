@@ -97,7 +97,7 @@ def _while_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[
         iterations, values = residuals
         pulled, found = _pulled_back(body, fixed, iterations, values, wanted[asked:], gs, params["checkpoint"], masks)
         none = chosen(cond.input_types[:asked], wanted[:asked])  # a condition has no derivative
-        return [*map(zeros_of, none), *pulled], found and [*([False] * len(none)), *found]
+        return [*map(zeros_of, none), *pulled], None if found is None else [*([False] * len(none)), *found]
 
     return results, (count, list(xs[asked:])), Pull(pull)
 
