@@ -79,7 +79,7 @@ nightly: $(VENV)/.ready
 	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py tests/surface -k 'program or compiled or exported or saved'
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
-	for kind in mixed compiled statements zeros masks; do \
+	for kind in mixed compiled statements zeros; do \
 		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds $(SECONDS) || exit 1; done
 
 lint: $(VENV)/.ready

@@ -136,14 +136,3 @@ def test_dead_carries(body, kept):
     count = loop.params["carries"] - sum(t.dtype.kind == "i" for t in loop.types[: loop.params["carries"]])
     assert count == kept
     np.testing.assert_array_equal(shorter.run_flat([X])[0], looped(body)(X)[0])
-
-
-def test_dead_masks_of_a_backward_while_loop():
-    step = lambda c: (c[0] + 1, np.maximum(c[1], 0.5) * 2.0)
-    f = lambda x: np.sum(ad.while_loop(lambda c: c[0] < 4, step, (0, x))[1])
-    graph = ad.graph(ad.grad(f))(X)
-    shorter = edit.renumber(edit.dead_code(graph))
-    check(shorter)
-    sizes = [sum(t.dtype.kind == "b" for t in e.types) for g in (graph, shorter) for e in g.equations if e.op.name == "while_vjp"]
-    assert sizes == [1, 0]
-    np.testing.assert_allclose(shorter.run_flat([X])[0], ad.grad(f)(X))

@@ -155,31 +155,10 @@ def _while_vjp_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Typ
     return tuple(cotangents)
 
 
-def _while_vjp_carries(params: dict[str, Any]) -> list[Carry]:
-    """The carries that have a cotangent, and that cotangent, which is carried back."""
-    consts, wanted = params["consts"], params["wanted"]
-    shared, count = sum(wanted[:consts]), len(wanted)
-    found: list[Carry] = []
-    for i in range(consts, count):
-        if wanted[i]:
-            g = len(found)
-            found.append(
-                Carry(shared + g, (1 + i, 1 + count + g), {"step": ((i,), i - consts), "pull": ((i, count + g), shared + g)})
-            )
-    return found
-
-
-def _while_vjp_shortened(params: dict[str, Any], dropped: Sequence[Carry]) -> dict[str, Any]:
-    gone = {carry.operands[0] - 1 for carry in dropped}
-    return dict(params, wanted=tuple([flag for i, flag in enumerate(params["wanted"]) if i not in gone]))
-
-
 while_vjp = structured(
     "while_vjp",
     _while_vjp,
     types=_while_vjp_types,
-    carries=_while_vjp_carries,
-    shortened=_while_vjp_shortened,
     doc="""The backward pass of a `while` of `count` iterations, which is known only when it runs.
 
     The states are computed again by `step`, and `pull` is applied to them from the last to the first: it takes cotangents of
