@@ -391,3 +391,9 @@ def test_mistakes_of_compare():
         ad.compare(example)
     with pytest.raises(ArgumentError, match="expects a function"):
         ad.compare(example, 3.0, 4.0, manual=24.0)
+
+
+@pytest.mark.parametrize("f", [lambda a: np.linalg.cholesky(a) ** 2, lambda a: np.linalg.eigh(a)[0]])
+def test_what_is_left_of_terms_that_cancel_need_not_be_linear(f):
+    """The sum of each is the trace: its second derivative is rounding."""
+    ad.check_grads(lambda a: np.sum(f((a + a.T) / 2)), np.array([[2.0, 0.5], [0.5, 3.0]]))

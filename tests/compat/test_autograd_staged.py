@@ -259,6 +259,10 @@ def test_install(tmp_path):
         assert adjoint.compat.autograd.numpy.__spec__.name == "adjoint.compat.autograd.numpy"
         assert theirs.grad(theirs.cube)(2.0) == 12.0
         assert theirs.grad(theirs.norm.logpdf)(2.0, 0.0, 1.0) == -2.0
+        from autograd.misc import flatten
+        from autograd.misc.optimizers import adam
+        import autograd.misc.flatten
+        assert flatten is autograd.misc.flatten is adjoint.compat.autograd.misc.flatten and callable(flatten)
         try:
             import autograd.nothing
         except ModuleNotFoundError as error:

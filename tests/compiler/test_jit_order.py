@@ -97,3 +97,39 @@ def test_other_functions_are_compiled_for_any_layout():
         warnings.simplefilter("error")
         for x in LAYOUTS.values():
             np.testing.assert_allclose(f(x), np.sum(np.sin(_A) * 2.0, axis=0), rtol=1e-13)
+
+
+_B = np.arange(1.0, 25.0).reshape(2, 3, 4)
+THREE = {
+    "rows": _B,
+    "columns": np.asfortranarray(_B),
+    "between": np.ascontiguousarray(_B.transpose(1, 0, 2)).transpose(1, 0, 2),
+}
+#: New arrays whose order follows from that of their operands, which a program does not hold as NumPy does.
+STAGED = {
+    "diagonal": lambda a: np.diagonal(a) * 2.0,
+    "another diagonal": lambda a: np.diagonal(a, 1, 0, 2) + 1.0,
+    "of each matrix": lambda a: np.linalg.diagonal(a) * 2.0,
+    "diagonals": lambda a: np.hstack([np.diagonal(a)] * 2),
+    "copy": lambda a: np.where(a > 3.0, a, a.copy()),
+    "copies": lambda a: np.sin(a.copy()) * np.asfortranarray(np.ones(a.shape)),
+    "by columns": lambda a: a + np.asfortranarray(np.ones(a.shape)),
+    "accumulated": lambda a: np.maximum.accumulate(a, axis=0),
+    "in a chain": lambda a: np.exp(-(a.copy() * 2.0) + a),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_order_of_staged_arrays(name):
+    f = lambda a: STAGED[name](a).ravel("K")
+    compiled, forwards = ad.jit(f), ad.jit(lambda a: ad.jvp(f, (a,), (a,))[0])
+    for x in THREE.values():
+        for found in (compiled(x), forwards(x), ad.vjp(f, x)[0]):
+            np.testing.assert_allclose(found, f(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("reps", [2.0, (2.0, 1), np.float64(2), [2.5], np.array([2.0, 1.0])], ids=repr)
+def test_repetitions_are_integers(reps):
+    for run in (np.tile, ad.jit(lambda x, reps=reps: np.tile(x, reps)), lambda x, reps: ad.vjp(lambda x: np.tile(x, reps), x)):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            run(np.ones(2), reps)

@@ -99,6 +99,7 @@ TRIANGLE = np.array([[1.0, 1.0], [0.0, 2.0]])
 ROOT = lambda x: np.sqrt(x) ** 2
 LOOP = lambda f, x: ad.fori_loop(0, 2, lambda i, x: f(x), x)
 WHILE = lambda f, x: ad.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, f(s[1])), (0, x))[1]
+SQUARE_BELOW = lambda v: np.where(v > 0.5, v, v**2)
 #: Programs with the gradient at [0, 1]: the zeros of masks in them win, and those of arithmetic do not.
 PROGRAMS_OF_ARRAYS = {
     "matrix product": (lambda x: np.sum(np.where(CHOSEN, MATRIX @ ROOT(x), 0.0)), [np.nan, 2.0]),
@@ -127,6 +128,23 @@ PROGRAMS_OF_ARRAYS = {
     "while": (lambda x: np.sum(WHILE(ROOT, x)), [np.nan, 1.0]),
     "square of a while loop": (lambda x: np.sum(WHILE(np.sqrt, x) ** 2), [np.nan, 0.5]),
     "while loop that is masked": (lambda x: np.sum(np.where(x > 0.5, WHILE(np.sqrt, x), x)), [1.0, 0.25]),
+    "loop of squares with a mask": (lambda x: np.sum(LOOP(SQUARE_BELOW, np.sqrt(x))), [np.nan, 0.5]),
+    "while loop of squares with a mask": (lambda x: np.sum(WHILE(SQUARE_BELOW, np.sqrt(x))), [np.nan, 0.5]),
+    "loop behind a mask": (lambda x: np.sum(np.where(CHOSEN, LOOP(np.square, np.sqrt(x)), 0.0)), [np.nan, 0.0]),
+    "one carry of a loop": (
+        lambda x: np.sum(ad.fori_loop(0, 2, lambda i, c: (c[0] ** 2, c[1] + x), (np.sqrt(x), x))[0]),
+        [np.nan, 2.0],
+    ),
+    "const of a loop": (
+        lambda x: np.sum((lambda r: LOOP(lambda v: np.where(v > 0.5, v * r**2, r**2), x))(np.sqrt(x))),
+        [np.nan, 3.0],
+    ),
+    "rows of a loop": (
+        lambda x: np.sum(ad.scan(lambda c, r: (c, np.where(r > 0.5, r, r**2)), 0.0, np.sqrt(x))[1]),
+        [np.nan, 0.5],
+    ),
+    "factor along an axis": (lambda x: np.sum(ROOT(x)[:, None] * TRIANGLE), [np.nan, 2.0]),
+    "zeros of a factor along an axis": (lambda x: np.sum(np.sqrt(x)[:, None] * np.array([[0.0, 0.0], [0.0, 2.0]])), [0.0, 1.0]),
     "branch": (lambda x: np.sum(ad.cond(x[1] > 0.5, np.sqrt, np.exp, x) ** 2), [np.nan, 1.0]),
 }
 
@@ -143,6 +161,26 @@ def test_zeros_of_masks_and_of_arithmetic_in_programs_of_arrays(name):
         pushed = np.array([push(x, t) for t in np.eye(2)])
         known = ~np.isnan(pushed)
         np.testing.assert_allclose(pushed[known], np.array(expected)[known])
+
+
+def test_a_compiled_checkpoint_hands_masks_on():
+    f = lambda x: np.sum(ad.checkpoint(SQUARE_BELOW)(np.sqrt(x)))
+    np.testing.assert_allclose(ad.jit(ad.grad(f))(np.array([0.0, 1.0])), [np.nan, 0.5])
+    g = lambda x: np.sum(ad.checkpoint(lambda v: np.where(v > 0.5, v, 0.0))(np.sqrt(x)))
+    np.testing.assert_allclose(ad.jit(ad.grad(g))(np.array([0.0, 1.0])), [0.0, 0.5])
+
+
+@pytest.mark.parametrize("loop", [LOOP, WHILE])
+def test_an_overflow_outside_a_loop_or_in_an_earlier_iteration_is_one_inside(loop):
+    x = np.array([1e200, 2.0])
+    for f in (
+        lambda x: (lambda c: np.sum(loop(lambda v: v / c, x)))(x * x),
+        lambda x: np.sum(loop(lambda v: 1 / (v * v), x)),
+    ):
+        expected = ad.grad(lambda x, f=f: f(x[1:]))(x)[1]
+        for g in (ad.grad(f)(x), ad.jit(ad.grad(f))(x)):
+            assert np.isnan(g[0])
+            assert np.isnan(g[1]) or np.isclose(g[1], expected)
 
 
 FACTORS = {

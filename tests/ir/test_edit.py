@@ -113,3 +113,26 @@ def test_a_map_over_bodies():
     np.testing.assert_array_equal(edit.map_bodies(graph, constant).run_flat([X])[0], np.ones(2))
     assert len(seen) == 1
     assert not edit.has_bodies(staged())
+
+
+def looped(body):
+    return lambda x: ad.fori_loop(0, 3, body, (x, x, x))
+
+
+@pytest.mark.parametrize(
+    "body, kept",
+    [
+        (lambda i, c: (np.sin(c[0]), c[1] + 1.0, c[2] * 2.0), 1),  # each reads itself only
+        (lambda i, c: (np.sin(c[0] + c[1]), c[1] + c[2], c[2] * 2.0), 3),  # one reads the next
+        (lambda i, c: (np.sin(c[0]), c[1] + c[2], c[2] + c[1]), 1),  # the dead ones read each other
+        (lambda i, c: (np.sin(c[0] + c[2]), c[1] + c[2], c[2] * 2.0), 2),
+    ],
+)
+def test_dead_carries(body, kept):
+    graph = ad.graph(lambda x: looped(body)(x)[0])(X)
+    shorter = edit.renumber(edit.dead_code(graph))
+    check(shorter)
+    (loop,) = [e for e in shorter.equations if e.op.name == "scan"]
+    count = loop.params["carries"] - sum(t.dtype.kind == "i" for t in loop.types[: loop.params["carries"]])
+    assert count == kept
+    np.testing.assert_array_equal(shorter.run_flat([X])[0], looped(body)(X)[0])

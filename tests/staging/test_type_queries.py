@@ -294,3 +294,10 @@ def test_numbers_are_copied(copied, x):
     ad.array(1.0)
     assert ad.grad(lambda x: copied(x) * x)(x) == 4.0
     assert ad.jit(lambda x: copied(x) * x)(x) == 4.0
+
+
+@pytest.mark.parametrize("name", ["is", "table", "helper", "object"])
+@pytest.mark.parametrize("transform", ["vjp", "jvp"])
+def test_identity_and_tables_of_classes_see_the_class_of_the_tracer(name, transform):
+    """Nothing can intercept them: as docs/semantics.md says, they take the branch of an unknown class."""
+    assert EAGER[transform](lambda x: np.sum(FUNCTIONS[name](x)), np.ones(2)) == 6.0

@@ -564,13 +564,16 @@ def show(suite: str, report: Report, unexplained: list[Difference]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suites", nargs="*", default=list(SUITES), choices=[*SUITES, []])
+    parser.add_argument("suites", nargs="*", help=f"of {', '.join(SUITES)}; all if none is named")
     parser.add_argument("--seconds", type=float, default=1e9, help="for the repetitions of one suite")
     parser.add_argument("--each", type=int, default=12, help="calls of each function")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--files", help="of one suite: their names without test_, separated by commas")
     options = parser.parse_args()
-    suites, needed = options.suites, ENVIRONMENT.get(options.suites[0], {})
+    suites = options.suites or list(SUITES)
+    if unknown := set(suites) - set(SUITES):
+        parser.error(f"no such suite: {', '.join(sorted(unknown))}")
+    needed = ENVIRONMENT.get(suites[0], {})
     if len(suites) > 1 or not needed.items() <= os.environ.items():  # each in a process of its own: tests leave traces
         arguments = [f"--seconds={options.seconds}", f"--each={options.each}", f"--modes={options.modes}"]
         arguments += [f"--files={options.files}"] if options.files else []

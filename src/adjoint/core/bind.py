@@ -213,6 +213,7 @@ class Traced(metaclass=_HiddenMethods):
     """
 
     __slots__ = ("__weakref__", "aux", "by", "layout", "value")
+    is_view = False
 
     def __init__(self, trace: Trace, value: Any, aux: Any) -> None:
         self.by = trace

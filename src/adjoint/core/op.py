@@ -250,15 +250,25 @@ class Constant(Op):
 class Pull:
     """The backward step of a loop or a branch.
 
-    run(cotangents, residuals, live) gives the cotangents of the wanted arguments, and whether all of these are live. With `live`,
-    no zero of what it is given is one of a mask (docs/adr/0001-the-zero-of-a-mask-wins.md).
+    run(cotangents, residuals, masks) gives the cotangents of the wanted arguments, and their masks. The mask of a cotangent tells
+    where it is live, an array of bools, or True; elsewhere its zeros are strong (docs/adr/0001-the-zero-of-a-mask-wins.md).
+    None stands for the mask of which nothing is known: every zero counts as one of a mask. Without masks at all, products are
+    ordinary ones, and the masks of what it gives are not found.
     """
 
-    def __init__(self, run: Callable[[Any, Any, bool], tuple[Any, bool]]) -> None:
+    def __init__(self, run: Callable[[Any, Any, Any], tuple[Any, Any]]) -> None:
         self.run = run
 
     def __call__(self, cotangents: Any, residuals: Any) -> Any:
-        return self.run(cotangents, residuals, False)[0]
+        return self.run(cotangents, residuals, [None] * len(cotangents))[0]
+
+
+class Carry(NamedTuple):
+    """Where a carry of a loop stands: its result, its operands, and in each graph its inputs and its output."""
+
+    result: int
+    operands: tuple[int, ...]
+    graphs: dict[str, tuple[tuple[int, ...], int]]
 
 
 class Structured(Op):
@@ -267,22 +277,31 @@ class Structured(Op):
     types(types, params)     the types of the results
     jvp(xs, ts, params)      (results, their tangents), found together; None for a tangent that is zero
     vjp(xs, wanted, params)  (results, residuals, pull): pull(cotangents, residuals) gives those of the wanted arguments; a `Pull`
-                             does so where it is known that no zero of the cotangents is one of a mask
+                             also takes and gives the masks of cotangents
 
     `returning` names the graphs whose outputs are the results: an unused one can be dropped from both, unless it is among the
-    first `lasting(params)`, which the op itself reads.
+    first `lasting(params)`, which the op itself reads. `carries(params)` tells of those carries that can be dropped if nothing
+    but their own next iteration reads them, and `shortened(params, dropped)` gives the other parameters without them.
     """
 
     kind = "structured"
     many = True
 
     def __init__(
-        self, name: str, impl: Callable[..., Any], types: Rule, returning: Sequence[str], lasting: Rule, **facts: Any
+        self,
+        name: str,
+        impl: Callable[..., Any],
+        types: Rule,
+        returning: Sequence[str],
+        lasting: Rule,
+        carries: Rule,
+        shortened: Rule,
+        **facts: Any,
     ) -> None:
         super().__init__(name, impl, **facts)
         self.types = types
         self.returning = tuple(returning)
-        self.lasting = lasting
+        self.lasting, self.carries, self.shortened = lasting, carries, shortened
         self.jvp: Rule = functools.partial(_no_rules, name)
         self.vjp: Rule = functools.partial(_no_rules, name)
 

@@ -65,6 +65,8 @@ def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[]
             return product(g, p)
         if factor is not None and has_zeros(factor()):
             return strong_mul_either(g, p)
+        if b is not None and is_finite(b) and np.all(b):  # no mask is needed
+            return g * p
         if origin.mask is None:
             return strong_mul(g, p)
         return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
@@ -93,12 +95,12 @@ _MOVES = frozenset({"broadcast_to", "getitem", "reshape", "transpose"})
 
 
 def is_computed(node: Any) -> bool:
-    """Whether the value of a node is a result of arithmetic, and not elements of an input."""
+    """Whether the value of a node is a result of arithmetic, or may be, and not elements of an input."""
     if isinstance(node, Type):  # nothing more is known of it
         return False
     while node.op is not None and node.op.name in _MOVES:
         node = node.parents[0]
-    return node.op is not None
+    return node.op is not None or node.is_inner
 
 
 class Decay(NamedTuple):

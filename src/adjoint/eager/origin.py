@@ -11,7 +11,7 @@ from a live element to a given one is found by sending random weights through it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear
 from ..core.types import Type, Value, ndim_of, shape_of
-from ..ops.broadcast import broadcast_to, expand_dims, where
+from ..ops.broadcast import broadcast_to, expand_dims, reshape, where
 from ..ops.elementwise import ieee_mul, logical_and, logical_not, logical_or, not_equal, strong_mul_either_op, strong_mul_op
 from ..ops.reduce import any_
 from .batch import Batch
@@ -102,15 +102,15 @@ class Origin:
         above = self.above.mask
         if above is None:
             return None
-        op, is_same_shape = self.op, self.shape == self.parents[self.index].shape
-        if op.name == "where" and is_same_shape:
+        op, parent = self.op, self.parents[self.index].shape
+        if op.name == "where":
             chosen = self.saved[1] if self.plan.wanted[self.index] == 1 else logical_not(self.saved[1])
-            return _both(above, chosen)
-        if isinstance(op, Elementwise) and (is_same_shape or above is True):
+            return _any_along(_both(above, chosen), self.shape, parent)
+        if isinstance(op, Elementwise):
             masked = None if self.plan.masks is None else self.plan.masks(self.saved, self.index)
             if masked is None or (not isinstance(masked, Traced) and not np.any(masked)):
-                return above
-            return _both(above, logical_not(masked)) if is_same_shape and shape_of(masked) == self.shape else None
+                return above if above is True else _any_along(above, self.shape, parent)
+            return _any_along(_both(above, logical_not(masked)), self.shape, parent)
         if above is True and (op in _PRODUCTS[:2] or op.name in WHOLE):
             return True
         return self._moved(above) if isinstance(op, Linear) and op not in _PRODUCTS else None
@@ -218,33 +218,58 @@ class Live(Origin):
         self._live, self._mask = None, True
 
 
-class Every(Origin):
-    """Of the cotangents of several results: known to be live only if each is."""
+class Marked(Origin):
+    """Of a cotangent whose mask a loop or a branch gives, or the caller of a pass; `find` computes it when it is asked for."""
 
-    __slots__ = ("other",)
+    __slots__ = ("find",)
 
-    def __init__(self, one: Origin, other: Origin) -> None:
-        super().__init__(one)
-        self.other = other
+    def __init__(self, find: Callable[[], Any]) -> None:
+        super().__init__(None)
+        self.find = find
 
     def _find_live(self) -> Any:
-        return None if self.above.live is None and self.other.live is None else np.False_  # type: ignore[union-attr]
+        mask = self.find()
+        return None if mask is True else _or_none(numbers(mask))
 
     def _find_mask(self) -> Any:
-        return True if self.above.mask is True and self.other.mask is True else None  # type: ignore[union-attr]
+        return self.find()
 
 
-def is_live(origin: Origin | None, gs: Sequence[Value | None]) -> bool:
-    """Whether it is known that no zero of these cotangents is one of a mask."""
-    if origin is None:
-        return False
-    return origin.live is None if all(g is None or numbers(g) is not None for g in gs) else origin.mask is True
+class Several(Origin):
+    """Of the cotangents of several results, by number; together they are known to be live only if each is."""
+
+    __slots__ = ("each",)
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.each: dict[int, Origin] = {}
+
+    def _find_live(self) -> Any:
+        return None if all(origin.live is None for origin in self.each.values()) else np.False_
+
+    def _find_mask(self) -> Any:
+        return True if all(origin.mask is True for origin in self.each.values()) else None
+
+    def masks(self, gs: Sequence[Value | None]) -> list[Any]:
+        """The masks of the cotangents, as a `Pull` takes them."""
+        has_numbers = all(g is None or numbers(g) is not None for g in gs)
+        found = []
+        for i, g in enumerate(gs):
+            mask = None
+            if g is not None and i in self.each:
+                mask = self.each[i].live if has_numbers else self.each[i].mask
+                if mask is None:
+                    mask = True if has_numbers else None
+                elif mask is not True and not isinstance(mask, Traced) and np.ndim(mask) > ndim_of(g):
+                    mask = _batched_like(mask, g)
+            found.append(mask)
+        return found
 
 
-def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value, is_dense: bool = False) -> Origin:
-    """Of the cotangent `part` that a node has handed on to one of its parents; `is_dense` if all of it is live."""
+def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value) -> Origin:
+    """Of the cotangent `part` that a node has handed on to one of its parents."""
     op = node.op
-    if above is not None and (is_dense or op.name in _DENSE):
+    if above is not None and op.name in _DENSE:
         return Dense(above, part)
     if above is None or not isinstance(op, (Elementwise, Linear)):
         return Given(part)
@@ -300,6 +325,17 @@ WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"
 
 def _both(above: Any, chosen: Value) -> Value:
     return chosen if above is True else logical_and(above, chosen)
+
+
+def _any_along(mask: Value, shape: tuple[int, ...], parent: tuple[int, ...]) -> Any:
+    """The mask of an operand that was broadcast to that shape; too large a one is not followed."""
+    if shape == parent:
+        return mask
+    if math.prod(shape) > _MOST or ndim_of(mask) > len(shape):  # or numbers of a batch
+        return None
+    extra = len(shape) - len(parent)
+    axes = (*range(extra), *(a for a in range(extra, len(shape)) if parent[a - extra] != shape[a]))
+    return reshape(any_(broadcast_to(mask, shape=shape), axis=axes, keepdims=False), shape=parent)
 
 
 def _lead(x: Any, ndim: int) -> tuple[int, ...]:

@@ -10,10 +10,11 @@ pass has ended, since it may have to be repeated.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,7 +29,7 @@ from ..core.types import Shape, Type, Value, dtype_of, shape_of
 from ..derive import TYPE, VALUE, Plan, plan
 from ..ops.elementwise import add, is_finite
 from .mutation import SMALL, Watch
-from .origin import Every, Given, Live, Origin, Sum, is_live, through
+from .origin import Given, Marked, Origin, Several, Sum, through
 from .overflow import is_silent, is_silent_loop, mark
 from .repeated import rates
 from .split import Split, foreign, limit, without
@@ -42,6 +43,7 @@ class Node:
     """One recorded op: its parents, and the residuals of its backward step. A leaf has no op."""
 
     __slots__ = ("__weakref__", "dtype", "line", "op", "params", "parents", "plain", "plan", "saved", "serial", "shape")
+    is_inner = False
 
     def __init__(
         self,
@@ -71,6 +73,13 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<node {self.op.name if self.op else 'leaf'} {Type(self.shape, self.dtype)!r}>"
+
+
+class Inner(Node):
+    """A leaf that stands for an operand of a loop or a branch, which may have been computed."""
+
+    __slots__ = ()
+    is_inner = True
 
 
 class Outputs(Node):
@@ -121,8 +130,8 @@ class Tape(Trace):
     def complicate(self) -> None:
         self.room = 0
 
-    def leaf(self, value: Value) -> Traced:
-        return with_gaps(Traced(self, value, Node(None, (), None, None, {}, shape_of(value), dtype_of(value))))
+    def leaf(self, value: Value, kind: type[Node] = Node) -> Traced:
+        return with_gaps(Traced(self, value, kind(None, (), None, None, {}, shape_of(value), dtype_of(value))))
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         values = []
@@ -261,6 +270,17 @@ class Marking(Tape):
     __slots__ = ()
 
 
+def have_numbers(x: Any) -> bool:
+    """Whether all values in nested lists are known."""
+    if isinstance(x, (list, tuple)):
+        return all(map(have_numbers, x))
+    return not isinstance(x, Traced) or numbers(x) is not None
+
+
+def _item(find: Callable[[], Sequence[Any]], i: int) -> Callable[[], Any]:
+    return lambda: find()[i]
+
+
 def _pull_structured(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
     back, residuals = saved
     return back(gs, residuals)
@@ -302,37 +322,37 @@ class Pass:
     other references are freed during the pass.
     """
 
-    def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False, live: bool = False) -> None:
+    def __init__(self, wanted: Sequence[Node], free: bool = False, traced: bool = False) -> None:
         self.live: dict[int, list[Any]] = {}
         self.heap: list[int] = []
         self.wanted = [node.serial for node in wanted]
         self.leaves: dict[int, tuple[Node, Any]] = {}  # every leaf that was reached
         self.free = free
-        self.traced, self.live_seeds = traced, live
+        self.traced = traced
         self.origins: dict[int, Origin] = {}  # of what is live, if they are followed
         self.origin: Origin | None = None  # of what is handed on now
         self.follows = False
-        self.is_dense = False  # what is handed on now is live throughout
+        self.masks: Callable[[], Sequence[Any]] | None = None  # of what a loop or a branch hands on now
 
-    def run(self, seeds: list[tuple[Node, Value]]) -> list[Value | None]:
-        """Run the pass, emptying `seeds`."""
+    def run(self, seeds: list[tuple[Node, Value]], origins: list[Origin] | None = None) -> list[Value | None]:
+        """Run the pass, emptying `seeds`, whose origins may be known."""
         line = written_on.get()
         try:
             while seeds:
-                self.begin(*seeds.pop())
+                self.begin(*seeds.pop(), None if origins is None else origins.pop())
             while self.heap:
                 self.visit(*self.live.pop(-heapq.heappop(self.heap)))
         finally:
             written_on.set(line)
         return self.results()
 
-    def begin(self, node: Node, g: Value) -> None:
+    def begin(self, node: Node, g: Value, origin: Origin | None = None) -> None:
         """A seed arrives."""
         has_numbers = numbers(g) is not None
         self.follows = has_numbers or self.traced
         if self.follows:
             known = self.origins.get(node.serial)
-            given = Live() if self.live_seeds else Given(g)
+            given = Given(g) if origin is None else origin
             self.origins[node.serial] = given if known is None else Sum(known, given)
         self.arrive(node, g)
 
@@ -396,10 +416,9 @@ class Pass:
         Ordinary products if everything is plain and finite, else products with strong zeros.
         """
         step: Plan = node.plan  # type: ignore[assignment]
-        self.is_dense = False
+        self.masks = None
         if isinstance(node.op, Structured) and isinstance(saved[0], Pull):
-            parts, self.is_dense = saved[0].run(g, saved[1], is_live(self.origin, g))
-            return parts, False
+            return self.pull_structured(saved[0], g, saved[1]), False
         if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
             parts = step.quick(g, saved, node.parents, node.params)
             if all(part is g or is_finite(part) for part in parts):
@@ -408,11 +427,26 @@ class Pass:
             return step.careful(g, self.origin, saved, node.parents, node.params), False
         return step.pull(g, saved, node.parents, node.params), False
 
+    def pull_structured(self, back: Pull, gs: Sequence[Value | None], residuals: Any) -> Sequence[Any]:
+        """The cotangents of the operands of a loop or a branch. Their masks are found if they are needed: where a result is not
+        finite, or asked for later. A program that is written down has them in it, and loses them if nothing reads them.
+        """
+        origin = self.origin
+        known = functools.cache(lambda: origin.masks(gs) if isinstance(origin, Several) else [None] * len(gs))
+        if have_numbers([gs, residuals]):
+            parts, _ = back.run(gs, residuals, None)
+            if all(part is None or is_finite(numbers(part)) for part in parts):
+                self.masks = functools.cache(lambda: back.run(gs, residuals, known())[1])
+                return parts  # type: ignore[no-any-return]
+        parts, masks = back.run(gs, residuals, known())
+        self.masks = lambda: masks
+        return parts  # type: ignore[no-any-return]
+
     def trace_back(self, node: Node, above: Origin | None, saved: Any, parts: Sequence[Any]) -> None:
         """Record the origins of the cotangents that a node has passed on."""
         for i, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
             if part is not None:
-                origin = through(above, node, i, saved, part, self.is_dense)
+                origin = through(above, node, i, saved, part) if self.masks is None else Marked(_item(self.masks, i))
                 known = self.origins.get(parent.serial)
                 self.origins[parent.serial] = origin if known is None else Sum(known, origin)
 
@@ -443,8 +477,7 @@ class Pass:
         (parent,) = node.parents
         assert isinstance(parent, Outputs)
         if (origin := self.origins.pop(node.serial, None)) is not None:
-            known = self.origins.get(parent.serial)
-            self.origins[parent.serial] = origin if known is None else Every(known, origin)
+            self.origins.setdefault(parent.serial, Several()).each[node.index] = origin  # type: ignore[attr-defined]
         if parent.serial not in self.live:
             self.arrive(parent, [None] * len(parent.types))
         self.live[parent.serial][1][node.index] = g

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.op import Structured
+from ..core.op import Carry, Structured
 from ..core.types import Type
 from .columns import Columns, ranges
 from .graph import Equation, Graph, Operand
@@ -86,10 +86,45 @@ def dead_code(graph: G) -> G:
     for e in reversed(graph.equations):
         if not needed.isdisjoint(e.outputs):
             if isinstance(e.op, Structured):
-                e = _without_unread(e, e.op, needed)
+                e = _without_unread(_without_dead_carries(e, e.op, needed), e.op, needed)
             kept.append(e)
             needed.update(values_in(e.inputs))
     return replace(graph, equations=tuple(reversed(kept)))
+
+
+def _without_dead_carries(equation: Equation, op: Structured, needed: set[int]) -> Equation:
+    """A loop without the carries whose results nothing reads, and which only their own next iteration needs."""
+    unread = {i for i, n in enumerate(equation.outputs) if n not in needed}
+    dead = [carry for carry in op.carries(equation.params) if carry.result in unread] if unread else []
+    while dead:
+        graphs: dict[str, Graph] = {}
+        alive: set[int] = set()
+        for name in dead[0].graphs:
+            body = equation.params[name]
+            dropped = {carry.graphs[name][1] for carry in dead}
+            graphs[name] = dead_code(replace(body, outputs=tuple([o for i, o in enumerate(body.outputs) if i not in dropped])))
+            read = values_read(graphs[name])
+            alive.update(carry.result for carry in dead if not read.isdisjoint(carry.graphs[name][0]))
+        if not alive:
+            return _with_carries_dropped(equation, op, dead, graphs)
+        dead = [carry for carry in dead if carry.result not in alive]
+    return equation
+
+
+def _with_carries_dropped(equation: Equation, op: Structured, dead: Sequence[Carry], graphs: Mapping[str, Graph]) -> Equation:
+    params = dict(op.shortened(equation.params, dead))
+    for name, graph in graphs.items():
+        gone = {i for carry in dead for i in carry.graphs[name][0]}
+        params[name] = cut(graph.name, graph, [i for i in range(len(graph.input_types)) if i not in gone])
+    operands, results = {i for carry in dead for i in carry.operands}, {carry.result for carry in dead}
+    kept = [i for i in range(len(equation.outputs)) if i not in results]
+    return replace(
+        equation,
+        params=params,
+        inputs=tuple([x for i, x in enumerate(equation.inputs) if i not in operands]),
+        outputs=tuple([equation.outputs[i] for i in kept]),
+        types=tuple([equation.types[i] for i in kept]),
+    )
 
 
 def _without_unread(equation: Equation, op: Structured, needed: set[int]) -> Equation:

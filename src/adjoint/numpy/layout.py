@@ -12,12 +12,14 @@ New arrays are dense. Their axis order is that of the array of numbers beneath t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import Traced
+from ..core.op import Op
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
 from ..staging.guard import IN_MEMORY, Guarded
 
@@ -72,10 +74,12 @@ def in_rows(shape: Shape, dtype: Any) -> Strides:
 def strides_of(x: Value) -> Strides:
     """The strides that the array would have in NumPy."""
     shape, dtype = shape_of(x), dtype_of(x)
-    if isinstance(x, Traced):
-        noted = x.noted_strides()
+    inside = x
+    while isinstance(inside, Traced) and shape_of(inside) == shape:
+        noted = inside.noted_strides()
         if noted is not None:
             return noted
+        inside = inside.value
     held = beneath(x)
     if not isinstance(held, np.ndarray):
         return in_rows(shape, dtype)
@@ -178,6 +182,14 @@ def asked(x: Value, function: Callable[..., Any], *operands: Value) -> Strides:
     return _in_axis_order(shape_of(x), sorted(range(len(strides)), key=lambda i: -abs(strides[i])), dtype_of(x).itemsize)
 
 
+def _order_of(x: Traced, op: Op, operands: Sequence[Value], params: dict[str, Any]) -> Strides:
+    """The strides that NumPy gives the result of an op."""
+    return asked(x, functools.partial(op.impl, **params), *operands)
+
+
+Guarded.order_of = staticmethod(_order_of)
+
+
 def _small(shape: Shape, axes: Shape) -> np.ndarray[Any, Any]:
     return np.zeros([shape[i] for i in axes]).transpose(np.argsort(axes)) if axes else np.zeros(shape)
 
@@ -193,7 +205,10 @@ def _in_axis_order(shape: Shape, axes: list[int], itemsize: int) -> Strides:
 
 def later(x: Traced, strides: Callable[[], Strides]) -> Traced:
     """A value that is being written down, whose strides are found out when they matter."""
-    y = Traced(x.by, x.value, x.aux)
+    inside = x.value
+    if isinstance(inside, Traced) and shape_of(inside) == shape_of(x):  # a transform inside the program
+        inside = later(inside, strides)
+    y = Traced(x.by, inside, x.aux)
     y.layout = strides
     return y
 

@@ -13,6 +13,7 @@ from ..core.errors import ReadOnlyError, UnsupportedError
 from ..core.types import Value, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
+from .layout import held
 from .scan import reduce_slices, running_extremum, update_at
 from .table import FUNCTIONS, find_ufunc, lift
 from .views import become, read, write
@@ -171,7 +172,8 @@ def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = 
     if dtype is not None:
         a = FUNCTIONS[np.astype](a, dtype)
     if ufunc in (np.maximum, np.minimum):
-        return deliver(running_extremum(ufunc, lift(a), axis), out)
+        a = lift(a)
+        return deliver(held(running_extremum(ufunc, a, axis), "K", a), out)
     function = find_ufunc(ufunc)
     if function is None or ufunc.nin != 2:
         raise UnsupportedError(f"{name} is not supported on traced values")

@@ -38,6 +38,7 @@ class View(Traced):
     """A part or another shape of an array; without a base, it has turned out to be a copy."""
 
     __slots__ = ("base", "seen", "shared", "way")
+    is_view = True
 
     def __init__(self, now: Traced, base: Traced, way: Way) -> None:
         set_contents(self, now.by, now.value, now.aux)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
+from ..core.op import Carry
 from ..core.types import Type
 from .declare import structured
 
@@ -75,12 +76,19 @@ def _scan_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ..
     return (*outputs[:carries], *[Type((length, *t.shape), t.dtype) for t in outputs[carries:]])
 
 
+def _scan_carries(params: dict[str, Any]) -> list[Carry]:
+    first = params["consts"]
+    return [Carry(k, (first + k,), {"body": ((first + k,), k)}) for k in range(params["carries"])]
+
+
 scan = structured(
     "scan",
     _scan,
     types=_scan_types,
     returning=["body"],
     lasting=lambda params: params["carries"],
+    carries=_scan_carries,
+    shortened=lambda params, dropped: dict(params, carries=params["carries"] - len(dropped)),
     doc="A loop of `length` iterations over the rows of xs, with a carry.",
 )
 

@@ -67,10 +67,12 @@ def structured(
     types: Rule,
     returning: Iterable[str] = (),
     lasting: Rule = lambda params: 0,
+    carries: Rule = lambda params: (),
+    shortened: Rule = lambda params, dropped: params,
     **facts: Any,
 ) -> Structured:
     """An op that holds graphs as parameters; `transform/` supplies the rules that it derives from them, and the cases."""
-    return _entered(Structured(name, impl, types, tuple(returning), lasting, **facts))
+    return _entered(Structured(name, impl, types, tuple(returning), lasting, carries, shortened, **facts))
 
 
 def _entered(op: _Op) -> _Op:

@@ -83,9 +83,9 @@ class Deferred(Tape):
         program = self.stage.program
         return Mark(len(program.kind), len(program.operands), len(program.integers), len(program.type_of))
 
-    def leaf(self, value: Value) -> Traced:
+    def leaf(self, value: Value, kind: type[Node] = Node) -> Traced:
         """A differentiated variable. It is distinct from its initial value, which the function may see as well."""
-        leaf = super().leaf(self.stage.alias(value))
+        leaf = super().leaf(self.stage.alias(value), kind)
         number = leaf.value.aux[0]
         self.leaves[number] = Traced(self, leaf.value, leaf.aux)  # the function may write to its argument
         self.nodes[number] = leaf.aux

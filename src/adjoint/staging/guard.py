@@ -10,6 +10,7 @@ Numbers are computed on demand (see `lazy.py`). Common subexpressions are shared
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
@@ -46,6 +47,7 @@ class Asked(Enum):
 
 
 IN_MEMORY = "the order in memory of"
+_KEEP_ORDER = frozenset({"where", "concatenate"})  # ops that look at the order of all operands, as elementwise ones do
 _PARTS = {
     "the truth of": Asked.TRUTH,
     "int() of": Asked.WHOLE,
@@ -89,6 +91,13 @@ class _Known(NamedTuple):
     commutes: bool
     may_fail: bool
     sizes: tuple[int, ...]  # of the axes that the integers of an index read
+
+
+def _is_ordered(x: Any) -> bool:
+    """Whether the order of an array in memory is not that of the numbers that a program computes."""
+    if isinstance(x, Traced):
+        return x.is_view or getattr(x, "layout", None) is not None
+    return isinstance(x, np.ndarray) and not x.flags.c_contiguous
 
 
 @at_once
@@ -296,7 +305,12 @@ class Guarded(Stage):
         if op.many:
             given = op.gives_array(args)
             return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
-        return Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
+        y = Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
+        if len(types[0].shape) > 1 and (op.kind == "elementwise" or op.name in _KEEP_ORDER) and any(map(_is_ordered, args)):
+            y.layout = functools.partial(self.order_of, y, op, args, params)
+        return y
+
+    order_of: Callable[..., Any]  # of a result whose operands have an order of their own, set by numpy/layout.py
 
     def operands_of(self, op: Op, args: Sequence[Any]) -> tuple[list[int], list[Any]]:
         """The operands, and the facts that determine the types of the results: the op, and a type or promotion key for each."""

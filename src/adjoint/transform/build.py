@@ -61,6 +61,12 @@ def parts(values: Sequence[T], *sizes: int) -> list[list[T]]:
     return [list(values[a:b]) for a, b in zip([0, *ends], [*ends, len(values)], strict=True)]
 
 
+def halved(values: Sequence[T], masked: bool) -> tuple[list[T], list[T]]:
+    """Cotangents and their masks, if they have any."""
+    count = len(values) // 2 if masked else len(values)
+    return list(values[:count]), list(values[count:])
+
+
 def passes_derivative(equation: Equation, type_: Type) -> bool:
     """Whether a result of that type has a derivative by the operands of its equation."""
     return not isinstance(equation.op, Constant) and is_inexact(type_.dtype)

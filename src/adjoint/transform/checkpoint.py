@@ -15,9 +15,9 @@ from ..ir.text import parse
 from ..ops.broadcast import reshape
 from ..ops.control import Checkpoint, checkpoint, scan, segment_length
 from ..ops.shape import concatenate
-from .build import Flags, build, chosen, named, once, parts, reach, spread
+from .build import Flags, build, chosen, halved, named, once, parts, reach, spread
 from .jvp import jvp
-from .vjp import pullback_of
+from .vjp import all_live, full, known_masks, pullback_of
 from .vmap import batch_size, vmap
 
 Params = dict[str, Any]
@@ -34,10 +34,16 @@ def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tup
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body = params["body"]
 
-    def pull(gs: Sequence[Value | None], residuals: Sequence[Value], live: bool) -> tuple[list[Value], bool]:
+    def pull(gs: Sequence[Value | None], residuals: Sequence[Value], masks: Any) -> tuple[list[Value], Any]:
         given = tuple(g is not None for g in gs)
-        back, stays_live = pullback_of(body, wanted, given, live)
-        return list(checkpoint(*residuals, *chosen(gs, given), body=back)), stays_live
+        cotangents = chosen(gs, given)
+        back, stays_live = pullback_of(body, wanted, given)
+        if masks is None or (stays_live and all_live(cotangents, chosen(masks, given))):
+            found = list(checkpoint(*residuals, *cotangents, body=back))
+            return found, None if masks is None else [True] * len(found)
+        back, _ = pullback_of(body, wanted, given, masked=True)
+        live = [full(mask, Type.of(g)) for g, mask in zip(cotangents, chosen(known_masks(gs, masks), given), strict=True)]
+        return halved(checkpoint(*residuals, *cotangents, *live, body=back), True)
 
     return checkpoint(*xs, body=body), list(xs), Pull(pull)
 

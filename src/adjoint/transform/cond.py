@@ -17,9 +17,9 @@ from ..ir.graph import Graph
 from ..ir.text import parse
 from ..ops.broadcast import zeros_of
 from ..ops.control import cond
-from .build import Flags, build, chosen, named, once, parts, places, reach, spread
+from .build import Flags, build, chosen, halved, named, once, parts, places, reach, spread
 from .jvp import jvp
-from .vjp import Halves, narrowed, vjp
+from .vjp import Halves, all_live, full, known_masks, mask_type, narrowed, vjp_for_both
 from .vmap import batch_size, repeated, run, vmap
 from .while_loop import select
 
@@ -54,18 +54,25 @@ class _Branch(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     flags = wanted[1:]
     outputs = _either(params, flags)
-    halves = [vjp(branch, flags, outputs, live=True) for branch in _branches(params)]
+    halves = [vjp_for_both(branch, flags, outputs) for branch in _branches(params)]
     slots, owners = _slots([half.residual_types() for half in halves])
     branches = [_Branch(*both) for both in zip(_branches(params), halves, owners, strict=True)]
     needed = sorted({i for half in halves for i in half.needed})
     true, false = (_forward(branch, slots) for branch in branches)
     results = cond(*xs, true=true, false=false)
 
-    def pull(gs: Sequence[Value | None], residuals: Sequence[Value], live: bool) -> tuple[list[Value], bool]:
+    def pull(gs: Sequence[Value | None], residuals: Sequence[Value], masks: Any) -> tuple[list[Value], Any]:
         have = tuple(g is not None and flag for g, flag in zip(gs, outputs, strict=True))
-        true, false = (_backward(branch, flags, have, needed, slots, live) for branch in branches)
-        stays = live and all(narrowed(branch.graph, branch.halves, flags, have, live=True).live for branch in branches)
-        return list(cond(*residuals, *chosen(gs, have), true=true, false=false)), stays
+        given = chosen(gs, have)
+        masked = masks is not None and not (
+            all_live(given, chosen(masks, have))
+            and all(narrowed(branch.graph, branch.halves, flags, have).live for branch in branches)
+        )
+        live = chosen(known_masks(gs, masks), have) if masked else []
+        true, false = (_backward(branch, flags, have, needed, slots, masked) for branch in branches)
+        operands = [*residuals, *given, *(full(mask, Type.of(g)) for g, mask in zip(given, live, strict=False))]
+        cotangents, found = halved(cond(*operands, true=true, false=false), masked)
+        return cotangents, None if masks is None else found if masked else [True] * len(cotangents)
 
     return results[: len(outputs)], [xs[0], *(xs[1 + i] for i in needed), *results[len(outputs) :]], Pull(pull)
 
@@ -102,23 +109,30 @@ def _forward(branch: _Branch, slots: tuple[Type, ...]) -> Graph:
     return once(half.forward, ("slots", slots, mine), lambda: build(half.forward.name, inputs, run))
 
 
-def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int], slots: tuple[Type, ...], live: bool) -> Graph:
+def _backward(branch: _Branch, wanted: Flags, have: Flags, needed: Sequence[int], slots: tuple[Type, ...], masked: bool) -> Graph:
     """The backward half as a function of the operands and residuals of both branches, and of the cotangents at hand."""
     graph, half, mine = branch
     types = graph.output_types
-    fewer = narrowed(graph, half, wanted, have, live=live)
+    fewer = narrowed(graph, half, wanted, have, masked=masked)
 
     def run(values: list[Value]) -> list[Value]:
         operands, kept, late = parts(values, len(needed), len(slots))
         reads = dict(zip(needed, operands, strict=True))
         own = {n: kept[i] for n, i in zip(half.residuals, mine, strict=True)}
-        found = spread(late, have)
-        cotangents = [zeros_of(types[i]) if found[i] is None else found[i] for i in places(fewer.given)]
-        return fewer.backward.run_flat([*(reads[i] for i in fewer.needed), *(own[n] for n in fewer.residuals), *cotangents])
+        gs, live = halved(late, masked)
+        given = places(have)
+        masks = dict(zip(given, live, strict=True)) if masked else {}
+        cotangents, found = fewer.pull(reads, own, dict(zip(given, gs, strict=True)), masks, types)
+        if not masked:
+            return cotangents
+        return [*cotangents, *([full(True, Type.of(g)) for g in cotangents] if found is None else found)]
 
     residuals = [(f"r{i}", t) for i, t in enumerate(slots)]
-    inputs = [*named(graph, needed), *residuals, *((f"g{i}", types[i]) for i in places(have))]
-    return once(half.backward, ("cond", tuple(needed), slots, mine, have, live), lambda: build(half.backward.name, inputs, run))
+    seeds = [(f"g{i}", types[i]) for i in places(have)]
+    masks = [(f"live_{name}", mask_type(t)) for name, t in seeds if masked]
+    inputs = [*named(graph, needed), *residuals, *seeds, *masks]
+    key = ("cond", tuple(needed), slots, mine, have, masked)
+    return once(half.backward, key, lambda: build(half.backward.name, inputs, run))
 
 
 def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:

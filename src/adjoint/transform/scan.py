@@ -18,9 +18,10 @@ from ..ir.graph import Graph
 from ..ir.text import parse
 from ..ops.broadcast import moveaxis, zeros_of
 from ..ops.control import scan
-from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
+from ..ops.elementwise import logical_or
+from .build import Flags, Named, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import Halves, narrowed, vjp
+from .vjp import Halves, all_live, full, known_masks, mask_type, narrowed, vjp_for_both
 from .vmap import batch_size, repeated, vmap
 
 Params = dict[str, Any]
@@ -67,7 +68,7 @@ class _Reverse(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, wanted, consts, carries)
-    halves = vjp(body, flags, outputs, recompute=consts, live=True)
+    halves = vjp_for_both(body, flags, outputs, recompute=consts)
     work = _Reverse(body, consts, carries, flags, outputs, halves)
     fixed, states, rows = work.needed()
     stacking = once(halves.forward, ("stacking", *states), lambda: _stacking(halves.forward, states))
@@ -75,30 +76,34 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
     count = len(body.outputs)
     residuals = ([xs[i] for i in fixed], [*(xs[i] for i in rows), *results[count:]])
 
-    def pull(gs: Sequence[Value | None], kept: tuple[list[Value], list[Value]], live: bool) -> tuple[list[Value], bool]:
+    def pull(gs: Sequence[Value | None], kept: tuple[list[Value], list[Value]], masks: Any) -> tuple[list[Value], Any]:
         have = tuple(g is not None for g in gs[carries:])
         active = places(outputs[:carries])
-        live = live and _stays_live(work, gs, have)
-        back = once(halves.backward, ("scan vjp", have, live), lambda: _backward_body(work, have, live))
+        arriving = [i for i in range(len(outputs)) if outputs[i] and (i < carries or have[i - carries])]
+        masked = masks is not None and not (
+            all_live(*([each[i] for i in arriving] for each in (gs, masks)))
+            and narrowed(body, halves, flags, _asked(work, have), consts).live
+        )
+        back = once(halves.backward, ("scan vjp", have, masked), lambda: _backward_body(work, have, masked))
         types = body.output_types
         start = [zeros_of(types[i]) if gs[i] is None else gs[i] for i in active]
         totals = [zeros_of(body.input_types[i]) for i in places(flags[:consts])]
         given = [g for g, flag in zip(gs[carries:], outputs[carries:], strict=True) if flag and g is not None]
+        if masked:
+            known = known_masks(gs, masks)
+            start += [full(False if gs[i] is None else known[i], types[i]) for i in active]
+            totals += [zeros_of(mask_type(body.input_types[i])) for i in places(flags[:consts])]
+            given += [full(known[i], Type.of(gs[i])) for i in arriving if i >= carries]
         constants, stacks = kept
         options = {"consts": len(constants), "carries": len(start) + len(totals), "reverse": not params["reverse"]}
         found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=back, **options))
         states_back, totals_back, rows_back = parts(found, len(start), len(totals))
-        everything = spread([*totals_back, *states_back, *rows_back], flags)
-        return chosen(everything, wanted), live
+        both = [halved(each, masked) for each in (totals_back, states_back, rows_back)]
+        cotangents, live = ([x for each in both for x in each[k]] for k in (0, 1))
+        found_masks = None if masks is None else spread(live, flags) if masked else [True] * len(flags)
+        return chosen(spread(cotangents, flags), wanted), None if found_masks is None else chosen(found_masks, wanted)
 
     return results[:count], residuals, Pull(pull)
-
-
-def _stays_live(work: _Reverse, gs: Sequence[Value | None], have: Flags) -> bool:
-    """Whether the cotangents of all iterations are live if those given are: each result has one, and the body has no mask."""
-    if any(flag and gs[i] is None for i, flag in enumerate(work.outputs[: work.carries])):
-        return False
-    return narrowed(work.body, work.halves, work.flags, _asked(work, have), work.consts, live=True).live
 
 
 def _asked(work: _Reverse, have: Flags) -> Flags:
@@ -111,26 +116,30 @@ def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
     return replace(forward, outputs=(*forward.outputs, *states))
 
 
-def _backward_body(work: _Reverse, have: Flags, live: bool) -> Graph:
+def _backward_body(work: _Reverse, have: Flags, masked: bool) -> Graph:
     """The body of the backward scan: it carries cotangents of carries and totals of those of consts, and stacks those of rows.
 
-    `have` tells which stacked results have a cotangent; that of the others is zero.
+    `have` tells which stacked results have a cotangent; that of the others is zero. If `masked`, each of these has its mask
+    behind it: carries, their masks, totals, their masks, and so on.
     """
     body, halves = work.body, work.halves
     fixed, states, rows = work.needed()
     residuals = [(f"r{i}", t) for i, t in enumerate(halves.residual_types())]
-    back_half = narrowed(body, halves, work.flags, _asked(work, have), work.consts, live)
+    back_half = narrowed(body, halves, work.flags, _asked(work, have), work.consts, masked)
     carried, stacked = places(work.outputs[: work.carries]), places(work.outputs[work.carries :], work.carries)
     given = [i for i in stacked if have[i - work.carries]]
     shared = places(work.flags[: work.consts])
 
-    def seeds(numbers: Sequence[int]) -> list[tuple[str, Type]]:
-        return [(f"g{i}", body.output_types[i]) for i in numbers]
+    def with_masks(inputs: Named) -> Named:
+        return [*inputs, *((f"live_{name}", mask_type(t)) for name, t in inputs if masked)]
+
+    def seeds(numbers: Sequence[int]) -> Named:
+        return with_masks([(f"g{i}", body.output_types[i]) for i in numbers])
 
     inputs = [
         *named(body, fixed),
         *seeds(carried),
-        *named(body, shared, "total_"),
+        *with_masks(named(body, shared, "total_")),
         *named(body, rows),
         *residuals,
         *named(body, states),
@@ -138,17 +147,25 @@ def _backward_body(work: _Reverse, have: Flags, live: bool) -> Graph:
     ]
 
     def back(values: list[Value]) -> list[Value]:
-        sizes = [len(part) for part in (fixed, carried, shared, rows, residuals, states)]
-        constants, gs, totals, slices, own, kept, late = parts(values, *sizes)
+        twice = 2 if masked else 1
+        sizes = [len(fixed), twice * len(carried), twice * len(shared), *(len(part) for part in (rows, residuals, states))]
+        constants, state, sums, slices, own, kept, late = parts(values, *sizes)
+        (gs, live), (totals, total_masks), (late, late_live) = (halved(part, masked) for part in (state, sums, late))
         reads = dict(zip([*fixed, *states, *rows], [*constants, *kept, *slices], strict=True))
         saved = dict(zip(halves.residuals, own, strict=True))
         found = dict(zip([*carried, *given], [*gs, *late], strict=True))
-        cotangents = [found[i] if i in found else zeros_of(body.output_types[i]) for i in places(back_half.given)]
-        pulled = back_half.backward.run_flat(
-            [*(reads[i] for i in back_half.needed), *(saved[i] for i in back_half.residuals), *cotangents]
-        )
-        by_const, by_state, by_row = parts(pulled, len(shared), sum(work.flags[work.consts : work.consts + work.carries]))
-        return [*by_state, *(a + b for a, b in zip(totals, by_const, strict=True)), *by_row]
+        masks = dict(zip([*carried, *given], [*live, *late_live], strict=True)) if masked else {}
+        pulled, marks = back_half.pull(reads, saved, found, masks, body.output_types)
+        if masked and marks is None:  # no residuals for them: all counts as live
+            marks = [full(True, Type.of(g)) for g in pulled]
+        count = sum(work.flags[work.consts : work.consts + work.carries])
+        by_const, by_state, by_row = parts(pulled, len(shared), count)
+        sums = [a + b for a, b in zip(totals, by_const, strict=True)]
+        if not masked:
+            return [*by_state, *sums, *by_row]
+        const_marks, state_marks, row_marks = parts(marks or [], len(shared), count)
+        any_marks = [logical_or(a, b) for a, b in zip(total_masks, const_marks, strict=True)]
+        return [*by_state, *state_marks, *sums, *any_marks, *by_row, *row_marks]
 
     return build(f"back_{body.name}", inputs, back)
 

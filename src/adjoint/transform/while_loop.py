@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from ..core.op import Pull, case
-from ..core.types import Type, Value, shape_of
+from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.graph import Graph
 from ..ir.text import parse
 from ..ops.broadcast import reshape, where, zeros_of
 from ..ops.control import Checkpoint, while_, while_vjp
-from ..ops.elementwise import less
+from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
-from .build import Flags, build, chosen, closed, depends, named, once, parts, places, reach, spread
+from .build import Flags, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import pullback, pullback_of
+from .vjp import all_live, full, known_masks, mask_type, pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
 Params = dict[str, Any]
@@ -93,13 +93,11 @@ def _while_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[
     counted = once(body, "counted", lambda: _counted(body))
     *results, count = while_(*xs, np.int64(0), **dict(params, cond=test, body=counted))
 
-    def pull(gs: Sequence[Value | None], residuals: tuple[Value, Sequence[Value]], live: bool) -> tuple[list[Value], bool]:
+    def pull(gs: Sequence[Value | None], residuals: tuple[Value, Sequence[Value]], masks: Any) -> tuple[list[Value], Any]:
         iterations, values = residuals
-        flags, active = closed(tuple(wanted[asked:]), fixed, len(body.outputs), lambda f: reach(body, f))
-        live = live and all(gs[i] is not None for i in places(active)) and pullback_of(body, flags, active, live=True)[1]
-        pulled = _pulled_back(body, fixed, iterations, values, wanted[asked:], gs, params["checkpoint"], live)
-        # A condition has no derivative.
-        return [*map(zeros_of, chosen(cond.input_types[:asked], wanted[:asked])), *pulled], live and not any(wanted[:asked])
+        pulled, found = _pulled_back(body, fixed, iterations, values, wanted[asked:], gs, params["checkpoint"], masks)
+        none = chosen(cond.input_types[:asked], wanted[:asked])  # a condition has no derivative
+        return [*map(zeros_of, none), *pulled], None if found is None else [*([False] * len(none)), *found]
 
     return results, (count, list(xs[asked:])), Pull(pull)
 
@@ -112,15 +110,53 @@ def _pulled_back(
     wanted: Sequence[bool],
     gs: Sequence[Value | None],
     checkpoint: Checkpoint,
-    live: bool = False,
-) -> list[Value]:
-    """The cotangents of the wanted consts and carries of a loop of `count` iterations."""
+    masks: Sequence[Any] | None,
+) -> tuple[list[Value], list[Any] | None]:
+    """The cotangents of the wanted consts and carries of a loop of `count` iterations, and their masks, as `Pull` has them."""
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
-    back, _ = pullback_of(body, flags, active, live)
-    start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in places(active)]
-    results = while_vjp(count, *xs, *start, step=body, pull=back, consts=consts, wanted=flags, checkpoint=checkpoint)
-    return chosen(spread(results, flags), wanted)
+    arriving = places(active)
+    back, stays_live = pullback_of(body, flags, active)
+    start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in arriving]
+    params = {"consts": consts, "checkpoint": checkpoint}
+    if masks is None or (stays_live and all_live([gs[i] for i in arriving], [masks[i] for i in arriving])):
+        results = while_vjp(count, *xs, *start, step=body, pull=back, wanted=flags, **params)
+        found = chosen(spread(results, flags), wanted)
+        return found, None if masks is None else [True] * len(found)
+    known = known_masks(gs, masks)
+    live = [full(False if gs[i] is None else known[i], body.output_types[i]) for i in arriving]
+    totals = [zeros_of(mask_type(body.input_types[i])) for i in places(flags[:consts])]
+    step, pull = once(body, ("masked vjp", consts, flags, active), lambda: _with_masks(body, consts, flags, active))
+    nothing = [zeros_of(Type.of(mask)) for mask in (*live, *totals)]
+    more = (*flags, *(True,) * len(nothing))
+    results = while_vjp(count, *xs, *nothing, *start, *live, *totals, step=step, pull=pull, wanted=more, **params)
+    cotangents, state_masks, const_masks = parts(results, sum(flags), len(live))
+    return chosen(spread(cotangents, flags), wanted), chosen(spread([*const_masks, *state_masks], flags), wanted)
+
+
+def _with_masks(body: Graph, consts: int, flags: Flags, active: Flags) -> tuple[Graph, Graph]:
+    """The step and the pull of a `while_vjp` that goes back with masks: of the carries, and of the totals of consts.
+
+    A mask is carried as a cotangent is. The carry of the step to which it belongs is nothing: it is handed on as it is.
+    """
+    count, shared = len(body.input_types), places(flags[:consts])
+    back, _ = pullback_of(body, flags, active, masked=True)
+    states = [(f"live{i}", mask_type(body.output_types[i])) for i in places(active)]
+    totals = [(f"live_total{i}", mask_type(body.input_types[i])) for i in shared]
+    inputs = [*named(body, range(count)), *((f"no_{name}", t) for name, t in (*states, *totals))]
+
+    def forward(values: list[Value]) -> list[Value]:
+        return [*body.run_flat(values[:count]), *values[count:]]
+
+    def backward(values: list[Value]) -> list[Value]:
+        xs, _, gs, live, before = parts(values, count, len(states) + len(totals), len(states), len(states))
+        cotangents, masks = halved(back.run_flat([*xs, *gs, *live]), True)
+        by_const, by_state = parts(masks, len(shared))
+        return [*cotangents, *by_state, *(logical_or(a, b) for a, b in zip(before, by_const, strict=True))]
+
+    seeds = [(f"g{i}", body.output_types[i]) for i in places(active)]
+    step = build(body.name, inputs, forward)
+    return step, build(f"back_{body.name}", [*inputs, *seeds, *states, *totals], backward)
 
 
 def _while_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
@@ -190,16 +226,36 @@ def _split(xs: Sequence[Any], params: Params) -> tuple[Any, list[Any], list[Any]
     return count, values, gs
 
 
-def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], list[Value]]:
-    step, wanted, consts = params["step"], params["wanted"], params["consts"]
+def _without_masks(params: Params) -> tuple[Params, int]:
+    """The parameters of a `while_vjp` without the masks that it carries, and how many of these there are."""
+    step, wanted = params["step"], params["wanted"]
+    masks = [t for t, flag in zip(step.input_types, wanted, strict=True) if flag and t.dtype.kind == "b"]
+    if not masks:
+        return params, 0
+    count = len(wanted) - len(masks)
+    inputs, nothing = named(step, range(count)), list(map(zeros_of, masks))
+    make = lambda: build(step.name, inputs, lambda values: step.run_flat([*values, *nothing])[: -len(masks)])
+    return dict(params, step=once(step, ("without masks", count), make), wanted=wanted[:count]), len(masks)
+
+
+def _split_masks(xs: Sequence[Any], params: Params, masks: int) -> tuple[Any, list[Any], list[Any]]:
+    count, values, gs = _split(xs, params)
+    return count, values[: len(values) - masks], gs[: len(gs) - masks]
+
+
+def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], list[Value | None]]:
+    plain, masks = _without_masks(params)
+    none: list[Value | None] = [None] * masks
+    results = while_vjp(*xs, **params)
     count, values, gs = _split(xs, params)
     _, tangents, hs = _split(ts, params)
-    results = while_vjp(*xs, **params)
     if all(t is None for t in tangents):  # linear in the cotangents
-        moved = [zeros_of(Type.of(g)) if h is None else h for g, h in zip(gs, hs, strict=True)]
-        return results, while_vjp(count, *values, *moved, **params)
+        moved = [g if dtype_of(g).kind == "b" else zeros_of(Type.of(g)) if h is None else h for g, h in zip(gs, hs, strict=True)]
+        return results, [*while_vjp(count, *values, *moved, **params)[: len(results) - masks], *none]
+    (count, values, gs), (_, tangents, hs) = (_split_masks(each, params, masks) for each in (xs, ts))
+    step, wanted, consts = plain["step"], plain["wanted"], plain["consts"]
     dual = _Dual(step, consts, [t is not None for t in tangents])
-    return results, _dual_pulled_back(dual, count, values, tangents, wanted, spread(hs, wanted[consts:]), gs, params)
+    return results, [*_dual_pulled_back(dual, count, values, tangents, wanted, spread(hs, wanted[consts:]), gs, plain), *none]
 
 
 def _dual_pulled_back(
@@ -223,22 +279,26 @@ def _dual_pulled_back(
         *chosen(none[dual.consts :], dual.active),
     ]
     cotangents = [*by_values, *by_tangents]
-    return _pulled_back(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"])
+    unknown: list[Any] = [None] * len(cotangents)
+    return _pulled_back(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"], unknown)[
+        0
+    ]
 
 
 def _while_vjp_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
-    step, consts, active = params["step"], params["consts"], params["wanted"][params["consts"] :]
-    _, by_value, by_cotangent = _split(wanted, params)
+    plain, masks = _without_masks(params)
+    step, consts, active = plain["step"], plain["consts"], plain["wanted"][plain["consts"] :]
+    _, by_value, by_cotangent = _split_masks(wanted, params, masks)
     results = while_vjp(*xs, **params)
 
     def pull(us: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
-        count, values, gs = _split(residuals, params)
-        tangents = spread(us, params["wanted"])
+        count, values, gs = _split_masks(residuals, params, masks)
+        tangents = spread(us[: len(us) - masks], plain["wanted"])
         dual = _Dual(step, consts, [t is not None for t in tangents])
         found: list[Value] = []
         if any(by_value):
             nothing: list[Value | None] = [None] * dual.count
-            found += _dual_pulled_back(dual, count, values, tangents, by_value, nothing, gs, params)
+            found += _dual_pulled_back(dual, count, values, tangents, by_value, nothing, gs, plain)
         if any(by_cotangent):
             ends = _repeat(dual.body, dual.all_consts, count, *dual.joined(values, tangents))
             pushed = spread(ends[dual.count :], dual.active)
@@ -265,10 +325,14 @@ def _repeat(body: Graph, consts: int, count: Value, fixed: Sequence[Value], carr
 
 def _while_vjp_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
     """Each example has cotangents of its own, also where the examples share a const."""
-    step, wanted, consts = params["step"], params["wanted"], params["consts"]
+    plain, masks = _without_masks(params)
+    step, wanted, consts = plain["step"], plain["wanted"], plain["consts"]
     size = batch_size(flags, args)
-    count, values, gs = _split(args, params)
-    differs, had, had_gs = _split(flags, params)
+    count, values, gs = _split_masks(args, params, masks)
+    differs, had, had_gs = _split_masks(flags, params, masks)
+    live = _repeated(args[len(args) - masks :], flags[len(args) - masks :], [True] * masks, size)
+    state_masks, total_masks = parts(live, sum(wanted[consts:]) if masks else 0)
+    known = spread(state_masks, wanted[consts:]) if masks else None
     has = [*(a or b for a, b in zip(had[:consts], wanted[:consts], strict=True)), *(True,) * (len(wanted) - consts)]
     values, outputs = _repeated(values, had, has, size), [True] * (len(wanted) - consts)
     gs = spread(_repeated(gs, had_gs, [True] * len(gs), size), wanted[consts:])
@@ -278,9 +342,13 @@ def _while_vjp_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, 
         wanted = (False, *wanted[:consts], False, *wanted[consts:])
         has = [True, *has[:consts], False, *has[consts:]]
         count = max_(count, axis=(0,), keepdims=False) if size else np.int64(0)
-        consts, gs, outputs = consts + 1, [None, *gs], [False, *outputs]
+        consts, gs, outputs, known = consts + 1, [None, *gs], [False, *outputs], known and [None, *known]
     batched = vmap(step, size, tuple(has), tuple(outputs))
-    return tuple(_pulled_back(batched, consts, count, values, wanted, gs, params["checkpoint"]))
+    pulled, found = _pulled_back(batched, consts, count, values, wanted, gs, params["checkpoint"], known)
+    if known is None or found is None:
+        return tuple(pulled)
+    by_const, by_state = parts([full(m, Type.of(g)) for m, g in zip(found, pulled, strict=True)], len(total_masks))
+    return (*pulled, *by_state, *(logical_or(a, b) for a, b in zip(total_masks, by_const, strict=True)))
 
 
 def _limited(step: Graph, consts: int) -> Graph:

@@ -21,7 +21,13 @@ class _Redirect(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         ours = _HERE + module.__name__.removeprefix("autograd")
-        sys.modules[module.__name__] = importlib.import_module(ours)  # importlib returns what stands there now
+        importlib.import_module(ours)
+        # importlib returns what stands there now. The modules that came with it get their second names too: an import of one
+        # under that name would replace the attribute of its package, as the function `misc.flatten` by its module.
+        for name, found in list(sys.modules.items()):
+            if name == ours or name.startswith(ours + "."):
+                sys.modules.setdefault("autograd" + name.removeprefix(_HERE), found)
+        sys.modules[module.__name__] = sys.modules[ours]
 
 
 def install() -> None:
