@@ -24,13 +24,13 @@ from . import c_math
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
-from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .routines import NAMED
+from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
 _VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
 _WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # members of the work array
-_ROUTINE = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
 #: Keywords of C and C++, which includes the header, and names that the code uses.
 _KEYWORDS = words(
     """
@@ -292,7 +292,14 @@ class CSpelling(Spelling):
         return Place(f"work->{_WORK[dtype.name]}", str(offset))
 
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
         f = "" if dtype.itemsize == 8 else "f"
         words = {
@@ -305,10 +312,13 @@ class CSpelling(Spelling):
             "NOT_A_NUMBER": self.literal(math.nan, dtype),
             "SQRT": f"sqrt{f}",
             "ABS": f"fabs{f}",
+            "AT": "(ptrdiff_t)",
+            "HALF": "adjoint_half",
         }
+        if "HALF(" in template:
+            self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
-        parameters = [self.parameter(n, _ROUTINE.get(n, dtype), True)[0] for n in reads]
-        parameters += [self.parameter(n, _ROUTINE.get(n, dtype), False)[0] for n in writes]
+        parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
         return self.function(name, parameters, [text.rstrip()], tells)
 
 

@@ -24,6 +24,7 @@ from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
+from .routines import NAMED
 from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
@@ -45,7 +46,7 @@ KEYWORDS = words(
 )
 _LARGEST = 2**53
 _OWN = re.compile(
-    rf"{OWN_NAMES}|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
+    rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
 )  # names that the module uses
 
 
@@ -297,7 +298,14 @@ class JavaScript(Spelling):
         return Place(_WORK[dtype.name], str(offset))
 
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
         words = {
             "INT32": "",
@@ -305,11 +313,13 @@ class JavaScript(Spelling):
             "COUNT": "const",
             "REAL": "let",
             "ZERO": "0",
-            "HALF": "0.5",
+            "HALF": "half",
             "ONE": "1",
             "NOT_A_NUMBER": "NaN",
         }
-        words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs"}
+        words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs", "AT": ""}
+        if "HALF(" in template:
+            self.helper("half", "function half(n) {\n  return Math.floor(n / 2);\n}")
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
         arrays = [*reads, *writes]
         text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)

@@ -12,8 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..compiler.lower.kernel import Dtype
+from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.step import Lapack, Product
+
+from . import decompositions
+
+#: The dtypes of arrays of templates that are not those of the matrix, by name.
+NAMED: dict[str, Dtype] = {"pivots": np.dtype(np.int32), "zero": np.dtype(bool), "truth": np.dtype(bool)}
 
 
 class Templates(Protocol):
@@ -25,7 +30,14 @@ class Templates(Protocol):
     def literal(self, value: Any, dtype: Dtype) -> str: ...
 
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str: ...
 
 
@@ -122,8 +134,28 @@ def _tiles(rows: int, columns: int, ad: int, aa: int, bd: int) -> str:
     }}"""
 
 
+def views_of(step: Lapack) -> tuple[tuple[int, ...], list[View]]:
+    """The axes of a stack of matrices, or of other parts of arrays; and what a routine is given for each of them."""
+    *outs, _ = step.outs
+    work = step.work if needs_work(step) else ()
+    stack = (*step.inout, *outs)[0].shape
+    return stack[: len(stack) - step.options.get("axes", 2)], [*step.operands, *step.inout, *outs, *work]
+
+
+def needs_work(step: Lapack) -> bool:
+    """Whether the code that is written out uses the work memory, which is made for LAPACK."""
+    return step.routine == "inverse" or "template" in step.options
+
+
 def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
     """The name of the function for one matrix, and whether its result tells of a failure."""
+    if "template" in step.options:
+        _, views = views_of(step)
+        names, tells = step.options["names"], step.options["tells"]
+        dtypes = {name: view.dtype for name, view in zip(names, views, strict=True)}
+        count = len(step.operands)
+        text, dtype = step.options["template"], step.options["dtype"]
+        return spelling.routine(step.routine, names[:count], names[count:], text, dtype, tells, dtypes), tells
     dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
     options, routine = step.options, step.routine
     if routine == "cholesky":
@@ -150,6 +182,12 @@ def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
         slack = spelling.literal(float(np.sqrt(np.finfo(dtype).eps)), dtype)
         text = _IS_SYMMETRIC.replace("N_", str(view.shape[-1])).replace("DOWN", str(down)).replace("ACROSS", str(across))
         return spelling.routine("is_symmetric", ("a",), ("truth",), text.replace("SLACK", slack), dtype), False
+    if routine in ("reflectors", "orthogonal"):
+        m, n = step.inout[0].shape[-2:]
+        if routine == "reflectors":
+            return spelling.routine(routine, (), ("a", "tau"), decompositions.reflectors(m, n), dtype), False
+        text = decompositions.orthogonal(m, n, step.operands[0].shape[-1])
+        return spelling.routine(routine, ("tau",), ("q",), text, dtype), False
     assert routine == "triangular", routine
     return spelling.routine("triangular", ("a",), ("x",), _triangular(step), dtype), False
 
