@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.lowered import Rules
+from ..compiler.lower.reductions import reduction
 from ..compiler.lower.scalar import BOOL, FLOATS, NATIVE
 from ..compiler.lower.step import Lapack
 from ..core.types import Type
 from ..ir.graph import Equation, Operand
-from ..ops import index, reduce, sort
+from ..ops import convolve, index, matrix_functions, reduce, sort
 
 if TYPE_CHECKING:
     from ..compiler.lower.fuse import Lowering
@@ -106,13 +108,13 @@ def _filled(text: str, **words: Any) -> str:
 
 def _cumulative(low: Lowering, equation: Equation) -> bool:
     (x,), (t,), axis = equation.inputs, equation.types, equation.params["axis"]
-    if t.dtype not in FLOATS or 0 in t.shape:
-        return False
+    compares = equation.op in (reduce.running_max, reduce.running_min)
+    if (t.dtype not in FLOATS and not compares) or t.dtype not in NATIVE - {BOOL} or 0 in t.shape:
+        return False  # sums of integers wrap around, which C does not: see `expansions`
     source, out = last(_in_memory(low, x, t), axis), low.local(t)
     target = last(out, axis)
-    text = _filled(
-        _CUMULATIVE, COUNT_=t.shape[axis], FROM=source.strides[-1], TO=target.strides[-1], STEP=_STEPS[equation.op]
-    )
+    step = _STEPS[equation.op] if t.dtype.kind == "f" else _STEPS[equation.op].replace(" || v != v", "")
+    text = _filled(_CUMULATIVE, COUNT_=t.shape[axis], FROM=source.strides[-1], TO=target.strides[-1], STEP=step)
     run(low, equation.op.name, text, t.dtype, {"x": source}, {"out": target})
     return low.hold(equation, out)
 
@@ -127,6 +129,38 @@ def _recurrence(low: Lowering, equation: Equation) -> bool:
     strides = {"FIRST": first.strides[-1], "SECOND": second.strides[-1], "TO": target.strides[-1]}
     run(low, "recurrence", _filled(_RECURRENCE, COUNT_=t.shape[axis], **strides), t.dtype, {"a": first, "b": second}, {"out": target})
     return low.hold(equation, out)
+
+
+_CONVOLVE = """
+    for (INT i = 0; i < COUNT_; ++i) {
+      REAL t = ZERO;
+      INT k = i + LAG;
+      INT first = k - A_LENGTH + 1 > 0 ? k - A_LENGTH + 1 : 0;
+      INT end = k + 1 < B_LENGTH ? k + 1 : B_LENGTH;
+      for (INT j = first; j < end; ++j) t += a[(k - j) * FIRST] * b[j * SECOND];
+      out[i * TO] = t;
+    }"""
+
+
+def _convolve(low: Lowering, equation: Equation) -> bool:
+    (a, b), (t,) = equation.inputs, equation.types
+    given = [low.type_of(o) for o in (a, b)]
+    if t.dtype not in FLOATS or any(0 in g.shape for g in (*given, t)) or equation.params["mode"] not in ("full", "valid"):
+        return False
+    lead = t.shape[:-1]
+    first, second = (
+        _in_memory(low, o, Type(g.shape, t.dtype)).over((*lead, g.shape[-1])) for o, g in zip((a, b), given, strict=True)
+    )
+    out = low.local(t)
+    n, m = first.shape[-1], second.shape[-1]
+    words = {"A_LENGTH": n, "B_LENGTH": m, "FIRST": first.strides[-1], "SECOND": second.strides[-1], "TO": out.strides[-1]}
+    lag = min(n, m) - 1 if equation.params["mode"] == "valid" else 0
+    run(low, "convolve", _filled(_CONVOLVE, COUNT_=t.shape[-1], LAG=lag, **words), t.dtype, {"a": first, "b": second}, {"out": out})
+    return low.hold(equation, out)
+
+
+def _prod(low: Lowering, equation: Equation) -> bool:
+    return reduction(low, replace(equation, params={"axis": (equation.params["axis"],), "keepdims": False}))
 
 
 # -- order ------------------------------------------------------------------------------------------------------
@@ -329,7 +363,30 @@ def _last_write(low: Lowering, equation: Equation) -> bool:
     return low.hold(equation, out)
 
 
+_PERMUTATION = """
+    for (INT i = 0; i < COUNT_; ++i) order[i * TO] = i;
+    for (INT i = 0; i < COUNT_; ++i) {
+      INT j = AT(exchanged[i * FROM]);
+      INT kept = AT(order[i * TO]);
+      order[i * TO] = order[j * TO];
+      order[j * TO] = kept;
+    }"""
+
+
+def _permutation(low: Lowering, equation: Equation) -> bool:
+    (pivots,), (t,) = equation.inputs, equation.types
+    if 0 in t.shape:
+        return False
+    source, out = _in_memory(low, pivots, Type(t.shape, _INDEX)), low.local(t)
+    text = _filled(_PERMUTATION, COUNT_=t.shape[-1], FROM=source.strides[-1], TO=out.strides[-1])
+    run(low, "permutation", text, np.dtype(np.float64), {"exchanged": source}, {"order": out})
+    return low.hold(equation, out)
+
+
 RULES: Rules = {
+    reduce.prod: _prod,
+    convolve.convolve: _convolve,
+    matrix_functions.permutation: _permutation,
     **dict.fromkeys(_STEPS, _cumulative),
     reduce.recurrence: _recurrence,
     reduce.argsort: _argsort,

@@ -309,7 +309,7 @@ class CSpelling(Spelling):
             "REAL": TYPES[dtype.name],
             "ZERO": self.literal(0, dtype),
             "ONE": self.literal(1, dtype),
-            "NOT_A_NUMBER": self.literal(math.nan, dtype),
+            "NOT_A_NUMBER": self.literal(math.nan if dtype.kind == "f" else 0, dtype),
             "SQRT": f"sqrt{f}",
             "ABS": f"fabs{f}",
             "AT": "(ptrdiff_t)",
@@ -375,6 +375,14 @@ _RULES: dict[str, Any] = {
     "isnan": lambda d, a: f"({a} != {a})",
     "signbit": lambda d, a: f"(signbit({a}) != 0)",
     "select": lambda d, c, a, b: f"({c} ? {a} : {b})",
+    "fmod": lambda d, a, b: f"fmod{'' if d.itemsize == 8 else 'f'}({a}, {b})",
+    "bits.and": lambda d, a, b: f"({a} & {b})",
+    "bits.or": lambda d, a, b: f"({a} | {b})",
+    "bits.xor": lambda d, a, b: f"({a} ^ {b})",
+    "bits.not": lambda d, a: f"(~{a})",
+    "bits.left": lambda d, a, b: f"({b} >= 0 && {b} < {8 * d.itemsize} ? {_wrapped(d, f'{_unsigned(d, a)} << {b}')} : 0)",
+    "bits.right": lambda d, a, b: f"({a} >> ({b} >= 0 && {b} < {8 * d.itemsize} ? {b} : {8 * d.itemsize - 1}))",
+    "quotient": lambda d, a, b: f"({b} == 0 ? 0 : {b} == -1 ? {_negated(d, a)} : {a} / {b})",
 }
 
 _TITLE = "/* Written by adjoint. C99, without dependencies. */"

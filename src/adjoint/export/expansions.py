@@ -15,22 +15,24 @@ from typing import Any
 
 import numpy as np
 
+from ..api.control import cond, scan, while_loop
 from ..api.graph import graph
 from ..core.errors import AdjointError
-from ..core.op import Op, find
+from ..core.op import Op
 from ..core.types import Type
 from ..ir.graph import Graph
 from ..numpy import stack as stack_arrays
-from ..ops import broadcast, index, reduce, shift, sort, windows
+from ..ops import broadcast, control, decompose, determinant, gaps, index, matrix_functions, pseudo, reduce, shift, sort, windows
 from ..ops import elementwise as e
 from ..rewrite.pipeline import optimize
+from . import special_functions
 
 Expansion = Callable[..., Any]
 
 
 def expansion(op: Op, operands: Sequence[Type], params: dict[str, Any], results: Sequence[Type]) -> Graph | None:
     """The graph of an op in terms of others; None if there is none."""
-    function = EXPANSIONS.get(op) or _by_name().get(op)
+    function = EXPANSIONS.get(op)
     if function is None and type(op.impl) is FunctionType and op.impl.__module__.startswith("adjoint."):
         function = op.impl
     if function is None:
@@ -137,7 +139,159 @@ def _round_to(x: Any, *, decimals: int) -> Any:
     return np.rint(x * scale) / scale if decimals >= 0 else np.rint(x / scale) * scale
 
 
+# -- matrices ---------------------------------------------------------------------------------------------------
+
+
+def _decomposed(a: Any) -> tuple[Any, Any, Any]:
+    u, s, vh = decompose.svd(a, full=False)
+    return u, s, vh
+
+
+def _pinv(a: Any, *, rcond: float) -> Any:
+    u, s, vh = _decomposed(a)
+    kept = s > rcond * np.max(s, axis=-1, keepdims=True)
+    inverse = np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0)
+    return np.swapaxes(vh, -1, -2) @ (inverse[..., :, None] * np.swapaxes(u, -1, -2))
+
+
+def _lstsq(a: Any, b: Any, *, rcond: float) -> Any:
+    _, s, _ = _decomposed(a)
+    rank = np.sum(s > rcond * np.max(s, axis=-1, keepdims=True), axis=-1)
+    return _pinv(a, rcond=rcond) @ b, s, rank.astype(np.int32)
+
+
+def _rank(a: Any, *, tol: Any, rtol: Any, hermitian: bool) -> Any:
+    s = np.abs(decompose.eigh(a, lower=True)[0]) if hermitian else _decomposed(a)[1]
+    if tol is None:
+        relative = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
+        tol = np.max(s, axis=-1, keepdims=True) * relative
+    return np.sum(s > tol, axis=-1)
+
+
+def _without(s: Any, *left_out: int) -> Any:
+    """The product of all singular values but some."""
+    rest = [i for i in range(s.shape[-1]) if i not in left_out]
+    return np.prod(s[..., rest], axis=-1) if rest else np.ones_like(s[..., 0])
+
+
+def _rotations(a: Any) -> tuple[Any, Any, Any, Any]:
+    u, s, vh = _decomposed(a)
+    return u, s, vh, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+
+
+def _cofactor(a: Any) -> Any:
+    u, s, vh, turn = _rotations(a)
+    others = stack_arrays([_without(s, i) for i in range(a.shape[-1])], -1)
+    return turn * ((u * others[..., None, :]) @ vh)
+
+
+def _cofactor_slope(a: Any, t: Any) -> Any:
+    u, s, vh, turn = _rotations(a)
+    n = a.shape[-1]
+    zero = np.zeros_like(s[..., 0])
+    pairs = stack_arrays([stack_arrays([_without(s, i, j) if i != j else zero for j in range(n)], -1) for i in range(n)], -2)
+    e_ = np.swapaxes(u, -1, -2) @ t @ np.swapaxes(vh, -1, -2)
+    d = np.sum(pairs * np.sum(e_ * np.eye(n), -1)[..., None, :], -1)
+    return turn * (u @ (-pairs * np.swapaxes(e_, -1, -2) + np.eye(n) * d[..., None, :]) @ vh)
+
+
+def _sylvester(a: Any, b: Any, q: Any) -> Any:
+    """One system for all elements of x: small matrices."""
+    m, n = q.shape[-2:]
+    left = np.reshape(a[..., :, None, :, None] * np.eye(n)[:, None, :], (*a.shape[:-2], m * n, m * n))
+    turned = np.swapaxes(b, -1, -2)
+    right = np.reshape(np.eye(m)[:, None, :, None] * turned[..., None, :, None, :], (*b.shape[:-2], m * n, m * n))
+    system = left + right
+    wanted = np.broadcast_to(q, (*np.broadcast_shapes(system.shape[:-2], q.shape[:-2]), m, n))
+    return np.reshape(np.linalg.solve(system, np.reshape(wanted, (*wanted.shape[:-2], m * n, 1))), wanted.shape)
+
+
+#: Of the Padé approximant of degree 13, with 1-norms up to 5.37 (Higham, 2005).
+_PADE = tuple(
+    float(math.factorial(26 - k) * math.factorial(13) // (math.factorial(k) * math.factorial(13 - k))) for k in range(14)
+)
+
+
+def _expm(a: Any) -> Any:
+    """Scaling and squaring."""
+    size = np.max(np.sum(np.abs(a), axis=-2))
+    squarings = np.where(size > 5.37, np.ceil(np.log2(np.where(size > 5.37, size, 5.37) / 5.37)), 0.0)
+    a = a * np.exp2(-squarings)
+    one = np.broadcast_to(np.eye(a.shape[-1]), a.shape)
+    b = [c / _PADE[0] for c in _PADE]
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
+    y = np.linalg.solve(even - odd, even + odd)
+    return while_loop(lambda c: c[0] > 0.5, lambda c: (c[0] - 1.0, c[1] @ c[1]), (squarings, y))[1]
+
+
+def _expm_slope(a: Any, t: Any) -> Any:
+    """The upper right block of the exponential of [[a, t], [0, a]]."""
+    n = a.shape[-1]
+    shape = (*np.broadcast_shapes(a.shape[:-2], t.shape[:-2]), n, n)
+    a, t = np.broadcast_to(a, shape), np.broadcast_to(t, shape)
+    top = np.concatenate([a, t], axis=-1)
+    return _expm(np.concatenate([top, np.concatenate([np.zeros(shape), a], axis=-1)], axis=-2))[..., :n, n:]
+
+
+# -- loops ------------------------------------------------------------------------------------------------------
+
+_BLOCK = 32  # states that are kept
+
+
+def _while_vjp(
+    count: Any, *args: Any, step: Graph, pull: Graph, consts: int, wanted: Sequence[bool], checkpoint: Any
+) -> tuple[Any, ...]:
+    """The backward pass of a loop of unknown length in memory of known size: the states are computed again from the first one.
+
+    A block of states is kept at a time, so that n iterations cost n² / 64 more.
+    """
+    fixed, state, gs = args[:consts], args[consts : len(wanted)], args[len(wanted) :]
+    shared = len(pull.output_types) - len(gs)
+
+    def run(s: Any) -> Any:
+        return tuple(step.straight(*fixed, *s))
+
+    def block(carry: Any) -> Any:
+        start, totals, gs = carry
+        first = while_loop(lambda c: c[0] < start, lambda c: (c[0] + 1, run(c[1])), (np.int64(0), state))[1]
+        places = np.arange(_BLOCK)
+        _, states = scan(lambda s, i: (cond(start + i + 1 < count, run, lambda s: s, s), s), first, places)
+
+        def back(carry: Any, x: Any) -> Any:
+            i, s = x
+
+            def pulled(totals: Any, gs: Any) -> Any:
+                results = pull.straight(*fixed, *s, *gs)
+                return tuple(t + r for t, r in zip(totals, results[:shared], strict=True)), tuple(results[shared:])
+
+            return cond(start + i < count, pulled, lambda totals, gs: (totals, gs), *carry), None
+
+        totals, gs = scan(back, (totals, gs), (places, states), reverse=True)[0]
+        return start - _BLOCK, totals, gs
+
+    last = while_loop(lambda s: s + _BLOCK < count, lambda s: s + _BLOCK, np.int64(0))
+    last = np.where(count > 0, last, -1)
+    zeros = tuple(np.zeros(t.shape, t.dtype)[()] for t in pull.output_types[:shared])
+    _, totals, gs = while_loop(lambda c: c[0] >= 0, block, (last, zeros, tuple(gs)))
+    return (*totals, *gs)
+
+
 EXPANSIONS: dict[Op, Expansion] = {
+    **special_functions.EXPANSIONS,
+    pseudo.pinv: _pinv,
+    pseudo.lstsq: _lstsq,
+    pseudo.rank: _rank,
+    determinant.cofactor: _cofactor,
+    determinant.cofactor_slope: _cofactor_slope,
+    matrix_functions.sylvester: _sylvester,
+    matrix_functions.expm: _expm,
+    matrix_functions.expm_slope: _expm_slope,
+    control.while_vjp: _while_vjp,
+    gaps.magnitude: lambda x: np.abs(x),
     sort.take_along: _take_along,
     sort.add_along: _add_along,
     sort.order_statistics: _order_statistics,
@@ -157,9 +311,3 @@ EXPANSIONS: dict[Op, Expansion] = {
     broadcast.imag: lambda x: np.zeros_like(x),
 }
 
-
-def _by_name() -> dict[Op, Expansion]:
-    return {op: function for name, function in _NAMED.items() if (op := find(name)) is not None}
-
-
-_NAMED: dict[str, Expansion] = {}

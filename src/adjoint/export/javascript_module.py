@@ -263,6 +263,8 @@ class JavaScript(Spelling):
             return self.cast(a, source, result)
         if name.startswith("power."):
             return f"Math.pow({a}, {int(name[6:].replace('minus.', '-'))})"
+        if name in _BITS:
+            return self.bits(name, args, result)
         if name in _RULES:
             return _RULES[name].format(*args)
         if name in _HELPERS:
@@ -270,6 +272,21 @@ class JavaScript(Spelling):
                 self.helper(needed, _HELPERS[needed])
             return f"{name}({', '.join(args)})"
         return f"Math.{_MATH.get(name, name)}({', '.join(args)})"
+
+    def bits(self, name: str, args: Sequence[str], dtype: Dtype) -> str:
+        """Operations on the bits of integers: of 64 bits as a BigInt. A shift by all bits or more leaves the sign, or nothing."""
+        last = 8 * dtype.itemsize - 1
+        if name in ("bits.left", "bits.right"):
+            inside = f"{args[1]} >= 0 && {args[1]} <= {last}"
+            args = [args[0], f"({inside} ? {args[1]} : {last})"]
+        sign = _BITS[name]
+        if dtype.itemsize == 4:
+            value = f"({sign}{args[0]})" if len(args) == 1 else f"({args[0]} {sign} {args[1]})"
+        else:
+            big = [f"BigInt({a})" for a in args]
+            whole = f"{sign}{big[0]}" if len(big) == 1 else f"{big[0]} {sign} {big[1]}"
+            value = f"Number(BigInt.asIntN(64, {whole}))"
+        return f"({inside} ? {value} : 0)" if name == "bits.left" else value
 
     def cast(self, x: str, source: Dtype, result: Dtype) -> str:
         if source.kind == "b":
@@ -326,6 +343,7 @@ class JavaScript(Spelling):
         return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], tells)
 
 
+_BITS = {"bits.and": "&", "bits.or": "|", "bits.xor": "^", "bits.not": "~", "bits.left": "<<", "bits.right": ">>"}
 _MATH = {"arctan2": "atan2", **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}}
 _RULES = {
     "add": "({0} + {1})",
@@ -341,6 +359,8 @@ _RULES = {
     "signbit": "({0} < 0 || 1 / {0} < 0)",
     "select": "({0} ? {1} : {2})",
     "exp2": "Math.pow(2, {0})",
+    "fmod": "({0} % {1})",
+    "quotient": "({1} === 0 ? 0 : ({0} - {0} % {1}) / {1} + 0)",
 }
 
 

@@ -260,7 +260,7 @@ class _Compiler:
             value = self.unary()
             return Value(
                 value.kind,
-                self.code.let(f"fneg {value.kind} {value.name}" if value.kind == self.kind else f"sub i64 0, {value.name}"),
+                self.code.let(f"fneg {value.kind} {value.name}" if value.kind in _REAL else f"sub i64 0, {value.name}"),
             )
         if self.peek() == "!":
             self.take()
@@ -274,7 +274,7 @@ class _Compiler:
             self.take(")")
             return value
         numbers = {"ZERO": 0.0, "ONE": 1.0, "NOT_A_NUMBER": np.nan}
-        if token in numbers:
+        if token in numbers and self.kind in _REAL:
             return Value(self.kind, literal(numbers[token], self.dtype))
         if token[0].isdigit():
             return Value(_INT, token) if token.isdigit() else Value(self.kind, literal(float(token), self.dtype))

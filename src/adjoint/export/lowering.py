@@ -21,10 +21,11 @@ from ..compiler.lower.step import Foreign, Lapack, Lowered, Step, WhileVjp
 from ..core.errors import UnsupportedError
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
-from . import array_routines, decompositions
+from ..ops import control
+from . import array_routines, decompositions, integers
 from .expansions import expansion
 
-RULES: Rules = {**array_routines.RULES, **decompositions.RULES}
+RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
 #: Matrix routines that are written out; the others are iterative, and left to LAPACK.
 WRITTEN_OUT = frozenset({"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric", "reflectors", "orthogonal"})
 
@@ -62,6 +63,9 @@ class _Lowering(Lowering):
 
     def rule(self, equation: Equation) -> bool:
         """What exporters write themselves, where `jit` calls NumPy, SciPy or LAPACK."""
+        if equation.op is control.while_vjp:
+            self.foreign(equation)
+            return True
         rule = RULES.get(equation.op)
         return rule is not None and rule(self, equation)
 
