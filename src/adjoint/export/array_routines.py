@@ -127,7 +127,14 @@ def _recurrence(low: Lowering, equation: Equation) -> bool:
     out = low.local(t)
     target = last(out, axis)
     strides = {"FIRST": first.strides[-1], "SECOND": second.strides[-1], "TO": target.strides[-1]}
-    run(low, "recurrence", _filled(_RECURRENCE, COUNT_=t.shape[axis], **strides), t.dtype, {"a": first, "b": second}, {"out": target})
+    run(
+        low,
+        "recurrence",
+        _filled(_RECURRENCE, COUNT_=t.shape[axis], **strides),
+        t.dtype,
+        {"a": first, "b": second},
+        {"out": target},
+    )
     return low.hold(equation, out)
 
 
@@ -155,7 +162,14 @@ def _convolve(low: Lowering, equation: Equation) -> bool:
     n, m = first.shape[-1], second.shape[-1]
     words = {"A_LENGTH": n, "B_LENGTH": m, "FIRST": first.strides[-1], "SECOND": second.strides[-1], "TO": out.strides[-1]}
     lag = min(n, m) - 1 if equation.params["mode"] == "valid" else 0
-    run(low, "convolve", _filled(_CONVOLVE, COUNT_=t.shape[-1], LAG=lag, **words), t.dtype, {"a": first, "b": second}, {"out": out})
+    run(
+        low,
+        "convolve",
+        _filled(_CONVOLVE, COUNT_=t.shape[-1], LAG=lag, **words),
+        t.dtype,
+        {"a": first, "b": second},
+        {"out": out},
+    )
     return low.hold(equation, out)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
 from . import c_math
-from .c_vecmath import used
+from .c_vecmath import MULADD, used
 from .lowering import lower
 from .program import Part, parts
 from .routines import NAMED
@@ -263,6 +263,8 @@ class CSpelling(Spelling):
         kind = _VALUES[result.name]
         if source == result:
             return x
+        if source.kind == "b":  # a choice is vectorized, a conversion of a truth is not
+            return f"({x} ? {self.literal(1, result)} : {self.literal(0, result)})"
         if source.kind == "f" and result.kind == "i":  # out of range, and for nan: the least integer, as processors give
             least = self.literal(np.iinfo(result).min, result)
             low, high = (self.literal(s * 2.0 ** (8 * result.itemsize - 1), source) for s in (-1, 1))
@@ -314,7 +316,10 @@ class CSpelling(Spelling):
             "ABS": f"fabs{f}",
             "AT": "(ptrdiff_t)",
             "HALF": "adjoint_half",
+            "MULADD": f"MULADD{f.upper()}",
         }
+        if "MULADD(" in template:
+            self.helper("muladd", MULADD)
         if "HALF(" in template:
             self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
@@ -368,8 +373,8 @@ _RULES: dict[str, Any] = {
     "div": lambda d, a, b: f"({a} / {b})",
     "neg": _negated,
     "abs": _absolute,
-    "and": lambda d, a, b: f"({a} && {b})",
-    "or": lambda d, a, b: f"({a} || {b})",
+    "and": lambda d, a, b: f"({a} & {b})",  # of truths: no branch, so that loops are vectorized
+    "or": lambda d, a, b: f"({a} | {b})",
     "xor": lambda d, a, b: f"({a} != {b})",
     "not": lambda d, a: f"(!{a})",
     "isnan": lambda d, a: f"({a} != {a})",

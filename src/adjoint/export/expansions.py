@@ -310,4 +310,3 @@ EXPANSIONS: dict[Op, Expansion] = {
     e.sinc: lambda x: np.where(x == 0, 1.0, np.sin(np.pi * x) / np.where(x == 0, 1.0, np.pi * x)),
     broadcast.imag: lambda x: np.zeros_like(x),
 }
-

@@ -136,12 +136,18 @@ class _Compiler:
         self.take(";")
         self.code.do(f"br i1 {test.name}, label %{inside}, label %{end}")
         self.code.label(inside)
-        self.take("++")
-        index = self.scope[self.take()]
+        by = "1"
+        if self.peek() == "++":
+            self.take()
+            index = self.scope[self.take()]
+        else:
+            index = self.scope[self.take()]
+            self.take("+=")
+            by = self.take()
         self.take(")")
         self.statement()
         now = self.code.let(f"load i64, ptr {index.name}")
-        self.code.do(f"store i64 {self.code.let(f'add nsw i64 {now}, 1')}, ptr {index.name}")
+        self.code.do(f"store i64 {self.code.let(f'add nsw i64 {now}, {by}')}, ptr {index.name}")
         self.code.do(f"br label %{head}")
         self.code.label(end)
         self.scope = known
@@ -302,7 +308,7 @@ class _Compiler:
     def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
         if a.kind == _INT and b.kind == _INT:
             return Value(_INT, self.code.let(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[sign] } nsw i64 {a.name}, {b.name}"))
-        word = {"+": "fadd reassoc", "-": "fsub", "*": "fmul", "/": "fdiv"}[sign]
+        word = {"+": "fadd reassoc contract", "-": "fsub contract", "*": "fmul contract", "/": "fdiv"}[sign]
         return Value(self.kind, self.code.let(f"{word} {self.kind} {a.name}, {b.name}"))
 
     def truth(self, value: Value) -> str:

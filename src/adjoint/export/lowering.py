@@ -27,7 +27,9 @@ from .expansions import expansion
 
 RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
 #: Matrix routines that are written out; the others are iterative, and left to LAPACK.
-WRITTEN_OUT = frozenset({"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric", "reflectors", "orthogonal"})
+WRITTEN_OUT = frozenset(
+    {"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric", "reflectors", "orthogonal"}
+)
 
 
 def lower(graph: Graph, exporter: str) -> Lowered:

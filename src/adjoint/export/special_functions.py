@@ -92,7 +92,9 @@ def _stirling(x: Any) -> Any:
 
 def _large_gammaln(x: Any) -> Any:
     huge = where(x > 1e290, 1e290, x)
-    return where(x > 1e290, x * (np.log(x) - 1.0), (huge - 0.5) * np.log(huge) - huge + 0.5 * math.log(2 * math.pi) + _stirling(huge))
+    return where(
+        x > 1e290, x * (np.log(x) - 1.0), (huge - 0.5) * np.log(huge) - huge + 0.5 * math.log(2 * math.pi) + _stirling(huge)
+    )
 
 
 def _positive_gammaln(x: Any) -> Any:
@@ -231,7 +233,9 @@ def _erfcinv_small(q: Any) -> Any:
     inside = np.maximum(q, 1e-320)
     l = -2.0 * np.log(0.5 * inside)  # noqa: E741
     t = np.sqrt(np.maximum(l, 1e-300))
-    x = math.sqrt(0.5) * (t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t**3))
+    x = math.sqrt(0.5) * (
+        t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t**3)
+    )
     x = np.maximum(x, 0.0)
     for _ in range(3):
         scaled = _erfcx(x)
@@ -417,7 +421,9 @@ def _agm(a: Any, b: Any) -> Any:
     for _ in range(12):
         x, y = 0.5 * x + 0.5 * y, np.sqrt(x) * np.sqrt(y)
     value = where(np.logical_or(a == 0.0, b == 0.0), 0.0, 0.5 * x + 0.5 * y)
-    value = where(np.logical_or(np.abs(a) == _INF, np.abs(b) == _INF), where(np.logical_or(a == 0.0, b == 0.0), _NAN, _INF), value)
+    value = where(
+        np.logical_or(np.abs(a) == _INF, np.abs(b) == _INF), where(np.logical_or(a == 0.0, b == 0.0), _NAN, _INF), value
+    )
     return where(opposite, _NAN, where(negative, -value, value))
 
 
