@@ -1,7 +1,7 @@
 """Eigenvalues of symmetric matrices, QR and singular values, written out for small matrices.
 
     eigh    Jacobi rotations: eigenvalues to a few units of rounding of the largest, vectors orthogonal to the same
-    svd     one-sided Jacobi rotations (Hestenes): small singular values too are accurate, relative to their size
+    svd     one-sided Jacobi rotations (Hestenes), to the same
     qr      Householder reflections, with the signs that LAPACK has
 
 An n by n matrix takes about 10 n³ multiplications per sweep, and 5 to 10 sweeps. The sign of an eigenvector is arbitrary, as is
@@ -17,6 +17,7 @@ import numpy as np
 from ..compiler.lower.kernel import View
 from ..compiler.lower.lowered import Rules
 from ..compiler.lower.scalar import FLOATS
+from ..compiler.lower.views import region
 from ..core.types import Type
 from ..ir.graph import Equation
 from ..ops import decompose
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 _SWEEPS = 60
 
 
-def _filled(text: str, dtype: Any, **words: Any) -> str:
-    words |= {"EPSILON": repr(float(np.finfo(dtype).eps)), "TINY": repr(float(np.finfo(dtype).tiny)), "SWEEPS": _SWEEPS}
-    for word, value in words.items():
+def _filled(text: str, **words: Any) -> str:
+    for word, value in (words | {"SWEEPS": _SWEEPS}).items():
         text = text.replace(word, str(value))
     return text
 
@@ -46,6 +46,9 @@ _EIGEN = """
       for (INT j = 0; j < N_; ++j) v[i * N_ + j] = ZERO;
       v[i * N_ + i] = ONE;
     }
+    REAL least = ZERO;
+    for (INT i = 0; i < N_ * N_; ++i) if (ABS(a[i]) > least) least = ABS(a[i]);
+    least = LEAST * least;
     INT going = 1;
     INT sweep = 0;
     while (going == 1) {
@@ -54,7 +57,7 @@ _EIGEN = """
         REAL b = a[p * N_ + q];
         REAL d = a[q * N_ + q] - a[p * N_ + p];
         REAL size = ABS(a[p * N_ + p]) + ABS(a[q * N_ + q]);
-        if (ABS(b) > SMALL * size && ABS(b) > LEAST) {
+        if (ABS(b) > SMALL * size && ABS(b) > least) {
           going = 1;
           REAL t = ONE;
           REAL h = d / (b + b);
@@ -108,7 +111,7 @@ _EIGEN = """
     return 0;"""
 
 # g, of LONG rows and SHORT columns, column-major: rotations of its columns until all are orthogonal. Their lengths are the
-# singular values, in descending order; columns of length zero, and further ones, are completed to an orthogonal basis.
+# singular values, in descending order. Columns that are rounding errors, and further ones, complete an orthogonal basis.
 _SINGULAR = """
     for (INT i = 0; i < SHORT; ++i) {
       for (INT j = 0; j < SHORT; ++j) z[i * SHORT + j] = ZERO;
@@ -134,7 +137,7 @@ _SINGULAR = """
           b += g[p * LONG + k] * g[q * LONG + k];
           d += g[q * LONG + k] * g[q * LONG + k];
         }
-        if (ABS(b) > SMALL * SQRT(a) * SQRT(d) && ABS(b) > LEAST) {
+        if (ABS(b) > SMALL * SQRT(a) * SQRT(d) && a > NOISE && d > NOISE) {
           going = 1;
           REAL h = (d - a) / (b + b);
           REAL t = (h < ZERO ? -ONE : ONE) / (ABS(h) + SQRT(h * h + ONE));
@@ -183,7 +186,7 @@ _SINGULAR = """
     }
     for (INT p = 0; p < ALL_; ++p) {
       INT known = 0;
-      if (p < SHORT) if (s[p] > LEAST) known = 1;
+      if (p < SHORT) if (s[p] * s[p] > NOISE) known = 1;
       if (known == 1) {
         for (INT k = 0; k < LONG; ++k) g[p * LONG + k] /= s[p];
       } else {
@@ -270,9 +273,7 @@ def _eigh(low: Lowering, equation: Equation) -> bool:
     low.copy(low.operand(a, vectors.shape), copy)
     same = "a[i * N_ + j]" if equation.params["lower"] else "a[j * N_ + i]"
     eps = float(np.finfo(dtype).eps)
-    text = _filled(
-        _EIGEN, dtype, SAME=same, N_=n, SMALL=repr(eps / 4), BIG=repr(1 / eps), LEAST=repr(float(np.finfo(dtype).tiny))
-    )
+    text = _filled(_EIGEN, SAME=same, N_=n, SMALL=repr(eps / 4), BIG=repr(1 / eps), LEAST=repr(eps / 16))
     one = View(w.buffer, (*w.shape, 1), (*w.strides, 0), 0)
     run(low, "eigen", text, dtype, {}, {"a": copy, "v": v, "w": one}, axes=2, failure="eigenvalues")
     low.values.update(zip(equation.outputs, (w, v), strict=True))
@@ -282,7 +283,7 @@ def _eigh(low: Lowering, equation: Equation) -> bool:
 def _svd(low: Lowering, equation: Equation) -> bool:
     if not _fits(low, equation):
         return False
-    (a,), (tu, ts, tv) = equation.inputs, equation.types
+    (a,), (tu, _, tv) = equation.inputs, equation.types
     t = low.type_of(a)
     *stack, m, n = t.shape
     short, long = sorted((m, n))
@@ -290,18 +291,15 @@ def _svd(low: Lowering, equation: Equation) -> bool:
     g, z, s = (low.local(Type((*stack, *size), t.dtype)) for size in ((every, long), (short, short), (short,)))
     given = low.view(a)
     columns = given if m < n else _swapped(given)  # g holds the long vectors as rows
-    from ..compiler.lower.views import region
-
     low.copy(columns, region(g, (*(slice(None),) * len(stack), slice(0, short))))
-    eps, tiny = float(np.finfo(t.dtype).eps), float(np.finfo(t.dtype).tiny)
+    eps = float(np.finfo(t.dtype).eps)
     text = _filled(
         _SINGULAR,
-        t.dtype,
         SHORT=short,
         LONG=long,
         ALL_=every,
         SMALL=repr(eps),
-        LEAST=repr(tiny),
+        NOISE=repr((eps * long) ** 2),
         HUGE_=repr(float(np.finfo(t.dtype).max)),
         SLIGHT=repr(0.5 / long),
     )
@@ -322,8 +320,8 @@ RULES: Rules = {decompose.eigh: _eigh, decompose.svd: _svd}
 
 
 def reflectors(m: int, n: int) -> str:
-    return _filled(_REFLECTORS, np.float64, SHORT=min(m, n), M_=m, N_=n)
+    return _filled(_REFLECTORS, SHORT=min(m, n), M_=m, N_=n)
 
 
 def orthogonal(m: int, n: int, count: int) -> str:
-    return _filled(_ORTHOGONAL, np.float64, SHORT=count, M_=m, N_=n)
+    return _filled(_ORTHOGONAL, SHORT=count, M_=m, N_=n)

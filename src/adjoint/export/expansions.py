@@ -139,6 +139,21 @@ def _round_to(x: Any, *, decimals: int) -> Any:
     return np.rint(x * scale) / scale if decimals >= 0 else np.rint(x / scale) * scale
 
 
+def _cumulative(combine: Callable[[Any, Any], Any], start: int) -> Expansion:
+    """Of integers, which wrap around; those of floats are routines."""
+
+    def expanded(x: Any, *, axis: int) -> Any:
+        rows = np.moveaxis(x, axis, 0)
+
+        def step(total: Any, row: Any) -> Any:
+            total = combine(total, row)
+            return total, total
+
+        return np.moveaxis(scan(step, np.full(rows.shape[1:], start, x.dtype), rows)[1], 0, axis)
+
+    return expanded
+
+
 # -- matrices ---------------------------------------------------------------------------------------------------
 
 
@@ -282,6 +297,8 @@ def _while_vjp(
 
 EXPANSIONS: dict[Op, Expansion] = {
     **special_functions.EXPANSIONS,
+    reduce.cumsum: _cumulative(lambda a, b: a + b, 0),
+    reduce.cumprod: _cumulative(lambda a, b: a * b, 1),
     pseudo.pinv: _pinv,
     pseudo.lstsq: _lstsq,
     pseudo.rank: _rank,

@@ -233,9 +233,8 @@ def _erfcinv_small(q: Any) -> Any:
     inside = np.maximum(q, 1e-320)
     l = -2.0 * np.log(0.5 * inside)  # noqa: E741
     t = np.sqrt(np.maximum(l, 1e-300))
-    x = math.sqrt(0.5) * (
-        t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t**3)
-    )
+    above, below = 2.515517 + 0.802853 * t + 0.010328 * t * t, 1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t
+    x = math.sqrt(0.5) * (t - above / below)
     x = np.maximum(x, 0.0)
     for _ in range(3):
         scaled = _erfcx(x)

@@ -76,12 +76,9 @@ def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = Fal
             raise ArgumentError(f"export.wasm cannot name a function {part.name!r}, which the loader uses; give another name=")
     text, arena = program(made, "export.wasm")
     stack = _STACK + sum(map(int, _ARRAY.findall(text))) + _LINE * len(_ON_STACK.findall(text))
-    code, data = linked(
-        compiled(
-            "\n".join([text, _MULTIPLY, *[_linkable(text)] * ("frem " in text)]), _TRIPLE, features="+simd128" if simd else ""
-        ),
-        [part.name for part in made],
-    )
+    own = [_MULTIPLY, *[_linkable(text)] * ("frem " in text)]
+    machine_code = compiled("\n".join([text, *own]), _TRIPLE, features="+simd128" if simd else "")
+    code, data = linked(machine_code, [part.name for part in made])
     top = _aligned(data + stack)
     return WasmModule(code, _loader(made, code, file, top, arena, embed), _declarations(made))
 
