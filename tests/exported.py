@@ -5,6 +5,8 @@ A runner takes (exporter, cases), where a case is (name, program, inputs), and r
 missing returns why, as a string. To add an exporter, add its runner here; the tests and the table of docs/export.md follow.
 """
 
+import importlib.util
+
 import numpy as np
 import op_samples
 from export.runners import RUNNERS as NATIVE
@@ -18,22 +20,28 @@ ROUNDED = {"norm"}
 SIGNLESS = {("eigh", 1): -2, ("svd", 0): -2, ("svd", 2): -1}
 
 
-def run_python(cases):
+def run_python(cases, write=None):
     found = []
     for _, program, inputs in cases:
         try:
             scope = {}
-            exec(export.python(program), scope)
+            exec((write or export.python)(program), scope)
         except UnsupportedError as error:
             found.append(error)
             continue
         made = [value for key, value in scope.items() if callable(value) and key != "special"][-1]
-        results = made(*inputs)
+        results = made(*(inputs if write is None else [np.asarray(x)[()] for x in inputs]))
         found.append(list(results) if isinstance(results, tuple) else [results])
     return found
 
 
-RUNNERS = {"python": run_python, **NATIVE}
+def run_numba(cases):
+    if importlib.util.find_spec("numba") is None:
+        return "Numba is not installed; make an environment for it: pip install numba"
+    return run_python(cases, export.numba)
+
+
+RUNNERS = {"python": run_python, "numba": run_numba, **NATIVE}
 
 
 def cases():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .c_source import c
     from .javascript_module import javascript
     from .latex_text import latex
+    from .numba_source import numba
     from .object_file import object
     from .python_source import python
     from .wasm_module import wasm
@@ -21,6 +22,7 @@ EXPORTERS = {
     "c": "c_source",
     "javascript": "javascript_module",
     "latex": "latex_text",
+    "numba": "numba_source",
     "object": "object_file",
     "python": "python_source",
     "wasm": "wasm_module",
@@ -38,4 +40,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "latex", "object", "python", "wasm"]
+__all__ = ["EXPORTERS", "c", "javascript", "latex", "numba", "object", "python", "wasm"]

@@ -323,6 +323,8 @@ class CSpelling(Spelling):
         if "HALF(" in template:
             self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
+        if f:
+            text = re.sub(r"(?<![\w.])(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", r"\1f", text)
         parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
         return self.function(name, parameters, [text.rstrip()], tells)
 
