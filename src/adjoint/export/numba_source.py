@@ -10,7 +10,8 @@ from ..core.errors import UnsupportedError, boundary
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal
 from ..view.python import PRELUDE, module
-from .program import parts, write
+from .program import write
+from .python_source import readable
 
 #: Ops whose text Numba compiles, of every shape.
 COMPILED = frozenset({
@@ -37,7 +38,7 @@ def numba(
 
     Arguments are arrays, or NumPy's numbers, of the dtypes they were exported for. What Numba does not have is refused by name.
     """
-    found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)
+    found = readable(f, args, kwargs, derivatives, argnums)
     for part in found:
         _check(part.graph)
     text = module([(part.graph, part.output_names) for part in found], readable=True)
