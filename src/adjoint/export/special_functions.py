@@ -449,24 +449,26 @@ def _ellipe(m: Any) -> Any:
 
 def _in_degrees(x: Any) -> tuple[Any, Any]:
     """sin and cos of an angle in degrees, exact at multiples of 90."""
-    x = where(np.abs(x) > 1e14, 0.0, x)  # where nothing is left of the angle, SciPy has that of 0
+    lost = np.abs(x) > 1e14  # nothing is left of the angle; SciPy then has 0 for both
+    x = where(lost, 0.0, x)
     k = np.rint(x / 90.0)
     r = (x - 90.0 * k) * (math.pi / 180.0)
     quarter = k - 4.0 * np.floor(0.25 * k)
     s, c = np.sin(r), np.cos(r)
     odd = np.logical_or(quarter == 1.0, quarter == 3.0)
     sine, cosine = where(odd, c, s), where(odd, s, c)
-    return where(quarter >= 2.0, -sine, sine), where(np.logical_or(quarter == 1.0, quarter == 2.0), -cosine, cosine)
+    cosine = where(np.logical_or(quarter == 1.0, quarter == 2.0), -cosine, cosine)
+    return where(quarter >= 2.0, -sine, sine), where(lost, 0.0, cosine)
 
 
 def _tandg(x: Any) -> Any:
     s, c = _in_degrees(x)
-    return where(c == 0.0, _INF, s / c)
+    return where(np.abs(x) > 1e14, 0.0, where(c == 0.0, _INF, s / c))
 
 
 def _cotdg(x: Any) -> Any:
     s, c = _in_degrees(x)
-    return where(s == 0.0, _INF, c / s)
+    return where(np.abs(x) > 1e14, 0.0, where(s == 0.0, _INF, c / s))
 
 
 def _logit(x: Any) -> Any:
