@@ -30,6 +30,21 @@ def test_a_model_fitted_in_c(tmp_path):
     assert "frequency 3.00" in done.stdout
 
 
+@pytest.mark.skipif(
+    not shutil.which("arm-none-eabi-gcc") or not shutil.which("qemu-system-arm"),
+    reason="no tools for Cortex-M; on Debian: apt-get install -y gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+def test_the_same_on_a_microcontroller(tmp_path):
+    for path in (EXAMPLES / "fit_in_c").iterdir():
+        shutil.copy(path, tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = ["make", "run-cortex-m", f"PYTHON={sys.executable}", "CFLAGS=-O2 -Werror"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "amplitude 1.49" in done.stdout
+    assert "frequency 3.00" in done.stdout
+
+
 @pytest.mark.skipif(not executable(), reason=INSTALL)
 def test_the_page(tmp_path):
     spec = importlib.util.spec_from_file_location("descent_page", EXAMPLES / "descent_page" / "build.py")

@@ -7,9 +7,12 @@ import re
 from typing import Any
 
 import numpy as np
+import scipy.special
 import test_compiled_programs as random_programs
 
 import adjoint as ad
+import adjoint.numpy as anp
+import adjoint.scipy.linalg
 import adjoint.scipy.special as special
 from adjoint.core.errors import UnsupportedError
 from adjoint.core.tree import flatten
@@ -54,7 +57,85 @@ def collatz(x):
     return ad.while_loop(lambda c: c.sum() < 100, lambda c: c * c + 1, x)
 
 
+def restored(a):
+    """A matrix from each of its decompositions: the signs of vectors cancel."""
+    w, v = np.linalg.eigh(a + np.swapaxes(a, -1, -2))
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    q, r = np.linalg.qr(a)
+    return (v * w[..., None, :]) @ np.swapaxes(v, -1, -2), w, (u * s[..., None, :]) @ vh, s, q, r
+
+
+def bases(a):
+    """All vectors of the decompositions of a matrix that is not square are orthogonal, and restore it."""
+    u, s, vh = np.linalg.svd(a)
+    q, r = np.linalg.qr(a, "complete")
+    k = min(a.shape)
+    return u.T @ u, vh @ vh.T, (u[:, :k] * s) @ vh[:k], s, q, r
+
+
+def ordered(x):
+    y = np.sort(x, axis=0)
+    return (
+        y,
+        np.argsort(x, axis=-1),
+        np.argmax(x, axis=1),
+        np.argmin(x),
+        np.median(x, axis=1),
+        np.searchsorted(y[:, 0], x, "right"),
+    )
+
+
+def accumulated(x):
+    i = (x * 10).astype(np.int64)
+    running = np.maximum.accumulate(i, 0)
+    return (
+        np.cumsum(x, 0),
+        np.cumprod(x, 1),
+        np.maximum.accumulate(x, 1),
+        np.minimum.accumulate(x),
+        np.cumsum(i),
+        running,
+        np.prod(x, 1),
+    )
+
+
+def quotients(i, j, x, y):
+    whole = (i // j, i % j, i & j, i | j, i ^ j, ~i, i << 3, i >> 2, i << (j & 63))
+    return (*whole, x // y, x % y, np.fmod(x, y), np.round(x, 2), np.remainder(x, 0.0), np.floor_divide(x, 0.0))
+
+
+def special_values(x):
+    named = ("gamma", "gammaln", "rgamma", "psi", "erfcx", "log_ndtr", "i0", "i1", "i0e", "i1e", "j0", "j1", "exprel", "sindg")
+    positive = ("k0", "k1", "k0e", "k1e", "y0", "y1", "ellipkm1")
+    unit = ("erfinv", "ndtri", "logit", "ellipe")
+    a = np.abs(x) + 0.01
+    p = 0.5 + 0.5 * x / (1 + np.abs(x))
+    return (
+        *(getattr(scipy.special, name)(x) for name in named),
+        *(getattr(scipy.special, name)(a) for name in positive),
+        *(getattr(scipy.special, name)(p) for name in unit),
+        scipy.special.zeta(1 + a, a),
+        scipy.special.beta(a, a + 1),
+    )
+
+
+def written(x, i):
+    y = anp.array(x)
+    y[i] = -1.0
+    y[i, i] = np.array([10.0, 20.0, 30.0])
+    return (
+        y * 2,
+        np.roll(x, 2, 0),
+        np.diff(x, axis=1),
+        np.take_along_axis(x, np.array([[1], [0], [2]]), 1),
+        np.convolve(x[0], x[1]),
+    )
+
+
 G = ("gradient",)
+T = RNG.normal(size=(3, 5))
+W = np.concatenate([RNG.normal(size=40), RNG.normal(size=40) * 12, [0.0, -0.0, 1.0, 2.0, -1.0, 8.0, 12.0, 171.0, np.nan]])
+RANK_ONE = np.outer([1.0, 2.0, -1.0, 0.5], [1.0, 0.5, 2.0])
 #: name: (function, arguments, derivatives)
 SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "scalars": (lambda x, a: np.sin(x) * a + a**3, (0.7, 2.0), ("gradient", "hessian")),
@@ -102,7 +183,42 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "names that become equal": (lambda double, double_: double - double_, (X, X[::-1].copy()), ()),
     "containers": (lambda p: {"y": p["a"] @ p["b"], "z": (p["b"], 3.0)}, ({"a": A, "b": X},), ()),
 }
-LOOSE = {"float32": 1e-5, "functions of singles": 1e-5}
+SAMPLES |= {
+    "decompositions": (restored, (A,), ()),
+    "stack of decompositions": (restored, (np.stack([A, S, np.eye(6)]),), ()),
+    "decompositions of singles": (restored, (A.astype(np.float32),), ()),
+    "decompositions of zeros": (restored, (np.zeros((3, 3)),), ()),
+    "tall decompositions": (bases, (RNG.normal(size=(7, 3)),), ()),
+    "wide decompositions": (bases, (RNG.normal(size=(3, 7)),), ()),
+    "decompositions of low rank": (lambda a: np.linalg.svd(a, compute_uv=False)[:1], (RANK_ONE,), ()),
+    "eigenvalues": (lambda a: np.sum(np.linalg.eigvalsh(a) ** 3), (S,), ("gradient", "hvp")),
+    "eigenvectors": (lambda a: np.sum(np.linalg.eigh(a)[1][0] ** 4), (S,), G),
+    "singular values": (lambda a: np.sum(np.log(np.linalg.svd(a, compute_uv=False))), (A,), G),
+    "orthogonal factor": (lambda a: np.sum(np.linalg.qr(a)[0] ** 3), (RNG.normal(size=(5, 3)),), G),
+    "least squares": (lambda a, b: np.linalg.pinv(a) @ b, (RNG.normal(size=(6, 3)), X), ("vjp",)),
+    "exponential of a matrix": (lambda a: np.sum(adjoint.scipy.linalg.expm(a)), (3 * A,), G),
+    "order": (ordered, (T,), ()),
+    "order of integers": (lambda i: (np.argsort(i), np.sort(i), np.argmax(i)), (np.array([3, -1, 3, 2, -7]),), ()),
+    "order with nans": (ordered, (np.array([[1.0, np.nan, -np.inf], [np.inf, 0.0, np.nan]]),), ()),
+    "gradient of order": (lambda x: np.sum(np.sort(x, 1) * np.arange(5)) + np.median(x), (T,), G),
+    "cumulative": (accumulated, (T,), ()),
+    "gradient of cumulative": (lambda x: np.sum(np.cumprod(np.cumsum(x, 0), 1) ** 2), (T,), G),
+    "quotients": (
+        quotients,
+        (np.arange(-8, 8), np.array([3, -3, 5, 1, -1, 0, 7, 2] * 2), np.linspace(-9, 9, 16), np.linspace(-2, 3, 16)),
+        (),
+    ),
+    "special functions": (special_values, (W,), ()),
+    "gradient of special functions": (lambda x: np.sum(scipy.special.gammaln(x) * scipy.special.i0(x)), (np.abs(X) + 0.5,), G),
+    "writes": (written, (RNG.normal(size=(3, 3)), np.array([2, 0, 2])), ()),
+    "gradient of a while loop": (
+        lambda x: np.sum(ad.while_loop(lambda c: np.sum(c) < 1e6, lambda c: c * 1.1 + x * x, np.abs(x) + 1)),
+        (X,),
+        G,
+    ),
+    "gradient of a loop that does not run": (lambda x: ad.while_loop(lambda c: c < 0.0, lambda c: c * x, x * x), (2.0,), G),
+}
+LOOSE = {"float32": 1e-5, "special functions": 1e-10, "decompositions of singles": 1e-4, "functions of singles": 1e-5}
 
 
 def sample(name: str) -> list[tuple[Part, list[Any], list[Any]]]:

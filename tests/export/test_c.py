@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import scipy.special
 from export import c_compiler
 from export.c_compiler import COMPILERS, STRICT, Library
 from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
@@ -163,14 +164,12 @@ def test_loops_stay_loops():
 
 
 def test_refusals():
-    with pytest.raises(ad.AdjointError, match=r"export\.c has no code for 'eigh'.*test_c\.py"):
-        export.c(lambda a: np.linalg.eigh(a)[0], np.eye(3), name="f")
+    with pytest.raises(ad.AdjointError, match=r"export\.c has no code for 'expi'.*test_c\.py"):
+        export.c(lambda x: scipy.special.expi(x), X, name="f")
     with pytest.raises(ad.AdjointError, match=r"export\.c has no code for 'mul' of complex128.*test_c\.py"):
         export.c(lambda x: x * 2, X * 1j, name="f")
     with pytest.raises(ad.AdjointError, match=r"export\.c has no numbers of dtype complex128, of the argument 'x'"):
         export.c(lambda x: x, X * 1j, name="f")
-    with pytest.raises(ad.AdjointError, match="backward pass of while_loop"):
-        export.c(lambda x: ad.while_loop(lambda c: c < 9.0, lambda c: c * c, x), 2.0, name="f", derivatives="gradient")
     with pytest.raises(ad.AdjointError, match="cannot name a function 'exp'"):
         export.c(lambda x: x, X, name="exp")
     with pytest.raises(ad.AdjointError, match="'libm' or 'exact'"):

@@ -20,11 +20,11 @@ X = np.linspace(0.1, 1.2, 6).reshape(2, 3)
 
 #: Ops that are more than a function of NumPy: iterations, LAPACK with care, sub-graphs.
 UNWRITTEN = {
-    "add_along", "argpartition", "banded_solve", "beta_by_shapes", "cholesky_pullback", "cofactor",
-    "cofactor_slope", "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "inv",
-    "is_hermitian", "last_write", "lexsort", "logm", "lstsq", "lu", "matrix_rank", "order_statistics",
+    "add_along", "argpartition", "banded_solve", "beta_by_shapes", "cofactor",
+    "cofactor_slope", "convolve", "eig", "equal_shared", "expm", "expm_slope", "gammainc_by_a", "hermitian", "last_write",
+    "lexsort", "logm", "lstsq", "lu", "matrix_rank", "order_statistics",
     "overlap", "pbdv", "pbdv_slope", "pbvv", "pbvv_slope", "pbwa", "pbwa_slope", "permutation", "real_argument", "root",
-    "roots", "share_equal", "sqrtm", "stein", "student_by_df", "sylvester", "triangular_solve", "while_vjp", "windows",
+    "roots", "share_equal", "sqrtm", "stein", "student_by_df", "sylvester", "while_vjp", "windows",
     "zeta",
 }  # fmt: skip
 
@@ -44,13 +44,13 @@ def same(program, inputs, exact=True):
         if exact:
             np.testing.assert_array_equal(a, b)
         else:
-            np.testing.assert_allclose(a, b, rtol=1e-13)
+            np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", [name for name in op_samples.names() if name not in UNWRITTEN])
 def test_every_op(name):
     for program, args in op_samples.programs(name):
-        same(program, args, exact=name != "norm")
+        same(program, args, exact=name not in ("norm", "cholesky_pullback", "triangular_solve"))
 
 
 @pytest.mark.parametrize(
@@ -246,3 +246,30 @@ def test_a_graph_from_text_keeps_its_names():
     text = export.python(program, derivatives="vjp")
     assert "def f(x, y):" in text
     assert "def f_vjp(x, y, y0_bar, y1_bar):" in text
+
+
+def test_a_person_would_write_it():
+    """No trace of which zeros are exact, where all factors are finite; gradients of common programs are written at all."""
+
+    def pendulum(u):
+        def slope(u):
+            return np.stack([u[1], -np.sin(u[0])])
+
+        def step(u, _):
+            middle = u + 0.05 * slope(u)
+            return u + 0.1 * slope(middle), None
+
+        return ad.scan(step, u, None, length=20)[0][0]
+
+    def likelihood(theta, x, y):
+        k = np.exp(theta[0]) * np.exp(-0.5 * (x[:, None] - x) ** 2) + np.exp(theta[1]) * np.eye(5)
+        return 0.5 * y @ np.linalg.solve(k, y) + np.sum(np.log(np.diag(np.linalg.cholesky(k))))
+
+    text = export.python(pendulum, np.ones(2), derivatives="gradient")
+    assert "where(" not in text.replace("placed(x, where, shape)", "").replace("out[where]", "")
+    assert "strong_mul" not in text
+    x = np.linspace(0, 1, 5)
+    for f, args in ((pendulum, (np.array([0.3, 1.2]),)), (likelihood, (np.array([0.2, -1.0]), x, np.sin(5 * x)))):
+        scope = {}
+        exec(export.python(f, *args, derivatives="gradient"), scope)
+        np.testing.assert_allclose(scope[f"{f.__name__}_gradient"](*args), ad.grad(f)(*args), 1e-9)

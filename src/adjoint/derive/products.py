@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,10 @@ from ..ops.elementwise import (
     strong_mul_either_op,
 )
 from .partials import Partial, split
+
+#: Whether programs are written down for finite numbers: no infinity is told from an overflow, and it is not traced which zeros of
+#: a cotangent are those of a mask. Set while a program is written for people (`export.python`).
+for_finite_numbers: ContextVar[bool] = ContextVar("for_finite_numbers", default=False)
 
 
 def product_of_tangents(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None]) -> Callable[[Value, Value], Value]:
@@ -67,7 +72,7 @@ def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[]
             return strong_mul_either(g, p)
         if b is not None and is_finite(b) and np.all(b):  # no mask is needed
             return g * p
-        if origin.mask is None:
+        if for_finite_numbers.get() or origin.mask is None:
             return strong_mul(g, p)
         return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
     if is_finite(a) and is_finite(b):
@@ -82,6 +87,8 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
 
     For a program that is written down, where nobody hears of an overflow: an infinity counts as one unless it was given.
     """
+    if for_finite_numbers.get():
+        return values
     if op.name == "power" and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
         return values  # its slope grows
     slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .javascript_module import javascript
     from .jax_function import jax
     from .latex_text import latex
+    from .numba_source import numba
     from .object_file import object
     from .onnx_model import onnx
     from .python_source import python
@@ -25,6 +26,7 @@ EXPORTERS = {
     "javascript": "javascript_module",
     "jax": "jax_function",
     "latex": "latex_text",
+    "numba": "numba_source",
     "object": "object_file",
     "onnx": "onnx_model",
     "python": "python_source",
@@ -44,4 +46,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "jax", "latex", "object", "onnx", "python", "stablehlo", "wasm"]
+__all__ = ["EXPORTERS", "c", "javascript", "jax", "latex", "numba", "object", "onnx", "python", "stablehlo", "wasm"]

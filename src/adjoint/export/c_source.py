@@ -21,16 +21,16 @@ import numpy as np
 from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
 from . import c_math
-from .c_vecmath import used
+from .c_vecmath import MULADD, used
 from .lowering import lower
 from .program import Part, parts
-from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .routines import NAMED
+from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
 _VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
 _WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # members of the work array
-_ROUTINE = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
 #: Keywords of C and C++, which includes the header, and names that the code uses.
 _KEYWORDS = words(
     """
@@ -263,6 +263,8 @@ class CSpelling(Spelling):
         kind = _VALUES[result.name]
         if source == result:
             return x
+        if source.kind == "b":  # a choice is vectorized, a conversion of a truth is not
+            return f"({x} ? {self.literal(1, result)} : {self.literal(0, result)})"
         if source.kind == "f" and result.kind == "i":  # out of range, and for nan: the least integer, as processors give
             least = self.literal(np.iinfo(result).min, result)
             low, high = (self.literal(s * 2.0 ** (8 * result.itemsize - 1), source) for s in (-1, 1))
@@ -292,7 +294,14 @@ class CSpelling(Spelling):
         return Place(f"work->{_WORK[dtype.name]}", str(offset))
 
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
         f = "" if dtype.itemsize == 8 else "f"
         words = {
@@ -302,13 +311,21 @@ class CSpelling(Spelling):
             "REAL": TYPES[dtype.name],
             "ZERO": self.literal(0, dtype),
             "ONE": self.literal(1, dtype),
-            "NOT_A_NUMBER": self.literal(math.nan, dtype),
+            "NOT_A_NUMBER": self.literal(math.nan if dtype.kind == "f" else 0, dtype),
             "SQRT": f"sqrt{f}",
             "ABS": f"fabs{f}",
+            "AT": "(ptrdiff_t)",
+            "HALF": "adjoint_half",
+            "MULADD": f"MULADD{f.upper()}",
         }
+        if "MULADD(" in template:
+            self.helper("muladd", MULADD)
+        if "HALF(" in template:
+            self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
-        parameters = [self.parameter(n, _ROUTINE.get(n, dtype), True)[0] for n in reads]
-        parameters += [self.parameter(n, _ROUTINE.get(n, dtype), False)[0] for n in writes]
+        if f:
+            text = re.sub(r"(?<![\w.])(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", r"\1f", text)
+        parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
         return self.function(name, parameters, [text.rstrip()], tells)
 
 
@@ -358,13 +375,21 @@ _RULES: dict[str, Any] = {
     "div": lambda d, a, b: f"({a} / {b})",
     "neg": _negated,
     "abs": _absolute,
-    "and": lambda d, a, b: f"({a} && {b})",
-    "or": lambda d, a, b: f"({a} || {b})",
+    "and": lambda d, a, b: f"({a} & {b})",  # of truths: no branch, so that loops are vectorized
+    "or": lambda d, a, b: f"({a} | {b})",
     "xor": lambda d, a, b: f"({a} != {b})",
     "not": lambda d, a: f"(!{a})",
     "isnan": lambda d, a: f"({a} != {a})",
     "signbit": lambda d, a: f"(signbit({a}) != 0)",
     "select": lambda d, c, a, b: f"({c} ? {a} : {b})",
+    "fmod": lambda d, a, b: f"fmod{'' if d.itemsize == 8 else 'f'}({a}, {b})",
+    "bits.and": lambda d, a, b: f"({a} & {b})",
+    "bits.or": lambda d, a, b: f"({a} | {b})",
+    "bits.xor": lambda d, a, b: f"({a} ^ {b})",
+    "bits.not": lambda d, a: f"(~{a})",
+    "bits.left": lambda d, a, b: f"({b} >= 0 && {b} < {8 * d.itemsize} ? {_wrapped(d, f'{_unsigned(d, a)} << {b}')} : 0)",
+    "bits.right": lambda d, a, b: f"({a} >> ({b} >= 0 && {b} < {8 * d.itemsize} ? {b} : {8 * d.itemsize - 1}))",
+    "quotient": lambda d, a, b: f"({b} == 0 ? 0 : {b} == -1 ? {_negated(d, a)} : {a} / {b})",
 }
 
 _TITLE = "/* Written by adjoint. C99, without dependencies. */"

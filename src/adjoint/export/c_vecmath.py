@@ -55,7 +55,7 @@ def _add(spelling: CSpelling, text: str) -> None:
             define(spelling, needed, np.dtype(float), 1)
         spelling.helper(_word(head[2]), _LOG_OF_SUM if head[2] == _WIDE[1] else _LOG_OF_SUM_TWO)
     elif head is not None:
-        spelling.helper("muladd", _MULADD)
+        spelling.helper("muladd", MULADD)
         translated = _Translation(spelling, head, text).text()
         _needs(spelling, *(name for name in _WORDS if name in translated))
         spelling.helper(_word(head[2]), translated)
@@ -201,7 +201,7 @@ def used(lines: Sequence[str]) -> list[str]:
     return kept[::-1]
 
 
-_MULADD = """\
+MULADD = """\
 /* Inlined, so that loops over them are vectorized. */
 #ifdef __GNUC__
 #define ADJOINT_INLINE static inline __attribute__((always_inline))

@@ -24,6 +24,7 @@ from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
+from .routines import NAMED
 from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
@@ -45,7 +46,7 @@ KEYWORDS = words(
 )
 _LARGEST = 2**53
 _OWN = re.compile(
-    rf"{OWN_NAMES}|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
+    rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
 )  # names that the module uses
 
 
@@ -262,6 +263,8 @@ class JavaScript(Spelling):
             return self.cast(a, source, result)
         if name.startswith("power."):
             return f"Math.pow({a}, {int(name[6:].replace('minus.', '-'))})"
+        if name in _BITS:
+            return self.bits(name, args, result)
         if name in _RULES:
             return _RULES[name].format(*args)
         if name in _HELPERS:
@@ -269,6 +272,21 @@ class JavaScript(Spelling):
                 self.helper(needed, _HELPERS[needed])
             return f"{name}({', '.join(args)})"
         return f"Math.{_MATH.get(name, name)}({', '.join(args)})"
+
+    def bits(self, name: str, args: Sequence[str], dtype: Dtype) -> str:
+        """Operations on the bits of integers: of 64 bits as a BigInt. A shift by all bits or more leaves the sign, or nothing."""
+        last = 8 * dtype.itemsize - 1
+        if name in ("bits.left", "bits.right"):
+            inside = f"{args[1]} >= 0 && {args[1]} <= {last}"
+            args = [args[0], f"({inside} ? {args[1]} : {last})"]
+        sign = _BITS[name]
+        if dtype.itemsize == 4:
+            value = f"({sign}{args[0]})" if len(args) == 1 else f"({args[0]} {sign} {args[1]})"
+        else:
+            big = [f"BigInt({a})" for a in args]
+            whole = f"{sign}{big[0]}" if len(big) == 1 else f"{big[0]} {sign} {big[1]}"
+            value = f"Number(BigInt.asIntN(64, {whole}))"
+        return f"({inside} ? {value} : 0)" if name == "bits.left" else value
 
     def cast(self, x: str, source: Dtype, result: Dtype) -> str:
         if source.kind == "b":
@@ -297,7 +315,14 @@ class JavaScript(Spelling):
         return Place(_WORK[dtype.name], str(offset))
 
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
         words = {
             "INT32": "",
@@ -305,17 +330,20 @@ class JavaScript(Spelling):
             "COUNT": "const",
             "REAL": "let",
             "ZERO": "0",
-            "HALF": "0.5",
+            "HALF": "half",
             "ONE": "1",
             "NOT_A_NUMBER": "NaN",
         }
-        words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs"}
+        words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs", "AT": ""}
+        if "HALF(" in template:
+            self.helper("half", "function half(n) {\n  return Math.floor(n / 2);\n}")
         text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
         arrays = [*reads, *writes]
         text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)
         return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], tells)
 
 
+_BITS = {"bits.and": "&", "bits.or": "|", "bits.xor": "^", "bits.not": "~", "bits.left": "<<", "bits.right": ">>"}
 _MATH = {"arctan2": "atan2", **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}}
 _RULES = {
     "add": "({0} + {1})",
@@ -331,6 +359,8 @@ _RULES = {
     "signbit": "({0} < 0 || 1 / {0} < 0)",
     "select": "({0} ? {1} : {2})",
     "exp2": "Math.pow(2, {0})",
+    "fmod": "({0} % {1})",
+    "quotient": "({1} === 0 ? 0 : ({0} - {0} % {1}) / {1} + 0)",
 }
 
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from ..compiler.llvm.instruction import MEMORY, REGISTER, Code, literal
 from ..compiler.lower.kernel import Dtype
-from .spelling import BOOL
+from .routines import NAMED
 
 _TOKEN = re.compile(r"\s*(\d+\.?\d*(?:e[-+]?\d+)?|\w+|\+\+|[-+*/<>=!]=|&&|\|\||[-+*/<>=!?:;,(){}\[\]])")
 _INT, _BOOL = "i64", "i1"
-_DTYPES = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
+_REAL = ("double", "float")
 _COMPARE = {"<": ("olt", "slt"), "<=": ("ole", "sle"), ">": ("ogt", "sgt"), ">=": ("oge", "sge"), "==": ("oeq", "eq")}
 _COMPARE["!="] = ("une", "ne")
 
@@ -41,16 +41,24 @@ class LlvmRoutines:
         return repr(float(value))
 
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
-        compiler = _Compiler(template, [*reads, *writes], dtype, tells)
+        compiler = _Compiler(template, [*reads, *writes], dtype, tells, dtypes)
         text = compiler.define(reads)
         self.declared |= compiler.code.declared
         return self.function(name, text)
 
 
 class _Compiler:
-    def __init__(self, template: str, arrays: Sequence[str], dtype: Dtype, tells: bool) -> None:
+    def __init__(self, template: str, arrays: Sequence[str], dtype: Dtype, tells: bool, dtypes: dict[str, Dtype]) -> None:
+        self.dtypes = dtypes
         self.tokens = _TOKEN.findall(template)
         self.at = 0
         self.arrays, self.dtype, self.tells = arrays, dtype, tells
@@ -98,6 +106,8 @@ class _Compiler:
             self.scope = known
         elif token == "for":
             self.loop()
+        elif token == "while":
+            self.repeat()
         elif token == "if":
             self.branch()
         elif token == "return":
@@ -126,15 +136,33 @@ class _Compiler:
         self.take(";")
         self.code.do(f"br i1 {test.name}, label %{inside}, label %{end}")
         self.code.label(inside)
-        self.take("++")
-        index = self.scope[self.take()]
+        by = "1"
+        if self.peek() == "++":
+            self.take()
+            index = self.scope[self.take()]
+        else:
+            index = self.scope[self.take()]
+            self.take("+=")
+            by = self.take()
         self.take(")")
         self.statement()
         now = self.code.let(f"load i64, ptr {index.name}")
-        self.code.do(f"store i64 {self.code.let(f'add nsw i64 {now}, 1')}, ptr {index.name}")
+        self.code.do(f"store i64 {self.code.let(f'add nsw i64 {now}, {by}')}, ptr {index.name}")
         self.code.do(f"br label %{head}")
         self.code.label(end)
         self.scope = known
+
+    def repeat(self) -> None:
+        self.take("while")
+        self.take("(")
+        head, inside, end = self.label("head"), self.label("inside"), self.label("end")
+        self.go_to(head)
+        self.code.do(f"br i1 {self.truth(self.expression())}, label %{inside}, label %{end}")
+        self.take(")")
+        self.code.label(inside)
+        self.statement()
+        self.code.do(f"br label %{head}")
+        self.code.label(end)
 
     def branch(self) -> None:
         self.take("if")
@@ -185,7 +213,7 @@ class _Compiler:
         self.take("[")
         index = self.expression()
         self.take("]")
-        dtype = _DTYPES.get(name, self.dtype)
+        dtype = self.dtypes.get(name, self.dtype)
         return dtype, self.code.let(f"getelementptr inbounds {MEMORY[dtype.name]}, ptr %{name}, i64 {index.name}")
 
     # -- expressions --
@@ -215,7 +243,7 @@ class _Compiler:
         b = self.sum()
         kind = self.kind if self.kind in (a.kind, b.kind) else _INT
         real, whole = _COMPARE[how]
-        word = f"fcmp {real}" if kind == self.kind else f"icmp {whole}"
+        word = f"fcmp {real}" if kind in _REAL else f"icmp {whole}"
         return Value(_BOOL, self.code.let(f"{word} {kind} {self.converted(a, kind)}, {self.converted(b, kind)}"))
 
     def sum(self) -> Value:
@@ -238,7 +266,7 @@ class _Compiler:
             value = self.unary()
             return Value(
                 value.kind,
-                self.code.let(f"fneg {value.kind} {value.name}" if value.kind == self.kind else f"sub i64 0, {value.name}"),
+                self.code.let(f"fneg {value.kind} {value.name}" if value.kind in _REAL else f"sub i64 0, {value.name}"),
             )
         if self.peek() == "!":
             self.take()
@@ -252,10 +280,15 @@ class _Compiler:
             self.take(")")
             return value
         numbers = {"ZERO": 0.0, "ONE": 1.0, "NOT_A_NUMBER": np.nan}
-        if token in numbers:
+        if token in numbers and self.kind in _REAL:
             return Value(self.kind, literal(numbers[token], self.dtype))
         if token[0].isdigit():
             return Value(_INT, token) if token.isdigit() else Value(self.kind, literal(float(token), self.dtype))
+        if token in ("AT", "HALF"):
+            self.take("(")
+            value = self.expression()
+            self.take(")")
+            return value if token == "AT" else Value(_INT, self.code.let(f"ashr i64 {value.name}, 1"))
         if token in ("SQRT", "ABS", "INT32"):
             self.take("(")
             value = self.expression()
@@ -275,7 +308,7 @@ class _Compiler:
     def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
         if a.kind == _INT and b.kind == _INT:
             return Value(_INT, self.code.let(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[sign] } nsw i64 {a.name}, {b.name}"))
-        word = {"+": "fadd reassoc", "-": "fsub", "*": "fmul", "/": "fdiv"}[sign]
+        word = {"+": "fadd reassoc contract", "-": "fsub contract", "*": "fmul contract", "/": "fdiv"}[sign]
         return Value(self.kind, self.code.let(f"{word} {self.kind} {a.name}, {b.name}"))
 
     def truth(self, value: Value) -> str:

@@ -7,20 +7,29 @@ What has no code of its own is refused, by name and source line.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..compiler.lower import scalar
 from ..compiler.lower.dead_code import prune
 from ..compiler.lower.fuse import Lowering
 from ..compiler.lower.kernel import Kernel
+from ..compiler.lower.lowered import Rules
 from ..compiler.lower.memory import plan
 from ..compiler.lower.scalar import NATIVE
 from ..compiler.lower.schedule import arranged, group
 from ..compiler.lower.step import Foreign, Lapack, Lowered, Step, WhileVjp
 from ..core.errors import UnsupportedError
 from ..core.types import Type
-from ..ir.graph import Equation, Graph
+from ..ir.graph import Equation, Graph, Literal, Operand
+from ..ops import control
+from . import array_routines, decompositions, integers
+from .lowered_expansions import expansion
 
+RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
 #: Matrix routines that are written out; the others are iterative, and left to LAPACK.
-WRITTEN_OUT = frozenset({"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric"})
+WRITTEN_OUT = frozenset(
+    {"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric", "reflectors", "orthogonal"}
+)
 
 
 def lower(graph: Graph, exporter: str) -> Lowered:
@@ -47,13 +56,46 @@ class _Lowering(Lowering):
     def equation(self, equation: Equation) -> None:
         outer, self.op = self.op, self.op or equation.op.name
         before = len(self.steps)
-        super().equation(equation)
+        self.line = equation.line
+        if not self.rule(equation):
+            super().equation(equation)
         for step in self.steps[before:]:
             self.check(step)
         self.op = outer
 
+    def rule(self, equation: Equation) -> bool:
+        """What exporters write themselves, where `jit` calls NumPy, SciPy or LAPACK."""
+        if equation.op is control.while_vjp:
+            self.foreign(equation)
+            return True
+        rule = RULES.get(equation.op)
+        return rule is not None and rule(self, equation)
+
     def elementwise(self, equation: Equation) -> bool:
         return scalar.has_code(equation.op) and super().elementwise(equation)
+
+    def foreign(self, equation: Equation) -> None:
+        """An op without code of its own is written as other ops, if it can be."""
+        types = [self.type_of(o) for o in equation.inputs]
+        expanded = expansion(equation.op, types, equation.params, equation.types)
+        if expanded is None:
+            super().foreign(equation)
+        else:
+            self.inline(expanded, equation)
+
+    def inline(self, graph: Graph, caller: Equation) -> None:
+        """Lower the equations of a graph on the operands of an equation, as what that equation gives."""
+        operands: dict[int, Operand] = dict(enumerate(caller.inputs))
+        for equation in graph.equations:
+            inputs = tuple(operands[o] if isinstance(o, int) else o for o in equation.inputs)
+            outputs = tuple(map(self.fresh_number, equation.types))
+            operands.update(zip(equation.outputs, outputs, strict=True))
+            self.equation(replace(equation, inputs=inputs, outputs=outputs, line=caller.line))
+        for number, o, t in zip(caller.outputs, graph.outputs, caller.types, strict=True):
+            result = operands[o] if isinstance(o, int) else o
+            if isinstance(result, Literal):
+                result = self.emit("broadcast_to", (result,), t, shape=t.shape)
+            self.values[number] = self.values[result]
 
     def finish(self, lowered: Lowered) -> None:
         group(lowered, [arranged(step) if isinstance(step, Kernel) else step for step in prune(lowered.steps)])
@@ -66,7 +108,7 @@ class _Lowering(Lowering):
             dtypes = sorted({v.dtype.name for v in (*step.reads(), *step.writes()) if v.dtype not in NATIVE})
             of = f" of {', '.join(dtypes)}" if dtypes else ""
             raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}{of}: jit calls NumPy or SciPy for it", line)
-        if isinstance(step, Lapack) and step.routine not in WRITTEN_OUT:
+        if isinstance(step, Lapack) and step.routine not in WRITTEN_OUT and "template" not in step.options:
             raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}: jit calls LAPACK for it", line)
         if isinstance(step, WhileVjp):
             raise UnsupportedError(

@@ -219,11 +219,11 @@ class ExportedRoutine(StepRoutine):
                 name = routines.product(self.module.routines, step)
                 self.for_stack(step.out.shape[:-2], (step.left, step.right, step.out), name)
         elif isinstance(step, Lapack):
-            *outs, failed = step.outs
-            views = (*step.operands, *step.inout, *outs, *(step.work if step.routine == "inverse" else ()))
+            failed = step.outs[-1]
+            stack, views = routines.views_of(step)
             name, tells = routines.matrix(self.module.routines, step)
             self.code.store("false", self.at(failed), failed.dtype)
-            self.for_stack((*step.inout, *outs)[0].shape[:-2], views, name, failed if tells else None)
+            self.for_stack(stack, views, name, failed if tells else None)
         else:
             super().step(step)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..core.errors import boundary
-from ..view.python import module
-from .program import parts, write
+from ..derive.products import for_finite_numbers
+from ..rewrite.pipeline import optimize
+from ..view.python import module, ordinary
+from .program import Part, parts, write
 
 
 @boundary
@@ -19,8 +23,22 @@ def python(
     Results are those of the graph for arguments that are finite and do not overflow: a product in which an exact zero wins over
     an infinity is written only where a factor can be infinite for finite arguments. `ad.graph(f)(x).python()` keeps all of them.
     """
-    found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)
+    found = readable(f, args, kwargs, derivatives, argnums)
     return write(path, module([(part.graph, part.output_names) for part in found], readable=True))
 
 
-__all__ = ["python"]
+def readable(f: Any, args: Sequence[Any], kwargs: dict[str, Any], derivatives: Any, argnums: Any) -> list[Part]:
+    """Parts for people: a zero wins over an infinity only where a factor can be infinite for finite arguments."""
+    token = for_finite_numbers.set(True)
+    try:
+        found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, passes=False)
+    finally:
+        for_finite_numbers.reset(token)
+    made = []
+    for part in found:
+        g = optimize(ordinary(part.graph)).graph
+        made.append(replace(part, graph=replace(g, name=part.graph.name, input_names=part.graph.input_names)))
+    return made
+
+
+__all__ = ["python", "readable"]

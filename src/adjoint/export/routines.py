@@ -12,8 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..compiler.lower.kernel import Dtype
+from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.step import Lapack, Product
+from . import decompositions
+
+#: The dtypes of arrays of templates that are not those of the matrix, by name.
+NAMED: dict[str, Dtype] = {"pivots": np.dtype(np.int32), "zero": np.dtype(bool), "truth": np.dtype(bool)}
 
 
 class Templates(Protocol):
@@ -25,11 +29,23 @@ class Templates(Protocol):
     def literal(self, value: Any, dtype: Dtype) -> str: ...
 
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str: ...
 
 
-_ROWS, _COLUMNS = 4, 8  # of a tile of a product that is accumulated in registers
+#: Tiles of a product that are accumulated in registers: for C, whose compilers make vectors of rows of 64 bytes; for JavaScript
+#: and LLVM, which are given single numbers; and where both factors run along the inner axis.
+_ROWS, _LINE = 6, 64
+_FEW = 4
+_DOTS = 2
+_PANEL = 256  # inner elements of a block
 
 
 def product(spelling: Templates, step: Product) -> str:
@@ -46,42 +62,103 @@ def product(spelling: Templates, step: Product) -> str:
             f"a, {long_a}, b, {long_b}, ZERO, out, {columns});"
         )
         return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
-    sizes = f"COUNT m = {rows}; COUNT n = {columns}; COUNT p = {inner};"
-    if spelling.lanes > 1 and (ba == 1 or columns == 1) and rows >= _ROWS and columns >= _COLUMNS:
-        text = _tiles(rows, columns, ad, aa, bd)
+    width = _LINE // step.out.dtype.itemsize
+    if not inner:
+        text = f"\n    for (INT i = 0; i < {rows * columns}; ++i) out[i] = ZERO;"
     elif columns == 1 and ad == 1 and aa != 1:
         text = f"""
-    for (INT i = 0; i < m; ++i) out[i] = ZERO;
-    for (INT k = 0; k < p; ++k) {{
+    for (INT i = 0; i < {rows}; ++i) out[i] = ZERO;
+    for (INT k = 0; k < {inner}; ++k) {{
       REAL v = b[k * {bd}];
-      for (INT i = 0; i < m; ++i) out[i] += v * a[i + k * {aa}];
+      for (INT i = 0; i < {rows}; ++i) out[i] += v * a[i + k * {aa}];
     }}"""
-    elif (rows == 1 and ba == 1) or (ba == 1 and columns >= _COLUMNS):
+    elif rows == 1 and ba == 1:
         text = f"""
-    for (INT i = 0; i < m; ++i) {{
-      for (INT j = 0; j < n; ++j) out[i * n + j] = ZERO;
-      for (INT k = 0; k < p; ++k) {{
-        REAL v = a[i * {ad} + k * {aa}];
-        for (INT j = 0; j < n; ++j) out[i * n + j] += v * b[k * {bd} + j];
-      }}
+    for (INT j = 0; j < {columns}; ++j) out[j] = ZERO;
+    for (INT k = 0; k < {inner}; ++k) {{
+      REAL v = a[k * {aa}];
+      for (INT j = 0; j < {columns}; ++j) out[j] += v * b[k * {bd} + j];
     }}"""
+    elif spelling.lanes > 1 and columns >= _FEW and rows > 1:
+        text = _packed(rows, columns, inner, (ad, aa, bd, ba), width)
     elif spelling.lanes > 1:
         text = f"""
-    for (INT i = 0; i < m; ++i) for (INT j = 0; j < n; ++j) {{
+    for (INT i = 0; i < {rows}; ++i) for (INT j = 0; j < {columns}; ++j) {{
       REAL t[8] = {{ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO}};
       for (INT k = 0; k < {inner - inner % 8}; k += 8)
         for (INT l = 0; l < 8; ++l) t[l] += a[i * {ad} + (k + l) * {aa}] * b[(k + l) * {bd} + j * {ba}];
-      for (INT k = {inner - inner % 8}; k < p; ++k) t[0] += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
-      out[i * n + j] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
+      for (INT k = {inner - inner % 8}; k < {inner}; ++k) t[0] += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
+      out[i * {columns} + j] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
     }}"""
     else:
-        text = f"""
-    for (INT i = 0; i < m; ++i) for (INT j = 0; j < n; ++j) {{
-      REAL t = ZERO;
-      for (INT k = 0; k < p; ++k) t += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
-      out[i * n + j] = t;
-    }}"""
-    return spelling.routine("product", ("a", "b"), ("out",), f"{sizes}{text}", step.out.dtype)
+        size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 else _FEW
+        text = _unrolled(rows, columns, inner, (ad, aa, bd, ba), size)
+    return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
+
+
+def _stripes(length: int, size: int) -> list[tuple[int, int, int]]:
+    """A range in pieces of one size, and what is left: (start, stop, size)."""
+    whole = length - length % size
+    return [piece for piece in ((0, whole, size), (whole, length, length - whole)) if piece[0] < piece[1]]
+
+
+def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], line: int) -> str:
+    """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a. For C."""
+    ad, aa, bd, ba = strides
+    width = line if columns > line // 2 else line // 2  # columns beyond the last one are zeros, which are not stored
+    lines = [f"REAL panel[{min(inner, _PANEL) * width}];"]
+    lines.append(f"for (INT start = 0; start < {inner}; start += {_PANEL}) {{")
+    lines.append(f"  COUNT stop = start + {_PANEL} < {inner} ? start + {_PANEL} : {inner};")
+    for left, right, kept in _stripes(columns, width):
+        lines.append(f"  for (INT j = {left}; j < {right}; j += {kept}) {{")
+        lines.append("    for (INT k = start; k < stop; ++k) {")
+        lines.append(f"      for (INT c = 0; c < {kept}; ++c) panel[(k - start) * {width} + c] = b[k * {bd} + (j + c) * {ba}];")
+        if kept < width:
+            lines.append(f"      for (INT c = {kept}; c < {width}; ++c) panel[(k - start) * {width} + c] = ZERO;")
+        lines.append("    }")
+        for top, bottom, down in _stripes(rows, _ROWS):
+            lines.append(f"    for (INT i = {top}; i < {bottom}; i += {down}) {{")
+            names = [f"t{r}[c]" for r in range(down)]
+            places = [f"out[(i + {r}) * {columns} + j + c]" for r in range(down)]
+            lines += [f"      REAL t{r}[{width}];" for r in range(down)]
+            lines.append(f"      for (INT c = 0; c < {width}; ++c) {{ {' '.join(f'{t} = ZERO;' for t in names)} }}")
+            if inner > _PANEL:
+                again = " ".join(f"{t} = {place};" for t, place in zip(names, places, strict=True))
+                lines.append(f"      if (start > 0) for (INT c = 0; c < {kept}; ++c) {{ {again} }}")
+            lines.append("      for (INT k = start; k < stop; ++k) {")
+            lines += [f"        REAL a{r} = a[(i + {r}) * {ad} + k * {aa}];" for r in range(down)]
+            each = " ".join(f"{t} = MULADD(a{r}, v, {t});" for r, t in enumerate(names))
+            lines.append(f"        for (INT c = 0; c < {width}; ++c) {{ REAL v = panel[(k - start) * {width} + c]; {each} }}")
+            lines.append("      }")
+            each = " ".join(f"{place} = {t};" for t, place in zip(names, places, strict=True))
+            lines.append(f"      for (INT c = 0; c < {kept}; ++c) {{ {each} }}")
+            lines.append("    }")
+        lines.append("  }")
+    return "\n".join(["", *(f"    {line}" for line in [*lines, "}"])])
+
+
+def _unrolled(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], size: int) -> str:
+    """Tiles of a few rows and columns, each element a variable."""
+    ad, aa, bd, ba = strides
+    lines = []
+    for top, bottom, down in _stripes(rows, size):
+        for left, right, across in _stripes(columns, size):
+            tile = [(r, c) for r in range(down) for c in range(across)]
+            lines.append(f"for (INT i = {top}; i < {bottom}; i += {down}) for (INT j = {left}; j < {right}; j += {across}) {{")
+            lines += [f"  REAL t{r}{c} = ZERO;" for r, c in tile]
+            lines.append(f"  INT at = i * {ad};")
+            lines.append(f"  INT from = j * {ba};")
+            lines.append(f"  for (INT k = 0; k < {inner}; ++k) {{")
+            lines += [f"    REAL b{c} = b[from + {c * ba}];" for c in range(across)]
+            for r in range(down):
+                lines.append(f"    REAL a{r} = a[at + {r * ad}];")
+                lines += [f"    t{r}{c} += a{r} * b{c};" for c in range(across)]
+            lines.append(f"    at = at + {aa};")
+            lines.append(f"    from = from + {bd};")
+            lines.append("  }")
+            lines += [f"  out[(i + {r}) * {columns} + j + {c}] = t{r}{c};" for r, c in tile]
+            lines.append("}")
+    return "\n".join(["", *(f"    {line}" for line in lines)])
 
 
 def _layout(rows: int, columns: int, down: int, across: int) -> tuple[str, int] | None:
@@ -93,37 +170,28 @@ def _layout(rows: int, columns: int, down: int, across: int) -> tuple[str, int] 
     return None
 
 
-def _tiles(rows: int, columns: int, ad: int, aa: int, bd: int) -> str:
-    """Tiles of rows and columns, accumulated in registers; the rows and columns that are left, one element at a time."""
-    many = "{" + ", ".join(["ZERO"] * (_ROWS * _COLUMNS)) + "}"
-    down, across = rows - rows % _ROWS, columns - columns % _COLUMNS
-    return f"""
-    for (INT i = 0; i < {down}; i += {_ROWS}) {{
-      for (INT j = 0; j < {across}; j += {_COLUMNS}) {{
-        REAL t[{_ROWS * _COLUMNS}] = {many};
-        for (INT k = 0; k < p; ++k)
-          for (INT r = 0; r < {_ROWS}; ++r)
-            for (INT c = 0; c < {_COLUMNS}; ++c) t[r * {_COLUMNS} + c] += a[(i + r) * {ad} + k * {aa}] * b[k * {bd} + j + c];
-        for (INT r = 0; r < {_ROWS}; ++r)
-          for (INT c = 0; c < {_COLUMNS}; ++c) out[(i + r) * n + j + c] = t[r * {_COLUMNS} + c];
-      }}
-      for (INT r = i; r < i + {_ROWS}; ++r) for (INT c = {across}; c < n; ++c) {{
-        REAL t = ZERO;
-        for (INT k = 0; k < p; ++k) t += a[r * {ad} + k * {aa}] * b[k * {bd} + c];
-        out[r * n + c] = t;
-      }}
-    }}
-    for (INT i = {down}; i < m; ++i) {{
-      for (INT j = 0; j < n; ++j) out[i * n + j] = ZERO;
-      for (INT k = 0; k < p; ++k) {{
-        REAL v = a[i * {ad} + k * {aa}];
-        for (INT j = 0; j < n; ++j) out[i * n + j] += v * b[k * {bd} + j];
-      }}
-    }}"""
+def views_of(step: Lapack) -> tuple[tuple[int, ...], list[View]]:
+    """The axes of a stack of matrices, or of other parts of arrays; and what a routine is given for each of them."""
+    *outs, _ = step.outs
+    work = step.work if needs_work(step) else ()
+    stack = (*step.inout, *outs)[0].shape
+    return stack[: len(stack) - step.options.get("axes", 2)], [*step.operands, *step.inout, *outs, *work]
+
+
+def needs_work(step: Lapack) -> bool:
+    """Whether the code that is written out uses the work memory, which is made for LAPACK."""
+    return step.routine == "inverse" or "template" in step.options
 
 
 def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
     """The name of the function for one matrix, and whether its result tells of a failure."""
+    if "template" in step.options:
+        _, views = views_of(step)
+        names, tells = step.options["names"], step.options["tells"]
+        dtypes = {name: view.dtype for name, view in zip(names, views, strict=True)}
+        count = len(step.operands)
+        text, dtype = step.options["template"], step.options["dtype"]
+        return spelling.routine(step.routine, names[:count], names[count:], text, dtype, tells, dtypes), tells
     dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
     options, routine = step.options, step.routine
     if routine == "cholesky":
@@ -150,6 +218,12 @@ def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
         slack = spelling.literal(float(np.sqrt(np.finfo(dtype).eps)), dtype)
         text = _IS_SYMMETRIC.replace("N_", str(view.shape[-1])).replace("DOWN", str(down)).replace("ACROSS", str(across))
         return spelling.routine("is_symmetric", ("a",), ("truth",), text.replace("SLACK", slack), dtype), False
+    if routine in ("reflectors", "orthogonal"):
+        m, n = step.inout[0].shape[-2:]
+        if routine == "reflectors":
+            return spelling.routine(routine, (), ("a", "tau"), decompositions.reflectors(m, n), dtype), False
+        text = decompositions.orthogonal(m, n, step.operands[0].shape[-1])
+        return spelling.routine(routine, ("tau",), ("q",), text, dtype), False
     assert routine == "triangular", routine
     return spelling.routine("triangular", ("a",), ("x",), _triangular(step), dtype), False
 

@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype
+from .routines import NAMED
 
 BOOL = np.dtype(bool)
 #: Variables, functions and constants of an exported function, which no argument may be named like.
 OWN_NAMES = (
-    r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric)\d+"
+    r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric|"
+    r"cum(sum|prod)|running_(max|min)|recurrence|arg(sort|max|min)|search|put|last_write|eigen|singular|reflectors|orthogonal|"
+    r"transform|convolve|permutation)\d+"
 )
 COMPARISONS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
@@ -150,7 +153,14 @@ class Spelling(ABC):
 
     @abstractmethod
     def routine(
-        self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
+        self,
+        name: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        template: str,
+        dtype: Dtype,
+        tells: bool = False,
+        dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
         """The name of a routine for one matrix, from the template that both languages share: see `routines`.
 

@@ -25,6 +25,8 @@ ERRORS = {
     OUT_OF_BOUNDS: "an index is out of bounds",
     FAILURES["singular"]: "a matrix is singular",
     FAILURES["indefinite"]: "a matrix is not positive definite",
+    FAILURES["eigenvalues"]: "the eigenvalues did not converge",
+    FAILURES["singular values"]: "the singular values did not converge",
 }
 _LINE = 64  # bytes of a cache line
 
@@ -51,7 +53,7 @@ class StepWriter:
         self._place_locals()
 
     def _place_locals(self) -> None:
-        matrices = [step for step in self.lowered.steps if isinstance(step, Lapack) and step.routine != "inverse"]
+        matrices = [step for step in self.lowered.steps if isinstance(step, Lapack) and not routines.needs_work(step)]
         unused = {v.buffer for step in matrices for v in step.work}
         for dtype in DTYPES:
             wanted = {b for b in self.lowered.buffers if b.dtype == dtype and b not in unused}
@@ -197,8 +199,8 @@ class StepWriter:
         self.for_stack(step.out.shape[:-2], views, lambda places: self.call(name, places))
 
     def matrix(self, step: Lapack) -> None:
-        *outs, failed = step.outs
-        views = (*step.operands, *step.inout, *outs, *(step.work if step.routine == "inverse" else ()))
+        failed = step.outs[-1]
+        stack, views = routines.views_of(step)
         name, tells = routines.matrix(self.spelling, step)
         flag = self.spelling.target(self.at(failed), "0")
         self.text.add(f"{flag} = {self.spelling.literal(False, failed.dtype)};")
@@ -211,7 +213,7 @@ class StepWriter:
             self.text.add(f"{flag} = {self.spelling.literal(True, failed.dtype)};")
             self.text.close()
 
-        self.for_stack((*step.inout, *outs)[0].shape[:-2], views, one)
+        self.for_stack(stack, views, one)
 
     def for_stack(self, stack: tuple[int, ...], views: Sequence[View], body: Callable[[list[Place]], None]) -> None:
         """The body for each matrix of a stack."""

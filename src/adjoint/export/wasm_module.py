@@ -76,11 +76,16 @@ def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = Fal
             raise ArgumentError(f"export.wasm cannot name a function {part.name!r}, which the loader uses; give another name=")
     text, arena = program(made, "export.wasm")
     stack = _STACK + sum(map(int, _ARRAY.findall(text))) + _LINE * len(_ON_STACK.findall(text))
-    code, data = linked(
-        compiled(f"{text}\n{_MULTIPLY}", _TRIPLE, features="+simd128" if simd else ""), [part.name for part in made]
-    )
+    own = [_MULTIPLY, *[_linkable(text)] * ("frem " in text)]
+    machine_code = compiled("\n".join([text, *own]), _TRIPLE, features="+simd128" if simd else "")
+    code, data = linked(machine_code, [part.name for part in made])
     top = _aligned(data + stack)
     return WasmModule(code, _loader(made, code, file, top, arena, embed), _declarations(made))
+
+
+def _linkable(text: str) -> str:
+    """The remainder, without declarations that the program has already."""
+    return "\n".join(line for line in _REMAINDER.splitlines() if not line.startswith("declare") or line not in text)
 
 
 def _aligned(n: int) -> int:
@@ -249,6 +254,49 @@ define hidden void @__multi3(ptr %out, i64 %a, i64 %a.high, i64 %b, i64 %b.high)
   %next = getelementptr i64, ptr %out, i32 1
   store i64 %high, ptr %next
   ret void
+}"""
+
+#: The exact remainder of floats, which WebAssembly has no instruction for: y times powers of two is subtracted, from the largest.
+_REMAINDER = """\
+declare double @llvm.fabs.f64(double)
+declare double @llvm.copysign.f64(double, double)
+define hidden double @fmod(double %x, double %y) noinline nounwind {
+  %a = call double @llvm.fabs.f64(double %x)
+  %b = call double @llvm.fabs.f64(double %y)
+  %finite = fcmp one double %a, 0x7FF0000000000000
+  %divisor = fcmp ogt double %b, 0.0
+  %valid = and i1 %finite, %divisor
+  br i1 %valid, label %grow, label %none
+none:
+  %product = fmul double %x, %y
+  %nan = fdiv double %product, %product
+  ret double %nan
+grow:
+  %t = phi double [ %b, %0 ], [ %twice, %grow ]
+  %twice = fadd double %t, %t
+  %more = fcmp ole double %twice, %a
+  br i1 %more, label %grow, label %shrink
+shrink:
+  %u = phi double [ %t, %grow ], [ %half, %next ]
+  %r = phi double [ %a, %grow ], [ %rest, %next ]
+  %above = fcmp oge double %r, %u
+  %less = fsub double %r, %u
+  %rest = select i1 %above, double %less, double %r
+  %last = fcmp oeq double %u, %b
+  br i1 %last, label %done, label %next
+next:
+  %half = fmul double %u, 0.5
+  br label %shrink
+done:
+  %signed = call double @llvm.copysign.f64(double %rest, double %x)
+  ret double %signed
+}
+define hidden float @fmodf(float %x, float %y) noinline nounwind {
+  %a = fpext float %x to double
+  %b = fpext float %y to double
+  %r = call double @fmod(double %a, double %b)
+  %y32 = fptrunc double %r to float
+  ret float %y32
 }"""
 
 

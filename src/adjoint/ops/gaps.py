@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.op import case
-from ..core.types import Value
+from ..core.types import Value, dtype_of
 from .broadcast import where
 from .declare import constant, opaque
 from .elementwise import equal, logical_and, not_equal
@@ -41,7 +41,7 @@ def _combined(w: Any, sign: int) -> Any:
 
 def _negligible(w: Any, *, sign: int) -> Any:
     size = np.sum(np.abs(w), axis=-1)[..., None, None]
-    return np.abs(_combined(w, sign)) <= 8 * np.finfo(np.asarray(w).dtype).eps * size
+    return np.abs(_combined(w, sign)) <= 8 * np.finfo(dtype_of(w)).eps * size
 
 
 negligible = constant(

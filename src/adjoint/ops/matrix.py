@@ -97,6 +97,7 @@ is_hermitian = constant(
     "is_hermitian",
     _is_hermitian,
     cases=[case((2, 2)), case((3, 2, 2)), case(np.array([[1.0, 2.0], [2.0, 3.0]])), case((0, 0))],
+    python="def",
 )
 
 

@@ -146,4 +146,5 @@ inv = opaque(
     complex_domain=True,
     doc="The inverse. If not strict, a singular matrix has an inverse of nan instead of raising.",
     may_fail=True,
+    python="def",
 )

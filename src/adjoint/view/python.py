@@ -34,7 +34,7 @@ from ..core.errors import UnsupportedError
 from ..core.op import Constant, Expansion, Linear, Multilinear, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..ops import control, decompose, fft, index, linalg
+from ..ops import control, decompose, fft, index, linalg, solve
 from ..ops.broadcast import cast, where
 from ..ops.elementwise import ieee_mul, mul, strong_mul_either_op, strong_mul_op, truncate
 from .notation import PYTHON, Text, python_name
@@ -137,6 +137,11 @@ def _index(c: Call, first: int) -> str:
     return ", ".join([*[":"] * c.axis, *arrays]) + ("," if not c.axis and len(arrays) == 1 else "")
 
 
+def _triangular_solve(c: Call) -> str:
+    a = f"np.{'tril' if c.lower else 'triu'}({c.args[0]})"
+    return f"np.linalg.solve({f'np.swapaxes({a}, -1, -2)' if c.transposed else a}, {c.args[1]})"
+
+
 #: Ops that are neither a function nor an operator of Python; the others say in their declaration how they are written.
 TABLE: dict[Op, Writer] = {
     cast: _cast,
@@ -148,6 +153,9 @@ TABLE: dict[Op, Writer] = {
     index.put_at: lambda c: f"put({c.args[0]}, {c.args[1]}, np.s_[{_index(c, 2)}])",
     decompose.qr: lambda c: f'np.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}")',
     decompose.eigh: lambda c: f'np.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}")',
+    decompose.cholesky_pullback: lambda c: f"cholesky_pullback({c.args[0]}, {c.args[1]})",
+    solve.triangular_solve: _triangular_solve,
+    solve.inv: lambda c: f"np.linalg.inv({c.args[0]})" if c.strict else f"_inv({c.args[0]}, strict=False)",
     fft.fft: _fft,
 }
 
@@ -187,6 +195,14 @@ PRELUDE = {
         y[i] += a[i] * y[i - 1]
     return np.moveaxis(y, 0, axis)
 ''',
+    "cholesky_pullback": '''def cholesky_pullback(l, g):
+    """The cotangent of a = l @ l.T from that of l, twice its symmetric part."""
+    l, n = np.tril(l), l.shape[-1]
+    turned = np.conjugate(np.swapaxes(l, -1, -2))
+    s = (np.tri(n, k=-1) + 0.5 * np.eye(n)) * (turned @ np.tril(g))
+    x = np.linalg.solve(turned, np.swapaxes(np.linalg.solve(np.swapaxes(l, -1, -2), np.swapaxes(s, -1, -2)), -1, -2))
+    return x + np.conjugate(np.swapaxes(x, -1, -2))
+''',
     "logsumexp": """def logsumexp(x, axis):
     top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0)
@@ -217,7 +233,8 @@ def module(functions: Sequence[tuple[Graph, Sequence[str] | None]], readable: bo
     constants = dict[Literal, str]()
     written = [_Function(g, names, constants, {"np", "special", *PRELUDE, *helpers}, readable).text() for g, names in functions]
     everything = "\n".join(written)
-    prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", everything)] + list(helpers.values())
+    prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", everything)]
+    prelude += [text for name, text in helpers.items() if re.search(rf"\b{name}\(", everything + "".join(helpers.values()))]
     head = ["import numpy as np"] + ["from scipy import special"] * ("special." in everything)
     head += [""] * bool(constants) + [f"{name} = {array(literal.value)}" for literal, name in constants.items()]
     return "\n\n\n".join(["\n".join(head), *[text.rstrip("\n") for text in prelude], *[f.rstrip("\n") for f in written]]) + "\n"
@@ -498,6 +515,32 @@ def _ordinary_products(graph: Graph, tame: set[int]) -> Graph:
     return replace(graph, equations=tuple(kept[::-1]))
 
 
+def ordinary(graph: Graph, tame: set[int] | None = None) -> Graph:
+    """A graph whose products are ordinary ones where no factor can be infinite or nan for finite arguments, in loops too."""
+    tame = finite(graph) if tame is None else tame
+    equations = []
+    for equation in _ordinary_products(graph, tame).equations:
+        bodies = {key: ordinary(body, known) for key, (body, known) in _bodies(equation, tame).items()}
+        equations.append(replace(equation, params={**equation.params, **bodies}) if bodies else equation)
+    return replace(graph, equations=tuple(equations))
+
+
+def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, set[int]]]:
+    """The graphs of a loop or a branch, each with its finite values."""
+    params, inputs = equation.params, equation.inputs
+    if equation.op is control.cond:
+        known = {i for i, o in enumerate(inputs[1:]) if _is_tame(o, tame)}
+        return {key: (params[key], finite(params[key], known)) for key in ("true", "false")}
+    if equation.op is control.checkpoint:
+        return {"body": (params["body"], finite(params["body"], {i for i, o in enumerate(inputs) if _is_tame(o, tame)}))}
+    if equation.op is control.scan:
+        return {"body": (params["body"], _loop_tame(params["body"], equation, tame, params["consts"], params["carries"]))}
+    if equation.op is control.while_:
+        inner = replace(equation, inputs=inputs[params["cond_consts"] :])
+        return {"body": (params["body"], _loop_tame(params["body"], inner, tame, params["body_consts"], len(equation.outputs)))}
+    return {}
+
+
 def _ordinary(equation: Equation, made: dict[int, Equation], tame: set[int]) -> Equation:
     op, inputs = equation.op, equation.inputs
     factors = inputs[1:] if op is strong_mul_op else inputs  # those whose infinities a zero would win over
@@ -520,17 +563,7 @@ def _is_zero(o: Operand) -> bool:
 
 def _finite_results(equation: Equation, tame: set[int]) -> Iterator[int]:
     """The finite results of a loop or a branch."""
-    params, inputs = equation.params, equation.inputs
-    if equation.op is control.cond:
-        known = {i for i, o in enumerate(inputs[1:]) if _is_tame(o, tame)}
-        bodies = [(params[key], finite(params[key], known)) for key in ("true", "false")]
-    elif equation.op is control.checkpoint:
-        bodies = [(params["body"], finite(params["body"], {i for i, o in enumerate(inputs) if _is_tame(o, tame)}))]
-    elif equation.op is control.scan:
-        bodies = [(params["body"], _loop_tame(params["body"], equation, tame, params["consts"], params["carries"]))]
-    else:
-        inner = replace(equation, inputs=inputs[params["cond_consts"] :])
-        bodies = [(params["body"], _loop_tame(params["body"], inner, tame, params["body_consts"], len(equation.outputs)))]
+    bodies = _bodies(equation, tame).values()
     for i, n in enumerate(equation.outputs):
         if all(_is_tame(body.outputs[i], found) for body, found in bodies):
             yield n
@@ -558,7 +591,7 @@ def _definitions(function: Any) -> dict[str, str]:
     names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
     found = dict[str, str]()
     for other in (function.__globals__.get(name) for name in names):
-        if isinstance(other, FunctionType):
+        if isinstance(other, FunctionType) and other is not function:
             found |= _definitions(other)
     return found | {function.__name__: ast.unparse(tree)}
 

@@ -195,6 +195,26 @@ def _select(c: Code, source: Dtype, result: Dtype, condition: str, a: str, b: st
     return c.pick(condition, result, a, b)
 
 
+def _shift(how: str) -> Rule:
+    """A shift by all bits or more leaves nothing, or the sign."""
+
+    def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
+        kind, bits = REGISTER[source.name], 8 * source.itemsize
+        inside = c.let(f"icmp ult {kind} {b}, {bits}")
+        made = c.let(f"{how} {kind} {a}, {c.pick(inside, source, b, str(bits - 1))}")
+        return c.pick(inside, source, made, "0") if how == "shl" else made
+
+    return rule
+
+
+def _quotient(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
+    """Of integers, towards zero; 0 if b is, and wrapped around where it overflows."""
+    kind = REGISTER[source.name]
+    zero, minus = c.let(f"icmp eq {kind} {b}, 0"), c.let(f"icmp eq {kind} {b}, -1")
+    plain = c.let(f"sdiv {kind} {a}, {c.pick(c.let(f'or i1 {zero}, {minus}'), source, '1', b)}")
+    return c.pick(zero, source, "0", c.pick(minus, source, _negate(c, source, result, a), plain))
+
+
 _RULES: dict[str, Rule] = {
     "add": _arithmetic("fadd", "add"),
     "sub": _arithmetic("fsub", "sub"),
@@ -204,6 +224,15 @@ _RULES: dict[str, Rule] = {
     "or": _arithmetic("", "or"),
     "xor": _arithmetic("", "xor"),
     "not": lambda c, source, result, x: c.let(f"xor i1 {x}, true"),
+    # Words that only exporters use: `jit` calls NumPy for these.
+    "bits.and": _arithmetic("", "and"),
+    "bits.or": _arithmetic("", "or"),
+    "bits.xor": _arithmetic("", "xor"),
+    "bits.not": lambda c, source, result, x: c.let(f"xor {REGISTER[source.name]} {x}, -1"),
+    "bits.left": _shift("shl"),
+    "bits.right": _shift("ashr"),
+    "quotient": _quotient,
+    "fmod": _arithmetic("frem", "srem"),
     "neg": _negate,
     "abs": _absolute,
     "maximum": _extremum("greater_equal"),
