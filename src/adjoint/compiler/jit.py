@@ -35,6 +35,7 @@ from ..core.errors import (
     DeviceError,
     OperationError,
     ShapeError,
+    TableError,
     UnsupportedError,
     boundary,
     last_line,
@@ -49,6 +50,7 @@ from ..core.strict import state as error_state
 from ..core.tree import final, flatten, leaf_names, map_leaves
 from ..ir.graph import Graph
 from ..numpy.layout import with_strides
+from ..numpy.tables import traced_tables
 from ..staging.guard import Guard, Guarded, PythonNumberError
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
@@ -389,11 +391,17 @@ class Jitted:
         draws = Draws(self.f)
         reads = Reads(self.varying)
         try:
-            staged = self._stage_once(args, kwargs, leaves, signature, reads)
+            try:
+                staged = self._stage_once(args, kwargs, leaves, signature, reads)
+            except Exception:  # the function may have replaced our error
+                if not reads.asks_for_tables:
+                    raise
+                reads = Reads(self.varying, traced=traced_tables)
+                staged = self._stage_once(args, kwargs, leaves, signature, reads)
         except ConversionError:
             if not reads.inputs:
                 raise
-            reads = Reads(by_value=True)
+            reads = Reads(by_value=True, traced=reads.traced)
             staged = self._stage_once(args, kwargs, leaves, signature, reads)
         if draws.happened:
             again = None if is_alone() else self._stage_once(args, kwargs, leaves, signature, reads.again())
@@ -404,7 +412,7 @@ class Jitted:
 
     def _stage_once(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, reads: Reads) -> Staged:
         names = input_names(self.f, leaf_names("", signature.structure))
-        with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
+        with np.errstate(all="ignore"), watched(), Guarded("jit", reads.traced is not None) as stage:
             strides = signature.strides or (None,) * len(leaves)
             inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
             if self.arguments.compares_identity:
@@ -416,6 +424,8 @@ class Jitted:
                     positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))
                 named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
                 parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
+                if reads.asks_for_tables:  # and has caught our error
+                    raise TableError("a plain array is read at a traced index")
                 reads.check()
                 check_cards(self.f, reads.cards, signature.target)
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
