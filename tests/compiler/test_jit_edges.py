@@ -12,7 +12,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.compiler.jit import MOST_ENTRIES
+from adjoint.compiler.calls import MOST_ENTRIES
 from adjoint.core.tree import flatten
 
 

@@ -68,6 +68,7 @@ from .arguments import (
     sent,
     to_stage,
 )
+from .calls import Chain
 from .card import CardSpecialization
 from .compose import Derivatives, NotCompiledError
 from .specialization import Signature, Specialization, Staged, in_rows
@@ -75,7 +76,6 @@ from .specialization import Signature, Specialization, Staged, in_rows
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
 MOST_SPECIALIZATIONS = 16  # of one signature; a function that takes more runs eagerly from then on
-MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
 
 
 class CompileWarning(UserWarning):
@@ -163,15 +163,18 @@ class Jitted:
         self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
         self._by_order = False  # there is a program for arrays that are held row by row only
         self._lock = lock()
-        self._entry: Function = self._find
-        self._entries = 0
+        self._calls = Chain((), self._find)  # without keywords
+        self._named: dict[tuple[str, ...], Chain] = {}  # by keywords, as they are given
         functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if error_state() is not QUIET[0] and raises():
             return self._eagerly(args, kwargs)  # a program raises nothing
         try:
-            return self._entry(*args, **kwargs)  # native, for calls like earlier ones
+            if not kwargs:
+                return self._calls.entry(*args)  # native, for calls like earlier ones
+            chain = self._named.get(tuple(kwargs))
+            return self._find(*args, **kwargs) if chain is None else chain.entry(*args, *[kwargs[name] for name in chain.names])
         except (OperationError, IndexError, np.linalg.LinAlgError) as error:
             if passed_boundary(error):
                 raise
@@ -193,6 +196,7 @@ class Jitted:
                 tried.append(specialization)
                 result = self._attempt(specialization, leaves, args, kwargs)
                 if result is not specialization.missed:
+                    self._remember(specialization, signature, args, kwargs)
                     return result
             with self._lock:
                 if all(p in tried for p in self.specializations.get(signature, ())):  # no other thread made one meanwhile
@@ -317,12 +321,27 @@ class Jitted:
                 return Uncompiled(result)
         self._count(signature, specialization)
         known.insert(0, specialization)
-        function = specialization.function(
-            signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find
-        )
-        if function is not None:
-            self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
+        chain = self._chain(tuple(kwargs))
+        if chain is not None:
+            chain.add(lambda other: specialization.function(signature, name_of(self.f), other))
         return specialization
+
+    def _chain(self, given: tuple[str, ...]) -> Chain | None:
+        """The native functions for calls with these keywords; None if some of them are static."""
+        if not given:
+            return self._calls
+        if given not in self._named and set(given).isdisjoint(self.static_argnames):
+            self._named[given] = Chain(tuple(sorted(given)), self._find)  # as dicts are flattened
+            self._named[given].copies = self._calls.copies
+        return self._named.get(given)
+
+    def _remember(self, specialization: Specialization, signature: Signature, args: Any, kwargs: Any) -> None:
+        """Have later calls like this one, which came through Python, find their function by the types of their arguments."""
+        chain = self._chain(tuple(kwargs))
+        if chain is not None:
+            arguments = [*args, *(kwargs[name] for name in chain.names)]
+            make = functools.partial(specialization.function, signature, name_of(self.f), None)
+            chain.remember(arguments, specialization, make, specialization.missed)
 
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
         """The result of a call that cannot be compiled. If the function fails as well, the error is its own."""
@@ -441,6 +460,8 @@ class Jitted:
                     "it writes in place, and an array that it reads outside is not held row by row; pass that as an argument"
                 )
             self._by_order = True
+            for chain in (self._calls, *self._named.values()):
+                chain.copies = False
         weak = [type(x) if type(x) in WEAK else None for x in reads.values]
         return Staged(
             replace(graph, out_structure=out_structure),
