@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import adjoint as ad
 from adjoint.ir.check import check
 from adjoint.ir.text import parse
 from adjoint.rewrite.elements import compute_elements
@@ -110,6 +111,16 @@ def test_from_a_quarter_on_it_does_not_pay(count, smaller):
 }}""",
         X, RNG.integers(-20, 20, count), smaller=smaller,
     )  # fmt: skip
+
+
+def test_python_numbers_stay_weak():
+    def f(x, s, i):
+        return (x * s + 1)[i]
+
+    x = np.arange(20, dtype=np.float32) / 7
+    found = ad.jit(f)(x, 0.1, 3)
+    assert found.dtype == np.float32
+    assert found == f(x, 0.1, 3)
 
 
 def test_long_chains_need_no_recursion():

@@ -108,6 +108,19 @@ def cholesky(a):
     return np.sum(factor * np.arange(1.0, n + 1))
 
 
+def test_python_numbers_that_are_written_are_none_any_more():
+    def f(x, y):
+        a = anp.zeros(3)
+        a[0] = x
+        a[1] = x * 2
+        return a[0] * y, a[1] * y, np.arange(40, dtype=np.float32)[:3] * x
+
+    y = np.ones(2, np.float32)
+    for a, b in zip(ad.jit(f)(0.1, y), f(0.1, y), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
+
+
 @pytest.mark.parametrize("n", [3, 6, 9])  # below and above the size from which gradients are staged as graphs
 def test_a_decomposition_by_hand(n):
     m = RNG.normal(size=(n, n))

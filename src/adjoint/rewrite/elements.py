@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -175,7 +175,7 @@ class _Elements:
             if self.is_single(e):
                 number = self.if_here(e, read)
             else:
-                number = self.write(replace(e, inputs=tuple([self.element(x, read) for x in e.inputs])))
+                number = self.write(replace(e, inputs=tuple([self.element(x, read) for x in e.inputs])), e.types[0].dtype)
         else:
             number = self.write(replace(read, inputs=(o, *read.inputs[1:])))
         if isinstance(o, int):
@@ -204,9 +204,10 @@ class _Elements:
     def emit(self, op: Op, like: Equation, *inputs: Operand) -> int:
         return self.write(Equation(op, inputs, {}, (), (), like.line))
 
-    def write(self, e: Equation) -> int:
-        """Add an equation, with the type that its operands give."""
+    def write(self, e: Equation, dtype: Any = None) -> int:
+        """Add an equation, with the type that its operands give; or with a dtype that some have as Python numbers."""
         type_ = type_rule(e.op, [self.type_of(o) for o in e.inputs], e.params, weak_numbers(e.inputs))
+        type_ = type_ if dtype is None else Type(type_.shape, dtype)
         number = self.free
         self.free += 1
         self.types[number] = type_

@@ -19,7 +19,7 @@ from .written import forward_writes
 PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "dead code": lambda graph, weak: dead_code(graph),
     "roll": roll,  # equations that repeat become scans
-    "forward writes": lambda graph, weak: forward_writes(graph),  # elements are taken from where they come from
+    "forward writes": forward_writes,  # elements are taken from where they come from
     "simplify": lambda graph, weak: simplify(graph)[0],
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans

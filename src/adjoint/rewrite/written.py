@@ -10,6 +10,7 @@ written: what is computed, and its derivative, is scalar code.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -24,13 +25,16 @@ from ..ops.index import getitem, put
 G = TypeVar("G", bound=Graph)
 
 
-def forward_writes(graph: G) -> G:
-    """The same results, with elements taken from where they come from; the same graph if that changes nothing."""
+def forward_writes(graph: G, weak: Collection[int] = ()) -> G:
+    """The same results, with elements taken from where they come from; the same graph if that changes nothing.
+
+    The inputs `weak` are Python numbers, which are none any more once they have been written to an array.
+    """
     held: Any = graph.equations.kinds if isinstance(graph.equations, Columns) else graph.equations
     ops = {one.op for one in held}
     if put not in ops or getitem not in ops:
         return graph
-    return _Forwarding(graph).run() or graph  # type: ignore[return-value]
+    return _Forwarding(graph, weak).run() or graph  # type: ignore[return-value]
 
 
 @dataclass
@@ -44,9 +48,10 @@ class _History:
 
 
 class _Forwarding:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, weak: Collection[int]) -> None:
         self.graph = graph
         self.types = graph.types
+        self.weak = set(weak)  # values that are Python numbers
         self.known: dict[int, tuple[_History, int]] = {}  # by value: its history, and which state it is
         self.replaced: dict[int, Operand] = {}
 
@@ -56,6 +61,8 @@ class _Forwarding:
         for e in self.graph.equations:
             inputs = mapped(e.inputs, lambda n: self.replaced.get(n, n))
             e = replace(e, inputs=inputs) if inputs != e.inputs else e
+            if self.weak and all(o in self.weak if isinstance(o, int) else o.is_weak for o in e.inputs):
+                self.weak.update(e.outputs)
             if e.op is put:
                 self.write(e)
             elif e.op is getitem and e.inputs[0] in self.known:
@@ -81,7 +88,8 @@ class _Forwarding:
             self.known.setdefault(x, (history, 0))
         index = _element(e.params["spec"], type_.shape)
         own = v.type if isinstance(v, Literal) else self.types[v]
-        if index is None or own.shape != () or (own.dtype != type_.dtype and not isinstance(v, Literal)):
+        is_same = isinstance(v, Literal) or (own.dtype == type_.dtype and v not in self.weak)
+        if index is None or own.shape != () or not is_same:
             history.regions.append(state + 1)
         else:
             history.elements.setdefault(index, []).append(state + 1)

@@ -235,7 +235,8 @@ class Deferred(Tape):
         graph = dead_code(graph)
         changed = graph
         if is_long:
-            changed = forward_writes(roll(graph, [i for i, n in enumerate(before) if n in stage.light]).graph)
+            weak = [i for i, n in enumerate(before) if n in stage.light]
+            changed = forward_writes(roll(graph, weak).graph, weak)
         if changed is not graph:
             self.run(changed, before, wanted)
         elif self.has_bodies:
