@@ -148,6 +148,36 @@ def test_an_index_out_of_bounds_raises_as_in_numpy():
     assert first(1.0, 4) == 4.0
 
 
+def _one_hot(labels, x):
+    a = np.zeros((4, 10))
+    a[np.arange(4), labels] = 1.0
+    return a * x
+
+
+def _counts(labels, x):
+    a = np.zeros(10)
+    for k in range(4):
+        a[labels[k]] += x
+    return a
+
+
+def _window(labels, x):
+    a = np.zeros(16)
+    a[labels[0] : labels[0] + 3] = x
+    return a
+
+
+@pytest.mark.parametrize("f", [_one_hot, _counts, _window])
+def test_writes_at_traced_indices(f):
+    compiled = ad.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(5):
+            labels = RNG.integers(0, 10, 4)
+            np.testing.assert_array_equal(compiled(labels, 2.0), f(labels, 2.0))
+    assert sum(map(len, compiled.specializations.values())) == 1
+
+
 @pytest.mark.filterwarnings("ignore:.*compiled again for the third time")
 def test_lists_are_still_specialized():
     f = ad.jit(lambda x, i: LIST[i] * x)

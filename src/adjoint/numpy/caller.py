@@ -88,17 +88,17 @@ def reads_entry(frame: types.FrameType) -> bool:
 _OF_ENTRIES = (("get",), ("setdefault",), ("pop",))
 
 
-def may_read_array(frame: types.FrameType) -> bool:
-    """Whether a frame is at `a[i]`, and a may be a plain array: it is one, or has no name."""
+def may_index_array(frame: types.FrameType) -> bool:
+    """Whether a frame is at `a[i]` or `a[i] = v`, and a may be a plain array: it is one, or has no name."""
     code, at = frame.f_code, frame.f_lasti
-    if _instruction(code, at)[0] not in _READS:
+    if _instruction(code, at)[0] not in _INDEXED:
         return False
     words = _words_at(code, at)
     found = _resolved(words, frame) if len(words) == 1 else None
     return found is None or isinstance(found, np.ndarray)
 
 
-_READS = ("BINARY_SUBSCR", "BINARY_SLICE", "[]")
+_INDEXED = ("BINARY_SUBSCR", "BINARY_SLICE", "[]", "STORE_SUBSCR", "STORE_SLICE")
 
 
 def is_printed() -> bool:

@@ -14,7 +14,7 @@ from ..core.home import is_adopted
 from ..eager.batch import Batch
 from ..ops import elementwise as ops
 from ..staging.guard import Guarded
-from .caller import advice, call_of, is_printed, is_shown, may_read_array
+from .caller import advice, call_of, is_printed, is_shown, may_index_array
 from .concrete import primal
 from .table import FUNCTIONS
 
@@ -148,17 +148,17 @@ def _trunc(self: Traced) -> int:
 
 
 def _ask_for_tables(x: Traced) -> None:
-    """Have a function that `jit` stages staged again with traced tables, if it reads a plain array at a traced index.
+    """Have a function that `jit` stages staged again with traced tables, if it indexes a plain array by a traced value.
 
-    C code converts the index, and then reads the array: nothing else can be done here.
+    C code converts the index, and then reads or writes the array: nothing else can be done here.
     """
     stage = next((trace for trace in around.get() if isinstance(trace, Guarded) and not trace.has_tables), None)
     if stage is None or x.dtype.kind not in "iub":  # type: ignore[attr-defined]
         return
     frame = calling_frame()
-    if may_read_array(frame) or isinstance(getattr(call_of(frame).function, "__self__", None), np.ndarray):
+    if may_index_array(frame) or isinstance(getattr(call_of(frame).function, "__self__", None), np.ndarray):
         stage.asks_for_tables = True
-        raise TableError(f"a plain array is read at an index traced by {x.by.name}; write `import adjoint.numpy as np`")
+        raise TableError(f"a plain array is indexed by a value traced by {x.by.name}; write `import adjoint.numpy as np`")
 
 
 def _index(self: Traced) -> int:
