@@ -61,7 +61,7 @@ class Lowering(Workspace):
             buffer = self.buffer(t, "input")
             inputs.append(buffer)
             self.values[i] = View.whole(buffer, t.shape)
-        for equation in gather.reads_first(self.graph) if self.writes_in_place else self.graph.equations:
+        for equation in gather.reads_first(self.graph, self.scattered.keys()) if self.writes_in_place else self.graph.equations:
             self.equation(equation)
         taken: set[Buffer] = set()
         results = self.graph.outputs[:-1] if guarded else self.graph.outputs

@@ -6,12 +6,13 @@ element 0 is used instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.types import Shape, Type
+from ...ir.edit import values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops import index
 from ...ops.elementwise import add
@@ -87,18 +88,14 @@ def _put_by_select(low: Lowering, equation: Equation) -> bool:
     x, v, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     domain = result.shape
-    row = low.type_of(v).shape
-    missing = len(domain) - len(arrays) - len(row)
-    row = (1,) * missing + row
-    wide = (*row[:axis], *(1,) * len(arrays), *row[axis:])
     value: Any = v
-    if not isinstance(v, Literal) or row:
-        view = as_numpy_does(low.view(v), lambda a: a.reshape(wide, copy=False))
-        if view is None:
+    if low.type_of(v).shape or not isinstance(v, Literal):
+        row = low.type_of(v).shape
+        row = (1,) * (len(domain) - len(arrays) - len(row)) + row
+        wide = (*row[:axis], *(1,) * len(arrays), *row[axis:])
+        value = as_numpy_does(low.view(v), lambda a: a.reshape(wide, copy=False))
+        if value is None:
             return False
-        value = view
-    elif not v.type.shape:
-        value = v
     counts = [np.arange(domain[axis + k]).reshape((-1,) + (1,) * (len(domain) - axis - k - 1)) for k in range(len(arrays))]
     numbers = [low.view(Literal(c)) for c in counts]
     base = low.operand(x, domain)
@@ -133,12 +130,10 @@ def scattered_once(graph: Graph) -> dict[int, Equation]:
     readers: dict[int, list[Equation | None]] = {}
     scatters = [e for e in graph.equations if e.op is index.scatter_add]
     for e in graph.equations if scatters else ():
-        for o in e.inputs:
-            if isinstance(o, int):
-                readers.setdefault(o, []).append(e)
-    for o in graph.outputs:
-        if isinstance(o, int):
-            readers.setdefault(o, []).append(None)
+        for o in values_in(e.inputs):
+            readers.setdefault(o, []).append(e)
+    for o in values_in(graph.outputs):
+        readers.setdefault(o, []).append(None)
     found: dict[int, Equation] = {}
     taken: set[int] = set()  # sums that have one
     for e in scatters:
@@ -157,16 +152,24 @@ def scattered_once(graph: Graph) -> dict[int, Equation]:
     return found
 
 
-def reads_first(graph: Graph) -> Sequence[Equation]:
-    """The equations with gathers as early as their operands allow: before the array that they read is changed in place."""
-    if not any(e.op is index.put_at or e.op is index.scatter_add for e in graph.equations):
+def reads_first(graph: Graph, scattered: Set[int]) -> Sequence[Equation]:
+    """The equations with gathers of arrays that are written to, or added to, as early as their operands allow.
+
+    The old array is then dead when it is changed.
+    """
+    changed = set(values_in([e.inputs[0] for e in graph.equations if e.op is index.put_at]))
+    for e in graph.equations if scattered else ():
+        if e.op is add and not scattered.isdisjoint(values_in(e.inputs)):
+            changed.update(values_in(e.inputs))
+    if not changed:
         return graph.equations
     made: dict[int, int] = {}  # by value: the equation behind which it can be read
     order = []
     for i, e in enumerate(graph.equations):
-        at = max((made.get(o, -1) for o in e.inputs if isinstance(o, int)), default=-1) if e.op is index.gather else i
+        is_early = e.op is index.gather and e.inputs[0] in changed
+        at = max((made.get(o, -1) for o in values_in(e.inputs)), default=-1) if is_early else i
         made.update((n, at) for n in e.outputs)
-        order.append((at, e.op is index.gather, i))
+        order.append((at, is_early, i))
     return [graph.equations[i] for _, _, i in sorted(order)]
 
 
