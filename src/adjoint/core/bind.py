@@ -150,8 +150,11 @@ class Fresh(Trace):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         y = op.impl(*[a.value if isinstance(a, Traced) else a for a in args], **params)
-        result = table if any(isinstance(a, Traced) and a.value.dtype.kind not in "fc" for a in args) else fresh
-        return tuple(map(result, y)) if op.many else result(y)
+        if op.many:
+            return tuple(map(fresh, y))
+        made = fresh(y)
+        is_table = made is y and any(isinstance(a, Traced) and a.value.dtype.kind not in "fc" for a in args)
+        return table(y) if is_table else made
 
     def shape(self, x: Traced) -> tuple[int, ...]:
         return x.value.shape  # type: ignore[no-any-return]
