@@ -108,23 +108,24 @@ def _merge(lowered: Lowered, kernel: Kernel, store: Store, old: Buffer) -> None:
 
 def _rename(step: Any, old: Buffer, new: Buffer) -> None:
     for field in fields(step):
-        value = getattr(step, field.name)
-        renamed = _renamed(value, old, new)
-        if renamed is not value:
-            setattr(step, field.name, renamed)
+        if field.name not in _WITHOUT_VIEWS:
+            setattr(step, field.name, _renamed(getattr(step, field.name), old, new))
+
+
+_WITHOUT_VIEWS = ("params", "options", "lines", "known", "loops")
 
 
 def _renamed(value: Any, old: Buffer, new: Buffer) -> Any:
     """A part of a step, with one buffer for another."""
     if isinstance(value, View):
         return replace(value, buffer=new) if value.buffer is old else value
-    if isinstance(value, (tuple, list)):
+    if type(value) in (tuple, list):
         return type(value)([_renamed(part, old, new) for part in value])
     if isinstance(value, Scalar):
         return replace(value, data=_renamed(value.data, old, new)) if value.kind != "const" else value
     if isinstance(value, Buffer):
         return new if value is old else value
-    if isinstance(value, dict):
+    if type(value) is dict:
         return {_renamed(key, old, new): _renamed(part, old, new) for key, part in value.items()}
     if hasattr(value, "view") and hasattr(value, "scalar"):  # a store, a reduction, a scatter
         return replace(value, view=_renamed(value.view, old, new))
