@@ -51,18 +51,15 @@ class Chain:
     def otherwise(self, *arguments: Any) -> Any:
         """A call that no function of the chain took."""
         if self.found and (known := self.found.get(_key(arguments))) is not None:
-            rows = [_in_rows(x) for x in arguments] if self.copies else arguments
+            rows: Sequence[Any] = arguments
+            if self.copies:  # written out, since a call of a function takes as long as the copy
+                rows = [x if type(x) is not np.ndarray or x.flags.c_contiguous else x.copy() for x in arguments]
             for _, function, missed in known:
                 result = function(*rows)
                 if result is not missed:
                     return result
         count = len(arguments) - len(self.names)
         return self.search(*arguments[:count], **dict(zip(self.names, arguments[count:], strict=True)))
-
-
-def _in_rows(x: Any) -> Any:
-    """A copy of an array that is not held row by row; anything else as it is."""
-    return x.copy() if type(x) is np.ndarray and not x.flags.c_contiguous else x
 
 
 def _key(arguments: Sequence[Any]) -> Any:
