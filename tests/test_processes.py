@@ -337,7 +337,7 @@ def test_functions_of_a_dropped_program_go_on_while_they_are_held():
         first = f(data)  # large: its memory comes from the handler of compiled functions
         f(1.5 * data[:7])
         path = f.lower(data)
-        return path.flat, f._entry, path.native.function(path.inputs), first
+        return path.flat, f._calls.entry, path.native.function(path.inputs), first
     flat, entry, function, first = held()
     gc.collect()
     for k in range(5):

@@ -12,7 +12,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.compiler.jit import MOST_ENTRIES
+from adjoint.compiler.calls import MOST_ENTRIES
 from adjoint.core.tree import flatten
 
 
@@ -42,7 +42,7 @@ def test_a_guard_depends_on_no_more_than_was_asked():
     same(lambda x: x[: int(x.sum())] * 2, *[(np.full(3, v),) for v in np.linspace(1, 1.3, 20)], paths=1)
     for f in (math.floor, math.ceil, round, math.trunc):
         same(lambda x, f=f: x * f(x), *[(v,) for v in (-1.5, -0.5, 0.5, 0.4, 1.5, 2.5, 2.4)])
-    same(lambda x, n: x[:n] if n else x, *[(np.arange(4.0), n) for n in (1, 2, 0, 3, -1)], paths=5)
+    same(lambda x, n: x[:n] if n else x, *[(np.arange(4.0), n) for n in (1, 2, 0, 3, -1)], paths=4)  # x[:-1] is x[:3]
 
 
 def test_an_array_to_write_to_asks_nothing():

@@ -10,6 +10,7 @@ import pytest
 import test_compiled_programs as programs
 
 import adjoint as ad
+import adjoint.numpy as anp
 from adjoint.compiler.switches import Switch, key, without
 from adjoint.scipy.linalg import solve_triangular
 
@@ -51,6 +52,13 @@ def written(x):
     y = np.sin(x)
     y[3:-2] = np.cos(x[3:-2]) * y[:-5]
     return np.sum(y * y)
+
+
+def recurrence(x):
+    b = anp.array(x)
+    for i in range(1, len(x)):
+        b[i] = np.sin(b[i - 1]) * b[i]
+    return np.sum(b)
 
 
 def solved(a, b):
@@ -100,6 +108,7 @@ PROGRAMS = {
     "masked": (masked, lambda: (normal(150),)),
     "stencil": (stencil, lambda: (normal(3000),)),
     "written": (written, lambda: (normal(2000),)),
+    "recurrence": (recurrence, lambda: (normal(200),)),
     "solved": (solved, lambda: (definite(20), normal(20))),
     "small system": (solved, lambda: (definite(5), normal(5))),
     "factored": (factored, lambda: (definite(150), normal(150, 80))),
@@ -123,6 +132,7 @@ CHANGED = {
     Switch.WIDE_VECTORS: ("stencil", "products"),
     Switch.RECOMPUTE: ("rows", "sorted"),
     Switch.DIAGONALS: ("masked",),
+    Switch.IN_PLACE: ("recurrence",),
     Switch.FRAMES: ("stencil", "written"),
     Switch.WINDOW_WRITES: ("written",),
     Switch.WINDOW_SEGMENTS: ("stencil", "written"),

@@ -13,6 +13,7 @@ from export.c_compiler import COMPILERS, STRICT, Library
 from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
 
 import adjoint as ad
+import adjoint.numpy as anp
 from adjoint import export
 from adjoint.export.c_source import write
 
@@ -146,6 +147,22 @@ def test_failures_in_a_loop_are_told(tmp_path):
     library(made[0], [np.eye(2), np.zeros(3)])
     with pytest.raises(ArithmeticError, match="5"):
         library(made[0], [np.zeros((2, 2)), np.zeros(3)])
+
+
+def test_loops_that_write_into_arrays(tmp_path):
+    def f(x):
+        b, u = anp.zeros(len(x)), anp.zeros((12, 12))
+        for i in range(1, len(x)):
+            b[i] = np.sin(b[i - 1]) + x[i]
+        for i in range(1, 11):
+            for j in range(1, 11):
+                u[i, j] = 0.25 * (u[i - 1, j] + u[i, j - 1]) + x[i]
+        return np.sum(b * b) + np.sum(u**2)
+
+    x = np.linspace(0.0, 1.0, 40)
+    library, made = c_compiler.compiled(tmp_path, f, x, name="tables", derivatives="gradient")
+    for part, expected in zip(made, (f(x), ad.grad(f)(x)), strict=False):
+        np.testing.assert_allclose(np.ravel(library(part, [x])[-1]), np.ravel(expected), rtol=1e-12)
 
 
 def test_files(tmp_path):

@@ -13,7 +13,7 @@ def loss(x):
 
 
 def test_loops_are_rolled_before_anything_is_simplified():
-    assert list(PASSES) == ["dead code", "roll", "simplify", "share iterations", "sink sums"]
+    assert list(PASSES) == ["dead code", "roll", "forward writes", "simplify", "elements", "share iterations", "sink sums"]
 
 
 def test_what_each_pass_leaves():

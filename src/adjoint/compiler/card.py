@@ -119,14 +119,14 @@ class CardSpecialization(Specialization):
             raise DeviceError(f"{name} of {self.staged.name} is {where}, and the program runs on card {self.device.number}")
         return self.device.adopt(self.device.imported(x), self.types[i])
 
-    def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
+    def function(self, signature: Signature, name: str, otherwise: Function | None) -> Function | None:
         """The program as a function of arrays on the card, each an argument, which hands other calls on."""
         from . import native  # heavy: loads LLVM
 
         arguments = [child for _, child in signature.structure.children[0][1].children]
         named = signature.structure.children[1][1]
         is_plain = not (signature.static or named.children or self.gives_back or self.weak or self.donated or self.captured)
-        if not is_plain or any(child is not LEAF for child in arguments):
+        if otherwise is None or not is_plain or any(child is not LEAF for child in arguments):
             return None
         device, program, types, count = self.device, self.program, self.types, len(arguments)
         taken, missed, result, active = device.taken, self.missed, self.staged.out_structure, device.is_active

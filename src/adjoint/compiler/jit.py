@@ -35,6 +35,7 @@ from ..core.errors import (
     DeviceError,
     OperationError,
     ShapeError,
+    TableError,
     UnsupportedError,
     boundary,
     last_line,
@@ -49,6 +50,7 @@ from ..core.strict import state as error_state
 from ..core.tree import final, flatten, leaf_names, map_leaves
 from ..ir.graph import Graph
 from ..numpy.layout import with_strides
+from ..numpy.tables import traced_tables
 from ..staging.guard import Guard, Guarded, PythonNumberError
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
@@ -66,6 +68,7 @@ from .arguments import (
     sent,
     to_stage,
 )
+from .calls import Chain
 from .card import CardSpecialization
 from .compose import Derivatives, NotCompiledError
 from .specialization import Signature, Specialization, Staged, in_rows
@@ -73,7 +76,6 @@ from .specialization import Signature, Specialization, Staged, in_rows
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
 MOST_SPECIALIZATIONS = 16  # of one signature; a function that takes more runs eagerly from then on
-MOST_ENTRIES = 32  # native ones, that are tried one after the other; earlier signatures are then looked up in Python
 
 
 class CompileWarning(UserWarning):
@@ -161,15 +163,18 @@ class Jitted:
         self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
         self._by_order = False  # there is a program for arrays that are held row by row only
         self._lock = lock()
-        self._entry: Function = self._find
-        self._entries = 0
+        self._calls = Chain((), self._find)  # without keywords
+        self._named: dict[tuple[str, ...], Chain] = {}  # by keywords, as they are given
         functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if error_state() is not QUIET[0] and raises():
             return self._eagerly(args, kwargs)  # a program raises nothing
         try:
-            return self._entry(*args, **kwargs)  # native, for calls like earlier ones
+            if not kwargs:
+                return self._calls.entry(*args)  # native, for calls like earlier ones
+            chain = self._named.get(tuple(kwargs))
+            return self._find(*args, **kwargs) if chain is None else chain.entry(*args, *[kwargs[name] for name in chain.names])
         except (OperationError, IndexError, np.linalg.LinAlgError) as error:
             if passed_boundary(error):
                 raise
@@ -191,6 +196,7 @@ class Jitted:
                 tried.append(specialization)
                 result = self._attempt(specialization, leaves, args, kwargs)
                 if result is not specialization.missed:
+                    self._remember(specialization, signature, args, kwargs)
                     return result
             with self._lock:
                 if all(p in tried for p in self.specializations.get(signature, ())):  # no other thread made one meanwhile
@@ -315,12 +321,27 @@ class Jitted:
                 return Uncompiled(result)
         self._count(signature, specialization)
         known.insert(0, specialization)
-        function = specialization.function(
-            signature, name_of(self.f), self._entry if self._entries < MOST_ENTRIES else self._find
-        )
-        if function is not None:
-            self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
+        chain = self._chain(tuple(kwargs))
+        if chain is not None:
+            chain.add(lambda other: specialization.function(signature, name_of(self.f), other))
         return specialization
+
+    def _chain(self, given: tuple[str, ...]) -> Chain | None:
+        """The native functions for calls with these keywords; None if some of them are static."""
+        if not given:
+            return self._calls
+        if given not in self._named and set(given).isdisjoint(self.static_argnames):
+            self._named[given] = Chain(tuple(sorted(given)), self._find)  # as dicts are flattened
+            self._named[given].copies = self._calls.copies
+        return self._named.get(given)
+
+    def _remember(self, specialization: Specialization, signature: Signature, args: Any, kwargs: Any) -> None:
+        """Have later calls like this one, which came through Python, find their function by the types of their arguments."""
+        chain = self._chain(tuple(kwargs))
+        if chain is not None:
+            arguments = [*args, *(kwargs[name] for name in chain.names)]
+            make = functools.partial(specialization.function, signature, name_of(self.f), None)
+            chain.remember(arguments, specialization, make, specialization.missed)
 
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
         """The result of a call that cannot be compiled. If the function fails as well, the error is its own."""
@@ -392,11 +413,17 @@ class Jitted:
         draws = Draws(self.f)
         reads = Reads(self.varying)
         try:
-            staged = self._stage_once(args, kwargs, leaves, signature, reads)
+            try:
+                staged = self._stage_once(args, kwargs, leaves, signature, reads)
+            except Exception:  # the function may have replaced our error
+                if not reads.asks_for_tables:
+                    raise
+                reads = Reads(self.varying, traced=traced_tables)
+                staged = self._stage_once(args, kwargs, leaves, signature, reads)
         except ConversionError:
             if not reads.inputs:
                 raise
-            reads = Reads(by_value=True)
+            reads = Reads(by_value=True, traced=reads.traced)
             staged = self._stage_once(args, kwargs, leaves, signature, reads)
         if draws.happened:
             again = None if is_alone() else self._stage_once(args, kwargs, leaves, signature, reads.again())
@@ -407,7 +434,7 @@ class Jitted:
 
     def _stage_once(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, reads: Reads) -> Staged:
         names = input_names(self.f, leaf_names("", signature.structure))
-        with np.errstate(all="ignore"), watched(), Guarded("jit") as stage:
+        with np.errstate(all="ignore"), watched(), Guarded("jit", reads.traced is not None) as stage:
             strides = signature.strides or (None,) * len(leaves)
             inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
             if self.arguments.compares_identity:
@@ -419,6 +446,8 @@ class Jitted:
                     positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))
                 named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
                 parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
+                if reads.asks_for_tables:  # and has caught our error
+                    raise TableError("a plain array is read at a traced index")
                 reads.check()
                 check_cards(self.f, reads.cards, signature.target)
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
@@ -434,6 +463,8 @@ class Jitted:
                     "it writes in place, and an array that it reads outside is not held row by row; pass that as an argument"
                 )
             self._by_order = True
+            for chain in (self._calls, *self._named.values()):
+                chain.copies = False
         weak = [type(x) if type(x) in WEAK else None for x in reads.values]
         return Staged(
             replace(graph, out_structure=out_structure),

@@ -146,14 +146,17 @@ class Specialization:
         results = self.flat(*leaves)
         return results if results is self.missed else self.staged.out_structure.unflatten(results)
 
-    def function(self, signature: Signature, name: str, otherwise: Function) -> Function | None:
-        """The program as a function of the positional arguments, which hands other calls on; None if they need Python to open."""
+    def function(self, signature: Signature, name: str, otherwise: Function | None) -> Function | None:
+        """The program as a function of the positional arguments, and then of those with keywords, in the order of the signature.
+
+        It hands other calls on, or returns `missed`. None if the arguments need Python to open.
+        """
         from .runtime import entry  # heavy: loads LLVM
 
         arguments = [child for _, child in signature.structure.children[0][1].children]
-        named = signature.structure.children[1][1]
+        arguments += [child for _, child in signature.structure.children[1][1].children]
         result = self.staged.out_structure
-        if not Switch.NATIVE_ENTRY.on or self.is_donated or signature.static or signature.strides or named.children:
+        if not Switch.NATIVE_ENTRY.on or self.is_donated or signature.static or signature.strides:
             return None
         if not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None

@@ -40,6 +40,7 @@ class Switch(Enum):
     WIDE_VECTORS = "wide_vectors", "long loops use the widest vectors of the machine"
     RECOMPUTE = "recompute", "a value for a later kernel is computed there if it is cheap, or if only that kernel needs it"
     DIAGONALS = "diagonals", "a large constant matrix such as eye is computed at each point, not loaded"
+    IN_PLACE = "in_place", "arrays whose old value is dead are changed where they are"
     FRAMES = "frames", "a cheap value in a frame of zeros is computed again, not stored"
     WINDOW_WRITES = "window_writes", "a write at an index is a select at each point, not a copy and a second write"
     WINDOW_SEGMENTS = "window_segments", "the interior of a window is a loop without tests"

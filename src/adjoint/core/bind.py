@@ -150,7 +150,11 @@ class Fresh(Trace):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         y = op.impl(*[a.value if isinstance(a, Traced) else a for a in args], **params)
-        return tuple(map(fresh, y)) if op.many else fresh(y)
+        if op.many:
+            return tuple(map(fresh, y))
+        made = fresh(y)
+        is_table = made is y and any(isinstance(a, Traced) and a.value.dtype.kind not in "fc" for a in args)
+        return table(y) if is_table else made
 
     def shape(self, x: Traced) -> tuple[int, ...]:
         return x.value.shape  # type: ignore[no-any-return]
@@ -165,6 +169,11 @@ FRESH = Fresh("adjoint.numpy", 0)
 def fresh(y: Any) -> Any:
     """A new array that accepts writes of traced values; anything but a float array is returned unchanged."""
     return Traced(FRESH, y, None) if isinstance(y, np.ndarray) and y.dtype.kind in "fc" else y
+
+
+def table(y: Any) -> Any:
+    """An array, of integers too, that can be read at traced indices, as can what is computed from it."""
+    return Traced(FRESH, y, None) if type(y) is np.ndarray and y.dtype.kind in "biufc" else y
 
 
 def unwrap_fresh(x: Any) -> Any:

@@ -233,6 +233,10 @@ class ConversionError(AdjointError, TypeError):
             _asked.set((id(frame), frame.f_lasti, str(self), self.line))
 
 
+class TableError(ConversionError):
+    """A plain array was read at a traced index: `table[i]`. A function that is staged with traced tables can do that."""
+
+
 #: Where a traced value last refused a conversion, and the error. C code may replace our error by its own.
 _asked: ContextVar[tuple[int, int, str, str] | None] = ContextVar("adjoint_asked", default=None)
 

@@ -219,7 +219,8 @@ class Nest(Reducing):
             self.write(store.view, self.position(store.view), values[store.scalar])
         for s in self.kernel.scatters:
             at = self.position(s.view, [(values[a], stride) for a, stride in zip(s.at, s.strides, strict=True)])
-            self.write(s.view, at, spelling.combine("sum", s.view.dtype, self.read(s.view, at), values[s.scalar]))
+            value = values[s.scalar]
+            self.write(s.view, at, spelling.combine("sum", s.view.dtype, self.read(s.view, at), value) if s.adds else value)
         for i, r in enumerate(self.kernel.reductions):
             self.text.add(f"{self.totals[i]} = {spelling.combine(r.how, r.view.dtype, self.totals[i], values[r.scalar])};")
 

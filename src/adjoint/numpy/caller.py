@@ -91,6 +91,19 @@ def reads_entry(frame: types.FrameType) -> bool:
 _OF_ENTRIES = (("get",), ("setdefault",), ("pop",))
 
 
+def may_index_array(frame: types.FrameType) -> bool:
+    """Whether a frame is at `a[i]` or `a[i] = v`, and a may be a plain array: it is one, or has no name."""
+    code, at = frame.f_code, frame.f_lasti
+    if _instruction(code, at)[0] not in _INDEXED:
+        return False
+    words = _words_at(code, at)
+    found = _resolved(words, frame) if len(words) == 1 else None
+    return found is None or isinstance(found, np.ndarray)
+
+
+_INDEXED = ("BINARY_SUBSCR", "BINARY_SLICE", "[]", "STORE_SUBSCR", "STORE_SLICE")
+
+
 def is_printed() -> bool:
     """Whether the string that the user's code is formatting goes straight to print, a log or an error, and so cannot affect the
     result."""
@@ -148,6 +161,14 @@ def _instruction(code: types.CodeType, at: int) -> tuple[str, tuple[str, ...]]:
     if not kind.startswith(("CALL", "PRECALL")) or instruction.positions is None:
         return kind, ()
     return kind, _callee(before, (instruction.positions[0], instruction.positions[2]))
+
+
+@functools.lru_cache(1 << 10)
+def _words_at(code: types.CodeType, at: int) -> tuple[str, ...]:
+    """The name at which the source of the instruction at an offset begins: `a` of `a[i]`."""
+    before = list(itertools.takewhile(lambda one: one.offset <= at, dis.get_instructions(code)))
+    positions = before.pop().positions
+    return () if positions is None else _callee(before, (positions[0], positions[2]))
 
 
 def _callee(before: Iterable[dis.Instruction], start: tuple[Any, Any]) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, class_of, depth, is_tracking
-from ..core.errors import LABELLED, ConversionError, UnsupportedError, calling_frame, user_frame
+from ..core.bind import FRESH, Traced, around, class_of, depth, is_tracking
+from ..core.errors import LABELLED, ConversionError, TableError, UnsupportedError, calling_frame, user_frame
 from ..core.home import is_adopted
 from ..eager.batch import Batch
 from ..ops import elementwise as ops
 from ..staging.guard import Guarded
-from .caller import ADOPT, Imported, advice, call_of, imported, is_printed, is_shown, making_arrays, package_at
+from .caller import ADOPT, Imported, advice, call_of, imported, is_printed, is_shown, making_arrays, may_index_array, package_at
 from .concrete import primal
 from .table import FUNCTIONS
 
@@ -113,6 +113,7 @@ def _complex(self: Traced) -> complex:
 def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
     if self.by.is_plain(self):
         return np.array(self.value, dtype=dtype, copy=True)
+    _ask_for_tables(self)
     if isinstance(self.by, Batch) and self.dtype.kind in "iub":  # type: ignore[attr-defined]
         raise ConversionError(
             "integers that differ across a batch cannot become a plain NumPy array, nor index one; write "
@@ -168,7 +169,22 @@ def _int(self: Traced) -> int:
     return _refuse_int(self)
 
 
+def _ask_for_tables(x: Traced) -> None:
+    """Have a function that `jit` stages staged again with traced tables, if it indexes a plain array by a traced value.
+
+    C code converts the index, and then reads or writes the array: nothing else can be done here.
+    """
+    stage = next((trace for trace in around.get() if isinstance(trace, Guarded) and not trace.has_tables), None)
+    if stage is None or x.dtype.kind not in "iub":  # type: ignore[attr-defined]
+        return
+    frame = calling_frame()
+    if may_index_array(frame) or isinstance(getattr(call_of(frame).function, "__self__", None), np.ndarray):
+        stage.asks_for_tables = True
+        raise TableError(f"a plain array is indexed by a value traced by {x.by.name}; write `import adjoint.numpy as np`")
+
+
 def _index(self: Traced) -> int:
+    _ask_for_tables(self)
     number = self.by.concrete(self, "an index from")
     if self.dtype.kind not in "iub":  # type: ignore[attr-defined]
         raise ConversionError(

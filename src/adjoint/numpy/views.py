@@ -25,6 +25,7 @@ from ..eager.batch import Batch
 from ..ops import index as indexing
 from ..ops.broadcast import cast
 from .layout import beneath_type, dense, laid_out, stand_in, strides_of
+from .moving import is_moving, windows
 from .table import lift
 from .ways import Chosen, Element, Part, Way, as_array, shares
 
@@ -164,9 +165,14 @@ def read(x: Value, index: Any) -> Value:
         if not isinstance(x, View) and len(shape_of(x)) == 1:
             return indexing.read(x, index)
         return view(x, Part(index))
-    if type(index) is slice:
+    if type(index) is slice and not is_moving(index):
         return view(x, Part(index))
     index = _plain_index(index)
+    if _moves(index):
+        found, index = windows(x, index)
+        for window in found:
+            x = view(x, window)
+        return read(x, index)
     if _is_single_truth(index):  # selects all of x, or nothing
         return indexing.read(indexing.read(x, None), slice(None if index else 0))
     if not _is_basic(index):
@@ -177,6 +183,11 @@ def read(x: Value, index: Any) -> Value:
     if not shape_of(y) and _has_ellipsis(index):
         return _viewed(fresh(as_array(y)), x, Element(index))
     return _viewed(y, x, way)
+
+
+def _moves(index: Any) -> bool:
+    """Whether an index contains slices with traced bounds."""
+    return any(map(is_moving, index)) if isinstance(index, tuple) else is_moving(index)
 
 
 def _example(entry: Any) -> Any:
@@ -226,7 +237,12 @@ def write(x: Traced, index: Any, v: Any) -> None:
         if not index:
             return
         index = None
-    become(x, indexing.write(Traced(x.by, x.value, x.aux), _plain_index(index), as_stored(x, v)))
+    index = _plain_index(index)
+    if _moves(index):
+        found, index = windows(x, index)
+        for window in found:
+            x = view(x, window)
+    become(x, indexing.write(Traced(x.by, x.value, x.aux), index, as_stored(x, v)))
 
 
 def as_stored(x: Value, v: Value) -> Value:

@@ -157,6 +157,8 @@ last_write = constant(
 
 def _put_at_value(g: Value, x: Type, v: Type, *arrays: Value, axis: int) -> Value:
     stop = axis + len(arrays)
+    if all(shape_of(a) == () for a in arrays):
+        return fit(gather(g, *arrays, axis=axis), v)
     survives = last_write(*arrays, extent=x.shape[axis:stop])
     survives = reshape(survives, shape=shape_of(survives) + (1,) * (len(x.shape) - stop))
     return fit(gather(g, *arrays, axis=axis) * survives, v)

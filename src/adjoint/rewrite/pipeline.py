@@ -10,14 +10,18 @@ from typing import Any, NamedTuple
 
 from ..ir.edit import dead_code
 from ..ir.graph import Graph
+from .elements import compute_elements
 from .loops import Rolled, RolledLoop, Unrolled, roll, share_iterations, sink_sums
 from .simplify import simplify
+from .written import forward_writes
 
 # Each takes a graph, and which of its inputs are Python numbers; rolling also tells what became of the loops.
 PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "dead code": lambda graph, weak: dead_code(graph),
     "roll": roll,  # equations that repeat become scans
+    "forward writes": forward_writes,  # elements are taken from where they come from
     "simplify": lambda graph, weak: simplify(graph)[0],
+    "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
 }

@@ -33,6 +33,7 @@ from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from ..rewrite.loops import roll
 from ..rewrite.loops.roll import is_long_enough
+from ..rewrite.written import forward_writes
 from .guard import PYTHON_NUMBERS, Guarded, strengthened
 
 
@@ -232,8 +233,12 @@ class Deferred(Tape):
         wanted = [n for n in dict.fromkeys(map(self.number, [*flatten(result)[0], condition])) if n >= first]
         graph, before = self.segment(wanted)
         graph = dead_code(graph)
-        if is_long and (rolled := roll(graph, [i for i, n in enumerate(before) if n in stage.light])).loops:
-            self.run(rolled.graph, before, wanted)
+        changed = graph
+        if is_long:
+            weak = [i for i, n in enumerate(before) if n in stage.light]
+            changed = forward_writes(roll(graph, weak).graph, weak)
+        if changed is not graph:
+            self.run(changed, before, wanted)
         elif self.has_bodies:
             self.run(graph, before, wanted)
         if condition is not None:

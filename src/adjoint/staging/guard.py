@@ -107,6 +107,7 @@ class Guarded(Stage):
     __slots__ = (
         "arithmetic",
         "asks_for_order",
+        "asks_for_tables",
         "attempts",
         "captured",
         "checked",
@@ -116,6 +117,7 @@ class Guarded(Stage):
         "filters",
         "first_captured",
         "guards",
+        "has_tables",
         "light",
         "numbers",
         "program",
@@ -125,8 +127,10 @@ class Guarded(Stage):
         "weak",
     )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tables: bool = True) -> None:
         super().__init__(name)
+        self.has_tables = tables  # plain arrays can be read at traced indices,
+        self.asks_for_tables = False  # and should be
         self.guards: dict[tuple[int, Asked], Guard] = {}
         self.checked: set[tuple[int, Asked]] = set()  # guards covered by a condition
         self.conditions: list[int] = []  # booleans that the program depends on

@@ -32,7 +32,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import LABELLED, UnsupportedError
-from ..core.home import package_of
+from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, Equal, Labelled, Load, Place, items_of
 from ..device import card
 from ..device.arrays import card_of
@@ -75,9 +75,10 @@ class Reads:
 
     stage: Guarded
 
-    def __init__(self, varying: Collection[Any] = (), by_value: bool = False) -> None:
+    def __init__(self, varying: Collection[Any] = (), by_value: bool = False, traced: Callable[[Any], Any] | None = None) -> None:
         self.varying = varying  # keys of numbers that have changed between calls
         self.by_value = by_value  # arrays are constants that are compared at each call,
+        self.traced = traced  # what stands for constant arrays, and for NumPy, where they are read at traced indices
         self.places: list[Place] = []
         self.keys: list[Any] = []  # identify a place across stagings
         self.inputs: list[int] = []  # the places of the inputs that the stage has captured, in order
@@ -97,7 +98,12 @@ class Reads:
 
     def again(self) -> Reads:
         """For a second staging of the same function."""
-        return Reads(self.varying, self.by_value)
+        return Reads(self.varying, self.by_value, self.traced)
+
+    @property
+    def asks_for_tables(self) -> bool:
+        """Whether the function reads plain arrays at traced indices, which needs another staging."""
+        return hasattr(self, "stage") and self.stage.asks_for_tables
 
     @contextmanager
     def noting(self, stage: Guarded) -> Iterator[None]:
@@ -157,7 +163,7 @@ class Reads:
         if type(value) in PLAIN:
             return self._number(value, at)
         if is_static(value) or isinstance(value, Traced):
-            return self.fix(at, value)
+            return self.fix(at, value, self._table(value, at))
         known = self._found.get(id(value))
         if known is not None:
             self.note(at, Check.SAME, known[0])
@@ -168,7 +174,7 @@ class Reads:
         if card is not None:
             return self._array_on_card(value, at, card)
         if isinstance(value, types.FunctionType):
-            return self.fix(at, value, self.hook(value))
+            return self.fix(at, value, self._of_numpy(value) or self.hook(value))
         if isinstance(value, types.ModuleType):
             return self.fix(at, value, self._module(value))
         if isinstance(value, type):
@@ -194,7 +200,7 @@ class Reads:
         if value.dtype.hasobject:
             raise self.refuse(f"reads {at.name}, an outside array of objects; {advice(at.name)}")
         if isinstance(value, np.ndarray) and is_read_only(value):
-            return self.fix(at, value)
+            return self.fix(at, value, self._table(value, at))
         if value.dtype.kind in "biufc" and value.dtype.isnative and not self.by_value:
             seen: Any = self._input(at, value)
         else:
@@ -217,6 +223,15 @@ class Reads:
         same, seen = Labelled(value), value.copy()
         self._find(value, self.note(at, Check.TEST, same), seen)
         self._unwritten.append((at.name, lambda: same(seen)))
+        return seen
+
+    def _table(self, value: Any, at: At) -> Any:
+        """A constant array, as one that can be read at traced indices."""
+        if self.traced is None or type(value) is not np.ndarray:
+            return value
+        seen = self.traced(value)
+        if seen is not value:
+            self._unwritten.append((at.name, lambda: seen.value is value))
         return seen
 
     def _array_on_card(self, value: Any, at: At, number: int) -> Any:
@@ -282,6 +297,8 @@ class Reads:
         cls = type(value)
         if is_ours(cls.__module__):
             return self.fix(at, value, self._rewrapped(value))
+        if callable(value) and (replaced := self._of_numpy(value)) is not None:
+            return self.fix(at, value, replaced)
         if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
             return self.fix(at, value)
         if package_of(cls.__module__) in FIXED_MODULES or cls is object:
@@ -378,8 +395,13 @@ class Reads:
         module = load(name, globals, locals, fromlist, level)
         return self.fixed(module)
 
+    def _of_numpy(self, value: Any) -> Any:
+        """What stands for NumPy, or for a function of NumPy, where arrays are read at traced indices; None for anything else."""
+        name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+        return self.traced(value) if self.traced is not None and name in ("numpy", f"{OWN}.numpy") else None
+
     def _module(self, module: types.ModuleType) -> Any:
-        replaced = stand_in(module, module.__name__)
+        replaced = self._of_numpy(module) or stand_in(module, module.__name__)
         if replaced is not module or is_library(module.__name__) or is_installed(module):
             return replaced
         known = self._functions.get(id(module))

@@ -63,7 +63,7 @@ class Refused:
         return type(self._adjoint_real)
 
 
-class _Library(types.ModuleType):
+class Library(types.ModuleType):
     """A module of which some parts are refused."""
 
     def __init__(self, real: types.ModuleType) -> None:
@@ -93,7 +93,7 @@ def stand_in(x: Any, name: str) -> Any:
     if is_static(x):
         return x
     if isinstance(x, types.ModuleType):
-        return _Library(x) if x.__name__ in _STOOD_IN else x
+        return Library(x) if x.__name__ in _STOOD_IN else x
     if x is datetime.datetime:
         return _Datetime
     if x is datetime.date:

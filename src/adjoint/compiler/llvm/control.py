@@ -37,7 +37,10 @@ def _run_body(routine: StepRoutine, name: str, body: Lowered, pointers: Sequence
 
 
 def _scan(routine: StepRoutine, step: Scan) -> None:
-    """Double-buffered carries: iterations alternate between two buffers, so that the last one writes to the final one."""
+    """Double-buffered carries: iterations alternate between two buffers, so that the last one writes to the final one.
+
+    Those that are written in place start in the final buffer.
+    """
     finals = [routine.at(v) for v in step.finals]
     begin = [routine.at(v) for v in step.carries]
     if not step.length:
@@ -47,16 +50,30 @@ def _scan(routine: StepRoutine, step: Scan) -> None:
     code, loop = routine.code, _CarryLoop(routine, signals.iterations_between(step, step.body))
     consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
     spare = [routine.at(v) for v in step.spare]
-    targets = (finals, spare) if step.length % 2 else (spare, finals)
-    carries = loop.open(begin, *targets, step.length)
+    fixed = [k for k, at_once in enumerate(step.in_place) if at_once]
+    for k in fixed:
+        _copy(routine, begin[k], finals[k], step.finals[k].buffer.nbytes)
+    moving = [k for k in range(len(finals)) if k not in fixed]
+    ends = [finals[k] for k in moving]
+    targets = (ends, spare) if step.length % 2 else (spare, ends)
+    carries = _spread(loop.open([begin[k] for k in moving], *targets, step.length), moving, finals)
     i = loop.index
     if step.reverse:
         i = code.let(f"sub nsw i64 {step.length - 1}, {i}")
     moved = [_row(routine, p, v, i) for p, v in zip((*rows, *stacks), (*step.rows, *step.stacks), strict=True)]
     name = routine.body(step.body)
     inputs = [*consts, *carries, *moved[: len(rows)]]
-    _run_body(routine, name, step.body, [*inputs, *loop.targets, *moved[len(rows) :]], step.scratch)
+    targets_now = _spread(loop.targets, moving, finals)
+    _run_body(routine, name, step.body, [*inputs, *targets_now, *moved[len(rows) :]], step.scratch)
     loop.close()
+
+
+def _spread(addresses: Sequence[str], places: Sequence[int], others: Sequence[str]) -> list[str]:
+    """The others, with addresses in some places."""
+    found = list(others)
+    for k, address in zip(places, addresses, strict=True):
+        found[k] = address
+    return found
 
 
 def _row(routine: StepRoutine, pointer: str, view: View, i: str) -> str:

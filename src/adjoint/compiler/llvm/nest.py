@@ -277,9 +277,10 @@ class Nest(Reducing):
             code.store(values[store.scalar], self.address(store.view), store.view.dtype)
         for s in self.kernel.scatters:
             pointer = self.address(s.view, [(values[a], stride) for a, stride in zip(s.at, s.strides, strict=True)])
-            code.store(
-                combine(code, "sum", s.view.dtype, code.load(pointer, s.view.dtype), values[s.scalar]), pointer, s.view.dtype
-            )
+            value = values[s.scalar]
+            if s.adds:
+                value = combine(code, "sum", s.view.dtype, code.load(pointer, s.view.dtype), value)
+            code.store(value, pointer, s.view.dtype)
         for i, r in enumerate(self.kernel.reductions):
             self.totals[i] = combine(code, r.how, r.view.dtype, self.totals[i], values[r.scalar])
 

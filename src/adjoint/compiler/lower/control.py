@@ -10,6 +10,7 @@ import numpy as np
 from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops import control as ops
+from .in_place import carry_in_place
 from .kernel import View, contiguous
 from .lowered import Rules
 from .scalar import FLOATS
@@ -28,6 +29,8 @@ def scan(low: Lowering, equation: Equation) -> bool:
     first, rest = params["consts"], params["consts"] + params["carries"]
     outs = [low.local(t) for t in equation.types]
     body = low.body(params["body"])
+    pairs = zip(body.inputs[first:rest], body.outputs[: params["carries"]], strict=True)
+    in_place = tuple(low.writes_in_place and carry_in_place(body, carry, out) for carry, out in pairs)
     step = Scan(
         body,
         params["length"],
@@ -37,9 +40,10 @@ def scan(low: Lowering, equation: Equation) -> bool:
         tuple(operands[rest:]),
         tuple(outs[: params["carries"]]),
         tuple(outs[params["carries"] :]),
-        tuple(low.local(v.type) for v in operands[first:rest]),
+        tuple(low.local(v.type) for v, at_once in zip(operands[first:rest], in_place, strict=True) if not at_once),
         _scratch(low, body),
         {low.line: None} if low.line else {},
+        in_place,
     )
     return _add(low, equation, step, outs)
 

@@ -19,6 +19,7 @@ from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
 from . import control, cumulative, einsum, frames, gather, matrix, product, reductions, scalar, searches, views
+from .in_place import write_in_place
 from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
@@ -39,6 +40,7 @@ class Lowering(Workspace):
     """Goes through the equations of a graph, in order."""
 
     has_cumulative = True  # whether the back end has a step for cumulative sums
+    writes_in_place = True
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 
     def __init__(self, graph: Graph, weak: Collection[int]) -> None:
@@ -48,6 +50,7 @@ class Lowering(Workspace):
         self.written = written_arithmetic(graph.equations)
         self.functions_apart = sum(map(_is_function, graph.equations)) > self.most_fused_functions
         self.out_of_bounds: list[View] = []  # bools: see `gather`
+        self.scattered = gather.scattered_once(graph) if self.writes_in_place else {}
         self.failures: list[tuple[View, str]] = []  # bools: see `matrix`
         self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`
         self.triangular: dict[Buffer, View] = {}  # buffers with a Cholesky factor, row-major
@@ -58,7 +61,7 @@ class Lowering(Workspace):
             buffer = self.buffer(t, "input")
             inputs.append(buffer)
             self.values[i] = View.whole(buffer, t.shape)
-        for equation in self.graph.equations:
+        for equation in gather.reads_first(self.graph, self.scattered.keys()) if self.writes_in_place else self.graph.equations:
             self.equation(equation)
         taken: set[Buffer] = set()
         results = self.graph.outputs[:-1] if guarded else self.graph.outputs
@@ -73,6 +76,7 @@ class Lowering(Workspace):
         schedule(lowered)
         in_point_tiles(lowered)
         group_parallel(lowered)
+        write_in_place(lowered)
         plan(lowered)
 
     def equation(self, equation: Equation) -> None:

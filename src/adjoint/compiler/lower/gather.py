@@ -1,4 +1,4 @@
-"""Gather and scatter-add: x[i, j] for integer arrays, and its transpose.
+"""Gather, scatter-add and writes at integer arrays: x[i, j], its transpose, and x[i, j] = v.
 
 An index counts from the front or, if negative, from the back. The program ends with an error if one was out of bounds; until then
 element 0 is used instead.
@@ -6,15 +6,17 @@ element 0 is used instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.types import Shape, Type
-from ...ir.graph import Equation, Literal, Operand
+from ...ir.edit import values_in
+from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops import index
-from .kernel import Reduce, Scatter, View
+from ...ops.elementwise import add
+from .kernel import Reduce, Scatter, View, size_of
 from .lowered import Line, Rules
 from .scalar import BOOL, NATIVE, Writer
 from .views import as_numpy_does
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from .fuse import Lowering
 
 _INDEX = np.dtype(np.int64)
+_FEW = 8  # elements that are written as a whole rather than one by one
+_FEWER = 4  # times as many elements as are added, from which on an array is not added as a whole
 
 
 def gather(low: Lowering, equation: Equation) -> bool:
@@ -47,18 +51,138 @@ def scatter(low: Lowering, equation: Equation) -> bool:
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(g)
     if result.dtype not in NATIVE or t.dtype != result.dtype or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
+        low.scattered.pop(equation.outputs[0], None)
         return False
-    out, domain = low.local(result), t.shape
+    if equation.outputs[0] in low.scattered:
+        return True  # by the sum that it is added to
+    out = low.local(result)
     low.copy(Literal(0.0), out)
+    _scatter_into(low, out, g, arrays, t.shape, axis, adds=True)
+    return low.hold(equation, out)
+
+
+def put(low: Lowering, equation: Equation) -> bool:
+    """A copy with values written at the indices. The copy is not made if the old array is dead: see `in_place`."""
+    x, v, *arrays = equation.inputs
+    (result,), axis = equation.types, equation.params["axis"]
+    count, index = len(arrays), np.broadcast_shapes(*(low.type_of(a).shape for a in arrays))
+    dtypes = [low.type_of(o).dtype for o in (x, v)]
+    if result.dtype != dtypes[0] or any(d not in NATIVE for d in dtypes) or not _are_whole(low, arrays) or 0 in result.shape:
+        return False
+    # Of two writes to one element the last one counts. Along one axis, loops keep the order; along two, they may not.
+    if len(index) > 1 or 0 in index:
+        return False
+    if not index and (not low.writes_in_place or size_of(result.shape) <= _FEW):
+        return _put_by_select(low, equation)
+    if not low.writes_in_place:
+        return False
+    out = low.local(result)
+    low.copy(low.operand(x, result.shape), out)
+    domain = (*result.shape[:axis], *index, *result.shape[axis + count :])
+    _scatter_into(low, out, v, arrays, domain, axis, adds=False)
+    return low.hold(equation, out)
+
+
+def _put_by_select(low: Lowering, equation: Equation) -> bool:
+    """A write at one place as a select at each point: for arrays of a few elements, and where nothing is written in place."""
+    x, v, *arrays = equation.inputs
+    (result,), axis = equation.types, equation.params["axis"]
+    domain = result.shape
+    value: Any = v
+    if low.type_of(v).shape or not isinstance(v, Literal):
+        row = low.type_of(v).shape
+        row = (1,) * (len(domain) - len(arrays) - len(row)) + row
+        wide = (*row[:axis], *(1,) * len(arrays), *row[axis:])
+        value = as_numpy_does(low.view(v), lambda a: a.reshape(wide, copy=False))
+        if value is None:
+            return False
+    counts = [np.arange(domain[axis + k]).reshape((-1,) + (1,) * (len(domain) - axis - k - 1)) for k in range(len(arrays))]
+    numbers = [low.view(Literal(c)) for c in counts]
+    base = low.operand(x, domain)
+    views = [low.view(a) for a in arrays if not isinstance(a, Literal) or low.type_of(a).shape]
+    position = low.place(domain, [base, value, *views, *numbers])
+    w = Writer(low.kernel(position))
+    inside = None
+    for line, number in zip(_indices(low, position, arrays, domain, axis, domain[axis:]), numbers, strict=False):
+        here = w.test("equal", low.read(position, number), line)
+        inside = here if inside is None else w.test("and", inside, here)
+    assert inside is not None
+    chosen = w("select", inside, w.cast(low.read(position, value), result.dtype), low.read(position, base))
+    return low.hold(equation, Line(position, chosen))
+
+
+def added(low: Lowering, equation: Equation) -> bool:
+    """x + scatter_add(…), where few elements are added to: as a copy of x to which they are added."""
+    scattered = [o for o in equation.inputs if isinstance(o, int) and o in low.scattered]
+    if not scattered:
+        return False
+    made = low.scattered[scattered[0]]
+    x = equation.inputs[1 - equation.inputs.index(scattered[0])]
+    g, *arrays = made.inputs
+    out = low.local(equation.types[0])
+    low.copy(low.operand(x, out.shape), out)
+    _scatter_into(low, out, g, arrays, low.type_of(g).shape, made.params["axis"], adds=True)
+    return low.hold(equation, out)
+
+
+def scattered_once(graph: Graph) -> dict[int, Equation]:
+    """The scatters of few elements, by their results, that are only added to another array of the same type."""
+    readers: dict[int, list[Equation | None]] = {}
+    scatters = [e for e in graph.equations if e.op is index.scatter_add]
+    for e in graph.equations if scatters else ():
+        for o in values_in(e.inputs):
+            readers.setdefault(o, []).append(e)
+    for o in values_in(graph.outputs):
+        readers.setdefault(o, []).append(None)
+    found: dict[int, Equation] = {}
+    taken: set[int] = set()  # sums that have one
+    for e in scatters:
+        (number,), (t,) = e.outputs, e.types
+        (reader, *others) = readers.get(number, [None])
+        if reader is None or others or reader.op is not add or reader.types != (t,) or reader.outputs[0] in taken:
+            continue
+        g = e.inputs[0]
+        few = g.type if isinstance(g, Literal) else graph.types[g]
+        if few.dtype != t.dtype or size_of(few.shape) * _FEWER > size_of(t.shape):
+            continue
+        if any(isinstance(o, Literal) and o.type != t for o in reader.inputs):
+            continue
+        taken.add(reader.outputs[0])
+        found[number] = e
+    return found
+
+
+def reads_first(graph: Graph, scattered: Set[int]) -> Sequence[Equation]:
+    """The equations with gathers of arrays that are written to, or added to, as early as their operands allow.
+
+    The old array is then dead when it is changed.
+    """
+    changed = set(values_in([e.inputs[0] for e in graph.equations if e.op is index.put_at]))
+    for e in graph.equations if scattered else ():
+        if e.op is add and not scattered.isdisjoint(values_in(e.inputs)):
+            changed.update(values_in(e.inputs))
+    if not changed:
+        return graph.equations
+    made: dict[int, int] = {}  # by value: the equation behind which it can be read
+    order = []
+    for i, e in enumerate(graph.equations):
+        is_early = e.op is index.gather and e.inputs[0] in changed
+        at = max((made.get(o, -1) for o in values_in(e.inputs)), default=-1) if is_early else i
+        made.update((n, at) for n in e.outputs)
+        order.append((at, is_early, i))
+    return [graph.equations[i] for _, _, i in sorted(order)]
+
+
+def _scatter_into(low: Lowering, out: View, g: Operand, arrays: Sequence[Operand], domain: Shape, axis: int, adds: bool) -> None:
+    """Add or write values to an array at the indices."""
     operand = low.operand(g, domain)
     views = [low.view(a) for a in arrays if not isinstance(a, Literal) or low.type_of(a).shape]
     position = low.place(domain, [operand, *views], after=low.ready[out.buffer])
-    line = low.read(position, operand)
-    at = _indices(low, position, arrays, domain, axis, result.shape[axis : axis + len(arrays)])
+    line = Writer(low.kernel(position)).cast(low.read(position, operand), out.dtype)
+    at = _indices(low, position, arrays, domain, axis, out.shape[axis : axis + len(arrays)])
     strides = out.strides[axis : axis + len(arrays)]
-    low.kernel(position).scatters.append(Scatter(line, at, strides, _without(out, axis, len(arrays), domain)))
+    low.kernel(position).scatters.append(Scatter(line, at, strides, _without(out, axis, len(arrays), domain), adds))
     low.ready[out.buffer] = position
-    return low.hold(equation, out)
 
 
 def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Shape, start: int, sizes: Shape) -> tuple[int, ...]:
@@ -101,4 +225,4 @@ def _without(view: View, axis: int, count: int, domain: Shape) -> View:
     return View(view.buffer, domain, strides, view.offset)
 
 
-RULES: Rules = {index.gather: gather, index.scatter_add: scatter}
+RULES: Rules = {index.gather: gather, index.scatter_add: scatter, index.put_at: put, add: added}

@@ -142,15 +142,16 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Adds a line's value to the element of a view at offset `at` (lines of integers) times the strides."""
+    """Adds a line's value to the element of a view at offset `at` (lines of integers) times the strides, or writes it there."""
 
     scalar: int
     at: tuple[int, ...]
     strides: tuple[int, ...]
     view: View
+    adds: bool = True
 
     def __repr__(self) -> str:
-        return f"add s{self.scalar} to {self.view!r} at {', '.join(f's{a}' for a in self.at)}"
+        return f"{'add' if self.adds else 'write'} s{self.scalar} to {self.view!r} at {', '.join(f's{a}' for a in self.at)}"
 
 
 @dataclass(slots=True)

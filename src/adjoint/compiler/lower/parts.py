@@ -13,6 +13,7 @@ parallel group they are computed separately.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .kernel import Kernel, Reduce, Scatter, Store
 from .schedule import arrange
@@ -70,7 +71,7 @@ def only(kernel: Kernel, results: Sequence[Result]) -> Kernel:
             made.reductions.append(Reduce(result.how, moved[result.scalar], result.axes, result.view))
         else:
             at = tuple(moved[a] for a in result.at)
-            made.scatters.append(Scatter(moved[result.scalar], at, result.strides, result.view))
+            made.scatters.append(replace(result, scalar=moved[result.scalar], at=at))
     arrange(made)
     return made
 

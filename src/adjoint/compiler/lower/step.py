@@ -130,6 +130,7 @@ class Scan:
     spare: tuple[View, ...]  # as large as the carries: an iteration reads one copy and writes the other
     scratch: tuple[View, ...]  # for the intermediate arrays of the body
     lines: dict[str, None]
+    in_place: tuple[bool, ...] = ()  # carries that the body changes where they are, in `finals`, and that have no spare
 
     def reads(self) -> Iterator[View]:
         yield from (*self.consts, *self.carries, *self.rows)

@@ -10,9 +10,10 @@ kernel over (400, 400, 3):                        kernel over (400, 400):
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
-from .kernel import Kernel, Reduce, Scalar, Scatter, Store, View, Window
+from .kernel import Kernel, Reduce, Scalar, Store, View, Window
 from .scalar import Writer
 
 _Item = TypeVar("_Item")
@@ -28,7 +29,7 @@ def unrolled(kernel: Kernel, axis: int) -> Kernel:
     for scatter in kernel.scatters:
         for i, lines in enumerate(copies):
             at = tuple(lines[a] for a in scatter.at)
-            made.scatters.append(Scatter(lines[scatter.scalar], at, scatter.strides, _at(scatter.view, axis, i)))
+            made.scatters.append(replace(scatter, scalar=lines[scatter.scalar], at=at, view=_at(scatter.view, axis, i)))
     for r in kernel.reductions:
         _reduce(made, r, axis, [lines[r.scalar] for lines in copies])
     return made

@@ -380,8 +380,12 @@ class FlatGraph:
             e = self.graph.equations[loop.start + i]
             if i in accumulated or e.op is getitem:
                 continue
-            if varying_index(indices) is None or (e.op is put and self.type_of(e.inputs[0]) != e.types[0]):
-                raise RefusedError(f"several integers of an index change from iteration to iteration{self.at(loop.start + i)}")
+            if neighbours(e.params["spec"], varying(indices)) is None or (
+                e.op is put and self.type_of(e.inputs[0]) != e.types[0]
+            ):
+                raise RefusedError(
+                    f"integers of an index change from iteration to iteration that are not neighbours{self.at(loop.start + i)}"
+                )
 
 
 def _stacked(values: np.ndarray[Any, Any]) -> Constants:
@@ -402,6 +406,12 @@ def varying(indices: Numbers) -> list[int]:
 def entry_of(spec: tuple[Any, ...], which: int) -> int:
     """The entry of an index that is its n-th integer."""
     return [k for k, part in enumerate(spec) if isinstance(part, int)][which]
+
+
+def neighbours(spec: tuple[Any, ...], which: list[int]) -> tuple[int, int] | None:
+    """The entries of an index from the first to behind the last of some of its integers; None if there are others between."""
+    first, stop = entry_of(spec, which[0]), entry_of(spec, which[-1]) + 1
+    return (first, stop) if all(isinstance(part, int) for part in spec[first:stop]) else None
 
 
 def constant_step(indices: Any) -> int | None:

@@ -23,12 +23,12 @@ from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import hashable
 from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
-from ...ops.broadcast import broadcast_to, reshape, transpose, where
+from ...ops.broadcast import broadcast_to, reshape, transpose
 from ...ops.control import scan
-from ...ops.elementwise import add, equal
-from ...ops.index import gather, getitem, place, put
+from ...ops.elementwise import add
+from ...ops.index import gather, getitem, place, put, put_at, scatter_add
 from ...ops.shape import concatenate, stack
-from .find import FlatGraph, axis_of, constant_step, entry_of, varying, varying_index
+from .find import FlatGraph, axis_of, constant_step, entry_of, neighbours, varying, varying_index
 from .roles import Accumulator, Carried, Constants, Invariant, Local, Loop, Role, Row, Update
 
 BODY = "iteration_of_loop"  # the name of the bodies
@@ -404,33 +404,44 @@ class _RolledScan:
             key, _, _, entry, _ = self.row_reads[i]
             return self.writer.read(self.places[key], _trimmed(spec[1:]) if entry == 0 else (), e.line)
         x = self.operand(self.loop.roles[i][0])
+        if neighbours(spec, varying(self.loop.indices[i])) is not None:
+            numbers, axis, rest = self.place_of(i, spec)
+            x = self.writer.emit(gather, x, *numbers, line=e.line, axis=axis)
+            return self.writer.read(x, _trimmed(rest), e.line)
         for c in reversed(varying(self.loop.indices[i])):
             entry = entry_of(spec, c)
             x = self.writer.emit(gather, x, self.places[self.index_key(i, c)], line=e.line, axis=axis_of(spec, entry))
             spec = (*spec[:entry], *spec[entry + 1 :])
         return self.writer.read(x, _trimmed(spec), e.line)
 
+    def place_of(self, i: int, spec: tuple[Any, ...]) -> tuple[list[Operand], int, tuple[Any, ...]]:
+        """The integers of an index from the first to the last that varies, the axis of the first, and the rest of the index."""
+        moving = {entry_of(spec, c): c for c in varying(self.loop.indices[i])}
+        found = neighbours(spec, list(moving.values()))
+        assert found is not None
+        first, stop = found
+        numbers: list[Operand] = [
+            self.places[self.index_key(i, moving[k])] if k in moving else Literal(np.int64(spec[k])) for k in range(first, stop)
+        ]
+        return numbers, axis_of(spec, first), (*spec[:first], *spec[stop:])
+
     def write_at(self, i: int, e: Equation) -> Operand:
-        """A `place` or `put` at an index of which one integer varies: where(arange == index, row, other rows)."""
-        writer, spec = self.writer, e.params["spec"]
-        index = varying_index(self.loop.indices[i])
-        assert index is not None
-        entry = entry_of(spec, index[0])
-        axis, number, rest = axis_of(spec, entry), self.places[self.index_key(i, index[0])], (*spec[:entry], *spec[entry + 1 :])
+        """A `place` or `put` at an index of which some integers vary, as a `scatter_add` or `put_at`."""
+        writer = self.writer
+        numbers, axis, rest = self.place_of(i, e.params["spec"])
+        rest = _trimmed(rest)
         (result,) = e.types
-        shape = result.shape
-        numbers = Literal(np.arange(shape[axis]).reshape(shape[axis], *(1,) * (len(shape) - axis - 1)))
-        here = writer.emit(equal, numbers, number, line=e.line)
         operands = [self.operand(role) for role in self.loop.roles[i]]
-        other: Operand = Literal(np.zeros((), result.dtype))
+        shape = (*result.shape[:axis], *result.shape[axis + len(numbers) :])  # of a row
+        row = operands[-1]
         if e.op is place:
-            row = writer.emit(place, operands[0], line=e.line, spec=rest, shape=(*shape[:axis], *shape[axis + 1 :]))
-        else:
-            other = operands[0]
-            row = writer.emit(gather, other, number, line=e.line, axis=axis)
+            if rest:
+                row = writer.emit(place, row, line=e.line, spec=rest, shape=shape)
+            return writer.emit(scatter_add, row, *numbers, line=e.line, axis=axis, shape=result.shape)
+        if rest:
+            row = writer.emit(gather, operands[0], *numbers, line=e.line, axis=axis)
             row = writer.emit(put, row, operands[1], line=e.line, spec=rest)
-        row = writer.emit(reshape, row, line=e.line, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
-        return writer.emit(where, here, row, other, line=e.line)
+        return writer.emit(put_at, operands[0], row, *numbers, line=e.line, axis=axis)
 
     # -- accumulators -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,132 @@
+"""Writes in place: a copy of an array whose old value is dead is not made.
+
+    b = put_at(a, v, i)        kernel over (n,):  store a to b        becomes        kernel over ():  write v to a at i
+                               kernel over ():    write v to b at i
+
+A kernel that only copies a to b, in order that b can be changed, is dropped, and a and b become one buffer: if a is not read any
+more when b is first changed. The carry of a loop becomes one buffer with its next value, instead of two that take turns
+(`Scan.in_place`), so that `b[i] = g(b[i - 1])` costs the same for any length of b.
+
+This is done when all steps have their final order: until then a read of a could still move behind the change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from ..switches import Switch
+from .dead_code import prune
+from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
+from .schedule import arrange
+from .step import Lowered, ParallelGroup, PointTiles, RowTiles
+
+
+def write_in_place(lowered: Lowered) -> None:
+    """Drop copies of arrays of the program that are dead behind them."""
+    if not Switch.IN_PLACE.on:
+        return
+    given = {*lowered.inputs, *(view.buffer for view in lowered.outputs)}
+    for step in [step for step in lowered.steps if isinstance(step, Kernel)]:
+        k = 0
+        while k < len(step.stores):
+            old = _copied(step, store := step.stores[k])
+            if old is not None and old.kind == "local" and old not in given and _is_dead(lowered, step, store, old):
+                _merge(lowered, step, store, old)
+            else:
+                k += 1
+
+
+def carry_in_place(body: Lowered, carry: Buffer, out: View) -> bool:
+    """Let the body of a loop change a carry in the memory of its next value, which holds it at the start; False if it cannot."""
+    buffers = [view.buffer for view in body.outputs]
+    if (
+        not Switch.IN_PLACE.on
+        or not out.is_whole
+        or buffers.count(out.buffer) > 1
+        or (carry.dtype, carry.size) != (out.dtype, out.buffer.size)
+    ):
+        return False
+    kernels = [step for step in body.steps if isinstance(step, Kernel)]
+    if not any(scatter.view.buffer is out.buffer for kernel in kernels for scatter in kernel.scatters):
+        return False
+    for kernel in kernels:
+        for store in kernel.stores:
+            if store.view.buffer is out.buffer and _copied(kernel, store) is carry and _is_dead(body, kernel, store, carry):
+                _merge(body, kernel, store, carry)
+                return True
+    return False
+
+
+def _copied(kernel: Kernel, store: Store) -> Buffer | None:
+    """The buffer of which a store makes a copy, element by element."""
+    line, out = kernel.code[store.scalar], store.view
+    if line.kind != "load" or out.offset or out.buffer.size != size_of(out.shape) or line.dtype != out.dtype:
+        return None
+    source: View = line.data
+    is_same = (source.offset, source.strides, source.buffer.size) == (0, out.strides, out.buffer.size)
+    is_once = all(stride for n, stride in zip(out.shape, out.strides, strict=True) if n > 1)
+    return source.buffer if is_same and is_once and source.buffer is not out.buffer else None
+
+
+def _is_dead(lowered: Lowered, copying: Kernel, store: Store, old: Buffer) -> bool:
+    """Whether nothing reads the old buffer when its copy is changed, and nothing changes it behind the copy."""
+    new, position = store.view.buffer, lowered.steps.index(copying)
+    asked = [*lowered.out_of_bounds, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
+    written = list(copying.writes())
+    if any(view.buffer in (old, new) for view in asked) or sum(view.buffer is new for view in written) != 1:
+        return False
+    if copying.chunks > 1 and len(written) > 1:
+        return False
+    for n, step in enumerate(lowered.steps):
+        reads, writes = ({view.buffer for view in views} for views in (step.reads(), step.writes()))
+        used = reads | writes
+        if not used.isdisjoint((old, new)) and isinstance(step, (RowTiles, PointTiles, ParallelGroup)):
+            return False
+        if (n < position and new in used) or (n >= position and old in writes):
+            return False
+    changes = [n for n, step in enumerate(lowered.steps) if n != position and any(v.buffer is new for v in step.writes())]
+    last = max(n for n, step in enumerate(lowered.steps) if any(v.buffer is old for v in step.reads()))
+    if not changes or last < changes[0]:
+        return True
+    step = lowered.steps[changes[0]]
+    # At a single point all reads come before the write.
+    return last == changes[0] and isinstance(step, Kernel) and size_of(step.domain) == 1
+
+
+def _merge(lowered: Lowered, kernel: Kernel, store: Store, old: Buffer) -> None:
+    """Drop a copy, and use the buffer that it was made in for the old one."""
+    kernel.stores.remove(store)
+    for step in lowered.steps:
+        if any(view.buffer is old for view in (*step.reads(), *step.writes())):
+            _rename(step, old, store.view.buffer)
+    if prune([kernel]):
+        arrange(kernel)
+    else:
+        lowered.steps.remove(kernel)
+
+
+def _rename(step: Any, old: Buffer, new: Buffer) -> None:
+    for field in fields(step):
+        if field.name not in _WITHOUT_VIEWS:
+            setattr(step, field.name, _renamed(getattr(step, field.name), old, new))
+
+
+_WITHOUT_VIEWS = ("params", "options", "lines", "known", "loops")
+
+
+def _renamed(value: Any, old: Buffer, new: Buffer) -> Any:
+    """A part of a step, with one buffer for another."""
+    if isinstance(value, View):
+        return replace(value, buffer=new) if value.buffer is old else value
+    if type(value) in (tuple, list):
+        return type(value)([_renamed(part, old, new) for part in value])
+    if isinstance(value, Scalar):
+        return replace(value, data=_renamed(value.data, old, new)) if value.kind != "const" else value
+    if isinstance(value, Buffer):
+        return new if value is old else value
+    if type(value) is dict:
+        return {_renamed(key, old, new): _renamed(part, old, new) for key, part in value.items()}
+    if hasattr(value, "view") and hasattr(value, "scalar"):  # a store, a reduction, a scatter
+        return replace(value, view=_renamed(value.view, old, new))
+    return value
