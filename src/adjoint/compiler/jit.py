@@ -49,6 +49,8 @@ from ..core.strict import state as error_state
 from ..core.tree import final, flatten, leaf_names, map_leaves
 from ..ir.graph import Graph
 from ..numpy.layout import with_strides
+from ..source import lines as source_lines
+from ..source import noting, transformed
 from ..staging.guard import Guard, Guarded, PythonNumberError
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
@@ -90,6 +92,7 @@ def jit(
     precision: str = "highest",
     donate_argnums: Any = (),
     adopt: bool = False,
+    source: bool = False,
 ) -> Any:
     """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
 
@@ -102,9 +105,13 @@ def jit(
     Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
 
     With `adopt=True`, compile `ad.adopt(f)`: a function that uses numpy, math or other libraries as they are.
+
+    With `source=True`, `for`, `while` and `if` in the source of f, and of the functions that it calls, become loops and branches
+    of the program, where they can: see docs/control-flow.md. `report()` says what became of each.
     """
     given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
     given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums, "adopt": adopt}
+    given["source"] = source
     if f is None:
         return functools.partial(jit, **given)
     check_callable(f, "jit")
@@ -119,7 +126,7 @@ def jit(
     static = both_ways(f, numbers, names)
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
-    return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated))
+    return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated, bool(source)))
 
 
 def get_num_threads() -> int:
@@ -415,7 +422,10 @@ class Jitted:
                 for i in range(len(args)):
                     positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))
                 named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
-                parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
+                staged = reads.fixed(self.f)
+                with noting() as became:
+                    staged = transformed(staged) if self.options.source else staged
+                    parts, out_structure = flatten(final(staged(*positional, **named)))
                 reads.check()
                 check_cards(self.f, reads.cards, signature.target)
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
@@ -442,6 +452,7 @@ class Jitted:
             weak,
             [isinstance(x, np.generic) for x in reads.values],
             stage.asks_for_order,
+            source_lines(became),
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:

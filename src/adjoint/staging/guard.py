@@ -238,6 +238,10 @@ class Guarded(Stage):
             return
         if not self.numbers[condition.aux[0]]:
             raise PythonNumberError(name)
+        self.assume(condition)
+
+    def assume(self, condition: Traced) -> None:
+        """Restrict the program to calls where a condition holds, without looking whether it holds in this call."""
         if self.conditions:  # a running conjunction, so that loops are still found
             earlier = Traced(self, None, (self.conditions.pop(), condition.aux[1], False))
             condition = logical_and(earlier, condition)
