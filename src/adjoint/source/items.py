@@ -17,6 +17,7 @@ import numpy as np
 from ..core.bind import Traced, unwrap_fresh
 from ..core.types import Value, dtype_of, shape_of
 from ..ops.elementwise import floor_divide, maximum, minimum
+from .body import SourceBody
 
 
 class Items(NamedTuple):
@@ -51,8 +52,8 @@ class Range:
             count = len(range(operator.index(start), operator.index(stop), step))
 
         def item(k: Any, _: Sequence[Any]) -> Any:
-            moved = k * step if step != 1 else k
-            return moved if not isinstance(start, Traced) and start == 0 else start + moved
+            moved = _whole(k * step) if step != 1 else k
+            return moved if not isinstance(start, Traced) and start == 0 else _whole(start + moved)
 
         return Items(count, (), item)
 
@@ -70,7 +71,7 @@ class Enumerate:
             return None
         start, item = self.start, inner.item
         return inner._replace(
-            item=lambda k, rows: (k + start if isinstance(start, Traced) or start else k, item(k, rows))
+            item=lambda k, rows: (_whole(k + start) if isinstance(start, Traced) or start else k, item(k, rows))
         )
 
 
@@ -96,7 +97,7 @@ class Zip:
         ends = np.cumsum([0, *(len(p.rows) for p in found)])
 
         def item(k: Any, rows: Sequence[Any]) -> Any:
-            return tuple([p.item(k, rows[a:b]) for p, a, b in zip(found, ends, ends[1:], strict=True)])
+            return tuple([p.item(k, rows[a:b]) for p, a, b in zip(found, ends[:-1], ends[1:], strict=True)])
 
         return Items(count, [row for p in found for row in p.rows], item)
 
@@ -113,7 +114,12 @@ class Reversed:
         if inner is None:
             return None
         count, item = inner.count, inner.item
-        return Items(count, [row[::-1] for row in inner.rows], lambda k, rows: item(count - 1 - k, rows))
+        return Items(count, [row[::-1] for row in inner.rows], lambda k, rows: item(_whole(count - 1 - k), rows))
+
+
+def _whole(x: Any) -> Any:
+    """A Python integer, if a body computes it."""
+    return x.by.whole(x) if isinstance(x, Traced) and isinstance(x.by, SourceBody) else x
 
 
 def _is_whole(x: Any) -> bool:

@@ -131,7 +131,7 @@ class _Analysis:
     def loop(self, node: ast.For | ast.While, out: set[str]) -> set[str]:
         after = self.block(node.orelse, out)
         targets = assigned([node.target]) if isinstance(node, ast.For) else set()
-        tested = read([node.test]) if isinstance(node, ast.While) else set()
+        tested = (read([node.test]) if isinstance(node, ast.While) else set()) | {getattr(node, "stop", "")} - {""}
         jumps = any(isinstance(x, (ast.Break, ast.Continue, ast.Return)) for x in inside(node))
         head = after | tested | (out | read([node]) if jumps else set())
         while True:

@@ -1,7 +1,7 @@
 """What became of each loop and branch of the source, for `report()`.
 
-    model.py:12: for became a scan of 1000 iterations
-    model.py:20: while runs in Python: a return in the middle
+model.py:12: for became a scan of 1000 iterations
+model.py:20: while runs in Python: a return in the middle
 """
 
 from __future__ import annotations

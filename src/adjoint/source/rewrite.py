@@ -13,7 +13,6 @@ called. Lines and columns are those of the source, so that tracebacks show it.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -320,7 +319,9 @@ def _declarations(node: ast.FunctionDef, names: set[str]) -> list[ast.stmt]:
     own = {name for x in _own(node) if isinstance(x, ast.Nonlocal) for name in x.names}
     targets = [_at(ast.Name(name, ast.Store()), node.body[0]) for name in sorted(names - own)]
     at = node.body[0]
-    return [_at(ast.If(_at(ast.Constant(False), at), [_at(ast.Assign(targets, _at(_none(), at)), at)], []), at)] if targets else []
+    return (
+        [_at(ast.If(_at(ast.Constant(False), at), [_at(ast.Assign(targets, _at(_none(), at)), at)], []), at)] if targets else []
+    )
 
 
 # -- returns -----------------------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from ..staging.guard import Guarded
 from ..staging.reach import is_users
 from . import items, notes, rewrite
 from .rewrite import RUNTIME, NoSourceError, Site
-from .state import ChangeError
 from .staged import innermost, is_staged, require, stage_branch, stage_for, stage_while, truth
+from .state import ChangeError
 from .variables import Cells, RefusedError, contents
 
 FEW = 8  # iterations; a shorter loop is unrolled
@@ -258,7 +258,9 @@ def _function(f: types.FunctionType) -> Any:
         found = rewrite.rewritten(f)
     except NoSourceError as error:
         code = f.__code__
-        notes.note_function(f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}", f"{f.__name__} is left as it is: {error}")
+        notes.note_function(
+            f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}", f"{f.__name__} is left as it is: {error}"
+        )
         return f
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     cells[RUNTIME] = types.CellType(Runtime(found.sites))

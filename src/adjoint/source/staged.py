@@ -22,10 +22,12 @@ from ..ops.broadcast import cast
 from ..ops.elementwise import less, logical_and, logical_not, not_equal
 from ..staging.body import Body
 from ..staging.guard import Guarded
+from ..staging.python import EXAMPLES
 from ..staging.stage import Stage
+from .body import COUNTED, TYPES, SourceBody
 from .items import Items
 from .rewrite import Site
-from .state import ChangeError, Ending, State, as_type, is_number, is_weak, type_of, widened
+from .state import ChangeError, Ending, State, as_type, is_number, python_class, type_of, widen
 from .variables import UNBOUND, Cells, RefusedError, Surroundings
 
 _MOST_ROUNDS = 8  # stagings of a body until its types are fixed
@@ -54,23 +56,6 @@ def truth(x: Any) -> Any:
     return x if dtype_of(x) == _BOOL.dtype else not_equal(x, np.zeros((), dtype_of(x))[()])
 
 
-class SourceBody(Body):
-    """The recording of a body, with the conditions that the program depends on."""
-
-    __slots__ = ("conditions",)
-
-    def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
-        super().__init__(name, sibling, alone)
-        self.conditions: list[Value] = []
-
-    def sound(self) -> Value:
-        """Whether all conditions hold."""
-        result: Value = np.bool_(True)
-        for condition in self.conditions:
-            result = condition if result is np.True_ else logical_and(result, condition)
-        return result
-
-
 def require(condition: Any) -> bool:
     """Restrict the program to calls where a condition holds; False if it cannot be restricted."""
     stage = innermost()
@@ -85,6 +70,17 @@ def require(condition: Any) -> bool:
         stage.assume(condition)
         return True
     return bool(condition)
+
+
+def keep_python(y: Value, cls: type | None) -> None:
+    """Note that a result is a Python number in the user's program."""
+    while isinstance(y, Traced) and y.by.has_numbers:
+        y = y.value
+    if cls is not None and isinstance(y, Traced):
+        if isinstance(y.by, SourceBody):
+            y.by.light[y.aux[0]] = cls
+        elif isinstance(y.by, Guarded):
+            y.by.expect(y, cls)
 
 
 # -- bodies of loops ---------------------------------------------------------------------------------------------------
@@ -127,9 +123,7 @@ class LoopState(State):
                     continue
                 if not is_number(y):
                     raise ChangeError(f"{leaf.label} becomes {y!r:.40}, which is not a number")
-                type_ = widened(leaf, y)
-                settled = settled and type_ == leaf.type
-                leaf.type = type_
+                settled = not widen(leaf, y) and settled
         return settled
 
     def initial(self) -> list[Value]:
@@ -139,7 +133,9 @@ class LoopState(State):
             if leaf.type is not None
         ]
 
-    def write(self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]) -> Written:
+    def write(
+        self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]
+    ) -> Written:
         """Stage a body until the types are fixed. `run` gets counters and rows, and returns the next counters."""
         for _ in range(_MOST_ROUNDS):
             found = self.attempt(transform, run, count, rows)
@@ -155,13 +151,15 @@ class LoopState(State):
         with self.cells.restored():
             try:
                 with SourceBody(transform) as body:
-                    counters = [body.input(f"k{i}" if i else "k", _INDEX) for i in range(count)]
+                    counters = [body.number("k", int, COUNTED) for _ in range(count)]
                     self.enter(body)
                     sound = [body.input("sound", _BOOL)] if self.is_conditional else []
                     inside = [body.input(f"row{i}" if i else "row", t) for i, t in enumerate(rows)]
                     further = run(counters, inside)
                     endings = self.leave()
                     settled = self.settle(endings)
+                    for y in [y for ending in endings.values() for y in ending.leaves]:
+                        body.carry(y)
                     if body.conditions and not self.is_conditional:
                         self.is_conditional, settled = True, False
                     if settled:
@@ -200,6 +198,8 @@ class LoopState(State):
         results = list(results)
         if written.is_conditional and not require(results.pop()):
             raise RefusedError("it depends on a condition, which only jit can check")
+        for leaf, y in zip(self.leaves, results, strict=True):
+            keep_python(y, leaf.python)
         at = 0
         for v in self.variables:
             assert v.structure is not None
@@ -292,7 +292,7 @@ def _while(
     written = state.write("while_loop", run, count, ())
     surroundings = Surroundings(state.cells, state.names)
     with state.cells.restored(), SourceBody("while_loop") as asked:
-        counters = [asked.input(f"k{i}" if i else "k", _INDEX) for i in range(count)]
+        counters = [asked.number("k", int, COUNTED) for _ in range(count)]
         state.enter(asked)
         if written.is_conditional:
             asked.input("sound", _BOOL)
@@ -402,7 +402,10 @@ def _stage_branch(cells: Cells, names: set[str], chosen: Any, true: Callable[[],
         for way, column in zip(ways, zip(*outputs, strict=True), strict=True):
             for y in column:
                 way.body.operand(y)
-        graphs = [way.body.graph(name, column) for way, name, column in zip(ways, ("true", "false"), zip(*outputs, strict=True), strict=True)]
+        graphs = [
+            way.body.graph(name, column)
+            for way, name, column in zip(ways, ("true", "false"), zip(*outputs, strict=True), strict=True)
+        ]
         operands = [as_type(leaf.held, leaf.type) for leaf in state.leaves if leaf.type is not None and leaf.held is not None]
         results = ops.cond(chosen, *ways[0].body.captured, *operands, true=graphs[0], false=graphs[1])
     if conditional and not require(results[-1]):
@@ -413,13 +416,17 @@ def _stage_branch(cells: Cells, names: set[str], chosen: Any, true: Callable[[],
 
 
 class Place(NamedTuple):
-    """The place of a leaf among the results of a branch."""
+    """The place of a leaf among the results of a branch, and its class if it is a Python number."""
 
     number: int
+    python: type | None
 
 
 def _picked(x: Any, results: Sequence[Value]) -> Any:
-    return results[x.number] if type(x) is Place else x
+    if type(x) is not Place:
+        return x
+    keep_python(results[x.number], x.python)
+    return results[x.number]
 
 
 def _merged(a: Any, b: Any, name: str, ways: Sequence[Way], outputs: list[tuple[Value, Value]]) -> Any:
@@ -433,16 +440,18 @@ def _merged(a: Any, b: Any, name: str, ways: Sequence[Way], outputs: list[tuple[
         raise RefusedError(f"{name} is {a!r:.40} after one branch and {b!r:.40} after the other")
     if shape_of(a) != shape_of(b):
         raise RefusedError(f"{name} is {type_of(a)!r} after one branch and {type_of(b)!r} after the other")
-    if is_weak(a) and is_weak(b):
-        dtype = np.result_type(np.asarray(a), np.asarray(b))
+    classes = [python_class(x) for x in (a, b)]
+    cls = None if None in classes else max(classes, key=list(TYPES).index)  # type: ignore[arg-type]
+    if cls is not None:
+        dtype = TYPES[cls].dtype
     else:
-        dtype = np.result_type(*[x if is_weak(x) else dtype_of(x) for x in (a, b)])
+        dtype = np.result_type(*[dtype_of(x) if c is None else EXAMPLES[c] for x, c in zip((a, b), classes, strict=True)])
     pair = []
     for x, way in zip((a, b), ways, strict=True):
         with reopened(way.body):
             pair.append(as_type(x, Type(shape_of(x), dtype)))
     outputs.append((pair[0], pair[1]))
-    return Place(len(outputs) - 1)
+    return Place(len(outputs) - 1, cls)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The state of a loop or a branch: variables whose values go in, and come out.
 
-    total, pos = 0, {"x": x}            leaves: total (a Python number, without a type yet), pos['x'] (float64[3])
+    total, pos = 0, {"x": x}            leaves: total (a Python number), pos['x'] (float64[3])
 
 A variable may be a container of numbers and arrays. Anything else in it (a string, a function) must stay the same object.
 """
@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import Traced, is_array, unwrap_fresh
+from ..core.bind import Traced, class_of, is_array, unwrap_fresh
 from ..core.tree import Structure, flatten
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.edit import distinct
 from ..numpy.views import View, become
 from ..ops.broadcast import cast
-from ..staging.body import Body
+from ..staging.python import EXAMPLES
+from .body import CARRIED, TYPES, SourceBody
 from .variables import UNBOUND, Cells, RefusedError
 
 
@@ -37,6 +38,12 @@ def is_number(x: Any) -> bool:
 def is_weak(x: Any) -> bool:
     """A Python number, whose dtype arithmetic decides."""
     return type(x) in (int, float, complex)
+
+
+def python_class(x: Any) -> type | None:
+    """The class of a Python number, which may be traced; None for anything else."""
+    cls = class_of(x)
+    return cls if cls in TYPES else None
 
 
 def type_of(x: Any) -> Type:
@@ -62,8 +69,12 @@ class Leaf:
 
     label: str
     held: Any  # the object before; None if the variable has no value then
-    type: Type | None  # None: a Python number that has no dtype yet, or no number
-    fixed: bool = False  # not a number
+    type: Type | None  # None: not a number
+    python: type | None = None  # the class of a Python number
+
+    @property
+    def fixed(self) -> bool:
+        return self.type is None
 
 
 class Ending(NamedTuple):
@@ -86,9 +97,8 @@ class Variable:
         if self.first is not UNBOUND:
             leaves, self.structure = flatten(self.first)
             for x, path in zip(leaves, self.structure.paths(), strict=True):
-                known = is_number(x)
-                type_ = type_of(unwrap_fresh(x)) if known and not is_weak(x) else None
-                self.leaves.append(Leaf(f"{name}{path}", x, type_, not known))
+                type_ = type_of(unwrap_fresh(x)) if is_number(x) else None
+                self.leaves.append(Leaf(f"{name}{path}", x, type_, python_class(x)))
 
     def join(self, ending: Ending) -> None:
         """Take the structure and types that the first iteration gives a variable without a value."""
@@ -96,7 +106,7 @@ class Variable:
         for x, path in zip(ending.leaves, ending.structure.paths(), strict=True):
             if not is_number(x):
                 raise RefusedError(f"{self.name}{path} is {with_article(type(x).__name__)}, which a loop cannot carry")
-            self.leaves.append(Leaf(f"{self.name}{path}", None, type_of(x)))
+            self.leaves.append(Leaf(f"{self.name}{path}", None, type_of(x), python_class(x)))
 
 
 class State:
@@ -116,8 +126,8 @@ class State:
         """The leaves that are inputs and outputs of a body."""
         return [leaf for v in self.variables for leaf in v.leaves if not leaf.fixed]
 
-    def enter(self, body: Body) -> None:
-        """Let the variables refer to inputs of a body; Python numbers without a type stay as they are."""
+    def enter(self, body: SourceBody) -> None:
+        """Let the variables refer to inputs of a body; what is not a number stays as it is."""
         self.given: dict[str, Any] = {}
         self.inputs: dict[str, list[Any]] = {}
         for v in self.variables:
@@ -183,22 +193,28 @@ class State:
         self.cells[name] = made
 
 
-def _input(body: Body, leaf: Leaf) -> Any:
-    if leaf.fixed or leaf.type is None:
+def _input(body: SourceBody, leaf: Leaf) -> Any:
+    if leaf.type is None:
         return leaf.held
-    made = body.input(distinct(leaf.label, set(body.names)), leaf.type)
+    name = distinct(leaf.label, set(body.names))
+    if leaf.python is not None:
+        return body.number(name, leaf.python, CARRIED)
+    made = body.input(name, leaf.type)
     made.aux = (*made.aux[:2], is_array(leaf.held) or leaf.type.shape != ())
     return made
 
 
-def widened(leaf: Leaf, y: Any) -> Type:
-    """The type of a leaf that is y after an iteration."""
-    if leaf.type is None:
-        if shape_of(y) != ():
-            raise ChangeError(f"{leaf.label} is one number before the loop and {type_of(y)!r} in it")
-        if is_weak(y) or type(y) is bool:
-            return Type((), np.result_type(np.asarray(leaf.held), np.asarray(y)))
-        return Type((), np.result_type(leaf.held, dtype_of(y)))
+def widen(leaf: Leaf, y: Any) -> bool:
+    """Take the type of a leaf that is y after an iteration; whether it was another."""
+    assert leaf.type is not None
     if shape_of(y) != leaf.type.shape:
         raise ChangeError(f"{leaf.label} changes from {leaf.type!r} to {type_of(y)!r}")
-    return Type(leaf.type.shape, np.result_type(y if is_weak(y) else dtype_of(y), leaf.type.dtype))
+    before = leaf.type, leaf.python
+    cls = python_class(y)
+    if leaf.python is not None and cls is not None:
+        leaf.python = max(leaf.python, cls, key=list(TYPES).index)
+        leaf.type = TYPES[leaf.python]
+    else:
+        own, new = (EXAMPLES[c] if c is not None else d for c, d in ((leaf.python, leaf.type.dtype), (cls, dtype_of(y))))
+        leaf.type, leaf.python = Type(leaf.type.shape, np.result_type(own, new)), None
+    return before != (leaf.type, leaf.python)

@@ -93,7 +93,11 @@ class Surroundings:
         waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in skipped)
         while waiting:
             name, x = waiting.popleft()
-            if id(x) in seen or x is UNBOUND or isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType, type)):
+            if (
+                id(x) in seen
+                or x is UNBOUND
+                or isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType, type))
+            ):
                 continue
             if len(seen) > _MOST_OBJECTS:
                 raise RefusedError(f"it can reach more than {_MOST_OBJECTS} objects, too many to watch")
