@@ -25,6 +25,7 @@ from ..ops.elementwise import absolute, greater_equal, less, logical_and, power
 from ..staging.body import Body
 from ..staging.guard import OPERATOR_MODULES
 from ..staging.python import EXAMPLES, conditions, result_class, settled
+from ..staging.stage import Stage
 from .variables import RefusedError
 
 TYPES = {cls: Type((), np.asarray(x).dtype) for cls, x in EXAMPLES.items()}  # of Python numbers in a program
@@ -85,6 +86,8 @@ class SourceBody(Body):
 
     def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """An operator in user code: between Python numbers it gives a Python number."""
+        if isinstance(self.taken, Stage):
+            return self.taken.operate(name, run, args)  # the op belongs to a branch
         if self.operating or not all(map(self.python_class, args)) or not is_written_by_user(_MODULES, "adjoint.compiler.jit"):
             return run(*args)
         args = tuple([self.lift(a) for a in args])
@@ -101,7 +104,7 @@ class SourceBody(Body):
         if not all(c for c in needed if not isinstance(c, Traced)):
             raise RefusedError(f"the result of {name} is not that of Python")
         for part in y if isinstance(y, tuple) else (y,):
-            if cls is not None and isinstance(part, Traced):
+            if cls is not None and isinstance(part, Traced) and part.by is self:
                 self.light[part.aux[0]] = cls
                 if cls is int:
                     self.bounds[part.aux[0]] = min(bound, WIDE)

@@ -5,7 +5,8 @@
         x = x + t           x is live: the next iteration reads it
 
 Only live variables are the state of a loop, and the results of a branch. The analysis runs backwards over the statements of a
-function; where control flow is not followed (`try`, `break` in a loop that is left alone), all variables that occur count as live.
+function; where control flow is not followed (`try`, `break` in a loop that is left alone), all variables
+that occur count as live.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def transformed(f: Any) -> Any:
     cls = type(f)
     if is_own(cls.__module__):
         return _rewrapped(f)
-    method = getattr(cls, "__call__", None)
+    method = next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)
     if isinstance(method, types.FunctionType) and is_users(method):
         return types.MethodType(_function(method), f)
     return f

@@ -70,7 +70,7 @@ class Leaf:
     label: str
     held: Any  # the object before; None if the variable has no value then
     type: Type | None  # None: not a number
-    python: type | None = None  # the class of a Python number
+    python: Any = None  # the class of a Python number
 
     @property
     def fixed(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,7 +86,7 @@ def _is_shared(cell: types.CellType) -> bool:
 class Surroundings:
     """The objects that a body can reach by its variables, as they are before it is staged."""
 
-    def __init__(self, cells: Cells, skipped: Sequence[str]) -> None:
+    def __init__(self, cells: Cells, skipped: Collection[str]) -> None:
         self.arrays: list[tuple[str, Any, Any]] = []  # name of the variable, array, state
         self.objects: list[tuple[str, Any, Any]] = []
         seen: set[int] = set()

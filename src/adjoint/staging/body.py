@@ -12,7 +12,7 @@ arrays are constants of the body.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from ..core.bind import Traced, around, is_array, snapshot, unwrap_fresh
 from ..core.errors import UnsupportedError
@@ -44,7 +44,7 @@ class Body(Stage):
         self.captured: list[Traced] = sibling.captured if sibling else []
         self.places: dict[Any, int] = sibling.places if sibling else {}
 
-    def __enter__(self) -> Body:
+    def __enter__(self) -> Self:
         outer = around.get() if self.alone else ()
         self.restored = [(trace, trace.closed, trace.taken) for trace in outer]
         super().__enter__()
