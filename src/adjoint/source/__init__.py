@@ -6,5 +6,6 @@ them as ops, `notes.py` says what became of each.
 
 from .notes import lines, noting
 from .running import transformed
+from .staged import in_body, restrict
 
-__all__ = ["lines", "noting", "transformed"]
+__all__ = ["in_body", "lines", "noting", "restrict", "transformed"]

@@ -18,14 +18,16 @@ from typing import Any
 
 from ..core.bind import Traced
 from ..core.home import is_own
-from ..ops.elementwise import logical_not
+from ..core.types import shape_of
+from ..ops.broadcast import where
+from ..ops.elementwise import greater, less, logical_not
 from ..staging.body import Body
 from ..staging.guard import Guarded
 from ..staging.reach import is_users
 from . import items, notes, rewrite
 from .rewrite import RUNTIME, NoSourceError, Site
-from .staged import innermost, is_staged, require, stage_branch, stage_for, stage_while, truth
-from .state import ChangeError
+from .staged import innermost, is_staged, keep_python, require, stage_branch, stage_for, stage_while, truth
+from .state import ChangeError, common_class, is_number
 from .variables import Cells, RefusedError, contents
 
 FEW = 8  # iterations; a shorter loop is unrolled
@@ -209,7 +211,25 @@ class Runtime:
         """What is called in place of f: user code is rewritten too."""
         if f is print and isinstance(innermost(), Body):
             raise RefusedError("it prints")
-        return transformed(f)
+        return functools.partial(_extreme, f) if f is max or f is min else transformed(f)
+
+
+def _extreme(f: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """`max` and `min` of numbers, without asking which is larger."""
+    numbers = args if len(args) > 1 else tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else ()
+    if (
+        options
+        or len(numbers) < 2
+        or not any(map(is_staged, numbers))
+        or not all(is_number(x) and shape_of(x) == () for x in numbers)
+    ):
+        return f(*args, **options)
+    result = numbers[0]
+    for x in numbers[1:]:
+        cls = common_class([x, result])
+        result = where((greater if f is max else less)(x, result), x, result)
+        keep_python(result, cls)
+    return result
 
 
 def _flag(body: Callable[..., Any], site: Site) -> Callable[[], Any]:

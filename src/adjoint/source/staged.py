@@ -27,7 +27,7 @@ from ..staging.stage import Stage
 from .body import COUNTED, TYPES, SourceBody
 from .items import Items
 from .rewrite import Site
-from .state import ChangeError, Ending, State, as_type, is_number, python_class, type_of, widen
+from .state import ChangeError, Ending, State, as_type, common_class, is_number, python_class, type_of, widen
 from .variables import UNBOUND, Cells, RefusedError, Surroundings
 
 _MOST_ROUNDS = 8  # stagings of a body until its types are fixed
@@ -70,6 +70,16 @@ def require(condition: Any) -> bool:
         stage.assume(condition)
         return True
     return bool(condition)
+
+
+def in_body(x: Any) -> bool:
+    """Whether a value is one number in the body of a loop or branch, where rewritten code may branch on it."""
+    return isinstance(innermost(), SourceBody) and is_staged(x)
+
+
+def restrict(condition: Any) -> bool:
+    """As `require`, in the body of a loop or branch; elsewhere a number decides."""
+    return in_body(condition) and require(condition)
 
 
 def keep_python(y: Value, cls: type | None) -> None:
@@ -440,12 +450,12 @@ def _merged(a: Any, b: Any, name: str, ways: Sequence[Way], outputs: list[tuple[
         raise RefusedError(f"{name} is {a!r:.40} after one branch and {b!r:.40} after the other")
     if shape_of(a) != shape_of(b):
         raise RefusedError(f"{name} is {type_of(a)!r} after one branch and {type_of(b)!r} after the other")
-    classes = [python_class(x) for x in (a, b)]
-    cls = None if None in classes else max(classes, key=list(TYPES).index)  # type: ignore[arg-type]
+    cls = common_class([a, b])
     if cls is not None:
         dtype = TYPES[cls].dtype
     else:
-        dtype = np.result_type(*[dtype_of(x) if c is None else EXAMPLES[c] for x, c in zip((a, b), classes, strict=True)])
+        classes = [(x, python_class(x)) for x in (a, b)]
+        dtype = np.result_type(*[dtype_of(x) if c is None else EXAMPLES[c] for x, c in classes])
     pair = []
     for x, way in zip((a, b), ways, strict=True):
         with reopened(way.body):

@@ -46,6 +46,12 @@ def python_class(x: Any) -> type | None:
     return cls if cls in TYPES else None
 
 
+def common_class(values: Sequence[Any]) -> type | None:
+    """The class of a result that is one of several values, if all are Python numbers."""
+    classes = [cls for cls in map(python_class, values) if cls is not None]
+    return max(classes, key=list(TYPES).index) if len(classes) == len(values) else None
+
+
 def type_of(x: Any) -> Type:
     return Type.of(np.asarray(x) if type(x) is bool or is_weak(x) else x)
 
