@@ -39,13 +39,14 @@ _MODULES = OPERATOR_MODULES | {__name__}  # between an operator in user code and
 class SourceBody(Body):
     """A recording that knows which of its values are Python numbers."""
 
-    __slots__ = ("bounds", "conditions", "light", "operating")
+    __slots__ = ("bounds", "conditions", "entered", "light", "operating")
 
     def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
         super().__init__(name, sibling, alone)
         self.conditions: list[Value] = []
         self.light: dict[int, type] = {}  # Python numbers, by number of the value: their class
         self.bounds: dict[int, float] = {}  # integers that cannot be larger
+        self.entered: set[int] = set()  # ids of the inputs that stand for variables
         self.operating = False  # an operator between Python numbers is being staged
 
     def number(self, name: str, cls: type, bound: float) -> Traced:

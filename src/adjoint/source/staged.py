@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import Traced, around, unwrap_fresh
-from ..core.tree import Structure, flatten
+from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ops import control as ops
 from ..ops.broadcast import cast
@@ -399,7 +399,9 @@ def _stage_branch(cells: Cells, names: set[str], chosen: Any, true: Callable[[],
         leaves = [_merged(x, y, v.name, ways, outputs) for x, y in zip(a.leaves, b.leaves, strict=True)]
         both = [x or y for x, y in zip(a.written, b.written, strict=True)]
         if any(both) and a.is_same != b.is_same:
-            raise RefusedError(f"{v.name} is written to in one branch and assigned in the other")
+            if v.is_aliased or a.structure is not LEAF:
+                raise RefusedError(f"{v.name} is written to in one branch and assigned in the other")
+            both = [False]  # no other name can see it
         plan.append((v.name, a.structure, leaves, a._replace(written=both, is_same=a.is_same and b.is_same)))
     if ways[0].structure != ways[1].structure:
         raise RefusedError(f"it gives {ways[0].structure} in one branch and {ways[1].structure} in the other")

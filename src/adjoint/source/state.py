@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_array, unwrap_fresh
-from ..core.tree import Structure, flatten
+from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.edit import distinct
 from ..numpy.views import View, become
@@ -141,6 +141,7 @@ class State:
             if v.first is not UNBOUND:
                 assert v.structure is not None
                 self.given[v.name] = v.structure.unflatten(inputs)
+        body.entered |= {id(x) for inputs in self.inputs.values() for x in inputs}
         self.starts = {name: [getattr(x, "aux", None) for x in inputs] for name, inputs in self.inputs.items()}
         for v in self.variables:
             self.cells[v.name] = self.given.get(v.name, UNBOUND)
@@ -156,7 +157,9 @@ class State:
             is_same = v.name in self.given and value is self.given[v.name]
             inputs, starts = self.inputs[v.name], self.starts[v.name]
             written = [isinstance(x, Traced) and x.aux is not start for x, start in zip(inputs, starts, strict=True)]
-            if any(written):
+            if any(written) and structure is LEAF and not is_same and not v.is_aliased:
+                written = [False]  # no other name can see what was written before it was assigned
+            elif any(written):
                 self._check_written(v, leaves, written)
             found[v.name] = Ending(structure, [unwrap_fresh(x) for x in leaves], is_same, written)
         return found
@@ -170,7 +173,7 @@ class State:
                 continue
             if i >= len(leaves) or leaves[i] is not self.inputs[v.name][i]:
                 raise RefusedError(f"{leaf.label} is written to and then assigned")
-            if v.is_aliased:
+            if v.is_aliased and not isinstance(leaf.held, Traced):
                 raise RefusedError(f"{leaf.label} is written to, and the array has another name; make it with adjoint.numpy")
             if isinstance(leaf.held, View) and leaf.held.base is not None:
                 raise RefusedError(f"{leaf.label} is written to, and is a view of another array")

@@ -76,11 +76,19 @@ class Cells:
                 put(cell, value)
 
 
+#: References to the array of a variable: of its cell and of the call that counts them; of `State`, to an input of a body.
+_OWN, _ENTERED = 2, 2
+
+
 def _is_shared(cell: types.CellType) -> bool:
-    """Whether a variable is a plain array that has another name, or is a view or the base of one."""
-    if type(contents(cell)) is not np.ndarray:
+    """Whether a variable is an array that may have another name, or a view or the base of one."""
+    x = contents(cell)
+    if not isinstance(x, (np.ndarray, Traced)):
         return False
-    return sys.getrefcount(cell.cell_contents) > 2 or cell.cell_contents.base is not None
+    is_part = isinstance(x, View) or (isinstance(x, np.ndarray) and x.base is not None)
+    own = _OWN + (_ENTERED if isinstance(x, Traced) and id(x) in getattr(x.by, "entered", ()) else 0)
+    del x
+    return is_part or sys.getrefcount(cell.cell_contents) > own
 
 
 class Surroundings:
