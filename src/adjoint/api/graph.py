@@ -70,7 +70,8 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
                 raise ArgumentError(f"{name_of(f)} returned {result!r}, but graph needs a value; is a return statement missing?")
             outputs = [output_leaf(y, f, transform) for y in parts]
             g = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
-        return Program(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)
+        made = SourceProgram if source else Program
+        return made(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)
 
     return pure(f, stage_once)
 
@@ -209,6 +210,20 @@ class Program(Graph):
 
     def __repr__(self) -> str:
         return f"<graph {self.name}: {len(self.input_types)} inputs, {len(self)} equations, {len(self.outputs)} outputs>"
+
+
+class SourceProgram(Program):
+    """A graph staged from the source of a function: its loops are the user's, and so are the names of its variables."""
+
+    @boundary
+    def python(self) -> str:
+        """The source of a function of the flat inputs that needs only NumPy, as a person would write it.
+
+        Loops stay loops, a variable keeps its name x, and its cotangent is x_bar; comments name the lines of the source.
+        """
+        from ..view import python
+
+        return python.module([(self.simplify(), None)], readable=True)
 
 
 def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:

@@ -39,7 +39,7 @@ _MODULES = OPERATOR_MODULES | {__name__}  # between an operator in user code and
 class SourceBody(Body):
     """A recording that knows which of its values are Python numbers."""
 
-    __slots__ = ("bounds", "conditions", "entered", "light", "operating")
+    __slots__ = ("bounds", "conditions", "counted", "entered", "light", "operating", "variables")
 
     def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
         super().__init__(name, sibling, alone)
@@ -47,6 +47,8 @@ class SourceBody(Body):
         self.light: dict[int, type] = {}  # Python numbers, by number of the value: their class
         self.bounds: dict[int, float] = {}  # integers that cannot be larger
         self.entered: set[int] = set()  # ids of the inputs that stand for variables
+        self.counted = 0  # how many equations the body has without those that count iterations
+        self.variables: dict[Any, str] = {}  # names of captured values, by their contents
         self.operating = False  # an operator between Python numbers is being staged
 
     def number(self, name: str, cls: type, bound: float) -> Traced:
@@ -56,6 +58,10 @@ class SourceBody(Body):
         if cls is int:
             self.bounds[x.aux[0]] = bound
         return x
+
+    def captured_name(self, i: int) -> str:
+        x = self.captured[i]
+        return self.variables.get((id(x.value), id(x.aux))) or super().captured_name(i)
 
     def whole(self, x: Any) -> Any:
         """A Python integer that was computed from a counter."""

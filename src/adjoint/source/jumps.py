@@ -22,8 +22,11 @@ _MOST_REPEATED = 40  # nodes after an `if` that are written into both its branch
 
 
 def at_line(new: Any, old: ast.AST) -> Any:
-    """A new node with the place of an old one."""
-    return ast.copy_location(new, old)
+    """A new node at the first line of an old one."""
+    made = ast.copy_location(new, old)
+    if getattr(old, "end_lineno", None) != getattr(old, "lineno", None):  # CPython gives a method call its last line
+        made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
+    return made
 
 
 def _ends(statements: Sequence[ast.stmt], kinds: Any = (ast.Return, ast.Raise)) -> bool:

@@ -45,6 +45,7 @@ class Site:
     after: frozenset[str] = frozenset()  # those that are read after it
     written: frozenset[str] = frozenset()  # variables whose items are assigned
     stop: str = ""  # the flag of a `break`
+    target: str = "k"  # the variable of a loop, if it is one
     why_not: str = ""  # it is left as it is
 
 
@@ -311,7 +312,9 @@ class _Statements:
         stop = getattr(node, "stop", "")
         names = {"state": frozenset(changed & (live_head | {stop})), "after": frozenset(changed & live_out)}
         names["written"] = frozenset(written(body))
-        site = self.rewriter.site(kind, node, stop=stop, **names)
+        target = getattr(node, "target", None)
+        target = target.id if isinstance(target, ast.Name) else "k"
+        site = self.rewriter.site(kind, node, stop=stop, target=target, **names)
         body_name, body_function = self.function("body", body, [item] if isinstance(node, ast.For) else [], node)
         run = at_line(ast.Name(body_name, ast.Load()), node)
         if isinstance(node, ast.For):

@@ -17,6 +17,7 @@ import numpy as np
 from ..core.bind import Traced, around, unwrap_fresh
 from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type, Value, dtype_of, shape_of
+from ..ir.edit import distinct
 from ..ops import control as ops
 from ..ops.broadcast import cast
 from ..ops.elementwise import less, logical_and, logical_not, not_equal
@@ -112,6 +113,8 @@ class LoopState(State):
     """The state of a loop, whose types are widened until an iteration keeps them."""
 
     is_conditional = False
+    is_counted = True  # an iteration reads its number
+    counter = "k"
 
     def settle(self, endings: dict[str, Ending]) -> bool:
         """Take the types after an iteration; whether they are those before it."""
@@ -148,7 +151,7 @@ class LoopState(State):
     ) -> Written:
         """Stage a body until the types are fixed. `run` gets counters and rows, and returns the next counters."""
         for _ in range(_MOST_ROUNDS):
-            found = self.attempt(transform, run, count, rows)
+            found = self.attempt(transform, run, count if self.is_counted else 0, rows)
             if found is not None:
                 return found
         raise RefusedError("the types of its variables do not become fixed")
@@ -161,10 +164,12 @@ class LoopState(State):
         with self.cells.restored():
             try:
                 with SourceBody(transform) as body:
-                    counters = [body.number("k", int, COUNTED) for _ in range(count)]
+                    names = {leaf.label for leaf in self.leaves}
+                    counters = [body.number(distinct(self.counter, names), int, COUNTED) for _ in range(count)]
                     self.enter(body)
                     sound = [body.input("sound", _BOOL)] if self.is_conditional else []
-                    inside = [body.input(f"row{i}" if i else "row", t) for i, t in enumerate(rows)]
+                    row = self.counter if len(rows) == 1 and not counters else "row"
+                    inside = [body.input(distinct(row, {*body.names}), t) for t in rows]
                     further = run(counters, inside)
                     endings = self.leave()
                     settled = self.settle(endings)
@@ -172,6 +177,8 @@ class LoopState(State):
                         body.carry(y)
                     if body.conditions and not self.is_conditional:
                         self.is_conditional, settled = True, False
+                    if settled and count and transform == "scan" and not _reads_counter(body, endings):
+                        self.is_counted, settled = False, False
                     if settled:
                         outputs = [*further, *self.outputs(endings), *[logical_and(x, body.sound()) for x in sound]]
                         for y in outputs:
@@ -220,6 +227,13 @@ class LoopState(State):
             self.place(v.name, v.structure, leaves, written.endings[v.name])
 
 
+def _reads_counter(body: SourceBody, endings: dict[str, Ending]) -> bool:
+    """Whether a body reads its first input other than to count."""
+    results = [y for ending in endings.values() for y in ending.leaves]
+    is_result = any(isinstance(y, Traced) and y.by is body and y.aux[0] == 0 for y in results)
+    return is_result or any(0 in [o for o in e.inputs if isinstance(o, int)] for e in body.equations[: body.counted])
+
+
 class WritesError(RefusedError):
     """A body writes to arrays of variables that are not part of the state."""
 
@@ -250,24 +264,30 @@ def _names(site: Site, cells: Cells) -> set[str]:
     return {name for name in {*site.state, *written} if name in cells.by_name}
 
 
+def _next(counters: Sequence[Any]) -> Sequence[Value]:
+    for k in counters:
+        k.by.counted = len(k.by.equations)
+    return [cast(k, dtype=_INDEX.dtype) + np.int64(1) for k in counters]
+
+
 def _stage_for(site: Site, cells: Cells, names: set[str], items: Items, body: Callable[[Any], None]) -> str:
     state = LoopState(cells, names)
+    state.counter = site.target
     if isinstance(items.count, Traced) or site.stop:
         return _stage_counted(site, state, items, body)
-    rows = [row[: items.count] for row in items.rows]
+    rows = [row if shape_of(row)[0] == items.count else row[: items.count] for row in items.rows]
     kinds = [Type(shape_of(row)[1:], dtype_of(row)) for row in rows]
 
     def run(counters: Sequence[Any], inside: Sequence[Any]) -> Sequence[Value]:
-        (k,) = counters
-        body(items.item(k, inside))
-        return [k + np.int64(1)]
+        body(items.item(counters[0] if counters else np.int64(0), inside))
+        return _next(counters)
 
     written = state.write("scan", run, 1, kinds)
     graph, captured = written.graph()
-    carry = [np.int64(0), *state.initial(), *[np.bool_(True)] * written.is_conditional]
+    carry = [*[np.int64(0)] * state.is_counted, *state.initial(), *[np.bool_(True)] * written.is_conditional]
     params = {"length": items.count, "reverse": False, "carries": len(carry), "consts": len(captured)}
     results = ops.scan(*captured, *carry, *map(unwrap_fresh, rows), body=graph, **params)
-    state.finish(written, results[1:])
+    state.finish(written, results[state.is_counted :])
     return f"became a scan of {items.count} iterations"
 
 
@@ -282,7 +302,7 @@ def _stage_counted(site: Site, state: LoopState, items: Items, body: Callable[[A
     def run(counters: Sequence[Any], _: Sequence[Any]) -> Sequence[Value]:
         (k,) = counters
         body(items.item(k, [row[k] for row in items.rows]))
-        return [k + np.int64(1)]
+        return _next(counters)
 
     def test(counters: Sequence[Any]) -> Any:
         (k,) = counters
@@ -302,7 +322,8 @@ def _while(
     written = state.write("while_loop", run, count, ())
     surroundings = Surroundings(state.cells, state.names)
     with state.cells.restored(), SourceBody("while_loop") as asked:
-        counters = [asked.number("k", int, COUNTED) for _ in range(count)]
+        names = {leaf.label for leaf in state.leaves}
+        counters = [asked.number(distinct(state.counter, names), int, COUNTED) for _ in range(count)]
         state.enter(asked)
         if written.is_conditional:
             asked.input("sound", _BOOL)

@@ -92,13 +92,16 @@ class Body(Stage):
     def show(self, x: Traced) -> str:
         return f"<staged from outside: {x.aux[1]!r}>" if x.aux[0] < 0 else super().show(x)
 
+    def captured_name(self, i: int) -> str:
+        return f"w{i}"
+
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         """The graph, with the captured values as its first inputs."""
         results = [self.operand(y) for y in outputs]
         shift = len(self.captured)
         names: list[str] = []
         for i in range(shift):
-            names.append(distinct(f"w{i}", {*self.names, *names}))
+            names.append(distinct(self.captured_name(i), {*self.names, *names}))
 
         def number(n: int) -> int:
             return n + shift if n >= 0 else -1 - n

@@ -129,8 +129,8 @@ def _backward_body(work: _Reverse, have: Flags, live: bool) -> Graph:
 
     inputs = [
         *named(body, fixed),
-        *seeds(carried),
-        *named(body, shared, "total_"),
+        *[(f"{body.input_names[work.consts + i]}_bar", body.output_types[i]) for i in carried],
+        *[(f"{body.input_names[i]}_bar", body.input_types[i]) for i in shared],
         *named(body, rows),
         *residuals,
         *named(body, states),
