@@ -1,4 +1,4 @@
-"""Gather and scatter-add: x[i, j] for integer arrays, and its transpose.
+"""Gather and scatter-add: x[i, j] for integer arrays, and its transpose; x[i, j] = v for integers.
 
 An index counts from the front or, if negative, from the back. The program ends with an error if one was out of bounds; until then
 element 0 is used instead.
@@ -61,6 +61,30 @@ def scatter(low: Lowering, equation: Equation) -> bool:
     return low.hold(equation, out)
 
 
+def put(low: Lowering, equation: Equation) -> bool:
+    """x with v written at one place, x[i, j] = v: each element is chosen by its position."""
+    x, v, *arrays = equation.inputs
+    (result,), axis = equation.types, equation.params["axis"]
+    sizes = result.shape[axis : axis + len(arrays)]
+    is_one = all(low.type_of(a).shape == () for a in arrays) and (axis == 0 or low.type_of(v).shape == ())
+    same = low.type_of(x).dtype == low.type_of(v).dtype == result.dtype
+    if not is_one or not same or result.dtype not in NATIVE or not _are_whole(low, arrays) or 0 in result.shape:
+        return False
+    domain = result.shape
+    behind = [(1,) * (len(domain) - axis - i - 1) for i in range(len(sizes))]
+    places = [low.operand(Literal(np.arange(n).reshape(n, *ones)), domain) for n, ones in zip(sizes, behind, strict=True)]
+    old, new = low.operand(x, domain), low.operand(v, domain)
+    views = [low.view(a) for a in arrays if not isinstance(a, Literal)]
+    position = low.place(domain, [old, new, *places, *views])
+    at = _indices(low, position, arrays, domain, axis, sizes)
+    w = Writer(low.kernel(position))
+    tests = [w.test("equal", low.read(position, place), i) for place, i in zip(places, at, strict=True)]
+    here = tests[0]
+    for test in tests[1:]:
+        here = w.test("and", here, test)
+    return low.hold(equation, Line(position, w("select", here, low.read(position, new), low.read(position, old))))
+
+
 def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Shape, start: int, sizes: Shape) -> tuple[int, ...]:
     """Index arrays that vary along the axes of the domain from `start` on, counted from the front, inside the bounds.
 
@@ -101,4 +125,4 @@ def _without(view: View, axis: int, count: int, domain: Shape) -> View:
     return View(view.buffer, domain, strides, view.offset)
 
 
-RULES: Rules = {index.gather: gather, index.scatter_add: scatter}
+RULES: Rules = {index.gather: gather, index.scatter_add: scatter, index.put_at: put}
