@@ -41,7 +41,8 @@ class Site:
 
     kind: str  # "for", "while", "if"
     line: str  # file:line
-    state: frozenset[str] = frozenset()  # assigned variables that are read later
+    assigned: frozenset[str] = frozenset()  # variables
+    state: frozenset[str] = frozenset()  # those that are read later
     after: frozenset[str] = frozenset()  # those that are read after it
     written: frozenset[str] = frozenset()  # variables whose items are assigned
     stop: str = ""  # the flag of a `break`
@@ -311,7 +312,7 @@ class _Statements:
         changed = assigned(body)
         stop = getattr(node, "stop", "")
         names = {"state": frozenset(changed & (live_head | {stop})), "after": frozenset(changed & live_out)}
-        names["written"] = frozenset(written(body))
+        names |= {"assigned": frozenset(changed), "written": frozenset(written(body))}
         target = getattr(node, "target", None)
         target = target.id if isinstance(target, ast.Name) else "k"
         site = self.rewriter.site(kind, node, stop=stop, target=target, **names)
@@ -339,7 +340,8 @@ class _Statements:
             return [node]
         changed = assigned([*node.body, *node.orelse])
         items = frozenset(written([*node.body, *node.orelse]))
-        site = self.rewriter.site("if", node, state=frozenset(changed & live_out), written=items)
+        names = {"assigned": frozenset(changed), "state": frozenset(changed & live_out), "written": items}
+        site = self.rewriter.site("if", node, **names)
         true_name, true = self.function("true", node.body, [], node)
         false_name, false = self.function("false", node.orelse, [], node)
         ways = [at_line(ast.Name(name, ast.Load()), node) for name in (true_name, false_name)]

@@ -115,6 +115,7 @@ class LoopState(State):
     is_conditional = False
     is_counted = True  # an iteration reads its number
     counter = "k"
+    assigned: frozenset[str] = frozenset()  # variables that the body assigns
 
     def settle(self, endings: dict[str, Ending]) -> bool:
         """Take the types after an iteration; whether they are those before it."""
@@ -159,7 +160,7 @@ class LoopState(State):
     def attempt(
         self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]
     ) -> Written | None:
-        surroundings = Surroundings(self.cells, self.names)
+        surroundings = Surroundings(self.cells, self.names, self.assigned)
         found: Written | Exception | None = None
         with self.cells.restored():
             try:
@@ -186,7 +187,8 @@ class LoopState(State):
                         found = Written(body, outputs, endings, self.is_conditional)
             except Exception as error:
                 found = error
-        self.check_surroundings(surroundings)
+            assigned = surroundings.assigned()
+        self.check_surroundings(surroundings, assigned)
         try:
             if isinstance(found, Exception):
                 raise found
@@ -202,13 +204,14 @@ class LoopState(State):
             if leaf.type is not None and not leaf.fixed
         ]
 
-    def check_surroundings(self, surroundings: Surroundings) -> None:
-        """Undo what a trial has changed. An array of a variable that was written to must be part of the state."""
+    def check_surroundings(self, surroundings: Surroundings, assigned: set[str]) -> None:
+        """Undo what a trial has changed. A variable that a call assigns, or whose array it writes to, must be in the state."""
         arrays, changed = surroundings.undo()
         if changed:
             raise RefusedError(f"it changes {changed}")
+        arrays |= assigned
         if arrays:
-            raise WritesError(arrays) if arrays <= set(self.cells.by_name) else RefusedError(f"it writes to {min(arrays)}")
+            raise WritesError(arrays) if arrays <= set(self.cells.by_name) else RefusedError(f"it changes {min(arrays)}")
 
     def finish(self, written: Written, results: Sequence[Value]) -> None:
         """Give the variables the results of a loop."""
@@ -272,7 +275,7 @@ def _next(counters: Sequence[Any]) -> Sequence[Value]:
 
 def _stage_for(site: Site, cells: Cells, names: set[str], items: Items, body: Callable[[Any], None]) -> str:
     state = LoopState(cells, names)
-    state.counter = site.target
+    state.counter, state.assigned = site.target, site.assigned
     if isinstance(items.count, Traced) or site.stop:
         return _stage_counted(site, state, items, body)
     rows = [row if shape_of(row)[0] == items.count else row[: items.count] for row in items.rows]
@@ -320,7 +323,7 @@ def _while(
     count: int,
 ) -> None:
     written = state.write("while_loop", run, count, ())
-    surroundings = Surroundings(state.cells, state.names)
+    surroundings = Surroundings(state.cells, state.names, ())
     with state.cells.restored(), SourceBody("while_loop") as asked:
         names = {leaf.label for leaf in state.leaves}
         counters = [asked.number(distinct(state.counter, names), int, COUNTED) for _ in range(count)]
@@ -337,7 +340,8 @@ def _while(
         asked.operand(on)
         if asked.conditions:
             raise RefusedError("its condition may raise")
-    state.check_surroundings(surroundings)
+        assigned = surroundings.assigned()
+    state.check_surroundings(surroundings, assigned)
     graph, captured = written.graph()
     cond = asked.graph("cond", [on])
     carry = [np.int64(0)] * count + [*state.initial(), *[np.bool_(True)] * written.is_conditional]
@@ -353,6 +357,7 @@ def stage_while(site: Site, cells: Cells, test: Callable[[], Any], body: Callabl
 
     def stage(names: set[str]) -> str:
         state = LoopState(cells, names)
+        state.assigned = site.assigned
         lost = [v.name for v in state.variables if v.first is UNBOUND and v.name in site.after]
         if lost:
             first = test()
@@ -397,11 +402,14 @@ class Way(NamedTuple):
 
 def stage_branch(site: Site, cells: Cells, chosen: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
     """Stage both branches of an `if`; what they return."""
-    return _with_written(lambda names: _stage_branch(cells, names, chosen, true, false), _names(site, cells))
+    return _with_written(lambda names: _stage_branch(site, cells, names, chosen, true, false), _names(site, cells))
 
 
-def _stage_branch(cells: Cells, names: set[str], chosen: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
+def _stage_branch(
+    site: Site, cells: Cells, names: set[str], chosen: Any, true: Callable[[], Any], false: Callable[[], Any]
+) -> Any:
     state = LoopState(cells, names)
+    state.assigned = site.assigned
     ways: list[Way] = []
     for f in (true, false):
         ways.append(_way(state, f, ways[0].body if ways else None))
@@ -498,7 +506,7 @@ def reopened(body: Body) -> Iterator[None]:
 
 
 def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> Way:
-    surroundings = Surroundings(state.cells, state.names)
+    surroundings = Surroundings(state.cells, state.names, state.assigned)
     found: Way | Exception
     with state.cells.restored():
         try:
@@ -509,7 +517,8 @@ def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> 
                 found = Way(body, state.leave(), leaves, structure)
         except Exception as error:
             found = error
-    state.check_surroundings(surroundings)
+        assigned = surroundings.assigned()
+    state.check_surroundings(surroundings, assigned)
     try:
         if isinstance(found, Exception):
             raise found

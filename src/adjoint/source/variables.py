@@ -94,11 +94,14 @@ def _is_shared(cell: types.CellType) -> bool:
 class Surroundings:
     """The objects that a body can reach by its variables, as they are before it is staged."""
 
-    def __init__(self, cells: Cells, skipped: Collection[str]) -> None:
+    def __init__(self, cells: Cells, state: Collection[str], assigned: Collection[str]) -> None:
+        own = {id(cell): name for name, cell in cells.by_name.items()}
+        #: Variables that the body assigns by a call only, if at all, and those of functions that it can call.
+        self.cells = [(name, cell, contents(cell)) for name, cell in cells.by_name.items() if name not in {*state, *assigned}]
         self.arrays: list[tuple[str, Any, Any]] = []  # name of the variable, array, state
         self.objects: list[tuple[str, Any, Any]] = []
         seen: set[int] = set()
-        waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in skipped)
+        waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in state)
         while waiting:
             name, x = waiting.popleft()
             if (
@@ -120,6 +123,12 @@ class Surroundings:
             elif isinstance(x, (list, dict, set, deque)):
                 self.objects.append((name, x, x.copy()))
                 waiting.extend((f"{name}[…]", y) for y in (x.values() if isinstance(x, dict) else x))
+            elif isinstance(x, types.FunctionType):
+                if not is_library(x.__globals__.get("__name__")):
+                    for key, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
+                        if id(cell) not in own:
+                            self.cells.append((f"{key} of {x.__name__}", cell, contents(cell)))
+                            waiting.append((f"{key} of {x.__name__}", contents(cell)))
             elif isinstance(x, (tuple, frozenset)):
                 waiting.extend((f"{name}[…]", y) for y in x)
             elif not is_library(type(x).__module__) and isinstance(getattr(x, "__dict__", None), dict):
@@ -127,9 +136,15 @@ class Surroundings:
                 self.objects.append((name, held, held.copy()))
                 waiting.extend((f"{name}.{key}", y) for key, y in held.items())
 
+    def assigned(self) -> set[str]:
+        """The variables that a call has assigned; asked before they are restored."""
+        return {name for name, cell, before in self.cells if contents(cell) is not before}
+
     def undo(self) -> tuple[set[str], str]:
         """Undo what was changed: the arrays that were written to, by name, and another object that was changed, or ''."""
         arrays: set[str] = set()
+        for _, cell, value in self.cells:
+            put(cell, value)
         changed = ""
         for name, x, before in self.arrays:
             if isinstance(x, Traced):
