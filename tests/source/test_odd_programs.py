@@ -6,11 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+from looped import defined
 
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
 from adjoint.core.tree import flatten
-from looped import defined
 
 #: By name: the program, its calls, and what its report says.
 PROGRAMS = {

@@ -820,3 +820,69 @@ def test_graphs():
         np.testing.assert_allclose(ad.grad(staged)(x, n), ad.grad(f)(x, n), rtol=1e-12)
     assert " while " in str(staged)
     assert " cond " in str(staged)
+
+
+# -- the source --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_was_edited(tmp_path, monkeypatch):
+    path = tmp_path / "edited_module.py"
+    path.write_text("def f(x):\n    for i in range(10):\n        x = x * 0.5\n    return x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import edited_module
+
+    path.write_text("def f(x):\n    for i in range(10):\n        x = x * 0.25\n    return x\n")
+    value = ad.jit(edited_module.f, source=True)
+    assert value(1.0) == 0.5**10
+    assert "def f is left as it is: its source has been changed" in became(value)
+
+
+def test_a_function_without_source():
+    space = {"np": np}
+    exec("def f(x):\n    for i in range(10):\n        x = x * 0.5\n    return x\n", space)
+    value = ad.jit(space["f"], source=True)
+    assert value(1.0) == 0.5**10
+    assert "def f is left as it is: its source is not available" in became(value)
+
+
+def test_the_text_of_a_gradient():
+    def simulate(x, drag, forces):
+        v, energy = 0.0, 0.0
+        for force in forces:
+            v = v * drag + force
+            x = x + 0.1 * v
+            energy += np.sin(x) if x > 1 else 0.5 * v**2
+        return energy
+
+    forces = np.linspace(0, 1, 12)
+    staged = ad.graph(ad.grad(simulate, (0, 1)), source=True)(0.1, 0.9, forces)
+    text = staged.python()
+    first = simulate.__code__.co_firstlineno
+    for line in (
+        "force = forces[i]",
+        f"v = v * drag + force  # test_source.py:{first + 3}",
+        f"x = x + 0.1 * v  # test_source.py:{first + 4}",
+        "x_saved[i] = x",
+        "in range(11, -1, -1):",
+        "drag_bar",
+        "x_bar",
+    ):
+        assert line in text, text
+    space = {}
+    exec(text, space)
+    np.testing.assert_allclose(space["simulate"](0.1, 0.9, forces), ad.grad(simulate, (0, 1))(0.1, 0.9, forces), rtol=1e-12)
+
+
+def test_the_text_of_the_gradient_of_a_while_loop():
+    def root(a):
+        x = 1.0
+        while abs(x * x - a) > 1e-12:
+            x = 0.5 * (x + a / x)
+        return x
+
+    text = ad.graph(ad.grad(root), source=True)(2.0).python()
+    assert "reversed(saved_x)" in text
+    space = {}
+    exec(text, space)
+    for a in (2.0, 9.0):
+        np.testing.assert_allclose(space["root"](a), ad.grad(root)(a), rtol=1e-12)

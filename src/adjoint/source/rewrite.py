@@ -88,7 +88,19 @@ def _rewrite(f: types.FunctionType) -> Rewritten:
         raise NoSourceError("it is asynchronous")
     if any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
         raise NoSourceError("it is a generator")
+    _strip(node)
+    _check_unchanged(node, code, owner)
     rewriter = _Rewriter(sites, os.path.basename(code.co_filename))
+    if isinstance(node, ast.FunctionDef):
+        rewriter.function(node)
+    else:
+        node.body = rewriter.visit(node.body)
+    inner = node if isinstance(node, ast.FunctionDef) else ast.Return(node)
+    return Rewritten(_compiled(inner, code, owner), sites)
+
+
+def _strip(node: ast.FunctionDef | ast.Lambda) -> None:
+    """Remove what was evaluated when the function was defined: defaults, decorators, annotations."""
     a = node.args
     a.defaults, a.kw_defaults = [_none() for _ in a.defaults], [d and _none() for d in a.kw_defaults]
     for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg):
@@ -96,12 +108,22 @@ def _rewrite(f: types.FunctionType) -> Rewritten:
             x.annotation = None
     if isinstance(node, ast.FunctionDef):
         node.decorator_list, node.returns = [], None
-        rewriter.function(node)
-        inner: ast.stmt = node
-    else:
-        node.body = rewriter.visit(node.body)
-        inner = ast.Return(node)
-    return Rewritten(_compiled(inner, code, owner), sites)
+
+
+def _check_unchanged(node: ast.FunctionDef | ast.Lambda, code: types.CodeType, owner: str | None) -> None:
+    """Refuse a source that is not that of the code any more: the file may have been edited. (pytest rewrites `assert`.)"""
+    if any(isinstance(x, ast.Assert) for x in ast.walk(node)):
+        return
+    twin = copy.deepcopy(node)
+    found = _compiled(twin if isinstance(twin, ast.FunctionDef) else ast.Return(twin), code, owner)
+    if _facts(found) != _facts(code):
+        raise NoSourceError("its source has been changed since it was loaded")
+
+
+def _facts(code: types.CodeType) -> list[Any]:
+    inner = [_facts(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    plain = [repr(c) for c in code.co_consts if not isinstance(c, types.CodeType)]
+    return [code.co_names, code.co_varnames, sorted(plain), inner]
 
 
 def _own(node: ast.AST) -> list[ast.AST]:

@@ -281,7 +281,7 @@ class _Function:
         values, lines = dict(enumerate(inputs)), list[str]()
         types, nested = graph.types, self._nested(graph, is_body)
         wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
-        order = _Order(graph, nested) if self.readable else None
+        order = _Order(graph, nested, len(state)) if self.readable else None
         renewed = order.renewed(state) if order is not None and state else {}
         nested -= set(renewed)
 
@@ -359,10 +359,12 @@ class _Function:
 class _Order:
     """When the values of a graph are read, in the order of its lines: one that is nested, with the line that it is nested in."""
 
-    def __init__(self, graph: Graph, nested: set[int]) -> None:
+    def __init__(self, graph: Graph, nested: set[int], carries: int) -> None:
         self.graph = graph
         self.made = {n: i for i, e in enumerate(graph.equations) for n in e.outputs}
-        self.last: dict[int, int] = {o: len(graph.equations) for o in graph.outputs if isinstance(o, int)}
+        stored_first = [o for o in graph.outputs[carries:] if carries and isinstance(o, int) and o not in self.made]
+        late = [*graph.outputs[:carries], *(o for o in graph.outputs[carries:] if o not in stored_first)]
+        self.last: dict[int, int] = {o: len(graph.equations) for o in late if isinstance(o, int)}
         for i in range(len(graph.equations) - 1, -1, -1):
             e = graph.equations[i]
             at = self.last.get(e.outputs[0], i) if e.outputs and e.outputs[0] in nested else i
@@ -401,11 +403,11 @@ def _is_start(equation: Equation, n: int, old: int) -> bool:
 
 
 def _saved_names(body: Graph, consts: int, carries: int) -> list[str]:
-    """Names for the stacked results of a scan: `x_saved` for those of the carry x."""
+    """Names for the stacked results of a scan: `x_saved` for the carry x after each iteration, `x_before` for that before it."""
     names = body.input_names[consts : consts + carries]
-    found = dict(zip(range(consts, consts + carries), names, strict=True))
-    found |= {o: name for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
-    return [f"{found[o]}_saved" if isinstance(o, int) and o in found else "" for o in body.outputs[carries:]]
+    found = {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
+    found |= {consts + i: f"{name}_before" for i, name in enumerate(names)}
+    return [found.get(o, "") if isinstance(o, int) else "" for o in body.outputs[carries:]]
 
 
 def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
@@ -488,12 +490,15 @@ def _write_scan(f: _Function, equation: Equation, args: Sequence[str], names: Se
     backwards = f"range({length - 1}, -1, -1)" if equation.params["reverse"] else f"range({length})"
     head = [*_assigned(state, first), *(f"{s} = {m}" for s, m in zip(stacks, made, strict=True))]
     inside = [f"{x} = {row}[{i}]" for x, row in zip(inputs, rows, strict=True)]
-    inside += [*lines, *(_plain(f"{s}[{i}] = {y}") for s, y in zip(stacks, results[carries:], strict=True))]
+    stored = [(o, _plain(f"{s}[{i}] = {y}")) for s, o, y in zip(stacks, body.outputs[carries:], results[carries:], strict=True)]
+    first = [text for o, text in stored if isinstance(o, int) and o < len(body.input_types)]  # before an input is assigned
+    inside += [*first, *lines, *[text for _, text in stored if text not in first]]
     return [*head, f"for {i} in {backwards}:", *_inner([*inside, *_assigned(state, results[:carries])] or ["pass"])]
 
 
 def _row_name(name: str, row: str) -> str:
-    return row.removesuffix("_saved") if re.fullmatch(r"\w+_saved", row) else name
+    found = re.fullmatch(r"(\w+)_(saved|before)\d*", row)
+    return found[1] if found else name
 
 
 def _write_while(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
