@@ -23,7 +23,7 @@ KEY = "adjoint-map"
 COLOURS = {
     "input": ("cli", "compat", "check", "algebra", "export", "extend", "scipy", "numpy", "api", "adopt", "adopted"),
     "elementwise": ("eager", "derive"),
-    "structured": ("staging", "transform", "rewrite", "compiler"),
+    "structured": ("staging", "source", "transform", "rewrite", "compiler"),
     "linear": ("ir", "view"),
     "constant": ("core", "device", "ops"),
 }
@@ -47,6 +47,7 @@ DETAILS = {
     "ops": "one declaration per op",
     "rewrite": "simplify, loops",
     "scipy": "SciPy on traced values",
+    "source": "loops from the source",
     "staging": "stage, guard, purity: record",
     "transform": "jvp, vjp, vmap of graphs",
     "view": "tables, pictures, source text",

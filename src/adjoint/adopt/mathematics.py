@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import numpy as anp
 from ..core.bind import Traced, numbers
+from ..source import in_body, restrict
 from .builtin import is_batched, scalar
 from .face import Constant
 
@@ -52,6 +53,8 @@ def in_domain(plain: Function, ours: Function) -> Function:
         if is_batched(y):
             return y
         known = numbers(y)
+        if known is None and restrict(anp.isfinite(y)):
+            return y
         if not (np.isfinite(known) if known is not None else bool(anp.isfinite(y))):
             plain(*[_concrete(x) for x in args])
         return y
@@ -88,7 +91,11 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 def _truth(function: Function) -> Function:
-    return lambda *args, **options: bool(function(*args, **options))
+    def call(*args: Any, **options: Any) -> Any:
+        answer = function(*args, **options)
+        return answer if in_body(answer) else bool(answer)
+
+    return call
 
 
 def _isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> bool:

@@ -33,6 +33,7 @@ from ..ir import check as checking
 from ..ir import dataflow, text
 from ..ir.graph import Equation, Graph, weak_numbers
 from ..rewrite.simplify import simplify
+from ..source import transformed
 from ..staging.purity import pure
 from ..staging.stage import Stage
 from ..transform.textbook import derivative
@@ -43,13 +44,16 @@ Function = Callable[..., Any]
 LARGEST_PICTURE = 1000  # equations that a notebook draws automatically
 
 
-def graph(f: Function) -> Transformed:
-    """The function that stages f: called with arguments like those of f, it returns the graph of f for their types."""
+def graph(f: Function, *, source: bool = False) -> Transformed:
+    """The function that stages f: called with arguments like those of f, it returns the graph of f for their types.
+
+    With `source=True`, `for`, `while` and `if` in the source of f become loops and branches of the graph, as for `jit`.
+    """
     check_callable(f, "graph")
-    return Transformed("graph", _run_graph, f)
+    return Transformed("graph", _run_graph, f, source=bool(source))
 
 
-def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str) -> Program:
+def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str, source: bool) -> Program:
     leaves, structure = flatten((args, kwargs))
     names = input_names(f, leaf_names("", structure))
     for x, name in zip(leaves, names, strict=True):
@@ -60,13 +64,14 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
         with Stage("graph") as stage:
             inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
             positional, named = structure.unflatten(inside)
-            result = final(f(*positional, **named))
+            result = final((transformed(f) if source else f)(*positional, **named))
             parts, out_structure = flatten(result)
             if not parts:
                 raise ArgumentError(f"{name_of(f)} returned {result!r}, but graph needs a value; is a return statement missing?")
             outputs = [output_leaf(y, f, transform) for y in parts]
             g = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
-        return Program(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)
+        made = SourceProgram if source else Program
+        return made(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)
 
     return pure(f, stage_once)
 
@@ -205,6 +210,20 @@ class Program(Graph):
 
     def __repr__(self) -> str:
         return f"<graph {self.name}: {len(self.input_types)} inputs, {len(self)} equations, {len(self.outputs)} outputs>"
+
+
+class SourceProgram(Program):
+    """A graph staged from the source of a function: its loops are the user's, and so are the names of its variables."""
+
+    @boundary
+    def python(self) -> str:
+        """The source of a function of the flat inputs that needs only NumPy, as a person would write it.
+
+        Loops stay loops, a variable keeps its name x, and its cotangent is x_bar; comments name the lines of the source.
+        """
+        from ..view import python
+
+        return python.module([(self.simplify(), None)], readable=True)
 
 
 def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:

@@ -33,6 +33,7 @@ class Options(NamedTuple):
     device: str | None = None  # "cuda", "cuda:1": a card; None: where the arguments are
     precision: str = "highest"  # of products on a card
     donated: tuple[int, ...] = ()  # positional arguments whose memory results may take
+    source: bool = False  # its loops and branches are staged from its source
 
 
 DEFAULT = Options()

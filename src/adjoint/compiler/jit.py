@@ -51,6 +51,8 @@ from ..core.tree import final, flatten, leaf_names, map_leaves
 from ..ir.graph import Graph
 from ..numpy.layout import with_strides
 from ..numpy.tables import traced_tables
+from ..source import lines as source_lines
+from ..source import noting, transformed
 from ..staging.guard import Guard, Guarded, PythonNumberError
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
@@ -92,6 +94,7 @@ def jit(
     precision: str = "highest",
     donate_argnums: Any = (),
     adopt: bool = False,
+    source: bool = False,
 ) -> Any:
     """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
 
@@ -104,9 +107,13 @@ def jit(
     Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
 
     With `adopt=True`, compile `ad.adopt(f)`: a function that uses numpy, math or other libraries as they are.
+
+    With `source=True`, `for`, `while` and `if` in the source of f, and of the functions that it calls, become loops and branches
+    of the program, where they can: see docs/control-flow.md. `report()` says what became of each.
     """
     given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
     given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums, "adopt": adopt}
+    given["source"] = source
     if f is None:
         return functools.partial(jit, **given)
     check_callable(f, "jit")
@@ -121,7 +128,7 @@ def jit(
     static = both_ways(f, numbers, names)
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
-    return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated))
+    return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated, bool(source)))
 
 
 def get_num_threads() -> int:
@@ -445,7 +452,10 @@ class Jitted:
                 for i in range(len(args)):
                     positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))
                 named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
-                parts, out_structure = flatten(final(reads.fixed(self.f)(*positional, **named)))
+                staged = reads.fixed(self.f)
+                with noting() as became:
+                    staged = transformed(staged) if self.options.source else staged
+                    parts, out_structure = flatten(final(staged(*positional, **named)))
                 if reads.asks_for_tables:  # and has caught our error
                     raise TableError("a plain array is read at a traced index")
                 reads.check()
@@ -476,6 +486,7 @@ class Jitted:
             weak,
             [isinstance(x, np.generic) for x in reads.values],
             stage.asks_for_order,
+            source_lines(became),
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:

@@ -68,6 +68,7 @@ class Staged(NamedTuple):
     weak: Sequence[Any]  # the class of each of those that is a Python number, else None
     scalars: Sequence[bool]  # whether each of those is one of NumPy's scalars
     by_order: bool  # what is a view and what is a copy follows from the order in memory of its inputs
+    source: Sequence[str] = ()  # what became of each loop and branch of the source
 
 
 class Specialization:
@@ -105,6 +106,7 @@ class Specialization:
         self.keys = staged.keys
         self.captured = staged.captured
         self.by_order = staged.by_order
+        self.source = staged.source
         weak = [*signature.weak, *staged.weak]
         self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
         return weak
@@ -170,6 +172,7 @@ class Specialization:
             f"{counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
             f"{self.lowered.arena} bytes of memory, {self.seconds * 1e3:.0f} ms"
         ]
+        lines += self.source
         lines += described(self.places)
         lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
         if loops := [*self.optimized.loops, *self.optimized.unrolled]:

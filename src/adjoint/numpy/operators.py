@@ -16,8 +16,9 @@ from ..eager.record import recorder
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
-from ..staging.guard import OPERATOR_MODULES, PYTHON_NUMBERS, Guarded
+from ..staging.guard import OPERATOR_MODULES, PYTHON_NUMBERS
 from ..staging.python import OPERATORS
+from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power
 from .labels import labelled, operate
@@ -43,7 +44,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     may_raise = name in ("truediv", "pow")
 
     def unary(a: Traced) -> Any:
-        return a.by.operate(name, run, (a,)) if isinstance(a.by, Guarded) and a.by.light else run(a)
+        return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
@@ -53,7 +54,9 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         if a is NotImplemented or b is NotImplemented:
             return operate(name, left, right) if labelled(left) or labelled(right) else NotImplemented
         by = a.by if isinstance(a, Traced) else b.by
-        if isinstance(by, Guarded):
+        if isinstance(b, Traced) and isinstance(b.by, Stage) and b.by.level > by.level:
+            by = b.by  # a body inside the program of a
+        if isinstance(by, Stage):
             return by.operate(name, run, (a, b)) if by.light else run(a, b)
         y = run(a, b)
         if may_raise:
@@ -71,7 +74,7 @@ def _raise_as_python(name: str, y: Any, a: Any, b: Any) -> None:
     while isinstance(y, Traced) and y.by.has_numbers:
         y = y.value
     if isinstance(y, Traced):
-        if isinstance(y.by, Guarded) and y.by.light:
+        if isinstance(y.by, Stage) and y.by.light:
             y.by.operate(name, lambda *_: y, (_beneath(a), _beneath(b)))
     elif type(y) in _OF_NUMPY and class_of(a) in PYTHON_NUMBERS and class_of(b) in PYTHON_NUMBERS and _is_users():
         OPERATORS[name](primal(a), primal(b))

@@ -9,6 +9,7 @@ Any NumPy index is a basic one, then at most one transpose, then a gather: see `
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, NamedTuple
 
@@ -151,13 +152,14 @@ last_write = constant(
     "last_write",
     _last_write,
     batch=_last_write_batch,
+    python="def",
     cases=[case(np.array([2, 0, 2]), extent=(3,)), case(np.array([[1], [1]]), np.array([0, 2, 0]), extent=(2, 3))],
 )
 
 
 def _put_at_value(g: Value, x: Type, v: Type, *arrays: Value, axis: int) -> Value:
     stop = axis + len(arrays)
-    if all(shape_of(a) == () for a in arrays):
+    if math.prod(np.broadcast_shapes(*map(shape_of, arrays))) == 1:  # one place: nothing is written twice
         return fit(gather(g, *arrays, axis=axis), v)
     survives = last_write(*arrays, extent=x.shape[axis:stop])
     survives = reshape(survives, shape=shape_of(survives) + (1,) * (len(x.shape) - stop))

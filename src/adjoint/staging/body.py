@@ -12,7 +12,7 @@ arrays are constants of the body.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from ..core.bind import Traced, around, is_array, snapshot, unwrap_fresh
 from ..core.errors import UnsupportedError
@@ -44,7 +44,7 @@ class Body(Stage):
         self.captured: list[Traced] = sibling.captured if sibling else []
         self.places: dict[Any, int] = sibling.places if sibling else {}
 
-    def __enter__(self) -> Body:
+    def __enter__(self) -> Self:
         outer = around.get() if self.alone else ()
         self.restored = [(trace, trace.closed, trace.taken) for trace in outer]
         super().__enter__()
@@ -92,13 +92,16 @@ class Body(Stage):
     def show(self, x: Traced) -> str:
         return f"<staged from outside: {x.aux[1]!r}>" if x.aux[0] < 0 else super().show(x)
 
+    def captured_name(self, i: int) -> str:
+        return f"w{i}"
+
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         """The graph, with the captured values as its first inputs."""
         results = [self.operand(y) for y in outputs]
         shift = len(self.captured)
         names: list[str] = []
         for i in range(shift):
-            names.append(distinct(f"w{i}", {*self.names, *names}))
+            names.append(distinct(self.captured_name(i), {*self.names, *names}))
 
         def number(n: int) -> int:
             return n + shift if n >= 0 else -1 - n

@@ -33,7 +33,7 @@ from ..ops.broadcast import cast, reshape
 from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
 from ..ops.reduce import all_
 from .lazy import Elsewhere, Numbers
-from .python import OPERATORS, conditions
+from .python import OPERATORS, conditions, result_class, settled
 from .stage import Stage
 
 
@@ -120,6 +120,7 @@ class Guarded(Stage):
         "has_tables",
         "light",
         "numbers",
+        "pending",
         "program",
         "reserved",
         "seen",
@@ -146,6 +147,7 @@ class Guarded(Stage):
         self.shared: dict[Any, int] = {}  # common subexpressions: the first result of an equation, by kind and operands
         self.weak: dict[Any, tuple[int, Any]] = {}  # Python numbers as operands
         self.light: dict[int, Any] = {}  # values that are Python numbers: their promotion key
+        self.pending: dict[int, type] = {}  # results of loops that are Python numbers: their class, without the number
         self.first_captured = 0  # the number of the first captured input
         self.reserved = 0  # how many numbers are reserved for such inputs
         self.captured: list[Traced] = []
@@ -221,10 +223,14 @@ class Guarded(Stage):
 
     def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """An operator or ufunc in user code. Between Python numbers an operator follows Python; a ufunc gives NumPy scalars."""
+        if isinstance(self.taken, Stage):
+            return self.taken.operate(name, run, args)  # the op belongs to a branch
         if name == "ufunc":
             return run(*map(strengthened, args)) if all(map(self.is_number, args)) else run(*args)
         if not all(map(self.is_number, args)) or not is_written_by_user(OPERATOR_MODULES, "adjoint.compiler.jit"):
             return run(*args)
+        if any(isinstance(a, Traced) and a.aux[0] in self.pending for a in args):
+            return self.operate_on_pending(name, run, args)
         try:
             expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
         except Exception:  # Python's error, for this call
@@ -239,9 +245,34 @@ class Guarded(Stage):
             self.check(condition, name)
         return y
 
+    def operate_on_pending(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator between Python numbers of which some are the results of loops: they are not computed for its sake."""
+        y = run(*args)
+        for condition in conditions(name, y, args):
+            if isinstance(condition, Traced):
+                self.assume(condition)
+        cls = result_class(name, [class_of(a) for a in args])
+        for part in y if isinstance(y, tuple) else (y,):
+            if cls is not None and isinstance(part, Traced):
+                self.expect(part, cls)
+        return y
+
+    def expect(self, x: Traced, cls: type) -> None:
+        """Note that a result is a Python number in the user's program."""
+        self.pending[x.aux[0]] = cls
+        self.light.setdefault(-1, (cls,))  # no value: `light` says that there are Python numbers
+
     def is_number(self, x: Any) -> bool:
         """Whether a value is a Python number, in this program or outside it."""
-        return (x.by is self and x.aux[0] in self.light) if isinstance(x, Traced) else type(x) in PYTHON_NUMBERS
+        if isinstance(x, Traced):
+            return x.by is self and (x.aux[0] in self.light or x.aux[0] in self.pending)
+        return type(x) in PYTHON_NUMBERS
+
+    def class_of_pending(self, x: Value) -> type | None:
+        if not isinstance(x, Traced) or x.by is not self:
+            return None
+        weight = self.light.get(x.aux[0])
+        return self.pending.get(x.aux[0]) if weight is None else weight[0]
 
     def check(self, condition: Any, name: str) -> None:
         """Restrict the program to calls where a condition on Python arithmetic holds; if not in this call, it runs eagerly."""
@@ -251,6 +282,10 @@ class Guarded(Stage):
             return
         if not self.numbers[condition.aux[0]]:
             raise PythonNumberError(name)
+        self.assume(condition)
+
+    def assume(self, condition: Traced) -> None:
+        """Restrict the program to calls where a condition holds, without looking whether it holds in this call."""
         if self.conditions:  # a running conjunction, so that loops are still found
             earlier = Traced(self, None, (self.conditions.pop(), condition.aux[1], False))
             condition = logical_and(earlier, condition)
@@ -286,6 +321,10 @@ class Guarded(Stage):
         """Write an equation; one of the same op and operands is shared (common subexpressions)."""
         if strict.state() is not strict.QUIET[0] or warnings.filters is not self.filters:
             self.refuse_errors()
+        if self.pending and any(
+            isinstance(a, Traced) and a.aux[0] in self.pending for a in args if getattr(a, "by", None) is self
+        ):
+            args = settled(op, args, self.class_of_pending)
         operands, facts = self.operands_of(op, args)
         if params:
             facts.append(parameters(op, params))
@@ -396,7 +435,9 @@ class Guarded(Stage):
 
     def class_of(self, x: Traced) -> type:
         weight = self.light.get(x.aux[0])
-        return super().class_of(x) if weight is None else weight[0]
+        if weight is not None:
+            return weight[0]  # type: ignore[no-any-return]
+        return self.pending.get(x.aux[0]) or super().class_of(x)
 
     def line(self, x: Traced) -> str:
         return self.program.line_of[x.aux[0]]

@@ -12,13 +12,14 @@ with the condition under which both agree, and a call that violates it runs eage
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import Traced, class_of
-from ..core.types import Value
+from ..core.op import Constant, Elementwise, Op
+from ..core.types import Value, dtype_of
 from ..ops.broadcast import cast
 from ..ops.elementwise import (
     absolute,
@@ -86,6 +87,37 @@ def _whole_conditions(name: str, a: Value, b: Value = 0) -> Iterator[Value]:
         yield logical_and(greater_equal(b, 0), less(b, 63))
         if name == "lshift":
             yield less(_size(a) * exp2(_float(b)), _WIDE)
+
+
+def result_class(name: str, classes: Sequence[type]) -> type | None:
+    """The class that an operator gives between Python numbers of these classes; None for a comparison."""
+    if name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        return None
+    widest = max(classes, key=(bool, int, float, complex).index)
+    if name == "truediv" and widest in _WHOLE:
+        return float
+    return int if widest is bool and name not in ("and", "or", "xor") else widest
+
+
+def settled(op: Op, args: Sequence[Value], class_of_number: Callable[[Value], type | None]) -> Sequence[Value]:
+    """Operands with Python numbers cast to the dtype that they take beside arrays and NumPy's scalars.
+
+    For values that are Python numbers in the user's program, and of which the program that is staged knows the type alone.
+    """
+    if not isinstance(op, (Elementwise, Constant)):
+        return args
+    classes = [type(a) if type(a) in EXAMPLES else class_of_number(a) for a in args]
+    known = [dtype_of(a) for a, cls in zip(args, classes, strict=True) if cls is None]
+    if not known or all(cls is None or not isinstance(a, Traced) for a, cls in zip(args, classes, strict=True)):
+        return args
+    dtype = np.result_type(*known, *[EXAMPLES[cls] for cls in classes if cls is not None])
+    return [
+        cast(a, dtype=dtype) if cls is not None and isinstance(a, Traced) else a for a, cls in zip(args, classes, strict=True)
+    ]
+
+
+#: A Python number of each class, for NumPy's rules of promotion.
+EXAMPLES: dict[type, Any] = {int: 1, float: 1.0, complex: 1j}
 
 
 def _float(x: Value) -> Value:

@@ -6,7 +6,8 @@ the graph would be valid for one branch only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class Stage(Trace):
 
     __slots__ = ("constants", "equations", "inputs", "names")
     has_numbers = False
+    light: Any = MappingProxyType({})  # the values that are Python numbers in the user's program
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -45,6 +47,10 @@ class Stage(Trace):
     def inner(self, name: str) -> Stage:
         """A recording of the same kind, for a body that becomes one equation of this graph."""
         return Stage(name)
+
+    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator in user code, where there are Python numbers."""
+        return run(*args)
 
     def operand(self, x: Value) -> Operand:
         x = unwrap_fresh(x)

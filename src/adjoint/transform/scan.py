@@ -138,8 +138,8 @@ def _backward_body(work: _Reverse, have: Flags, masked: bool) -> Graph:
 
     inputs = [
         *named(body, fixed),
-        *seeds(carried),
-        *with_masks(named(body, shared, "total_")),
+        *with_masks([(f"{body.input_names[work.consts + i]}_bar", body.output_types[i]) for i in carried]),
+        *with_masks([(f"{body.input_names[i]}_bar", body.input_types[i]) for i in shared]),
         *named(body, rows),
         *residuals,
         *named(body, states),

@@ -281,17 +281,26 @@ class _Function:
         return word
 
     def block(
-        self, graph: Graph, inputs: Sequence[str], tame: set[int], outputs: Sequence[str] | None = None
+        self,
+        graph: Graph,
+        inputs: Sequence[str],
+        tame: set[int],
+        outputs: Sequence[str] | None = None,
+        state: Sequence[int] = (),
     ) -> tuple[list[str], list[str]]:
         """The lines of a graph, and the texts of its results. `tame` are the values known to be finite.
 
-        Results are named if names are given for them, and may be expressions if not.
+        Results are named if names are given for them, and may be expressions if not. The first results are the inputs `state`
+        after an iteration: one whose old value is no longer read takes its name.
         """
         is_body = graph is not self.graph
         graph = _ordinary_products(graph, tame) if self.readable else graph
         values, lines = dict(enumerate(inputs)), list[str]()
         types, nested = graph.types, self._nested(graph, is_body)
         wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
+        order = _Order(graph, nested, len(state)) if self.readable else None
+        renewed = order.renewed(state) if order is not None and state else {}
+        nested -= set(renewed)
 
         def operand(o: Operand) -> str:
             if isinstance(o, int):
@@ -303,7 +312,12 @@ class _Function:
         for equation in graph.equations:
             args = [operand(o) for o in equation.inputs]
             if equation.op in _STRUCTURED:
-                names = [self.fresh(name) for name in _result_names(equation, wanted)]
+                names = []
+                for n, name in zip(equation.outputs, _result_names(equation, wanted), strict=True):
+                    old = renewed.get(n)
+                    if old is None and order is not None:
+                        old = order.replaced(equation, n, {o: values[o] for o in equation.inputs if isinstance(o, int)}, name)
+                    names.append(self.fresh(name) if old is None else values[old])
                 lines += self._noted(_STRUCTURED[equation.op](self, equation, args, names, tame), equation.line)
                 values |= zip(equation.outputs, names, strict=True)
                 continue
@@ -315,7 +329,7 @@ class _Function:
             if equation.outputs[0] in nested:
                 values[equation.outputs[0]] = f"({written})"
                 continue
-            names = [self.fresh(wanted.get(n, f"v{n}")) for n in equation.outputs]
+            names = [values[renewed[n]] if n in renewed else self.fresh(wanted.get(n, f"v{n}")) for n in equation.outputs]
             values |= zip(equation.outputs, names, strict=True)
             target = ", ".join(names) + ("," if equation.op.many and len(names) == 1 else "")
             line = f"{target} = {written}"
@@ -359,11 +373,70 @@ class _Function:
         return found
 
 
+class _Order:
+    """When the values of a graph are read, in the order of its lines: one that is nested, with the line that it is nested in."""
+
+    def __init__(self, graph: Graph, nested: set[int], carries: int) -> None:
+        self.graph = graph
+        self.made = {n: i for i, e in enumerate(graph.equations) for n in e.outputs}
+        stored_first = [o for o in graph.outputs[carries:] if carries and isinstance(o, int) and o not in self.made]
+        late = [*graph.outputs[:carries], *(o for o in graph.outputs[carries:] if o not in stored_first)]
+        self.last: dict[int, int] = {o: len(graph.equations) for o in late if isinstance(o, int)}
+        for i in range(len(graph.equations) - 1, -1, -1):
+            e = graph.equations[i]
+            at = self.last.get(e.outputs[0], i) if e.outputs and e.outputs[0] in nested else i
+            for o in e.inputs:
+                if isinstance(o, int):
+                    self.last[o] = max(self.last.get(o, -1), at)
+
+    def renewed(self, state: Sequence[int]) -> dict[int, int]:
+        """The results that can take the name of the input that they are the next value of."""
+        found: dict[int, int] = {}
+        for old, o in zip(state, self.graph.outputs, strict=False):
+            if isinstance(o, int) and o in self.made and o not in found and self._is_last(old, self.made[o], o):
+                found[o] = old
+        return found
+
+    def replaced(self, equation: Equation, n: int, names: dict[int, str], name: str) -> int | None:
+        """The operand of a loop that has the name of a result, and is not read again."""
+        fitting = [o for o, text in names.items() if text == name and _is_start(equation, n, o)]
+        return fitting[0] if fitting and self._is_last(fitting[0], self.made[n], n) else None
+
+    def _is_last(self, old: int, at: int, n: int) -> bool:
+        last = self.last.get(old, -1)
+        equation = self.graph.equations[at]
+        return last < at or (last == at and (equation.op not in _LOOPS or _is_start(equation, n, old)))
+
+
+_LOOPS = (control.scan, control.while_, control.while_vjp)
+
+
+def _is_start(equation: Equation, n: int, old: int) -> bool:
+    """Whether a loop reads a value only to start the state from it that becomes the result n."""
+    params, at = equation.params, [i for i, o in enumerate(equation.inputs) if o == old]
+    if equation.op is control.scan:
+        return at == [params["consts"] + equation.outputs.index(n)]
+    return equation.op is control.while_ and at == [params["cond_consts"] + params["body_consts"] + equation.outputs.index(n)]
+
+
+def _saved_names(body: Graph, consts: int, carries: int) -> list[str]:
+    """Names for the stacked results of a scan: `x_saved` for the carry x after each iteration, `x_before` for that before it."""
+    names = body.input_names[consts : consts + carries]
+    found = {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
+    found |= {consts + i: f"{name}_before" for i, name in enumerate(names)}
+    return [found.get(o, "") if isinstance(o, int) else "" for o in body.outputs[carries:]]
+
+
 def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
     """Names for the results of a loop or a branch: a carry has that of the body's input."""
     names: Sequence[str] = ()
     if equation.op is control.scan:
-        names = equation.params["body"].input_names[equation.params["consts"] :][: equation.params["carries"]]
+        body, consts, carries = (equation.params[key] for key in ("body", "consts", "carries"))
+        names = [*body.input_names[consts : consts + carries], *_saved_names(body, consts, carries)]
+        names = [name or f"v{n}" for n, name in zip(equation.outputs, names, strict=True)]
+    elif equation.op is control.while_vjp:
+        pull = equation.params["pull"]
+        names = [f"{name}_bar" for name, flag in zip(pull.input_names, equation.params["wanted"], strict=False) if flag]
     elif equation.op is control.while_:
         names = equation.params["body"].input_names[equation.params["body_consts"] :]
     names = [*names, *(f"v{n}" for n in equation.outputs[len(names) :])]
@@ -427,14 +500,22 @@ def _write_scan(f: _Function, equation: Equation, args: Sequence[str], names: Se
     body, length, carries, consts = (equation.params[key] for key in ("body", "length", "carries", "consts"))
     fixed, first, rows = args[:consts], args[consts : consts + carries], args[consts + carries :]
     state, stacks, i = names[:carries], names[carries:], f.fresh("i")
-    inputs = [f.fresh(name) for name in body.input_names[consts + carries :]]
-    lines, results = f.block(body, [*fixed, *state, *inputs], _loop_tame(body, equation, tame, consts, carries))
+    inputs = [f.fresh(_row_name(name, row)) for name, row in zip(body.input_names[consts + carries :], rows, strict=True)]
+    known = _loop_tame(body, equation, tame, consts, carries)
+    lines, results = f.block(body, [*fixed, *state, *inputs], known, state=range(consts, consts + carries))
     made = [f'np.empty({(length, *t.shape)}, "{t.dtype.name}")' for t in body.output_types[carries:]]
     backwards = f"range({length - 1}, -1, -1)" if equation.params["reverse"] else f"range({length})"
     head = [*_assigned(state, first), *(f"{s} = {m}" for s, m in zip(stacks, made, strict=True))]
     inside = [f"{x} = {row}[{i}]" for x, row in zip(inputs, rows, strict=True)]
-    inside += [*lines, *(_plain(f"{s}[{i}] = {y}") for s, y in zip(stacks, results[carries:], strict=True))]
+    stored = [(o, _plain(f"{s}[{i}] = {y}")) for s, o, y in zip(stacks, body.outputs[carries:], results[carries:], strict=True)]
+    first = [text for o, text in stored if isinstance(o, int) and o < len(body.input_types)]  # before an input is assigned
+    inside += [*first, *lines, *[text for _, text in stored if text not in first]]
     return [*head, f"for {i} in {backwards}:", *_inner([*inside, *_assigned(state, results[:carries])] or ["pass"])]
+
+
+def _row_name(name: str, row: str) -> str:
+    found = re.fullmatch(r"(\w+)_(saved|before)\d*", row)
+    return found[1] if found else name
 
 
 def _write_while(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
@@ -442,11 +523,34 @@ def _write_while(f: _Function, equation: Equation, args: Sequence[str], names: S
     first = args[asked + fixed :]
     before, (answer,) = f.block(test, [*args[:asked], *names], set())
     known = _loop_tame(body, replace(equation, inputs=equation.inputs[asked:]), tame, fixed, len(names))
-    lines, results = f.block(body, [*args[asked : asked + fixed], *names], known)
+    lines, results = f.block(body, [*args[asked : asked + fixed], *names], known, state=range(fixed, fixed + len(names)))
     inside = [*lines, *_assigned(names, results)] or ["pass"]
     if before:
         return [*_assigned(names, first), "while True:", *_inner([*before, f"if not {answer}:", "    break", *inside])]
     return [*_assigned(names, first), f"while {_plain(answer)}:", *_inner(inside)]
+
+
+def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
+    """The states of all iterations once more, and then the backward pass over them. (Segments would save memory only.)"""
+    step, pull, consts = (equation.params[key] for key in ("step", "pull", "consts"))
+    count, fixed, given = args[0], args[1 : 1 + consts], args[1 + len(step.input_names) :]
+    state = [f.fresh(name) for name in step.input_names[consts:]]
+    saved = f.fresh("_".join(["saved", *step.input_names[consts:][:1]]))
+    shared = len(names) - len(given)
+    lines, results = f.block(step, [*fixed, *state], set(), state=range(consts, consts + len(state)))
+    forward = [f"{saved}.append(({', '.join(state)},))", *lines, *_assigned(state, results)]
+    back, pulled = f.block(pull, [*fixed, *state, *names[shared:]], set())
+    totals = [_plain(f"{total} = {total} + {part}") for total, part in zip(names[:shared], pulled[:shared], strict=True)]
+    zeros = [f'np.zeros({t.shape}, "{t.dtype.name}")[()]' for t in equation.types[:shared]]
+    head = [*_assigned(state, args[1 + consts : 1 + len(step.input_names)]), f"{saved} = []"]
+    head += [f"for {f.fresh('i')} in range({count}):", *_inner(forward)]
+    start = _assigned(names, [*zeros, *given])
+    return [
+        *head,
+        *start,
+        f"for {', '.join(state)}, in reversed({saved}):",
+        *_inner([*back, *totals, *_assigned(names[shared:], pulled[shared:])]),
+    ]
 
 
 def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
@@ -468,6 +572,7 @@ def _write_checkpoint(f: _Function, equation: Equation, args: Sequence[str], nam
 _STRUCTURED: dict[Op, Callable[..., list[str]]] = {
     control.scan: _write_scan,
     control.while_: _write_while,
+    control.while_vjp: _write_while_vjp,
     control.cond: _write_cond,
     control.checkpoint: _write_checkpoint,
 }
@@ -563,6 +668,8 @@ def _is_zero(o: Operand) -> bool:
 
 def _finite_results(equation: Equation, tame: set[int]) -> Iterator[int]:
     """The finite results of a loop or a branch."""
+    if equation.op is control.while_vjp:
+        return  # sums over a number of iterations that is not known
     bodies = _bodies(equation, tame).values()
     for i, n in enumerate(equation.outputs):
         if all(_is_tame(body.outputs[i], found) for body, found in bodies):

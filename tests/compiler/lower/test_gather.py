@@ -31,3 +31,44 @@ def test_an_index_out_of_bounds_is_told_in_the_end():
     assert outside.shape == ()
     with pytest.raises(IndexError):
         compiled(X, np.array([0, 10]))
+
+
+@pytest.mark.parametrize(
+    "shape, index", [((7,), "i"), ((7,), "-1 - i"), ((3, 7), "i % 3"), ((3, 7), "(i % 3, i)"), ((7, 3), "(slice(None), i % 3)")]
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "complex128"])
+def test_writes_to_one_place(shape, index, dtype):
+    """x[i] = v for an integer that is not known while the program is compiled."""
+
+    def f(x, v, n):
+        def body(i, a):
+            a = a.copy()
+            a[eval(index, {"i": i})] = v * a[eval(index, {"i": i})]
+            return a
+
+        return ad.fori_loop(0, n, body, x)
+
+    x = np.arange(1, 1 + np.prod(shape)).reshape(shape).astype(dtype)
+    compiled, expected = ad.jit(f), x.copy()
+    for n in (0, 5, 7):
+        expected = x.copy()
+        for i in range(n):
+            expected[eval(index, {"i": i})] *= 3
+        np.testing.assert_array_equal(compiled(x, np.dtype(dtype).type(3), n), expected)
+
+
+def test_a_write_out_of_bounds():
+    def f(x, i):
+        return ad.fori_loop(i, i + 1, lambda k, a: _written(a, k), x)
+
+    def _written(a, k):
+        a = a.copy()
+        a[k] = 5.0
+        return a
+
+    compiled = ad.jit(f)
+    for i in (0, 2, -1, -3):
+        np.testing.assert_array_equal(compiled(np.ones(3), i)[i], 5.0)
+    for i in (3, -4):
+        with pytest.raises(IndexError):
+            compiled(np.ones(3), i)

@@ -1,0 +1,385 @@
+"""A function rewritten so that its loops and branches are calls, which can be staged.
+
+    for x in xs:                    def body(item):
+        total += x * w                  nonlocal total, x
+                                        x = item
+                                        total += x * w
+                                    __adjoint__.for_(3, xs, body)
+
+The functions made from a loop or a branch share the variables of the function by closure cells: whoever runs them (`running.py`)
+reads and writes the cells. `break` and `continue` become flags, an `if` that returns takes the statements after it along. What
+cannot be rewritten is left as it is, with the reason. Calls go through `__adjoint__.call`, which rewrites the functions that are
+called. Lines and columns are those of the source, so that tracebacks show it.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+import functools
+import os
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import liveness
+from .jumps import NEEDS_FRAME, Jumps, at_line, jumps, returns_at_the_end, why_not
+from .liveness import SCOPES, assigned, inside, written
+from .locate import NoSourceError, node_of
+
+RUNTIME = "__adjoint__"  # the free variable through which rewritten code calls `running.py`
+_FUTURES = functools.reduce(int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+_TYPE_PARAMETERS: dict[str, Any] = {"type_params": []} if hasattr(ast, "TypeVar") else {}  # from Python 3.12 on
+_LOOPED = frozenset({"range", "enumerate", "zip", "reversed"})
+
+
+@dataclass(frozen=True)
+class Site:
+    """A loop or a branch of the source."""
+
+    kind: str  # "for", "while", "if"
+    line: str  # file:line
+    assigned: frozenset[str] = frozenset()  # variables
+    state: frozenset[str] = frozenset()  # those that are read later
+    after: frozenset[str] = frozenset()  # those that are read after it
+    written: frozenset[str] = frozenset()  # variables whose items are assigned
+    stop: str = ""  # the flag of a `break`
+    target: str = "k"  # the variable of a loop, if it is one
+    why_not: str = ""  # it is left as it is
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The code of a rewritten function, with the sites that it names by number."""
+
+    code: types.CodeType
+    sites: list[Site] = field(default_factory=list)
+
+
+# -- rewriting ---------------------------------------------------------------------------------------------------------
+
+
+_known: dict[int, tuple[types.CodeType, Rewritten | NoSourceError]] = {}  # by the id of the code, which is kept alive
+
+
+def rewritten(f: types.FunctionType) -> Rewritten:
+    """The code of a function with its loops and branches as calls; NoSourceError if that cannot be."""
+    code = f.__code__
+    if id(code) not in _known:
+        try:
+            made: Rewritten | NoSourceError = _rewrite(f)
+        except NoSourceError as error:
+            made = error
+        _known[id(code)] = code, made
+    found = _known[id(code)][1]
+    if isinstance(found, NoSourceError):
+        raise found
+    return found
+
+
+def _rewrite(f: types.FunctionType) -> Rewritten:
+    code = f.__code__
+    original, owner = node_of(f)
+    sites: list[Site] = []
+    node = copy.deepcopy(original)
+    if isinstance(node, ast.AsyncFunctionDef):
+        raise NoSourceError("it is asynchronous")
+    if any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
+        raise NoSourceError("it is a generator")
+    _strip(node)
+    _check_unchanged(node, code, owner)
+    rewriter = _Rewriter(sites, os.path.basename(code.co_filename))
+    if isinstance(node, ast.FunctionDef):
+        rewriter.function(node)
+    else:
+        node.body = rewriter.visit(node.body)
+    inner = node if isinstance(node, ast.FunctionDef) else ast.Return(node)
+    return Rewritten(_compiled(inner, code, owner), sites)
+
+
+def _strip(node: ast.FunctionDef | ast.Lambda) -> None:
+    """Remove what was evaluated when the function was defined: defaults, decorators, annotations."""
+    a = node.args
+    a.defaults, a.kw_defaults = [_none() for _ in a.defaults], [d and _none() for d in a.kw_defaults]
+    for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg):
+        if x is not None:
+            x.annotation = None
+    if isinstance(node, ast.FunctionDef):
+        node.decorator_list, node.returns = [], None
+
+
+def _check_unchanged(node: ast.FunctionDef | ast.Lambda, code: types.CodeType, owner: str | None) -> None:
+    """Refuse a source that is not that of the code any more: the file may have been edited. (pytest rewrites `assert`.)"""
+    if any(isinstance(x, ast.Assert) for x in ast.walk(node)):
+        return
+    twin = copy.deepcopy(node)
+    found = _compiled(twin if isinstance(twin, ast.FunctionDef) else ast.Return(twin), code, owner)
+    if _facts(found) != _facts(code):
+        raise NoSourceError("its source has been changed since it was loaded")
+
+
+def _facts(code: types.CodeType) -> list[Any]:
+    inner = [_facts(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    plain = [repr(c) for c in code.co_consts if not isinstance(c, types.CodeType)]
+    return [code.co_names, code.co_varnames, sorted(plain), inner]
+
+
+def _own(node: ast.AST) -> list[ast.AST]:
+    """The nodes of a function's body, without those of functions inside."""
+    body = node.body if isinstance(node.body, list) else [node.body]  # type: ignore[attr-defined]
+    return [x for part in body for x in inside(part) if not isinstance(part, SCOPES)]
+
+
+def _none() -> ast.expr:
+    return ast.Constant(None)
+
+
+def _compiled(inner: ast.stmt, code: types.CodeType, owner: str | None) -> types.CodeType:
+    """The code of a function, compiled inside another that has its free variables, and inside a class for private names."""
+    free = [name for name in code.co_freevars if owner is None or name != "__class__"]
+    if owner is not None:
+        if isinstance(inner, ast.Return):
+            inner = ast.Assign([ast.Name("_", ast.Store())], inner.value or _none())
+        inner = ast.ClassDef(owner, [], [], [inner], [], **_TYPE_PARAMETERS)
+    parameters = ast.arguments([], [ast.arg(name) for name in [*free, RUNTIME]], None, [], [], None, [])
+    around = ast.FunctionDef("around", parameters, [inner], [], **_TYPE_PARAMETERS)
+    tree = ast.fix_missing_locations(ast.Module([around], []))
+    at = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
+    for _ in range(2 if owner is None else 3):
+        (at,) = [c for c in at.co_consts if isinstance(c, types.CodeType)]
+    return at.replace(co_name=code.co_name, co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites one function and the functions inside it."""
+
+    def __init__(self, sites: list[Site], file: str) -> None:
+        self.sites, self.file = sites, file
+        self.count = 0
+
+    def function(self, node: ast.FunctionDef) -> None:
+        outer = {name for x in _own(node) if isinstance(x, ast.Global) for name in x.names}
+        if not any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
+            node.body = returns_at_the_end(node.body)
+            shape = Jumps(self.name, outer)
+            node.body = shape.block(node.body)
+            liveness.annotate(node)
+            declared: set[str] = set()
+            node.body = _Statements(self, outer, declared).block(node.body)
+            node.body = [*_declarations(node, declared - outer), *[self.visit(x) for x in node.body]]
+        else:
+            node.body = [self.visit(x) for x in node.body]
+
+    def site(self, kind: str, node: ast.AST, **facts: Any) -> int:
+        self.sites.append(Site(kind, f"{self.file}:{node.lineno}", **facts))  # type: ignore[attr-defined]
+        return len(self.sites) - 1
+
+    def name(self, what: str) -> str:
+        self.count += 1
+        return f"__adjoint_{what}_{self.count}__"
+
+    # -- expressions --
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if getattr(node, "made", False):
+            return self.generic_visit(node)
+        node.decorator_list = [self.visit(x) for x in node.decorator_list]
+        node.args.defaults = [self.visit(x) for x in node.args.defaults]
+        node.args.kw_defaults = [x and self.visit(x) for x in node.args.kw_defaults]
+        self.function(node)
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if getattr(node, "made", False):
+            node.args, node.keywords = [self.visit(x) for x in node.args], [self.visit(x) for x in node.keywords]
+            return node
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in NEEDS_FRAME:
+            return node
+        node.func = _call("call", node.func, [node.func])
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        if _is_fixed(node):
+            return node
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        return _call(name, node, [_thunk(x) for x in node.values])
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return _call("not_", node, [node.operand]) if isinstance(node.op, ast.Not) else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if _is_fixed(node):
+            return node
+        site = self.site("if", node)
+        return _call("choose", node, [ast.Constant(site), node.test, _thunk(node.body), _thunk(node.orelse)])
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) == 1 or _is_fixed(node):
+            return node
+        if len(node.ops) > 2:
+            return node
+        # a < b < c: (lambda p, q: p < q and q < c)(a, b), so that b is computed once, and c only if a < b.
+        left, middle = (self.name("operand") for _ in range(2))
+        p, q = (at_line(ast.Name(name, ast.Load()), node) for name in (left, middle))
+        parts = [ast.Compare(p, [node.ops[0]], [q]), ast.Compare(q, [node.ops[1]], [node.comparators[1]])]
+        both = _call("and_", node, [_thunk(at_line(x, node)) for x in parts])
+        parameters = ast.arguments([], [ast.arg(left), ast.arg(middle)], None, [], [], None, [])
+        return _made(at_line(ast.Call(at_line(ast.Lambda(parameters, both), node), [node.left, node.comparators[0]], []), node))
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self.generic_visit(node)
+        node.test = _call("holds", node, [node.test])
+        return node
+
+
+def _is_fixed(node: ast.AST) -> bool:
+    """Whether parts of an expression cannot become functions: they assign, or wait."""
+    return any(isinstance(x, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for x in ast.walk(node))
+
+
+def _thunk(x: ast.expr) -> ast.expr:
+    return at_line(ast.Lambda(ast.arguments([], [], None, [], [], None, []), x), x)
+
+
+def _made(node: Any) -> Any:
+    node.made = True
+    return node
+
+
+def _call(name: str, at: ast.AST, args: Sequence[ast.expr]) -> ast.Call:
+    function = at_line(ast.Attribute(at_line(ast.Name(RUNTIME, ast.Load()), at), name, ast.Load()), at)
+    return _made(at_line(ast.Call(function, list(args), []), at))
+
+
+def _declarations(node: ast.FunctionDef, names: set[str]) -> list[ast.stmt]:
+    """Statements that never run and make names variables of the function."""
+    own = {name for x in _own(node) if isinstance(x, ast.Nonlocal) for name in x.names}
+    targets = [at_line(ast.Name(name, ast.Store()), node.body[0]) for name in sorted(names - own)]
+    at = node.body[0]
+    return (
+        [at_line(ast.If(at_line(ast.Constant(False), at), [at_line(ast.Assign(targets, at_line(_none(), at)), at)], []), at)]
+        if targets
+        else []
+    )
+
+
+# -- statements --------------------------------------------------------------------------------------------------------
+
+
+class _Statements:
+    """Loops and branches become functions, and a call that runs them."""
+
+    def __init__(self, rewriter: _Rewriter, outer: set[str], declared: set[str]) -> None:
+        self.rewriter, self.outer = rewriter, outer
+        self.declared = declared  # variables that those functions assign
+
+    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        return [x for s in statements for x in self.statement(s)]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        if isinstance(node, SCOPES):
+            return [node]
+        if isinstance(node, (ast.For, ast.While)):
+            return self.loop(node)
+        if isinstance(node, ast.If):
+            return self.branch(node)
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(getattr(node, name, None), list):
+                setattr(node, name, self.block(getattr(node, name)))
+        for handler in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+            handler.body = self.block(handler.body)
+        return [node]
+
+    def function(self, what: str, body: list[ast.stmt], parameters: Sequence[str], at: ast.AST) -> tuple[str, ast.stmt]:
+        """A function with these statements, which assigns the variables around it."""
+        name = self.rewriter.name(what)
+        names = sorted(assigned(body))
+        self.declared.update(names)
+        head: list[ast.stmt] = [at_line(ast.Nonlocal(names), at)] if names else []
+        arguments = ast.arguments([], [at_line(ast.arg(p), at) for p in parameters], None, [], [], None, [])
+        made = at_line(
+            ast.FunctionDef(name, arguments, [*head, *(body or [at_line(ast.Pass(), at)])], [], **_TYPE_PARAMETERS), at
+        )
+        return name, _made(made)
+
+    def call(self, name: str, node: ast.AST, site: int, *rest: ast.expr) -> ast.stmt:
+        return at_line(ast.Expr(_call(name, node, [at_line(ast.Constant(site), node), *rest])), node)
+
+    def loop(self, node: ast.For | ast.While) -> list[ast.stmt]:
+        reason = node.why_not  # type: ignore[union-attr]
+        kind = "for" if isinstance(node, ast.For) else "while"
+        live_head, live_out = node.live_head, node.live_out  # type: ignore[union-attr]
+        node.body = self.block(node.body)
+        node.orelse = self.block(node.orelse)
+        if reason:
+            site = self.rewriter.site(kind, node, why_not=reason)
+            return [self.call("left", node, site), node]
+        body = node.body
+        item = self.rewriter.name("item")
+        if isinstance(node, ast.For):
+            body = [at_line(ast.Assign([node.target], at_line(ast.Name(item, ast.Load()), node.target)), node), *body]
+        changed = assigned(body)
+        stop = getattr(node, "stop", "")
+        names = {"state": frozenset(changed & (live_head | {stop})), "after": frozenset(changed & live_out)}
+        names |= {"assigned": frozenset(changed), "written": frozenset(written(body))}
+        target = getattr(node, "target", None)
+        target = target.id if isinstance(target, ast.Name) else "k"
+        site = self.rewriter.site(kind, node, stop=stop, target=target, **names)
+        body_name, body_function = self.function("body", body, [item] if isinstance(node, ast.For) else [], node)
+        run = at_line(ast.Name(body_name, ast.Load()), node)
+        if isinstance(node, ast.For):
+            return [body_function, self.call("for_", node, site, _looped(node.iter), run)]
+        test_name, test = self.function("test", [at_line(ast.Return(node.test), node.test)], [], node)
+        return [body_function, test, self.call("while_", node, site, at_line(ast.Name(test_name, ast.Load()), node), run)]
+
+    def branch(self, node: ast.If) -> list[ast.stmt]:
+        last = getattr(node, "is_last", False)
+        if len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and not last:
+            node.test = _call("fails", node.test, [node.test])
+            node.orelse = self.block(node.orelse)
+            return [node]
+        live_out: set[str] = getattr(node, "live_out", set())
+        reason = why_not(node, self.outer, may_return=last)
+        if jumps(node):
+            reason = "a break or continue of a loop that runs"
+        node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+        if reason:
+            site = self.rewriter.site("if", node, why_not=reason)
+            node.test = _call("tested", node.test, [at_line(ast.Constant(site), node.test), node.test])
+            return [node]
+        changed = assigned([*node.body, *node.orelse])
+        items = frozenset(written([*node.body, *node.orelse]))
+        names = {"assigned": frozenset(changed), "state": frozenset(changed & live_out), "written": items}
+        site = self.rewriter.site("if", node, **names)
+        true_name, true = self.function("true", node.body, [], node)
+        false_name, false = self.function("false", node.orelse, [], node)
+        ways = [at_line(ast.Name(name, ast.Load()), node) for name in (true_name, false_name)]
+        arguments = [at_line(ast.Constant(site), node), node.test, *ways]
+        if last:
+            return [true, false, at_line(ast.Return(_call("choose", node, arguments)), node)]
+        return [true, false, at_line(ast.Expr(_call("if_", node, arguments)), node)]
+
+
+def _looped(node: ast.expr) -> ast.expr:
+    """What a loop runs over, where `range(n)` must not ask for the number n."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _LOOPED:
+        node.func = _call("looped", node.func, [node.func])
+        node.args = [_looped(x) for x in node.args]
+        return _made(node)
+    return node
+
+
+__all__ = ["RUNTIME", "NoSourceError", "Rewritten", "Site", "rewritten"]

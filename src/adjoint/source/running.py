@@ -1,0 +1,327 @@
+"""What rewritten code calls: loops and branches that are staged where that is possible, and run where it is not.
+
+    __adjoint__.for_(3, iterable, body)         a scan or while_loop of the current program; or `for item in iterable: body(item)`
+
+A loop over values of this call alone, or of a few iterations, runs: its iterations are staged one by one. So does a loop whose
+body cannot be staged; `notes.py` has the reason. Inside the body of another loop there are no numbers to run it with, so the
+loop around it runs as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from ..core.bind import Traced
+from ..core.home import is_own
+from ..core.types import shape_of
+from ..ops.broadcast import where
+from ..ops.elementwise import greater, less, logical_not
+from ..staging.body import Body
+from ..staging.guard import Guarded
+from ..staging.reach import is_users
+from . import items, notes, rewrite
+from .rewrite import RUNTIME, NoSourceError, Site
+from .staged import innermost, is_staged, keep_python, require, stage_branch, stage_for, stage_while, truth
+from .state import ChangeError, common_class, is_number
+from .variables import Cells, RefusedError, contents
+
+FEW = 8  # iterations; a shorter loop is unrolled
+_MOST_PEELED = 2  # iterations that run before a loop, until the shapes of its variables no longer change
+
+#: The branches that are being staged, to detect recursion: both sides of an `if` are staged, so that it would not end.
+_branches: ContextVar[tuple[int, ...]] = ContextVar("adjoint_source_branches", default=())
+
+
+def _why(error: Exception) -> str:
+    text = str(error).splitlines()[0] if str(error) else ""
+    return text if isinstance(error, RefusedError) else f"{type(error).__name__}: {text}"
+
+
+@contextmanager
+def _tried() -> Iterator[None]:
+    """Undo the guards of an attempt to stage that fails."""
+    stage = innermost()
+    guarded = stage if isinstance(stage, Guarded) else None
+    kept = (dict(guarded.guards), list(guarded.conditions), guarded.arithmetic, set(guarded.checked)) if guarded else None
+    lists = list(getattr(stage, "conditions", ()))
+    noted = notes.saved()
+    try:
+        yield
+    except Exception:
+        notes.restore(noted)
+        if guarded is not None and kept is not None:
+            guarded.guards, guarded.conditions, guarded.arithmetic, guarded.checked = kept
+        elif stage is not None and hasattr(stage, "conditions"):
+            stage.conditions = lists
+        raise
+
+
+class Runtime:
+    """The free variable of a rewritten function."""
+
+    def __init__(self, sites: list[Site]) -> None:
+        self.sites = sites
+        self.refused: dict[tuple[int, bool], str] = {}  # loops that could not be staged, in a body or not
+
+    # -- loops --
+
+    def left(self, number: int) -> None:
+        """A loop that was not rewritten is about to run."""
+        site = self.sites[number]
+        notes.note(site, f"runs in Python: {site.why_not}")
+
+    def looped(self, function: Any) -> Any:
+        return items.looped(function) or self.call(function)
+
+    def for_(self, number: int, iterable: Any, body: Callable[[Any], None]) -> None:
+        site = self.sites[number]
+        found = items.items_of(iterable) if innermost() is not None else None
+        if found is None:
+            notes.note(site, f"runs in Python: it runs over {_described(iterable)}")
+            return self._run_for(site, iter(iterable), body)
+        if not isinstance(found.count, Traced) and found.count < FEW:
+            if found.count:
+                notes.note(site, f"is unrolled: it has {found.count} iterations, fewer than {FEW}")
+            return self._run_for(site, iter(iterable), body)
+        rest = None  # of the items, once some have run
+        for peeled in range(_MOST_PEELED + 1):
+            try:
+                with _tried():
+                    became = stage_for(site, Cells(body), found, body)
+                notes.note(site, became + (f", after {peeled} that run" if peeled else ""))
+                return None
+            except ChangeError as error:
+                why = _why(error)
+                if isinstance(found.count, Traced) or site.stop or peeled == _MOST_PEELED:
+                    break
+            except Exception as error:
+                why = _why(error)
+                break
+            rest = rest or iter(iterable)
+            body(next(rest))
+            found = _later(found)
+        notes.note(site, f"runs in Python: {why}")
+        return self._run_for(site, rest or iter(iterable), body)
+
+    def _run_for(self, site: Site, iterator: Iterator[Any], body: Callable[[Any], None]) -> None:
+        stop = _flag(body, site)
+        for item in iterator:
+            body(item)
+            if stop():
+                break
+
+    def while_(self, number: int, test: Callable[[], Any], body: Callable[[], None]) -> None:
+        site = self.sites[number]
+        if innermost() is None:
+            why = "nothing is staged"
+        else:
+            try:
+                with _tried():
+                    notes.note(site, stage_while(site, Cells(body, test), test, body))
+                return
+            except Exception as error:
+                why = _why(error)
+        notes.note(site, f"runs in Python: {why}")
+        stop = _flag(body, site)
+        while test():
+            body()
+            if stop():
+                break
+
+    # -- branches --
+
+    def if_(self, number: int, test: Any, true: Callable[[], None], false: Callable[[], None]) -> None:
+        self.choose(number, test, true, false)
+
+    def tested(self, number: int, test: Any) -> Any:
+        site = self.sites[number]
+        if is_staged(test):
+            notes.note(site, f"is a guard: {site.why_not}")
+        return test
+
+    def choose(self, number: int, test: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
+        if not is_staged(test):
+            return true() if test else false()
+        site = self.sites[number]
+        try:
+            with _tried():
+                result = self._branch(site, test, true, false)
+            notes.note(site, "became a cond")
+            return result
+        except Exception as error:
+            why = _why(error)
+        if isinstance(innermost(), Body):  # no number to decide with
+            raise RefusedError(why if site.line in why else f"the if at {site.line} cannot be a cond: {why}")
+        notes.note(site, f"is a guard: {why}")
+        return true() if test else false()
+
+    def _branch(self, site: Site, test: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
+        if id(site) in _branches.get():
+            raise RefusedError("it is reached again from one of its branches, by recursion")
+        token = _branches.set((*_branches.get(), id(site)))
+        try:
+            return stage_branch(site, Cells(true, false), truth(test), true, false)
+        finally:
+            _branches.reset(token)
+
+    def and_(self, *parts: Callable[[], Any]) -> Any:
+        return self._either(parts, False)
+
+    def or_(self, *parts: Callable[[], Any]) -> Any:
+        return self._either(parts, True)
+
+    def _either(self, parts: tuple[Callable[[], Any], ...], ends: bool) -> Any:
+        """`a and b`, `a or b`: the first operand whose truth is `ends`, or the last."""
+        first, *rest = parts
+        value = first()
+        if not rest:
+            return value
+        if not is_staged(value):
+            return value if bool(value) is ends else self._either(tuple(rest), ends)
+
+        def further() -> Any:
+            return self._either(tuple(rest), ends)
+
+        try:
+            with _tried():
+                ways = (lambda: value, further) if ends else (further, lambda: value)
+                return self._branch(Site("if", ""), value, *ways)
+        except Exception:
+            return value if bool(value) is ends else further()
+
+    def not_(self, value: Any) -> Any:
+        return logical_not(truth(value)) if is_staged(value) else not value
+
+    def holds(self, test: Any) -> Any:
+        """The condition of an `assert`: the program is for calls where it holds; others run eagerly, and raise."""
+        return True if is_staged(test) and require(truth(test)) else test
+
+    def fails(self, test: Any) -> Any:
+        """The condition of an `if` that raises."""
+        return False if is_staged(test) and require(logical_not(truth(test))) else test
+
+    # -- calls --
+
+    def call(self, f: Any) -> Any:
+        """What is called in place of f: user code is rewritten too."""
+        if f is print and isinstance(innermost(), Body):
+            raise RefusedError("it prints")
+        return functools.partial(_extreme, f) if f is max or f is min else transformed(f)
+
+
+def _extreme(f: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """`max` and `min` of numbers, without asking which is larger."""
+    numbers = args if len(args) > 1 else tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else ()
+    if (
+        options
+        or len(numbers) < 2
+        or not any(map(is_staged, numbers))
+        or not all(is_number(x) and shape_of(x) == () for x in numbers)
+    ):
+        return f(*args, **options)
+    result = numbers[0]
+    for x in numbers[1:]:
+        cls = common_class([x, result])
+        result = where((greater if f is max else less)(x, result), x, result)
+        keep_python(result, cls)
+    return result
+
+
+def _flag(body: Callable[..., Any], site: Site) -> Callable[[], Any]:
+    if not site.stop:
+        return lambda: False
+    cell = Cells(body).by_name[site.stop]
+    return lambda: contents(cell)
+
+
+def _later(found: items.Items) -> items.Items:
+    """The items from the second on."""
+    return items.Items(found.count - 1, [row[1:] for row in found.rows], lambda k, rows: found.item(k + 1, rows))
+
+
+def _described(x: Any) -> str:
+    name = type(x).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}" if not isinstance(x, Traced) else "a number"
+
+
+def transformed(f: Any) -> Any:
+    """A function with its loops and branches staged, and those of the functions that it calls; anything else unchanged."""
+    if isinstance(f, types.FunctionType):
+        return _function(f)
+    if isinstance(f, types.MethodType):
+        made = transformed(f.__func__)
+        return f if made is f.__func__ else types.MethodType(made, f.__self__)
+    if isinstance(f, functools.partial):
+        return functools.partial(transformed(f.func), *f.args, **f.keywords)
+    if isinstance(f, type):
+        return f
+    cls = type(f)
+    if is_own(cls.__module__):
+        return _rewrapped(f)
+    method = next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)
+    if isinstance(method, types.FunctionType) and is_users(method):
+        return types.MethodType(_function(method), f)
+    return f
+
+
+def _function(f: types.FunctionType) -> Any:
+    if not is_users(f):
+        return _around_functions(f) if is_own(f.__module__ or "") else f
+    if RUNTIME in f.__code__.co_freevars:  # rewritten already, or defined in rewritten code
+        return f
+    try:
+        found = rewrite.rewritten(f)
+    except NoSourceError as error:
+        code = f.__code__
+        notes.note_function(
+            f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}", f"{f.__name__} is left as it is: {error}"
+        )
+        return f
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    cells[RUNTIME] = types.CellType(Runtime(found.sites))
+    closure = tuple([cells[name] for name in found.code.co_freevars])
+    made = types.FunctionType(found.code, f.__globals__, f.__name__, f.__defaults__, closure)
+    made.__kwdefaults__, made.__qualname__, made.__module__ = f.__kwdefaults__, f.__qualname__, f.__module__
+    made.__doc__, made.__annotations__ = f.__doc__, f.__annotations__
+    made.__dict__.update(f.__dict__)
+    return made
+
+
+def _around_functions(f: types.FunctionType) -> Any:
+    """A function of ours that holds functions of the user's in its closure, such as a derivative of one."""
+    held = [contents(cell) for cell in f.__closure__ or ()]
+    new = [transformed(x) if _is_function(x) else x for x in held]
+    if all(a is b for a, b in zip(held, new, strict=True)):
+        return f
+    closure = tuple([cell if a is b else types.CellType(b) for cell, a, b in zip(f.__closure__ or (), held, new, strict=True)])
+    made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, closure)
+    made.__kwdefaults__ = f.__kwdefaults__
+    return made
+
+
+def _rewrapped(value: Any) -> Any:
+    """One of our own objects that holds functions, such as grad(f), around the rewritten ones."""
+    inner = getattr(type(value), "staged_as", None)
+    if inner is not None:
+        return transformed(getattr(value, inner))
+    held = getattr(value, "__dict__", None)
+    if not callable(value) or not isinstance(held, dict) or hasattr(value, "functions_inside"):
+        return value
+    new = {key: transformed(x) if _is_function(x) and key != "__wrapped__" else x for key, x in held.items()}
+    if all(new[key] is held[key] for key in held):
+        return value
+    made = object.__new__(type(value))
+    made.__dict__.update(new)
+    return made
+
+
+def _is_function(x: Any) -> bool:
+    return callable(x) and not isinstance(x, type)
+
+
+__all__ = ["FEW", "Runtime", "transformed"]

@@ -1,0 +1,527 @@
+"""Loops and branches of rewritten code as ops: the body runs once on symbolic values, and becomes a graph.
+
+    for x in xs: total += x * w         scan(captured w, carry total, rows xs)
+
+The state of a loop are the variables that it assigns and that are read later, and the arrays that it writes to. Their types are
+found by staging the body until they no longer change: a total that starts as 0 and has floats added is a float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import Traced, around, unwrap_fresh
+from ..core.tree import LEAF, Structure, flatten
+from ..core.types import Type, Value, dtype_of, shape_of
+from ..ir.edit import distinct
+from ..ops import control as ops
+from ..ops.broadcast import cast
+from ..ops.elementwise import less, logical_and, logical_not, not_equal
+from ..staging.body import Body
+from ..staging.guard import Guarded
+from ..staging.python import EXAMPLES
+from ..staging.stage import Stage
+from .body import COUNTED, TYPES, SourceBody
+from .items import Items
+from .rewrite import Site
+from .state import ChangeError, Ending, State, as_type, common_class, is_number, python_class, type_of, widen
+from .variables import UNBOUND, Cells, RefusedError, Surroundings
+
+_MOST_ROUNDS = 8  # stagings of a body until its types are fixed
+_INDEX = Type((), np.dtype(np.int64))
+_BOOL = Type((), np.dtype(bool))
+
+
+def is_staged(x: Any) -> bool:
+    """Whether a value is one number that is not known while the program is staged."""
+    if not isinstance(x, Traced) or shape_of(x) != ():
+        return False
+    while isinstance(x, Traced):
+        if not x.by.has_numbers:
+            return True
+        x = x.value
+    return False
+
+
+def innermost() -> Stage | None:
+    """The recording that ops go to."""
+    return next((trace for trace in reversed(around.get()) if isinstance(trace, Stage)), None)
+
+
+def truth(x: Any) -> Any:
+    """The truth of a staged number, as a staged bool."""
+    return x if dtype_of(x) == _BOOL.dtype else not_equal(x, np.zeros((), dtype_of(x))[()])
+
+
+def require(condition: Any) -> bool:
+    """Restrict the program to calls where a condition holds; False if it cannot be restricted."""
+    stage = innermost()
+    if not any(isinstance(trace, Guarded) for trace in around.get()) or not isinstance(stage, (SourceBody, Guarded)):
+        return False
+    if isinstance(stage, SourceBody):
+        stage.conditions.append(condition)
+        return True
+    while isinstance(condition, Traced) and condition.by is not stage:
+        condition = condition.value
+    if isinstance(condition, Traced):
+        stage.assume(condition)
+        return True
+    return bool(condition)
+
+
+def in_body(x: Any) -> bool:
+    """Whether a value is one number in the body of a loop or branch, where rewritten code may branch on it."""
+    return isinstance(innermost(), SourceBody) and is_staged(x)
+
+
+def restrict(condition: Any) -> bool:
+    """As `require`, in the body of a loop or branch; elsewhere a number decides."""
+    return in_body(condition) and require(condition)
+
+
+def keep_python(y: Value, cls: type | None) -> None:
+    """Note that a result is a Python number in the user's program."""
+    while isinstance(y, Traced) and y.by.has_numbers:
+        y = y.value
+    if cls is not None and isinstance(y, Traced):
+        if isinstance(y.by, SourceBody):
+            y.by.light[y.aux[0]] = cls
+        elif isinstance(y.by, Guarded):
+            y.by.expect(y, cls)
+
+
+# -- bodies of loops ---------------------------------------------------------------------------------------------------
+
+
+class Written(NamedTuple):
+    """A staged body: its recording, and its results in order: counter, state, soundness."""
+
+    body: SourceBody
+    outputs: list[Value]
+    endings: dict[str, Ending]
+    is_conditional: bool  # it has conditions
+
+    def graph(self) -> tuple[Any, list[Value]]:
+        return self.body.graph("body", self.outputs), list(self.body.captured)
+
+
+class LoopState(State):
+    """The state of a loop, whose types are widened until an iteration keeps them."""
+
+    is_conditional = False
+    is_counted = True  # an iteration reads its number
+    counter = "k"
+    assigned: frozenset[str] = frozenset()  # variables that the body assigns
+
+    def settle(self, endings: dict[str, Ending]) -> bool:
+        """Take the types after an iteration; whether they are those before it."""
+        settled = True
+        for v in self.variables:
+            ending = endings.get(v.name)
+            if ending is None:
+                raise RefusedError(f"{v.name} is not assigned in every iteration")
+            if v.structure is None:
+                v.join(ending)
+                settled = False
+                continue
+            if ending.structure != v.structure:
+                raise ChangeError(f"{v.name} changes from {v.structure} to {ending.structure}")
+            for leaf, y in zip(v.leaves, ending.leaves, strict=True):
+                if leaf.fixed:
+                    if y is not leaf.held:
+                        raise RefusedError(f"{leaf.label} changes from {leaf.held!r:.40} to {y!r:.40}, which are not numbers")
+                    continue
+                if not is_number(y):
+                    raise ChangeError(f"{leaf.label} becomes {y!r:.40}, which is not a number")
+                settled = not widen(leaf, y) and settled
+        return settled
+
+    def initial(self) -> list[Value]:
+        return [
+            np.zeros(leaf.type.shape, leaf.type.dtype)[()] if leaf.held is None else as_type(leaf.held, leaf.type)
+            for leaf in self.leaves
+            if leaf.type is not None
+        ]
+
+    def write(
+        self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]
+    ) -> Written:
+        """Stage a body until the types are fixed. `run` gets counters and rows, and returns the next counters."""
+        for _ in range(_MOST_ROUNDS):
+            found = self.attempt(transform, run, count if self.is_counted else 0, rows)
+            if found is not None:
+                return found
+        raise RefusedError("the types of its variables do not become fixed")
+
+    def attempt(
+        self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]
+    ) -> Written | None:
+        surroundings = Surroundings(self.cells, self.names, self.assigned)
+        found: Written | Exception | None = None
+        with self.cells.restored():
+            try:
+                with SourceBody(transform) as body:
+                    names = {leaf.label for leaf in self.leaves}
+                    counters = [body.number(distinct(self.counter, names), int, COUNTED) for _ in range(count)]
+                    self.enter(body)
+                    sound = [body.input("sound", _BOOL)] if self.is_conditional else []
+                    row = self.counter if len(rows) == 1 and not counters else "row"
+                    inside = [body.input(distinct(row, {*body.names}), t) for t in rows]
+                    further = run(counters, inside)
+                    endings = self.leave()
+                    settled = self.settle(endings)
+                    for y in [y for ending in endings.values() for y in ending.leaves]:
+                        body.carry(y)
+                    if body.conditions and not self.is_conditional:
+                        self.is_conditional, settled = True, False
+                    if settled and count and transform == "scan" and not _reads_counter(body, endings):
+                        self.is_counted, settled = False, False
+                    if settled:
+                        outputs = [*further, *self.outputs(endings), *[logical_and(x, body.sound()) for x in sound]]
+                        for y in outputs:
+                            body.operand(y)  # records captured values
+                        found = Written(body, outputs, endings, self.is_conditional)
+            except Exception as error:
+                found = error
+            assigned = surroundings.assigned()
+        self.check_surroundings(surroundings, assigned)
+        try:
+            if isinstance(found, Exception):
+                raise found
+            return found
+        finally:
+            found = None  # its traceback would keep the variables alive
+
+    def outputs(self, endings: dict[str, Ending]) -> list[Value]:
+        return [
+            as_type(y, leaf.type)
+            for v in self.variables
+            for leaf, y in zip(v.leaves, endings[v.name].leaves, strict=True)
+            if leaf.type is not None and not leaf.fixed
+        ]
+
+    def check_surroundings(self, surroundings: Surroundings, assigned: set[str]) -> None:
+        """Undo what a trial has changed. A variable that a call assigns, or whose array it writes to, must be in the state."""
+        arrays, changed = surroundings.undo()
+        if changed:
+            raise RefusedError(f"it changes {changed}")
+        arrays |= assigned
+        if arrays:
+            raise WritesError(arrays) if arrays <= set(self.cells.by_name) else RefusedError(f"it changes {min(arrays)}")
+
+    def finish(self, written: Written, results: Sequence[Value]) -> None:
+        """Give the variables the results of a loop."""
+        results = list(results)
+        if written.is_conditional and not require(results.pop()):
+            raise RefusedError("it depends on a condition, which only jit can check")
+        for leaf, y in zip(self.leaves, results, strict=True):
+            keep_python(y, leaf.python)
+        at = 0
+        for v in self.variables:
+            assert v.structure is not None
+            leaves = []
+            for leaf in v.leaves:
+                leaves.append(leaf.held if leaf.fixed else results[at])
+                at += not leaf.fixed
+            self.place(v.name, v.structure, leaves, written.endings[v.name])
+
+
+def _reads_counter(body: SourceBody, endings: dict[str, Ending]) -> bool:
+    """Whether a body reads its first input other than to count."""
+    results = [y for ending in endings.values() for y in ending.leaves]
+    is_result = any(isinstance(y, Traced) and y.by is body and y.aux[0] == 0 for y in results)
+    return is_result or any(0 in [o for o in e.inputs if isinstance(o, int)] for e in body.equations[: body.counted])
+
+
+class WritesError(RefusedError):
+    """A body writes to arrays of variables that are not part of the state."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__(f"it writes to {', '.join(sorted(names))}")
+        self.names = names
+
+
+def _with_written(stage: Callable[[set[str]], Any], names: set[str]) -> Any:
+    """Stage with a state to which the arrays are added that turn out to be written to."""
+    while True:
+        try:
+            return stage(names)
+        except WritesError as error:
+            if error.names <= names:
+                raise
+            names = names | error.names
+
+
+def stage_for(site: Site, cells: Cells, items: Items, body: Callable[[Any], None]) -> str:
+    """Stage a `for` loop; what it became."""
+    return _with_written(lambda names: _stage_for(site, cells, names, items, body), _names(site, cells))
+
+
+def _names(site: Site, cells: Cells) -> set[str]:
+    """The variables of the state: those assigned and read later, and those whose arrays or containers are written to."""
+    written = {name for name in site.written if isinstance(cells[name], (np.ndarray, Traced, list, dict))}
+    return {name for name in {*site.state, *written} if name in cells.by_name}
+
+
+def _next(counters: Sequence[Any]) -> Sequence[Value]:
+    for k in counters:
+        k.by.counted = len(k.by.equations)
+    return [cast(k, dtype=_INDEX.dtype) + np.int64(1) for k in counters]
+
+
+def _stage_for(site: Site, cells: Cells, names: set[str], items: Items, body: Callable[[Any], None]) -> str:
+    state = LoopState(cells, names)
+    state.counter, state.assigned = site.target, site.assigned
+    if isinstance(items.count, Traced) or site.stop:
+        return _stage_counted(site, state, items, body)
+    rows = [row if shape_of(row)[0] == items.count else row[: items.count] for row in items.rows]
+    kinds = [Type(shape_of(row)[1:], dtype_of(row)) for row in rows]
+
+    def run(counters: Sequence[Any], inside: Sequence[Any]) -> Sequence[Value]:
+        body(items.item(counters[0] if counters else np.int64(0), inside))
+        return _next(counters)
+
+    written = state.write("scan", run, 1, kinds)
+    graph, captured = written.graph()
+    carry = [*[np.int64(0)] * state.is_counted, *state.initial(), *[np.bool_(True)] * written.is_conditional]
+    params = {"length": items.count, "reverse": False, "carries": len(carry), "consts": len(captured)}
+    results = ops.scan(*captured, *carry, *map(unwrap_fresh, rows), body=graph, **params)
+    state.finish(written, results[state.is_counted :])
+    return f"became a scan of {items.count} iterations"
+
+
+def _stage_counted(site: Site, state: LoopState, items: Items, body: Callable[[Any], None]) -> str:
+    """A `for` loop whose number of iterations is not known: a counter, and a condition on it."""
+    count = unwrap_fresh(items.count)
+    count = cast(count, dtype=_INDEX.dtype) if isinstance(count, Traced) else np.int64(count)
+    lost = [v.name for v in state.variables if v.first is UNBOUND and v.name in site.after]
+    if lost and not (require(less(np.int64(0), count)) if isinstance(count, Traced) else count > 0):
+        raise RefusedError(f"{lost[0]} has no value if there are no iterations; assign it before the loop")
+
+    def run(counters: Sequence[Any], _: Sequence[Any]) -> Sequence[Value]:
+        (k,) = counters
+        body(items.item(k, [row[k] for row in items.rows]))
+        return _next(counters)
+
+    def test(counters: Sequence[Any]) -> Any:
+        (k,) = counters
+        on = less(k, count)
+        return logical_and(on, logical_not(truth(state.cells[site.stop]))) if site.stop else on
+
+    _while(state, run, test, 1)
+    return "became a while_loop that counts" if not site.stop else "became a while_loop that counts, with break"
+
+
+def _while(
+    state: LoopState,
+    run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]],
+    test: Callable[[Sequence[Any]], Any],
+    count: int,
+) -> None:
+    written = state.write("while_loop", run, count, ())
+    surroundings = Surroundings(state.cells, state.names, ())
+    with state.cells.restored(), SourceBody("while_loop") as asked:
+        names = {leaf.label for leaf in state.leaves}
+        counters = [asked.number(distinct(state.counter, names), int, COUNTED) for _ in range(count)]
+        state.enter(asked)
+        if written.is_conditional:
+            asked.input("sound", _BOOL)
+        on = unwrap_fresh(test(counters))
+        if isinstance(on, Traced) and shape_of(on) == ():
+            on = truth(on)
+        elif isinstance(on, (bool, np.bool_, int, float)):
+            on = np.bool_(on)
+        else:
+            raise RefusedError("its condition is not one number")
+        asked.operand(on)
+        if asked.conditions:
+            raise RefusedError("its condition may raise")
+        assigned = surroundings.assigned()
+    state.check_surroundings(surroundings, assigned)
+    graph, captured = written.graph()
+    cond = asked.graph("cond", [on])
+    carry = [np.int64(0)] * count + [*state.initial(), *[np.bool_(True)] * written.is_conditional]
+    if not carry:
+        raise RefusedError("it has no state")
+    options = {"cond_consts": len(asked.captured), "body_consts": len(captured), "checkpoint": None}
+    results = ops.while_(*asked.captured, *captured, *carry, cond=cond, body=graph, **options)
+    state.finish(written, results[count:])
+
+
+def stage_while(site: Site, cells: Cells, test: Callable[[], Any], body: Callable[[], None]) -> str:
+    """Stage a `while` loop; what it became."""
+
+    def stage(names: set[str]) -> str:
+        state = LoopState(cells, names)
+        state.assigned = site.assigned
+        lost = [v.name for v in state.variables if v.first is UNBOUND and v.name in site.after]
+        if lost:
+            first = test()
+            if is_staged(first):
+                if not require(truth(first)):
+                    raise RefusedError(f"{lost[0]} has no value if there are no iterations; assign it before the loop")
+            elif not first:
+                return "has no iterations"
+
+        def run(counters: Sequence[Any], rows: Sequence[Any]) -> Sequence[Value]:
+            body()
+            return ()
+
+        def asked(_: Sequence[Any]) -> Any:
+            on = test()
+            if not site.stop:
+                return on
+            going = logical_not(truth(cells[site.stop]))
+            return logical_and(truth(on), going) if is_staged(on) else going if on else np.bool_(False)
+
+        _while(state, run, asked, 0)
+        return "became a while_loop"
+
+    return _with_written(stage, _names(site, cells))
+
+
+# -- branches ----------------------------------------------------------------------------------------------------------
+
+
+class Way(NamedTuple):
+    """A staged branch."""
+
+    body: SourceBody
+    endings: dict[str, Ending]
+    leaves: list[Any]  # of what it returned
+    structure: Structure
+
+    def sound(self) -> Value:
+        with reopened(self.body):
+            return self.body.sound()
+
+
+def stage_branch(site: Site, cells: Cells, chosen: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
+    """Stage both branches of an `if`; what they return."""
+    return _with_written(lambda names: _stage_branch(site, cells, names, chosen, true, false), _names(site, cells))
+
+
+def _stage_branch(
+    site: Site, cells: Cells, names: set[str], chosen: Any, true: Callable[[], Any], false: Callable[[], Any]
+) -> Any:
+    state = LoopState(cells, names)
+    state.assigned = site.assigned
+    ways: list[Way] = []
+    for f in (true, false):
+        ways.append(_way(state, f, ways[0].body if ways else None))
+    outputs: list[tuple[Value, Value]] = []
+    plan: list[tuple[str, Any, list[Any], Ending]] = []  # variable, structure, places of its leaves, ending
+    for v in state.variables:
+        a, b = (way.endings.get(v.name) for way in ways)
+        if a is None and b is None:
+            continue
+        if a is None or b is None:
+            raise RefusedError(f"{v.name} has a value after one of the branches only")
+        if a.structure != b.structure:
+            raise RefusedError(f"{v.name} is {a.structure} after one branch and {b.structure} after the other")
+        if a.is_same and b.is_same and not any(a.written) and not any(b.written) and not isinstance(v.first, (list, dict)):
+            continue
+        leaves = [_merged(x, y, v.name, ways, outputs) for x, y in zip(a.leaves, b.leaves, strict=True)]
+        both = [x or y for x, y in zip(a.written, b.written, strict=True)]
+        if any(both) and a.is_same != b.is_same:
+            if v.is_aliased or a.structure is not LEAF:
+                raise RefusedError(f"{v.name} is written to in one branch and assigned in the other")
+            both = [False]  # no other name can see it
+        plan.append((v.name, a.structure, leaves, a._replace(written=both, is_same=a.is_same and b.is_same)))
+    if ways[0].structure != ways[1].structure:
+        raise RefusedError(f"it gives {ways[0].structure} in one branch and {ways[1].structure} in the other")
+    given = [_merged(x, y, "the result", ways, outputs) for x, y in zip(ways[0].leaves, ways[1].leaves, strict=True)]
+    conditional = any(way.body.conditions for way in ways)
+    if conditional:
+        outputs.append((ways[0].sound(), ways[1].sound()))
+    results: Sequence[Value] = ()
+    if outputs:
+        for way, column in zip(ways, zip(*outputs, strict=True), strict=True):
+            for y in column:
+                way.body.operand(y)
+        graphs = [
+            way.body.graph(name, column)
+            for way, name, column in zip(ways, ("true", "false"), zip(*outputs, strict=True), strict=True)
+        ]
+        operands = [as_type(leaf.held, leaf.type) for leaf in state.leaves if leaf.type is not None and leaf.held is not None]
+        results = ops.cond(chosen, *ways[0].body.captured, *operands, true=graphs[0], false=graphs[1])
+    if conditional and not require(results[-1]):
+        raise RefusedError("it depends on a condition, which only jit can check")
+    for name, structure, leaves, ending in plan:
+        state.place(name, structure, [_picked(x, results) for x in leaves], ending)
+    return ways[0].structure.unflatten([_picked(x, results) for x in given])
+
+
+class Place(NamedTuple):
+    """The place of a leaf among the results of a branch, and its class if it is a Python number."""
+
+    number: int
+    python: type | None
+
+
+def _picked(x: Any, results: Sequence[Value]) -> Any:
+    if type(x) is not Place:
+        return x
+    keep_python(results[x.number], x.python)
+    return results[x.number]
+
+
+def _merged(a: Any, b: Any, name: str, ways: Sequence[Way], outputs: list[tuple[Value, Value]]) -> Any:
+    """The place of a leaf that is a in one branch and b in the other; the leaf itself where it is the same object."""
+    a, b = unwrap_fresh(a), unwrap_fresh(b)
+    if a is b and not isinstance(a, Traced):
+        return a
+    if not is_number(a) or not is_number(b):
+        if type(a) is type(b) and isinstance(a, (str, bytes)) and a == b:
+            return a
+        raise RefusedError(f"{name} is {a!r:.40} after one branch and {b!r:.40} after the other")
+    if shape_of(a) != shape_of(b):
+        raise RefusedError(f"{name} is {type_of(a)!r} after one branch and {type_of(b)!r} after the other")
+    cls = common_class([a, b])
+    if cls is not None:
+        dtype = TYPES[cls].dtype
+    else:
+        classes = [(x, python_class(x)) for x in (a, b)]
+        dtype = np.result_type(*[dtype_of(x) if c is None else EXAMPLES[c] for x, c in classes])
+    pair = []
+    for x, way in zip((a, b), ways, strict=True):
+        with reopened(way.body):
+            pair.append(as_type(x, Type(shape_of(x), dtype)))
+    outputs.append((pair[0], pair[1]))
+    return Place(len(outputs) - 1, cls)
+
+
+@contextmanager
+def reopened(body: Body) -> Iterator[None]:
+    """Let ops on the values of a branch be added to it."""
+    body.closed = False
+    try:
+        yield
+    finally:
+        body.closed = True
+
+
+def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> Way:
+    surroundings = Surroundings(state.cells, state.names, state.assigned)
+    found: Way | Exception
+    with state.cells.restored():
+        try:
+            with SourceBody("cond", sibling, alone=True) as body:
+                state.enter(body)
+                result = f()
+                leaves, structure = flatten(result)
+                found = Way(body, state.leave(), leaves, structure)
+        except Exception as error:
+            found = error
+        assigned = surroundings.assigned()
+    state.check_surroundings(surroundings, assigned)
+    try:
+        if isinstance(found, Exception):
+            raise found
+        return found
+    finally:
+        del found  # its traceback would keep the variables alive

@@ -1,0 +1,178 @@
+"""The variables of a rewritten function, as cells that loops and branches read and write, and what else they might change.
+
+A body is staged by running it once on symbolic values. Whatever it changed must be undone then, and whatever it changed besides
+its own variables (a list, an attribute, an array by another name) would not happen in each iteration: `Surroundings` detects it.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..core.bind import FRESH, Traced
+from ..eager.mutation import is_same, mark
+from ..numpy.views import View, set_contents
+from ..staging.reach import is_library
+
+_MOST_OBJECTS = 5000
+
+
+class RefusedError(Exception):
+    """A loop or a branch that cannot be staged, and why."""
+
+
+class _Unbound:
+    def __repr__(self) -> str:
+        return "unbound"
+
+
+UNBOUND = _Unbound()
+
+
+def contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNBOUND
+
+
+def put(cell: types.CellType, value: Any) -> None:
+    if value is UNBOUND:
+        if contents(cell) is not UNBOUND:
+            del cell.cell_contents
+    else:
+        cell.cell_contents = value
+
+
+class Cells:
+    """The variables that some functions share with the function that they were made from."""
+
+    def __init__(self, *functions: Callable[..., Any]) -> None:
+        self.by_name: dict[str, types.CellType] = {}
+        for f in functions:
+            self.by_name |= zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)  # type: ignore[attr-defined]
+        self.shared = {name for name, cell in self.by_name.items() if _is_shared(cell)}
+
+    def __getitem__(self, name: str) -> Any:
+        cell = self.by_name.get(name)
+        return UNBOUND if cell is None else contents(cell)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        put(self.by_name[name], value)
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        before = [(cell, contents(cell)) for cell in self.by_name.values()]
+        try:
+            yield
+        finally:
+            for cell, value in before:
+                put(cell, value)
+
+
+#: References to the array of a variable: of its cell and of the call that counts them; of `State`, to an input of a body.
+_OWN, _ENTERED = 2, 2
+
+
+def _is_shared(cell: types.CellType) -> bool:
+    """Whether a variable is an array that may have another name, or a view or the base of one."""
+    x = contents(cell)
+    if not isinstance(x, (np.ndarray, Traced)):
+        return False
+    is_part = isinstance(x, View) or (isinstance(x, np.ndarray) and x.base is not None)
+    own = _OWN + (_ENTERED if isinstance(x, Traced) and id(x) in getattr(x.by, "entered", ()) else 0)
+    del x
+    return is_part or sys.getrefcount(cell.cell_contents) > own
+
+
+class Surroundings:
+    """The objects that a body can reach by its variables, as they are before it is staged."""
+
+    def __init__(self, cells: Cells, state: Collection[str], assigned: Collection[str]) -> None:
+        own = {id(cell): name for name, cell in cells.by_name.items()}
+        #: Variables that the body assigns by a call only, if at all, and those of functions that it can call.
+        self.cells = [(name, cell, contents(cell)) for name, cell in cells.by_name.items() if name not in {*state, *assigned}]
+        self.arrays: list[tuple[str, Any, Any]] = []  # name of the variable, array, state
+        self.objects: list[tuple[str, Any, Any]] = []
+        seen: set[int] = set()
+        waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in state)
+        while waiting:
+            name, x = waiting.popleft()
+            if (
+                id(x) in seen
+                or x is UNBOUND
+                or isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType, type))
+            ):
+                continue
+            if len(seen) > _MOST_OBJECTS:
+                raise RefusedError(f"it can reach more than {_MOST_OBJECTS} objects, too many to watch")
+            seen.add(id(x))
+            if isinstance(x, Traced):
+                self.arrays.append((name, x, (x.by, x.value, x.aux)))
+                if x.by is FRESH:
+                    self.arrays.append((name, x.value, mark(x.value)))
+            elif isinstance(x, np.ndarray):
+                if x.dtype.kind in "biufc":
+                    self.arrays.append((name, x, mark(x)))
+            elif isinstance(x, (list, dict, set, deque)):
+                self.objects.append((name, x, x.copy()))
+                waiting.extend((f"{name}[…]", y) for y in (x.values() if isinstance(x, dict) else x))
+            elif isinstance(x, types.FunctionType):
+                if not is_library(x.__globals__.get("__name__")):
+                    for key, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
+                        if id(cell) not in own:
+                            self.cells.append((f"{key} of {x.__name__}", cell, contents(cell)))
+                            waiting.append((f"{key} of {x.__name__}", contents(cell)))
+            elif isinstance(x, (tuple, frozenset)):
+                waiting.extend((f"{name}[…]", y) for y in x)
+            elif not is_library(type(x).__module__) and isinstance(getattr(x, "__dict__", None), dict):
+                held = vars(x)
+                self.objects.append((name, held, held.copy()))
+                waiting.extend((f"{name}.{key}", y) for key, y in held.items())
+
+    def assigned(self) -> set[str]:
+        """The variables that a call has assigned; asked before they are restored."""
+        return {name for name, cell, before in self.cells if contents(cell) is not before}
+
+    def undo(self) -> tuple[set[str], str]:
+        """Undo what was changed: the arrays that were written to, by name, and another object that was changed, or ''."""
+        arrays: set[str] = set()
+        for _, cell, value in self.cells:
+            put(cell, value)
+        changed = ""
+        for name, x, before in self.arrays:
+            if isinstance(x, Traced):
+                by, value, aux = before
+                if x.by is not by or x.value is not value or x.aux is not aux:
+                    if isinstance(x, View):  # refreshed, or written to through its base, which is restored
+                        set_contents(x, by, value, aux)
+                        x.seen = (None, None)  # type: ignore[assignment]
+                    else:
+                        x.by, x.value, x.aux = by, value, aux
+                        arrays.add(name)
+            elif not is_same(x, before):
+                changed = changed or name
+        for name, x, before in self.objects:
+            if not _same(x, before):
+                changed = changed or name
+                if isinstance(x, (list, deque)):
+                    x.clear()
+                    x.extend(before)
+                else:
+                    x.clear()
+                    x.update(before)
+        return arrays, changed
+
+
+def _same(x: Any, before: Any) -> bool:
+    if len(x) != len(before):
+        return False
+    if isinstance(x, dict):
+        return all(a is b and x[a] is before[b] for a, b in zip(x, before, strict=True))
+    return all(a is b for a, b in zip(x, before, strict=True)) if not isinstance(x, set) else x == before
