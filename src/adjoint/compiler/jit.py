@@ -28,7 +28,6 @@ import numpy as np
 from ..api.arguments import adopted, check_callable, input_names, name_of, output_leaf
 from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
-    AdjointError,
     ArgumentError,
     CompilerError,
     ConversionError,
@@ -36,7 +35,9 @@ from ..core.errors import (
     OperationError,
     ShapeError,
     UnsupportedError,
+    adjoint_error_behind,
     boundary,
+    is_bug,
     last_line,
     passed_boundary,
     user_level,
@@ -285,23 +286,16 @@ class Jitted:
                 return Uncompiled(self._eagerly(args, kwargs))
         except PythonNumberError:
             return Uncompiled(self._eagerly(args, kwargs))
-        except DeviceError:
+        except (DeviceError, NotCompiledError):
             raise
-        except Exception as error:  # of the function, which meets stand-ins for its arguments
-            return self._run_instead(args, kwargs, signature, error)
+        except Exception as error:  # of the function, which meets stand-ins for its arguments; or a bug
+            return self._run_instead(args, kwargs, signature, error, is_bug(error))
         try:
             specialization = self._path(staged, signature, began)
         except (DeviceError, MemoryError):
             raise
-        except (UnsupportedError, ImportError) as error:
-            return self._run_instead(args, kwargs, signature, error)
         except Exception as error:
-            if os.environ.get("ADJOINT_COMPILER_ERRORS") == "eager":
-                return self._run_instead(args, kwargs, signature, error)
-            raise CompilerError(
-                f"the compiler failed on {name_of(self.f)}: {type(error).__name__}: {error}. This is a bug of adjoint, please "
-                "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
-            ) from error
+            return self._run_instead(args, kwargs, signature, error, not isinstance(error, (UnsupportedError, ImportError)))
         if self._line_of_type is not None:
             before = Trace("jit").level
             result, found = self._eagerly(args, kwargs), self._attempt(specialization, leaves, args, kwargs)
@@ -322,13 +316,22 @@ class Jitted:
             self._entry, self._entries = function, self._entries % MOST_ENTRIES + 1
         return specialization
 
-    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
+    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
         """The result of a call that cannot be compiled. If the function fails as well, the error is its own."""
         result = self._eagerly(args, kwargs)
-        ours = _cause(error)
+        self._not_compiled(signature, error, bug)
+        return Uncompiled(result)
+
+    def _not_compiled(self, signature: Signature, error: Exception, bug: bool) -> None:
+        """Run eagerly from now on, and warn; but a bug of ours is raised, unless the user asked for eager runs instead."""
+        if bug and os.environ.get("ADJOINT_COMPILER_ERRORS") != "eager":
+            raise CompilerError(
+                f"the compiler failed on {name_of(self.f)}: {type(error).__name__}: {error}. This is a bug of adjoint, please "
+                "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
+            ) from error
+        ours = adjoint_error_behind(error)
         where = last_line(error) or user_line()
         self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
-        return Uncompiled(result)
 
     def _count(self, signature: Signature, specialization: Specialization) -> None:
         """Warn, once, when a function is compiled again and again for the same reason."""
@@ -502,9 +505,9 @@ class Derived(Jitted):
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotCompiledError
 
-    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
-        ours = _cause(error)
-        raise NotCompiledError(None if ours is None else functools.partial(self._give_up, signature, str(ours))) from error
+    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
+        known = bug or adjoint_error_behind(error) is not None
+        raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if known else None) from error
 
 
 def _inputs_behind(graph: Graph, number: int) -> list[str]:
@@ -543,10 +546,3 @@ def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
     asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
     pairs = [(np.asarray(a.answer), np.asarray(b.answer)) for a, b in zip(some, others, strict=True)]
     return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
-
-
-def _cause(error: BaseException | None) -> AdjointError | None:
-    """Our own error behind another, which a library made of it."""
-    while error is not None and not isinstance(error, AdjointError):
-        error = error.__cause__ or error.__context__
-    return error
