@@ -210,13 +210,7 @@ def choice(argnums: Any, argnum: Any) -> Any:
 
 
 def grad(
-    f: Function,
-    argnums: Any = 0,
-    *,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    argnum: Any = None,
-    adopt: bool = False,
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None, adopt: bool = False
 ) -> Transformed:
     """The gradient of a function with a scalar result, by reverse mode.
 
@@ -228,34 +222,21 @@ def grad(
     return gradient_of(adopted(f) if adopt else f, choice(argnums, argnum), "grad", has_aux, holomorphic)
 
 
-def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
-    """`grad`, with the name of the calling transform for errors."""
-    check_callable(f, transform)
-    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic}
-    return Transformed(transform, _run_value_and_grad, f, **options, only_grad=True)
-
-
 def value_and_grad(
-    f: Function,
-    argnums: Any = 0,
-    *,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    argnum: Any = None,
-    adopt: bool = False,
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None, adopt: bool = False
 ) -> Transformed:
     """The value and the gradient together, at the cost of the gradient. `adopt` as in `grad`."""
     f = adopted(f) if adopt else f
-    check_callable(f, "value_and_grad")
-    return Transformed(
-        "value_and_grad",
-        _run_value_and_grad,
-        f,
-        argnums=choice(argnums, argnum),
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-        only_grad=False,
-    )
+    return gradient_of(f, choice(argnums, argnum), "value_and_grad", has_aux, holomorphic, only_grad=False)
+
+
+def gradient_of(
+    f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False, only_grad: bool = True
+) -> Transformed:
+    """The gradient, with its value or without, and with the name of the calling transform for errors."""
+    check_callable(f, transform)
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "only_grad": only_grad}
+    return Transformed(transform, _run_value_and_grad, f, **options)
 
 
 class Pullback:

@@ -334,7 +334,7 @@ def _passed(tb: types.TracebackType | None) -> list[tuple[int, int]]:
 
 
 def is_bug(error: BaseException) -> bool:
-    """Whether an error is one of ours that we did not intend: raised below the last line of user code, and not by our own classes.
+    """Whether an error shows a mistake in our code: raised below the last line of user code, and by none of our own classes.
 
     An error about the user's program is an `AdjointError`, or has one behind it. User code that fails on a traced value raises
     in a frame of its own. The depth of the stack and warnings that are made errors are the user's as well. The module that has

@@ -24,12 +24,11 @@ from . import c_math
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
-from .spelling import BOOL, COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .spelling import BOOL, COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
 _VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
-_WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # members of the work array
 _ROUTINE = {"pivots": np.dtype(np.int32), "zero": BOOL, "truth": BOOL}
 #: Keywords of C and C++, which includes the header, and names that the code uses.
 _KEYWORDS = words(
@@ -109,7 +108,7 @@ def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> 
         lines = _function(spelling, part, work)
         bodies.append(head(part, made[0].name) + " {\n" + "\n".join(lines) + "\n}")
     base = made[0].name
-    fields = [f"{TYPES[d.name]} {_WORK[d.name]}[{work.sizes[d]}]" for d in DTYPES if work.sizes[d]] or ["char unused"]
+    fields = [f"{TYPES[d.name]} {WORK[d.name]}[{work.sizes[d]}]" for d in DTYPES if work.sizes[d]] or ["char unused"]
     includes = ["#include <math.h>", "#include <stddef.h>", "#include <string.h>"]
     if spelling.blas:
         includes.append("#include <cblas.h>")
@@ -241,9 +240,10 @@ class CSpelling(Spelling):
         return f"(ptrdiff_t){value}"
 
     def operation(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
-        rule = _RULES.get(name)
-        if rule is not None:
-            return str(rule(source, *args))
+        if name in _RULES:
+            return _RULES[name].format(*args)
+        if name in _TYPED:
+            return _TYPED[name](source, args[0])
         if name in ("add", "sub", "mul"):
             sign = {"add": "+", "sub": "-", "mul": "*"}[name]
             if source.kind == "f":
@@ -289,13 +289,13 @@ class CSpelling(Spelling):
         return Place(name)
 
     def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(f"work->{_WORK[dtype.name]}", str(offset))
+        return Place(f"work->{WORK[dtype.name]}", str(offset))
 
     def routine(
         self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
     ) -> str:
         f = "" if dtype.itemsize == 8 else "f"
-        words = {
+        meanings = {
             "INT32": "(int32_t)",
             "INT": "ptrdiff_t",
             "COUNT": "const ptrdiff_t",
@@ -306,10 +306,9 @@ class CSpelling(Spelling):
             "SQRT": f"sqrt{f}",
             "ABS": f"fabs{f}",
         }
-        text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
         parameters = [self.parameter(n, _ROUTINE.get(n, dtype), True)[0] for n in reads]
         parameters += [self.parameter(n, _ROUTINE.get(n, dtype), False)[0] for n in writes]
-        return self.function(name, parameters, [text.rstrip()], tells)
+        return self.function(name, parameters, [filled(template, meanings).rstrip()], tells)
 
 
 def _unused(parameters: Iterable[str], body: Sequence[str]) -> list[str]:
@@ -354,18 +353,8 @@ def _absolute(dtype: Dtype, x: str) -> str:
     return f"({x} < 0 ? {_negated(dtype, x)} : {x})"
 
 
-_RULES: dict[str, Any] = {
-    "div": lambda d, a, b: f"({a} / {b})",
-    "neg": _negated,
-    "abs": _absolute,
-    "and": lambda d, a, b: f"({a} && {b})",
-    "or": lambda d, a, b: f"({a} || {b})",
-    "xor": lambda d, a, b: f"({a} != {b})",
-    "not": lambda d, a: f"(!{a})",
-    "isnan": lambda d, a: f"({a} != {a})",
-    "signbit": lambda d, a: f"(signbit({a}) != 0)",
-    "select": lambda d, c, a, b: f"({c} ? {a} : {b})",
-}
+_RULES = RULES | {"xor": "({0} != {1})", "isnan": "({0} != {0})", "signbit": "(signbit({0}) != 0)"}
+_TYPED = {"neg": _negated, "abs": _absolute}
 
 _TITLE = "/* Written by adjoint. C99, without dependencies. */"
 _PRAGMA = """

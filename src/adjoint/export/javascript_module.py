@@ -24,7 +24,7 @@ from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
-from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 ARRAYS = {
@@ -34,7 +34,6 @@ ARRAYS = {
     "int32": "Int32Array",
     "bool": "Uint8Array",
 }
-_WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}
 KEYWORDS = words(
     """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
@@ -89,7 +88,7 @@ def write(made: Sequence[Part]) -> Source:
             )
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
-    memory = [f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
+    memory = [f"const {WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
     inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.constants]
     text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
     return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
@@ -268,7 +267,7 @@ class JavaScript(Spelling):
             for needed in (name, *_NEEDS.get(name, ())):
                 self.helper(needed, _HELPERS[needed])
             return f"{name}({', '.join(args)})"
-        return f"Math.{_MATH.get(name, name)}({', '.join(args)})"
+        return f"Math.{MATH.get(name, name)}({', '.join(args)})"
 
     def cast(self, x: str, source: Dtype, result: Dtype) -> str:
         if source.kind == "b":
@@ -294,42 +293,26 @@ class JavaScript(Spelling):
         return Place(name)
 
     def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(_WORK[dtype.name], str(offset))
+        return Place(WORK[dtype.name], str(offset))
 
     def routine(
         self, name: str, reads: Sequence[str], writes: Sequence[str], template: str, dtype: Dtype, tells: bool = False
     ) -> str:
-        words = {
-            "INT32": "",
-            "INT": "let",
-            "COUNT": "const",
-            "REAL": "let",
-            "ZERO": "0",
-            "HALF": "0.5",
-            "ONE": "1",
-            "NOT_A_NUMBER": "NaN",
-        }
-        words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs"}
-        text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
+        meanings = {"INT32": "", "INT": "let", "COUNT": "const", "REAL": "let", "ZERO": "0", "ONE": "1", "NOT_A_NUMBER": "NaN"}
+        text = filled(template, meanings | {"SQRT": "Math.sqrt", "ABS": "Math.abs"})
         arrays = [*reads, *writes]
         text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)
         return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], tells)
 
 
-_MATH = {"arctan2": "atan2", **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}}
-_RULES = {
+_RULES = RULES | {
     "add": "({0} + {1})",
     "sub": "({0} - {1})",
     "mul": "({0} * {1})",
-    "div": "({0} / {1})",
     "neg": "(-{0})",
-    "and": "({0} && {1})",
-    "or": "({0} || {1})",
     "xor": "({0} !== {1})",
-    "not": "(!{0})",
     "isnan": "({0} !== {0})",
     "signbit": "({0} < 0 || 1 / {0} < 0)",
-    "select": "({0} ? {1} : {2})",
     "exp2": "Math.pow(2, {0})",
 }
 
