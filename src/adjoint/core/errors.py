@@ -348,7 +348,16 @@ def is_bug(error: BaseException) -> bool:
     ours = False
     for frame in itertools.dropwhile(lambda frame: frame.f_code.co_filename == frames[0].f_code.co_filename, frames):
         ours = _is_ours(frame) or (ours and _is_plumbing(frame))
-    return ours
+    return ours and not _is_unfit_call(error, frames[-1])
+
+
+def _is_unfit_call(error: BaseException, caller: types.FrameType) -> bool:
+    """Whether we have called a user's function, a branch say, that takes other arguments: the error is raised at our call."""
+    called = _UNFIT.match(str(error)) if type(error) is TypeError else None
+    return called is not None and called[1].partition(".")[0] not in caller.f_globals
+
+
+_UNFIT = re.compile(r"(\S+)\(\) (takes|missing|got an unexpected|got multiple)")
 
 
 _IN_OUR_CODE = "_adjoint_bug"  # marks an error, in its __dict__
