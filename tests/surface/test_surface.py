@@ -16,12 +16,12 @@ test_complete.py sees to it that the tables are complete.
 
 import importlib
 import inspect
-import os
 import warnings
 
 import numpy as np
 import pytest
 from harness import check, check_single, close, leaves
+from night import sampled
 from surface import (
     cases_fft,
     cases_linalg,
@@ -292,11 +292,8 @@ def test_in_extended_precision(module, name):
     run("extended", module, name)
 
 
-# Compiling takes a while: a fifth of the functions each time, all of them every night.
-SOME = EVERY if int(os.environ.get("ADJOINT_PROGRAMS", 0)) >= 10_000 else EVERY[::5]
-
-
-@pytest.mark.parametrize("module, name", SOME, ids=lambda v: v)
+# Compiling takes a while: a part of the functions each time. test_table.py compiles every op.
+@pytest.mark.parametrize("module, name", sampled(EVERY, 8), ids=lambda v: v)
 def test_compiled(module, name):
     calls = [(number, call) for number, call in enumerate(TABLES[module][name]) if "compiled" not in call.without]
     arguments = [call.arguments(np.random.default_rng(number), float) for number, call in calls]
