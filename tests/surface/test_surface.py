@@ -267,7 +267,8 @@ def test_in_single_precision(module, name):
     run("single", module, name)
 
 
-@every
+# Of ops, test_table.py tries all in complex numbers; of functions made of them, a part each time.
+@pytest.mark.parametrize("module, name", sampled(EVERY, 3), ids=lambda v: v)
 def test_in_complex_numbers(module, name):
     run("complex", module, name)
 
