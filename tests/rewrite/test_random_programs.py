@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from night import AT_NIGHT
+from night import AT_NIGHT, examples
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -279,7 +279,7 @@ def test_forms_of_programs_that_hypothesis_builds_agree(shard):
     assert len({which for steps, _ in seen for which in steps}) > len(STEPS) / 2
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(descriptions)
 def test_simplifying_twice_changes_nothing(made):
     steps, shapes = made
