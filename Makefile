@@ -19,6 +19,9 @@ ifeq ($(FOUND),)
 $(error there is no working interpreter $(PYTHON) on this machine; set PYTHON= to a name or a path)
 endif
 
+# Modules are compiled once, not by each process that a test starts; an empty value switches the variable off.
+export PYTHONDONTWRITEBYTECODE :=
+
 # The environment of python3 is .venv; any other interpreter has its own, which is kept beside it: .venv-3.13.
 VERSION := $(shell $(FOUND) -c 'import sys; print("%d.%d%s" % (*sys.version_info[:2], getattr(sys, "abiflags", "")))')
 VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(VERSION))

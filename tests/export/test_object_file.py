@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from export.c_compiler import Library
 from export.samples import LOOSE, SAMPLES, X, agree, sample
-from export.test_c import main_of
+from export.test_c_source import main_of
 
 import adjoint as ad
 from adjoint import export
