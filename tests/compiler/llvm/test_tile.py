@@ -23,15 +23,12 @@ def test_registers_are_those_of_a_processor():
     assert 1 <= wide <= vectors <= 32
 
 
-@pytest.mark.parametrize("rows", [1, 3, 8, 17])
-@pytest.mark.parametrize("inner", [1, 2, 5])
-@pytest.mark.parametrize("columns", [1, 3, 8, 13])
+@pytest.mark.parametrize("rows", [1, 8, 17])
+@pytest.mark.parametrize("inner", [1, 5])
+@pytest.mark.parametrize("columns", [1, 3, 13])
 def test_products_of_all_remainders(rows, inner, columns):
     a, b = RNG.normal(size=(rows, inner)), RNG.normal(size=(inner, columns))
-    np.testing.assert_allclose(PRODUCT(a, b), a @ b, rtol=1e-13, atol=1e-14)
-
-
-PRODUCT = ad.jit(lambda a, b: np.matmul(a, b))
+    np.testing.assert_allclose(ad.jit(np.matmul)(a, b), a @ b, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-13), (np.float32, 1e-5)])
@@ -42,4 +39,4 @@ def test_stacks_and_transposes(dtype, tol):
 
 
 def test_products_of_nothing():
-    np.testing.assert_array_equal(PRODUCT(np.ones((3, 0)), np.ones((0, 2))), np.zeros((3, 2)))
+    np.testing.assert_array_equal(ad.jit(np.matmul)(np.ones((3, 0)), np.ones((0, 2))), np.zeros((3, 2)))

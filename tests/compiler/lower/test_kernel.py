@@ -43,18 +43,17 @@ def test_equal_lines_are_one():
     assert kernel.add("load", (), View.whole(BUFFER, (3,)), FLOAT) == x
     y = kernel.add("op", (x,), "sin", FLOAT)
     assert kernel.add("op", (x,), "cos", FLOAT) != y
-    assert len(kernel.code) == 3
+    assert len(kernel.code) == 3  # with the cosine
     zero = kernel.add("const", (), 0.0, FLOAT)
-    assert kernel.add("const", (), -0.0, FLOAT) != zero or np.signbit(kernel.code[zero].data) == np.signbit(-0.0)
+    assert kernel.add("const", (), -0.0, FLOAT) != zero  # numbers are the same by their bits
 
 
 def test_reads_and_writes():
     out = Buffer(1, FLOAT, 1, "output")
     kernel = Kernel((3,))
     x = kernel.add("load", (), View.whole(BUFFER, (3,)), FLOAT)
-    kernel.stores.append(Reduce("sum", x, (0,), View(out, (3,), (0,))))
+    kernel.reductions.append(Reduce("sum", x, (0,), View(out, (3,), (0,))))
     assert [view.buffer for view in kernel.reads()] == [BUFFER]
     assert [view.buffer for view in kernel.writes()] == [out]
-    assert kernel.results == {x} if not callable(kernel.results) else kernel.results() == {x}
-    assert "sum s0 into b1" in repr(kernel.stores[0])
+    assert "sum s0 into b1" in repr(kernel.reductions[0])
     assert repr(Store(0, View.whole(out, ()))).startswith("store s0")
