@@ -19,7 +19,6 @@ ELSEWHERE = {
     "scipy/*.py": ("surface/test_surface.py", "SciPy's functions, each of which is tried in every mode"),
     "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
-    "compat/autograd/scipy/*.py": ("compat/test_autograd.py", "the same"),
     "compiler/cuda/card.py": ("gpu/test_card.py", "needs a card; the stand-in of tests/compiler/test_card.py takes its place"),
     "compiler/cuda/linear.py": ("gpu/test_workloads.py", "cuBLAS and cuSOLVER, which need a card"),
     "device/card.py": ("compiler/test_card.py", "CuPy's memory and streams, with a stand-in"),
