@@ -20,7 +20,6 @@ ELSEWHERE = {
     "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
     "compiler/cuda/card.py": ("gpu/test_card.py", "needs a card; the stand-in of tests/compiler/test_card.py takes its place"),
-    "compiler/cuda/linear.py": ("gpu/test_workloads.py", "cuBLAS and cuSOLVER, which need a card"),
     "device/card.py": ("compiler/test_card.py", "CuPy's memory and streams, with a stand-in"),
 }
 

@@ -19,7 +19,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,7 +33,6 @@ from ..core.errors import (
     ConversionError,
     DeviceError,
     OperationError,
-    ShapeError,
     UnsupportedError,
     adjoint_error_behind,
     boundary,
@@ -48,9 +47,8 @@ from ..core.places import values_at
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import final, flatten, leaf_names, map_leaves
-from ..ir.graph import Graph
 from ..numpy.layout import with_strides
-from ..staging.guard import Guard, Guarded, PythonNumberError
+from ..staging.guard import Guarded, PythonNumberError
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
 from ..staging.type_queries import agree, line_of_type
@@ -69,7 +67,7 @@ from .arguments import (
 )
 from .card import CardSpecialization
 from .compose import Derivatives, NotCompiledError
-from .specialization import Signature, Specialization, Staged, in_rows
+from .specialization import Signature, Specialization, Staged, in_rows, inputs_behind, same_guards, same_program
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
@@ -121,22 +119,6 @@ def jit(
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
     return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated))
-
-
-def get_num_threads() -> int:
-    """How many threads a compiled program may use."""
-    from . import native  # heavy: loads LLVM
-
-    return native.pool().threads
-
-
-def set_num_threads(count: int) -> None:
-    """Let compiled programs use this many threads. At first it is the number of cores, or OMP_NUM_THREADS."""
-    from . import native  # heavy: loads LLVM
-
-    if not isinstance(count, (int, np.integer)) or count < 1:
-        raise ShapeError(f"the number of threads is a whole number of at least 1, not {count!r}")
-    native.pool().threads = int(count)
 
 
 class Uncompiled(NamedTuple):
@@ -281,7 +263,7 @@ class Jitted:
             return Uncompiled(self._eagerly(args, kwargs))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
-            if staged.failed or any(_same_program(staged, specialization) for specialization in known):
+            if staged.failed or any(same_program(staged, specialization) for specialization in known):
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self._eagerly(args, kwargs))
         except PythonNumberError:
@@ -355,8 +337,8 @@ class Jitted:
             if changed is not None:
                 return f"{changed.name}, which it reads outside, has changed"
             for mine, theirs in zip(specialization.guards, known[0].guards, strict=False):
-                if not _same_guards([mine], [theirs]):
-                    behind = ", ".join(_inputs_behind(specialization.staged, mine.number))
+                if not same_guards([mine], [theirs]):
+                    behind = ", ".join(inputs_behind(specialization.staged, mine.number))
                     return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
             lines = [guard.line for guard in (*known[0].guards, *specialization.guards)]
             return f"the path changes ({lines[-1]})" if lines else "an array that it reads outside has another type"
@@ -510,15 +492,6 @@ class Derived(Jitted):
         raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if known else None) from error
 
 
-def _inputs_behind(graph: Graph, number: int) -> list[str]:
-    """The names of the inputs that a value depends on."""
-    needed = {number}
-    for equation in reversed(graph.equations):
-        if not needed.isdisjoint(equation.outputs):
-            needed.update(o for o in equation.inputs if isinstance(o, int))
-    return [name for i, name in enumerate(graph.input_names) if i in needed]
-
-
 def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     """An argument; the numbers that staging works with are held as the user's are."""
     if strides is None:
@@ -526,23 +499,3 @@ def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     traced = stage.input_like(name, with_strides(x, strides))
     traced.layout = strides
     return traced
-
-
-def _same_program(staged: Staged, specialization: Specialization) -> bool:
-    """Whether a function was staged as it was for an earlier program."""
-    expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, specialization.places)]
-    same = (
-        staged.keys == specialization.keys
-        and staged.graph.input_types == specialization.staged.input_types
-        and expected[0] == expected[1]
-    )
-    return same and _same_guards(staged.guards, specialization.guards)
-
-
-def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
-    """Whether the same questions, at the same lines, got the same answers: masks are answers too, and so is nan."""
-    if len(some) != len(others):
-        return False
-    asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
-    pairs = [(np.asarray(a.answer), np.asarray(b.answer)) for a, b in zip(some, others, strict=True)]
-    return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
