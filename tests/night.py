@@ -29,7 +29,7 @@ def sampled(cases, every, key=None):
 
 def examples(count):
     """So many examples at night, a third of them by day."""
-    return count if AT_NIGHT else max(count // 3, 5)
+    return count if AT_NIGHT else max(count // 3, 2)
 
 
 def asked(count):
