@@ -67,13 +67,13 @@ demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.ready $(PACKAGES)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-quick: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2 $(QUICK)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 test-oldest: $(OLDEST)/.ready
-	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 .venv-jax/.ready: pyproject.toml
 	$(FOUND) -m venv .venv-jax
@@ -89,7 +89,7 @@ test-gpu: $(VENV)/.ready
 	ADJOINT_PROGRAMS=1000 $(BIN)/python -m pytest tests/gpu
 
 nightly: $(VENV)/.ready $(PACKAGES)
-	ADJOINT_NIGHT=1 $(BIN)/python -m pytest -n 2 --durations=50 --durations-min=5
+	ADJOINT_NIGHT=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=50 --durations-min=5
 	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
