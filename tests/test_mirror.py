@@ -20,6 +20,10 @@ ELSEWHERE = {
     "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
     "compiler/cuda/card.py": ("gpu/test_card.py", "needs a card; the stand-in of tests/compiler/test_card.py takes its place"),
+    "compiler/cuda/graph.py": ("compiler/cuda/test_graphs.py", "CUDA graphs, with a stand-in for the driver"),
+    "compiler/cuda/replay.py": ("compiler/cuda/test_graphs.py", "the same"),
+    "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
+    "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),
     "device/card.py": ("compiler/test_card.py", "CuPy's memory and streams, with a stand-in"),
 }
 
