@@ -348,7 +348,13 @@ def is_bug(error: BaseException) -> bool:
     ours = False
     for frame in itertools.dropwhile(lambda frame: frame.f_code.co_filename == frames[0].f_code.co_filename, frames):
         ours = _is_ours(frame) or (ours and _is_plumbing(frame))
-    return ours and not _is_unfit_call(error, frames[-1])
+    return ours and not _is_unfit_call(error, frames[-1]) and not _is_refusal(error, frames)
+
+
+def _is_refusal(error: BaseException, frames: list[types.FrameType]) -> bool:
+    """Whether one of our forms of NumPy's and SciPy's functions refuses its arguments, in their words."""
+    last = next((frame.f_globals.get("__name__", "") for frame in reversed(frames) if _is_ours(frame)), "")
+    return isinstance(error, (TypeError, ValueError)) and last.startswith((f"{OWN}.numpy.", f"{OWN}.scipy."))
 
 
 def _is_unfit_call(error: BaseException, caller: types.FrameType) -> bool:
