@@ -24,6 +24,8 @@ ELSEWHERE = {
     "compiler/cuda/replay.py": ("compiler/cuda/test_graphs.py", "the same"),
     "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
     "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),
+    "export/onnx_*.py": ("export/test_onnx.py", "parts of one exporter, run by ONNX's own tools"),
+    "export/stablehlo_*.py": ("export/None", "parts of one exporter, run by StableHLO's own tools"),
     "device/card.py": ("compiler/test_card.py", "CuPy's memory and streams, with a stand-in"),
 }
 
