@@ -25,7 +25,10 @@ ELSEWHERE = {
     "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
     "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),
     "export/onnx_*.py": ("export/test_onnx.py", "parts of one exporter, run by ONNX's own tools"),
-    "export/stablehlo_*.py": ("export/None", "parts of one exporter, run by StableHLO's own tools"),
+    "export/stablehlo_*.py": ("export/test_jax.py", "parts of one exporter, whose programs JAX runs"),
+    "export/jax_function.py": ("export/test_jax.py", "the same exporter"),
+    "export/*expansions.py": ("export/test_normal.py", "ops written in others, each of which is compared with the op"),
+    "export/factorisations.py": ("export/test_normal.py", "the same"),
     "device/card.py": ("compiler/test_card.py", "CuPy's memory and streams, with a stand-in"),
 }
 
