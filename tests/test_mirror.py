@@ -19,6 +19,7 @@ ELSEWHERE = {
     "scipy/*.py": ("surface/test_surface.py", "SciPy's functions, each of which is tried in every mode"),
     "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
+    "compiler/llvm/cumulative.py": ("compiler/lower/test_cumulative.py", "running sums, tested with their lowering"),
     "compiler/cuda/card.py": ("gpu/test_card.py", "needs a card; the stand-in of tests/compiler/test_card.py takes its place"),
     "compiler/cuda/graph.py": ("compiler/cuda/test_graphs.py", "CUDA graphs, with a stand-in for the driver"),
     "compiler/cuda/replay.py": ("compiler/cuda/test_graphs.py", "the same"),
