@@ -1,11 +1,11 @@
 # make demo         set everything up and run the main job
-# make test         set everything up and run all tests; PYTHON=python3.13 for another interpreter than python3, where the tests of
+# make test         set everything up and run the tests, with a sample of the largest matrices; PYTHON=python3.13 for another interpreter than python3, where the tests of
 #                   other people's packages (tests/adopt/packages) are skipped
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-jax     the tests of programs exported to StableHLO and JAX, with JAX in an environment of its own
 # make test-gpu     the tests that need a card, with CuPy
-# make nightly      10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
+# make nightly      all tests with their whole matrices; 10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
 #                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments;
 #                   SECONDS=60 for a smaller budget: that long for each kind of new programs, and as much less of the others
 # make lint         style, types, import direction
@@ -18,6 +18,9 @@ FOUND := $(shell tools/interpreter $(PYTHON))
 ifeq ($(FOUND),)
 $(error there is no working interpreter $(PYTHON) on this machine; set PYTHON= to a name or a path)
 endif
+
+# Modules are compiled once, not by each process that a test starts; an empty value switches the variable off.
+export PYTHONDONTWRITEBYTECODE :=
 
 # The environment of python3 is .venv; any other interpreter has its own, which is kept beside it: .venv-3.13.
 VERSION := $(shell $(FOUND) -c 'import sys; print("%d.%d%s" % (*sys.version_info[:2], getattr(sys, "abiflags", "")))')
@@ -64,13 +67,13 @@ demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.ready $(PACKAGES)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-quick: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2 $(QUICK)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 test-oldest: $(OLDEST)/.ready
-	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 .venv-jax/.ready: pyproject.toml
 	$(FOUND) -m venv .venv-jax
@@ -85,8 +88,9 @@ test-gpu: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[cuda]'
 	ADJOINT_PROGRAMS=1000 $(BIN)/python -m pytest tests/gpu
 
-nightly: $(VENV)/.ready
-	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py tests/surface -k 'program or compiled or exported or saved'
+nightly: $(VENV)/.ready $(PACKAGES)
+	ADJOINT_NIGHT=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=50 --durations-min=5
+	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
 	for kind in mixed compiled statements zeros; do \

@@ -4,11 +4,12 @@ import tempfile
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from night import examples
 
 settings.register_profile(
     "adjoint",
     deadline=None,
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="CI" in os.environ,  # the same examples for everyone there; new ones on each run elsewhere
 )

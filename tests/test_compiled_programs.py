@@ -6,12 +6,12 @@ arrays, writes in place, products of all ranks. The same ones on every run; ADJO
 """
 
 import math
-import os
 import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from night import asked
 from rewrite import test_random_programs as rewritten
 
 import adjoint as ad
@@ -20,7 +20,7 @@ from adjoint.compiler.lower import row_tiles, schedule
 from adjoint.compiler.lower.step import RowTiles
 from adjoint.core.tree import flatten
 
-ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
+ASKED = asked(100)
 CHUNK = 25
 LARGEST = 200  # elements of a value that a step makes of small ones
 

@@ -3,19 +3,19 @@
 The same ones on every run; ADJOINT_PROGRAMS=10000 draws more, and `python -m fuzz mixed` runs any range of seeds.
 """
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from mixed import Program, copied, moderate
+from night import asked
 
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.errors import ConversionError, ReadOnlyError
 from adjoint.core.tree import flatten
 
-ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
+ASKED = asked(100)
 CHUNK = 25
 
 

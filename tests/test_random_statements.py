@@ -3,16 +3,16 @@
 The same ones on every run; ADJOINT_PROGRAMS=10000 draws more, and `python -m fuzz statements` runs any range of seeds.
 """
 
-import os
 import warnings
 
 import numpy as np
 import pytest
+from night import asked
 from statements import NUMBERS, WHOLE, function
 
 import adjoint as ad
 
-ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
+ASKED = asked(100)
 CHUNK = 10
 
 

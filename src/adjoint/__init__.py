@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import numpy
-from .api.grad import derivative, elementwise_grad, grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from .api.elementwise import derivative, elementwise_grad
+from .api.grad import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 from .api.jacobian import hessian, hvp, jacfwd, jacobian, jacrev
 from .api.vmap import vmap
 from .core.errors import AdjointError
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from .check.compare import compare
     from .check.differences import finite_difference
     from .check.gradients import check_grads
-    from .compiler.jit import get_num_threads, jit, set_num_threads
+    from .compiler.jit import jit
+    from .compiler.num_threads import get_num_threads, set_num_threads
     from .export.container import load, save
     from .staging.stand_ins import static
 
@@ -52,7 +54,7 @@ _LATE = {
     "finite_difference": "check.differences",
     "fori_loop": "api.control",
     "function": "api.symbols",
-    "get_num_threads": "compiler.jit",
+    "get_num_threads": "compiler.num_threads",
     "gradients": "api.symbols",
     "graph": "api.graph",
     "jit": "compiler.jit",
@@ -63,7 +65,7 @@ _LATE = {
     "save": "export.container",
     "scan": "api.control",
     "scipy": "",
-    "set_num_threads": "compiler.jit",
+    "set_num_threads": "compiler.num_threads",
     "static": "staging.stand_ins",
     "symbolic": "algebra.expression",
     "symbols": "api.symbols",

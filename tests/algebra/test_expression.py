@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import examples
 
 import adjoint as ad
 
@@ -354,7 +355,7 @@ POINTS = st.lists(  # generic ones: no two are equal
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(EXPRESSIONS, POINTS, st.lists(st.sampled_from(["x", "y", "z"]), min_size=0, max_size=3))
 def test_random_derivatives_agree_with_numbers(text, point, by):
     e = ad.symbolic(text, "x y z")
@@ -379,7 +380,7 @@ def test_random_derivatives_agree_with_numbers(text, point, by):
     assert derivative.latex()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(EXPRESSIONS, POINTS, st.sampled_from(["x", "xy", "xx"]))
 def test_random_derivatives_agree_with_sympy(text, point, by):
     sympy = pytest.importorskip("sympy")

@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from night import examples
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -89,7 +90,7 @@ def near(a, b, rtol=1e-9, scale=1.0):
 
 
 @given(programs())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_reverse_is_forward_is_differences(program):
     f, xs, rng = program
     vs = tuple(rng.uniform(-1, 1, np.shape(x))[()] for x in xs)
@@ -114,7 +115,7 @@ def test_reverse_is_forward_is_differences(program):
 
 
 @given(programs())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_second_order_by_all_nestings(program):
     f, xs, rng = program
     vs = tuple(rng.uniform(-1, 1, np.shape(x))[()] for x in xs)
@@ -138,7 +139,7 @@ def test_second_order_by_all_nestings(program):
 
 
 @given(programs())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_grad_of_vmap_is_vmap_of_grad_is_a_loop(program):
     f, xs, rng = program
     stacks = tuple(np.stack([x, x * 0.9, x + 0.05]) for x in xs)
@@ -216,7 +217,7 @@ def indexed(draw, arrays=True):
 
 @given(indexed())
 @example((np.arange(6.0).reshape(3, 2), (None, np.array([0, 0]), Ellipsis, 0)))
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_reading(case):
     x, index = case
     rng = np.random.default_rng(3)
@@ -242,7 +243,7 @@ def test_reading(case):
 
 
 @given(indexed(), st.sampled_from(["set", "add", "scale", "fill"]), st.booleans())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_writing(case, how, through_view):
     x, index = case
     rng = np.random.default_rng(4)
@@ -311,7 +312,7 @@ def batched_indices(draw):
 
 
 @given(batched_indices())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_reading_and_writing_at_batched_indices(case):
     xs, arrays, build, rng = case
     size = len(xs)

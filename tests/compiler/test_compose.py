@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import examples
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -179,7 +180,7 @@ def test_inside_a_loop_and_inside_another_compiled_function():
 UNARY = [np.sin, np.cos, np.tanh, np.exp, lambda x: x**2, lambda x: W @ x, lambda x: x[::-1] * x, lambda x: np.cumsum(x)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.sampled_from(range(len(UNARY))), min_size=1, max_size=5), st.lists(st.booleans(), min_size=5, max_size=5))
 def test_chains_of_compiled_and_plain_functions(steps, compiled):
     """Any part of a chain may be compiled: values and derivatives up to second order are those of the chain."""

@@ -1,6 +1,8 @@
 """`jit`: compiled calls give what eager calls give, on every path, for all kinds of arguments."""
 
 import gc
+import json
+import math
 import pickle
 import re
 import threading
@@ -12,7 +14,9 @@ import pytest
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.compiler.jit import MOST_SPECIALIZATIONS, CompileWarning
+from adjoint.core.errors import CompilerError
 from adjoint.core.tree import flatten
+from adjoint.staging import guard
 
 RNG = np.random.default_rng(0)
 
@@ -372,6 +376,71 @@ def test_a_bug_of_the_compiler_is_not_hidden(monkeypatch):
     monkeypatch.setenv("ADJOINT_COMPILER_ERRORS", "eager")
     with pytest.warns(CompileWarning, match="runs eagerly: IndexError"):
         assert ad.jit(lambda x: x * 2.0)(3.0) == 6.0
+
+
+def _of_ours(source):
+    """A function whose code appears to be that of a module of the package."""
+    return eval(compile(f"lambda *args, **kwargs: {source}", guard.__file__, "eval"), {"np": np})
+
+
+_failing = _of_ours("[][0]")
+_through_numpy = _of_ours("np.moveaxis(np.ones(2), 3, 0)")  # raised by Python code of NumPy, which ours has called
+
+
+@pytest.mark.parametrize("fault", [_failing, _through_numpy])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        ad.jit,
+        lambda f: ad.jit(ad.grad(f)),
+        lambda f: ad.grad(ad.jit(f)),
+        lambda f: ad.jit(lambda x: ad.jvp(f, (x,), (x,))),
+        lambda f: lambda x: ad.vmap(ad.jit(f))(np.array([x])),
+    ],
+    ids=["jit", "jit(grad)", "grad(jit)", "jit(jvp)", "vmap(jit)"],
+)
+def test_a_bug_of_staging_is_not_hidden(monkeypatch, fault, transform):
+    def f(x):
+        return np.sin(x) * 2.0
+
+    expected = transform(f)(3.0)
+    monkeypatch.setattr("adjoint.staging.guard.Guarded.process", fault)
+    with pytest.raises(CompilerError, match=r"the compiler failed on .*: (IndexError: list index|AxisError: ).*report it"):
+        transform(f)(3.0)
+    monkeypatch.setenv("ADJOINT_COMPILER_ERRORS", "eager")
+    with pytest.warns(CompileWarning, match="runs eagerly: (IndexError|AxisError)"):
+        np.testing.assert_array_equal(transform(f)(3.0), expected)
+
+
+def _strict_callee(x):
+    if type(x).__name__ == "Traced":
+        raise KeyError("a plain number is needed")
+    return x * 2.0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        _strict_callee,
+        lambda x: len(json.dumps(x)),
+        math.gamma,
+    ],
+)
+def test_functions_that_refuse_traced_values_run_eagerly(f):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        assert ad.jit(f)(3.0) == f(3.0)
+
+
+def test_errors_of_the_function_are_its_own(monkeypatch):
+    def f(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        ad.jit(f)(3.0)
+    monkeypatch.setattr("adjoint.staging.guard.Guarded.process", _failing)
+    with pytest.raises(KeyError, match="mine"):  # also where staging fails before
+        ad.jit(lambda x: f(np.sin(x)))(3.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.clongdouble])

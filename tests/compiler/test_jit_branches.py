@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import examples
 
 import adjoint as ad
 
@@ -238,7 +239,7 @@ def curvature(f):
 
 
 @given(python_programs, points)
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 def test_python_statements_compiled(program, seeds):
     f = function_of(program)
     compiled, slope, tangent = ad.jit(f), ad.jit(ad.value_and_grad(f)), ad.jit(forward(f))
@@ -251,7 +252,7 @@ def test_python_statements_compiled(program, seeds):
 
 
 @given(python_programs, points)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_nestings_of_python_statements(program, seeds):
     f = function_of(program)
     outer, inner, twice = ad.grad(ad.jit(f)), ad.jit(ad.grad(ad.jit(f))), ad.jit(curvature(f))
@@ -263,7 +264,7 @@ def test_nestings_of_python_statements(program, seeds):
 
 
 @given(st.one_of(straight_programs, python_programs), st.integers(0, 2**16))
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 def test_vmap_of_python_statements(program, seed):
     """Where the examples would take paths of their own, `vmap` says so, compiled or not."""
     f = function_of(program)
@@ -452,7 +453,7 @@ def tolerance(f, x):
 
 
 @given(loop_programs, points)
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=examples(14), deadline=None)
 def test_loops_compiled(program, seeds):
     f, plain_python = loops_of(program, Structured), loops_of(program, Unrolled)
     compiled, slope, tangent = ad.jit(f), ad.jit(ad.value_and_grad(f)), ad.jit(forward(f))
@@ -467,7 +468,7 @@ def test_loops_compiled(program, seeds):
 
 
 @given(loop_programs, points)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_nestings_of_loops(program, seeds):
     f, plain_python = loops_of(program, Structured), loops_of(program, Unrolled)
     xs = np.stack([vector(seed) for seed in seeds])

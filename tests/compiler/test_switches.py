@@ -8,13 +8,14 @@ import sys
 import numpy as np
 import pytest
 import test_compiled_programs as programs
+from night import asked
 
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.compiler.switches import Switch, key, without
 from adjoint.scipy.linalg import solve_triangular
 
-ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300)) // 25
+ASKED = asked(100) // 25
 ALL = tuple(Switch)
 
 

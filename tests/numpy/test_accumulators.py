@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from night import AT_NIGHT
 
 import adjoint as ad
 
@@ -74,13 +75,18 @@ def _check(found, expected, options, dtype):
         np.testing.assert_array_equal(found, expected, err_msg=str(options))
 
 
+def _sizes(i):
+    """Small and large arrays; by day one of them, by turns."""
+    return (False, True) if AT_NIGHT else (i % 2 == 0,)
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_as_numpy(name):
     function = getattr(np, name)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for dtype in DTYPES:
-            for large in (False, True):
+        for i, dtype in enumerate(DTYPES, len(name)):
+            for large in _sizes(i):
                 x = _sample(dtype, large)
                 cases = _possible(name, x)
                 every = lambda x, cases=cases: [*(function(x, **options) for options, _ in cases), x, x]
@@ -97,7 +103,7 @@ def test_compiled(dtype):
     """A few options of each, in one program."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for large in (False, True):
+        for large in _sizes(len(dtype)):
             x = _sample(dtype, large)
             cases = [(name, *case) for name in OPTIONS for case in _possible(name, x)[:: 1 + len(OPTIONS[name]) // 9]]
             f = ad.jit(lambda x, cases=cases: [getattr(np, name)(x, **options) for name, options, _ in cases])

@@ -9,11 +9,12 @@ import warnings
 import numpy as np
 import pytest
 from inplace import Program
+from night import asked
 
 import adjoint as ad
 import adjoint.numpy as anp
 
-ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 300))
+ASKED = asked(100)
 FIRST = int(os.environ.get("ADJOINT_FIRST_PROGRAM", 0))
 CHUNK = 25
 

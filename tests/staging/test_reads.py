@@ -19,6 +19,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from night import examples
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -358,7 +359,7 @@ def test_values_of_every_kind(way, kind):
     way=st.sampled_from(sorted(WAYS)),
     steps=st.lists(st.tuples(st.sampled_from(sorted(VALUES)), st.integers(0, 1), st.booleans()), min_size=1, max_size=6),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_sequence_of_changes(way, steps):
     f, put = WAYS[way](1.0)
     compiled = ad.jit(f)

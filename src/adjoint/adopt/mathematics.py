@@ -141,45 +141,34 @@ def _hypot(*sides: Any) -> Any:
     return abs(sides[0]) if len(sides) == 1 else functools.reduce(anp.hypot, sides)
 
 
-_SAME = [
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "exp",
-    "expm1",
-    "log10",
-    "log2",
-    "log1p",
-    "sqrt",
-    "degrees",
-    "radians",
-    "exp2",
-    "cbrt",
-    "fmod",
-    "copysign",
-]
-_RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "fabs": "abs", "pow": "power"}
+#: Functions that math and cmath both have, and those of math alone, which NumPy has as well.
+_SHARED = ["sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "log10", "sqrt"]
+_REAL = ["expm1", "log2", "log1p", "degrees", "radians", "exp2", "cbrt", "fmod", "copysign", "atan2", "fabs", "pow"]
+_RENAMED = {"atan2": "arctan2", "fabs": "abs", "pow": "power"}
+
+
+def _of_numpy(name: str) -> Function:
+    """NumPy's function for one of math, or of cmath: arcsin for asin."""
+    return getattr(anp, _RENAMED.get(name) or (f"arc{name[1:]}" if name[0] == "a" else name))
+
+
 _SPECIAL = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc"}
 _MATH: dict[str, Function] = {
-    **{name: getattr(anp, {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}.get(name, name)) for name in _SAME},
-    **{name: getattr(anp, ours) for name, ours in _RENAMED.items()},
+    **{name: _of_numpy(name) for name in (*_SHARED, *_REAL)},
     **{name: _special(ours) for name, ours in _SPECIAL.items()},
     "log": _log,
     "ldexp": lambda x, i: x * 2.0**i,
     "remainder": _remainder,
     "hypot": _hypot,
 }
-_OTHER: dict[str, Function] = {
+_TESTS: dict[str, Function] = {
     **{name: _truth(getattr(anp, name)) for name in ("isnan", "isinf", "isfinite")},
+    "isclose": _isclose,
+}
+_OTHER: dict[str, Function] = {
+    **_TESTS,
     "modf": _modf,
     "frexp": _frexp,
-    "isclose": _isclose,
 }
 _ITEMS: dict[str, Function] = {"fsum": _sum, "prod": _prod, "dist": _dist, "sumprod": _dot}
 if hasattr(math, "fma"):
@@ -206,30 +195,10 @@ def _phase(z: Any) -> Any:
     return anp.angle(z)
 
 
-_CMATH: dict[str, Function] = {
-    name: _of_complex(getattr(anp, name.replace("a", "arc", 1) if name[0] == "a" else name))
-    for name in [
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "exp",
-        "log10",
-        "sqrt",
-    ]
-}
+_CMATH: dict[str, Function] = {name: _of_complex(_of_numpy(name)) for name in _SHARED}
 _CMATH["log"] = lambda z, *base: _of_complex(_log)(z, *base)
 _COMPLEX: dict[str, Function] = {
-    **{name: _truth(getattr(anp, name)) for name in ("isnan", "isinf", "isfinite")},
-    "isclose": _isclose,
+    **_TESTS,
     "phase": _phase,
     "polar": lambda z: (abs(z), _phase(z)),
     "rect": lambda r, phi: r * anp.cos(phi) + 1j * (r * anp.sin(phi)),

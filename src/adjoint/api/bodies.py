@@ -18,10 +18,9 @@ from ..core.types import Type, Value, dtype_of
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
-from .arguments import check_alive, input_names, name_of
+from .arguments import NUMBERS, check_alive, input_names, name_of
 
 Function = Callable[..., Any]
-NUMBERS = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 _LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
 
 

@@ -27,8 +27,8 @@ from ..ops.control import Checkpoint
 from ..ops.elementwise import not_equal
 from ..staging.body import NumbersNeededError
 from ..transform.checkpoint import scan_in_segments
-from .arguments import name_of
-from .bodies import NUMBERS, Carry, Function, Written, agrees, is_weak, kind_of, leaf, opened, strong, typed, write
+from .arguments import NUMBERS, name_of
+from .bodies import Carry, Function, Written, agrees, is_weak, kind_of, leaf, opened, strong, typed, write
 
 # -- arguments -------------------------------------------------------------------------------------------------
 

@@ -1,253 +1,25 @@
-"""Functions with a custom derivative: custom_jvp, custom_vjp, checkpoint.
-
-A call looks for the innermost trace among its arguments and handles it by itself: on a tape it becomes one node, in forward mode
-one rule, under vmap the function and its rule are batched and the call continues below, in a graph it is one equation. A rule
-given for one mode serves the other: both are linear maps, and a tape transposes them.
-"""
+"""Functions with a custom derivative: custom_jvp, custom_vjp, checkpoint. What a call of one does is in `custom_call.py`."""
 
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import FRESH, Trace, Traced, unwrap_fresh
+from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import ArgumentError, ShapeError
-from ..core.op import Opaque
 from ..core.tree import Structure, flatten, flatten_tangent, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
-from ..derive import Plan
-from ..eager.batch import Batch
-from ..eager.dual import Dual
-from ..eager.tape import Outputs, Tape, backward
-from ..ops.broadcast import fit, sum_, zeros_of
-from ..staging.stage import Stage
+from ..eager.tape import Tape, backward
 from .arguments import NUMBERS, check_callable, name_of, output_leaf
 from .control import checkpointed
+from .custom_call import Call
 from .rerun import Again
 
 Function = Callable[..., Any]
-
-
-def transpose(linear: Function, types: Sequence[Type], cotangents: Sequence[Value | None]) -> list[Value]:
-    """Pull cotangents back through a linear function from a list of values to a list of values (or Nones)."""
-    with Tape("transpose") as tape:
-        leaves = [tape.leaf(zeros_of(t)) for t in types]
-        results = linear(leaves)
-    seeds = []
-    for y, g in zip(results, cotangents, strict=True):
-        node = tape.node(y)
-        if node is not None and g is not None:
-            seeds.append((node, g))
-    pulled = backward(seeds, [leaf.aux for leaf in leaves], simple=False)
-    return [zeros_of(t) if g is None else g for g, t in zip(pulled, types, strict=True)]
-
-
-class Call:
-    """One call of a custom function: the function and its rule on flat lists of leaves.
-
-    f       leaves ↦ results
-    push    (primals, tangents) ↦ (results, tangents of the results), or None
-    forward leaves ↦ (results, residuals), and
-    pull    (residuals, cotangents) ↦ cotangents of the leaves, or None
-    """
-
-    def __init__(self, name: str, f: Function, push: Function | None, forward: Function | None, pull: Function | None) -> None:
-        self.name, self.f, self.push, self.forward, self.pull = name, f, push, forward, pull
-
-    def __call__(self, leaves: Sequence[Value]) -> list[Value]:
-        leaves = [unwrap_fresh(x) for x in leaves]
-        top = max((x.by for x in leaves if isinstance(x, Traced)), key=lambda trace: trace.level, default=FRESH)
-        if top.ended:
-            raise top.leaked()
-        top = top.taken or top  # inside a branch that is being staged
-        if isinstance(top, Tape):
-            return self.on_tape(top, leaves)
-        if isinstance(top, Dual):
-            return self.on_dual(top, leaves)
-        if isinstance(top, Batch):
-            return self.on_batch(top, leaves)
-        if isinstance(top, Stage):
-            return self.on_stage(top, leaves)
-        return self.f(leaves)
-
-    # reverse: one node
-
-    def on_tape(self, tape: Tape, leaves: Sequence[Value]) -> list[Value]:
-        nodes = {i: node for i, x in enumerate(leaves) if (node := tape.node(x)) is not None}
-        values = [x.value if i in nodes else x for i, x in enumerate(leaves)]
-        wanted = tuple(nodes)
-        types = [Type.of(x) if isinstance(x, NUMBERS) else None for x in values]
-        results, pull = self.vjp(values, types)
-        self.check_closed(results, tape)
-        out_types = [Type.of(y) for y in results]
-
-        def pull_wanted(gs: Any, saved: Any, parents: Any, params: dict[str, Any]) -> Any:
-            given = [zeros_of(t) if g is None else g for g, t in zip(gs, out_types, strict=True)]
-            cotangents = pull(given)
-            return [None if cotangents[i] is None else fit(cotangents[i], p) for i, p in zip(wanted, parents, strict=True)]
-
-        op = Opaque(self.name, self.f, None, None, many=True)
-        plan = Plan(wanted, (), pull_wanted, pull_wanted)
-        node = Outputs(op, list(nodes.values()), plan, (), {}, (), None)  # type: ignore[arg-type]
-        tape.complicate()
-        return list(tape.outputs(results, node))
-
-    def vjp(self, values: Sequence[Value], types: Sequence[Any]) -> tuple[list[Value], Function]:
-        """The results, and the pullback of a list of cotangents."""
-        if self.forward is not None and self.pull is not None:
-            results, residuals = self.forward(values)
-            rule = self.pull
-            return results, lambda gs: rule(residuals, gs)
-        assert self.push is not None
-        push = self.push
-        floats = [i for i, t in enumerate(types) if t is not None and is_inexact(t.dtype)]
-
-        def pulled(gs: Sequence[Value]) -> list[Value | None]:
-            def tangents_to_results(ts: Sequence[Value]) -> Any:
-                full = _zeros(types)
-                for i, t in zip(floats, ts, strict=True):
-                    full[i] = t
-                return push(values, full)[1]
-
-            result: list[Value | None] = [None] * len(values)
-            for i, g in zip(floats, transpose(tangents_to_results, [types[i] for i in floats], gs), strict=True):
-                result[i] = g
-            return result
-
-        return self.f(values), pulled
-
-    # forward: one rule
-
-    def on_dual(self, dual: Dual, leaves: Sequence[Value]) -> list[Value]:
-        pairs = [dual.split(x) for x in leaves]
-        primals = [p for p, _ in pairs]
-        types = [Type.of(p) if isinstance(p, NUMBERS) else None for p in primals]
-        if self.push is not None:
-            zeros = _zeros(types)
-            results, tangents = self.push(primals, [zeros[i] if t is None else t for i, (_, t) in enumerate(pairs)])
-        else:
-            assert self.forward is not None
-            assert self.pull is not None
-            rule = self.pull
-            results, residuals = self.forward(primals)
-            tangents = transpose(lambda gs: rule(residuals, gs), [Type.of(y) for y in results], [t for _, t in pairs])
-        self.check_closed([*results, *tangents], dual)
-        return [
-            Traced(dual, y, t) if t is not None and is_inexact(dtype_of(y)) else y for y, t in zip(results, tangents, strict=True)
-        ]
-
-    # batched: the same call one level down, with everything batched
-
-    def on_batch(self, batch: Batch, leaves: Sequence[Value]) -> list[Value]:
-        size = batch.size
-        flags = [isinstance(x, Traced) and x.by is batch for x in leaves]
-        values = [x.value if flag else x for x, flag in zip(leaves, flags, strict=True)]
-
-        def enter(inner: Batch, xs: Sequence[Value], marks: Sequence[bool]) -> list[Value]:
-            return [Traced(inner, x, None) if mark else x for x, mark in zip(xs, marks, strict=True)]
-
-        def leave(inner: Batch, ys: Sequence[Value]) -> list[Value]:
-            return [inner.leave(y, 0) for y in ys]
-
-        def f(xs: Sequence[Value]) -> list[Value]:
-            with Batch(size) as inner:
-                return leave(inner, self.f(enter(inner, xs, flags)))
-
-        def push(xs: Sequence[Value], ts: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-            assert self.push is not None
-            with Batch(size) as inner:
-                ys, out = self.push(enter(inner, xs, flags), enter(inner, ts, flags))
-                return leave(inner, ys), [
-                    zeros_of(Type.of(y)) if t is None else t for y, t in zip(leave(inner, ys), leave(inner, out), strict=True)
-                ]
-
-        def forward(xs: Sequence[Value]) -> tuple[list[Value], Any]:
-            assert self.forward is not None
-            with Batch(size) as inner:
-                ys, residuals = self.forward(enter(inner, xs, flags))
-                parts, structure = flatten(residuals)
-                marks = [isinstance(r, Traced) and r.by is inner for r in parts]
-                kept = [r.value if mark else r for r, mark in zip(parts, marks, strict=True)]
-                return leave(inner, ys), (kept, marks, structure)
-
-        def pull(residuals: Any, gs: Sequence[Value]) -> list[Value | None]:
-            assert self.pull is not None
-            kept, marks, structure = residuals
-            with Batch(size) as inner:
-                restored = structure.unflatten(enter(inner, kept, marks))
-                cotangents = self.pull(restored, enter(inner, gs, [True] * len(gs)))
-                return [None if c is None else _collect(inner, c, flag) for c, flag in zip(cotangents, flags, strict=True)]
-
-        lowered = Call(self.name, f, push if self.push else None, forward if self.forward else None, pull if self.pull else None)
-        results = lowered(values)
-        self.check_closed(results, batch)
-        return [Traced(batch, y, None) for y in results]
-
-    # staged: one equation, which keeps the rule for later differentiation
-
-    def on_stage(self, stage: Stage, leaves: Sequence[Value]) -> list[Value]:
-        places = [i for i, x in enumerate(leaves) if isinstance(x, Traced)]  # the others are constants of the graph
-
-        def filled(xs: Sequence[Value]) -> list[Value]:
-            full = list(leaves)
-            for i, x in zip(places, xs, strict=True):
-                full[i] = x
-            return full
-
-        with stage.inner(self.name) as inner:
-            results = self.f(filled([inner.input_like(f"x{i}", leaves[i]) for i in places]))
-            body = inner.graph(self.name, results)
-        on_body = Call(self.name, lambda full: body.run_flat([full[i] for i in places]), self.push, self.forward, self.pull)
-
-        def jvp(ts: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
-            with Dual(self.name) as dual:
-                inside = [x if t is None else Traced(dual, x, t) for x, t in zip(xs, ts, strict=True)]
-                return [dual.split(y)[1] for y in on_body.on_dual(dual, filled(inside))]
-
-        def vjp(gs: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
-            with Tape(self.name) as tape:
-                inside = [tape.leaf(x) if is_inexact(dtype_of(x)) else x for x in xs]
-                ends = [tape.node(y) for y in on_body.on_tape(tape, filled(inside))]
-            nodes = [node for x in inside if (node := tape.node(x)) is not None]
-            seeds = [(end, g) for end, g in zip(ends, gs, strict=True) if end is not None and g is not None]
-            pulled = iter(backward(seeds, nodes))
-            return [None if tape.node(x) is None else next(pulled) for x in inside]
-
-        def batch(flags: Sequence[bool], *xs: Any) -> tuple[Value, ...]:
-            size = next(shape_of(x)[0] for x, flag in zip(xs, flags, strict=True) if flag)
-            with Batch(size) as inner_batch:
-                inside = [Traced(inner_batch, x, None) if flag else x for x, flag in zip(xs, flags, strict=True)]
-                return tuple(inner_batch.leave(y, 0) for y in on_body.on_batch(inner_batch, filled(inside)))
-
-        name = f"custom.{re.sub(r'[^A-Za-z0-9_]', '', self.name)}"  # a name that no op of the table has
-        op = Opaque(name, lambda *xs: tuple(body.run_flat(xs)), jvp, vjp, many=True, batch=batch)
-        return list(stage.process(op, tuple(leaves[i] for i in places), {}))
-
-    def check_closed(self, results: Sequence[Any], trace: Trace) -> None:
-        """An already traced result shows that the function closes over a traced value."""
-        if any(isinstance(y, Traced) and y.by is trace for y in results):
-            raise ArgumentError(
-                f"{self.name} uses a value traced by {trace.name} that is not among its arguments, so its rule cannot see it; "
-                "pass it as an argument"
-            )
-
-
-def _collect(batch: Batch, cotangent: Value, batched: bool) -> Value:
-    """The cotangent of an argument: one per example, or summed if all examples share the argument."""
-    whole = batch.leave(cotangent, 0)
-    return whole if batched else sum_(whole, axis=(0,), keepdims=False)
-
-
-def _zeros(types: Sequence[Any]) -> list[Any]:
-    return [None if t is None else zeros_of(t) for t in types]
-
-
-# -- the public functions ---------------------------------------------------------------------------------------
 
 
 class _Custom:

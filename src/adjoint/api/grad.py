@@ -30,7 +30,6 @@ from .arguments import (
     adopted,
     check_alive,
     check_callable,
-    differentiable,
     match_type,
     name_of,
     open_arguments,
@@ -210,13 +209,7 @@ def choice(argnums: Any, argnum: Any) -> Any:
 
 
 def grad(
-    f: Function,
-    argnums: Any = 0,
-    *,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    argnum: Any = None,
-    adopt: bool = False,
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None, adopt: bool = False
 ) -> Transformed:
     """The gradient of a function with a scalar result, by reverse mode.
 
@@ -228,34 +221,21 @@ def grad(
     return gradient_of(adopted(f) if adopt else f, choice(argnums, argnum), "grad", has_aux, holomorphic)
 
 
-def gradient_of(f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False) -> Transformed:
-    """`grad`, with the name of the calling transform for errors."""
-    check_callable(f, transform)
-    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic}
-    return Transformed(transform, _run_value_and_grad, f, **options, only_grad=True)
-
-
 def value_and_grad(
-    f: Function,
-    argnums: Any = 0,
-    *,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    argnum: Any = None,
-    adopt: bool = False,
+    f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None, adopt: bool = False
 ) -> Transformed:
     """The value and the gradient together, at the cost of the gradient. `adopt` as in `grad`."""
     f = adopted(f) if adopt else f
-    check_callable(f, "value_and_grad")
-    return Transformed(
-        "value_and_grad",
-        _run_value_and_grad,
-        f,
-        argnums=choice(argnums, argnum),
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-        only_grad=False,
-    )
+    return gradient_of(f, choice(argnums, argnum), "value_and_grad", has_aux, holomorphic, only_grad=False)
+
+
+def gradient_of(
+    f: Function, argnums: Any, transform: str, has_aux: bool = False, holomorphic: bool = False, only_grad: bool = True
+) -> Transformed:
+    """The gradient, with its value or without, and with the name of the calling transform for errors."""
+    check_callable(f, transform)
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "only_grad": only_grad}
+    return Transformed(transform, _run_value_and_grad, f, **options)
 
 
 class Pullback:
@@ -477,62 +457,6 @@ def linearize(f: Function, *primals: Any) -> Any:
     transposed = _transposed(recording, range(len(recording.outputs)), "linearize")
     out = recording.structure.unflatten([_private(y) for y in recording.outputs])
     return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)
-
-
-# -- derivatives of one number, or of each ----------------------------------------------------------------------
-
-
-def _run_elementwise_grad(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
-    recording = Recording(f, args, kwargs, argnums, False, transform)
-    seeds = [np.ones(shape_of(y), dtype_of(y))[()] for y in recording.outputs]
-    for y in recording.outputs:
-        if dtype_of(y).kind not in "fc":
-            raise DtypeError(f"elementwise_grad needs a float result, but {name_of(f)} returned {dtype_of(y)}")
-        if dtype_of(y).kind == "c" and any(dtype_of(x).kind != "c" for x in recording.inputs):
-            raise DtypeError(
-                f"elementwise_grad of real arguments needs a real result, but {name_of(f)} returned a complex one; "
-                "take its real and imaginary parts one by one"
-            )
-    return recording.hand_out(recording.pull_once(seeds))
-
-
-def elementwise_grad(f: Function, argnums: Any = 0, *, argnum: Any = None) -> Transformed:
-    """The derivative of a function that acts per element, such as a scalar function applied to an array.
-
-    >>> elementwise_grad(np.tanh)(np.zeros(2))
-    array([1., 1.])
-    """
-    check_callable(f, "elementwise_grad")
-    return Transformed("elementwise_grad", _run_elementwise_grad, f, argnums=choice(argnums, argnum))
-
-
-def _run_derivative(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, transform: str) -> Any:
-    indices, single = positions(argnums, len(args), transform)
-    if not single:
-        raise ArgumentError("derivative is taken with respect to one scalar argument; use grad or jacobian for several")
-    (i,) = indices
-    x = differentiable(args[i], f"argument {i}", transform)
-    if shape_of(x) != ():
-        raise ShapeError(
-            f"derivative needs a scalar argument, but argument {i} has shape {shape_of(x)}; use elementwise_grad or jacobian"
-        )
-
-    def of_one(part: Any) -> Any:
-        return run_protected(f, [*args[:i], part, *args[i + 1 :]], kwargs)
-
-    of_one.__name__ = name_of(f)
-    one = np.ones((), dtype_of(x))[()]
-    return run_jvp(of_one, (x,), (one,), False, transform)[1]
-
-
-def derivative(f: Function, argnums: int = 0, *, argnum: Any = None) -> Transformed:
-    """f′ of a function of one scalar, by forward mode; nest it for higher orders.
-
-    >>> derivative(derivative(np.sin))(0.5) == -np.sin(0.5)
-    np.True_
-    """
-    check_callable(f, "derivative")
-    return Transformed("derivative", _run_derivative, f, argnums=choice(argnums, argnum))
 
 
 # -- constants --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..api.arguments import NUMBERS
 from ..api.bodies import write
-from ..api.custom import Call
+from ..api.custom_call import Call
 from ..api.grad import jvp, vjp
 from ..api.transformed import Transformed
 from ..api.vmap import vmap

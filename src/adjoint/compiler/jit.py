@@ -19,7 +19,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,16 +28,16 @@ import numpy as np
 from ..api.arguments import adopted, check_callable, input_names, name_of, output_leaf
 from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
-    AdjointError,
     ArgumentError,
     CompilerError,
     ConversionError,
     DeviceError,
     OperationError,
-    ShapeError,
     TableError,
     UnsupportedError,
+    adjoint_error_behind,
     boundary,
+    is_bug,
     last_line,
     passed_boundary,
     user_level,
@@ -48,12 +48,11 @@ from ..core.places import values_at
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import final, flatten, leaf_names, map_leaves
-from ..ir.graph import Graph
 from ..numpy.layout import with_strides
 from ..numpy.tables import traced_tables
 from ..source import lines as source_lines
 from ..source import noting, transformed
-from ..staging.guard import Guard, Guarded, PythonNumberError
+from ..staging.guard import Guarded, PythonNumberError
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
 from ..staging.type_queries import agree, line_of_type
@@ -73,7 +72,7 @@ from .arguments import (
 from .calls import Chain
 from .card import CardSpecialization
 from .compose import Derivatives, NotCompiledError
-from .specialization import Signature, Specialization, Staged, in_rows
+from .specialization import Signature, Specialization, Staged, in_rows, inputs_behind, same_guards, same_program
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is compiled again for one reason, before it is said
@@ -129,22 +128,6 @@ def jit(
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
     return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated, bool(source)))
-
-
-def get_num_threads() -> int:
-    """How many threads a compiled program may use."""
-    from . import native  # heavy: loads LLVM
-
-    return native.pool().threads
-
-
-def set_num_threads(count: int) -> None:
-    """Let compiled programs use this many threads. At first it is the number of cores, or OMP_NUM_THREADS."""
-    from . import native  # heavy: loads LLVM
-
-    if not isinstance(count, (int, np.integer)) or count < 1:
-        raise ShapeError(f"the number of threads is a whole number of at least 1, not {count!r}")
-    native.pool().threads = int(count)
 
 
 class Uncompiled(NamedTuple):
@@ -293,28 +276,21 @@ class Jitted:
             return Uncompiled(self._eagerly(args, kwargs))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
-            if staged.failed or any(_same_program(staged, specialization) for specialization in known):
+            if staged.failed or any(same_program(staged, specialization) for specialization in known):
                 # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
                 return Uncompiled(self._eagerly(args, kwargs))
         except PythonNumberError:
             return Uncompiled(self._eagerly(args, kwargs))
-        except DeviceError:
+        except (DeviceError, NotCompiledError):
             raise
-        except Exception as error:  # of the function, which meets stand-ins for its arguments
-            return self._run_instead(args, kwargs, signature, error)
+        except Exception as error:  # of the function, which meets stand-ins for its arguments; or a bug
+            return self._run_instead(args, kwargs, signature, error, is_bug(error))
         try:
             specialization = self._path(staged, signature, began)
         except (DeviceError, MemoryError):
             raise
-        except (UnsupportedError, ImportError) as error:
-            return self._run_instead(args, kwargs, signature, error)
         except Exception as error:
-            if os.environ.get("ADJOINT_COMPILER_ERRORS") == "eager":
-                return self._run_instead(args, kwargs, signature, error)
-            raise CompilerError(
-                f"the compiler failed on {name_of(self.f)}: {type(error).__name__}: {error}. This is a bug of adjoint, please "
-                "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
-            ) from error
+            return self._run_instead(args, kwargs, signature, error, not isinstance(error, (UnsupportedError, ImportError)))
         if self._line_of_type is not None:
             before = Trace("jit").level
             result, found = self._eagerly(args, kwargs), self._attempt(specialization, leaves, args, kwargs)
@@ -350,13 +326,22 @@ class Jitted:
             make = functools.partial(specialization.function, signature, name_of(self.f), None)
             chain.remember(arguments, specialization, make, specialization.missed)
 
-    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
+    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
         """The result of a call that cannot be compiled. If the function fails as well, the error is its own."""
         result = self._eagerly(args, kwargs)
-        ours = _cause(error)
+        self._not_compiled(signature, error, bug)
+        return Uncompiled(result)
+
+    def _not_compiled(self, signature: Signature, error: Exception, bug: bool) -> None:
+        """Run eagerly from now on, and warn; but a bug of ours is raised, unless the user asked for eager runs instead."""
+        if bug and os.environ.get("ADJOINT_COMPILER_ERRORS") != "eager":
+            raise CompilerError(
+                f"the compiler failed on {name_of(self.f)}: {type(error).__name__}: {error}. This is a bug of adjoint, please "
+                "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
+            ) from error
+        ours = adjoint_error_behind(error)
         where = last_line(error) or user_line()
         self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
-        return Uncompiled(result)
 
     def _count(self, signature: Signature, specialization: Specialization) -> None:
         """Warn, once, when a function is compiled again and again for the same reason."""
@@ -380,8 +365,8 @@ class Jitted:
             if changed is not None:
                 return f"{changed.name}, which it reads outside, has changed"
             for mine, theirs in zip(specialization.guards, known[0].guards, strict=False):
-                if not _same_guards([mine], [theirs]):
-                    behind = ", ".join(_inputs_behind(specialization.staged, mine.number))
+                if not same_guards([mine], [theirs]):
+                    behind = ", ".join(inputs_behind(specialization.staged, mine.number))
                     return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
             lines = [guard.line for guard in (*known[0].guards, *specialization.guards)]
             return f"the path changes ({lines[-1]})" if lines else "an array that it reads outside has another type"
@@ -547,18 +532,9 @@ class Derived(Jitted):
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotCompiledError
 
-    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception) -> Uncompiled:
-        ours = _cause(error)
-        raise NotCompiledError(None if ours is None else functools.partial(self._give_up, signature, str(ours))) from error
-
-
-def _inputs_behind(graph: Graph, number: int) -> list[str]:
-    """The names of the inputs that a value depends on."""
-    needed = {number}
-    for equation in reversed(graph.equations):
-        if not needed.isdisjoint(equation.outputs):
-            needed.update(o for o in equation.inputs if isinstance(o, int))
-    return [name for i, name in enumerate(graph.input_names) if i in needed]
+    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
+        known = bug or adjoint_error_behind(error) is not None
+        raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if known else None) from error
 
 
 def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
@@ -568,30 +544,3 @@ def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     traced = stage.input_like(name, with_strides(x, strides))
     traced.layout = strides
     return traced
-
-
-def _same_program(staged: Staged, specialization: Specialization) -> bool:
-    """Whether a function was staged as it was for an earlier program."""
-    expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, specialization.places)]
-    same = (
-        staged.keys == specialization.keys
-        and staged.graph.input_types == specialization.staged.input_types
-        and expected[0] == expected[1]
-    )
-    return same and _same_guards(staged.guards, specialization.guards)
-
-
-def _same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
-    """Whether the same questions, at the same lines, got the same answers: masks are answers too, and so is nan."""
-    if len(some) != len(others):
-        return False
-    asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
-    pairs = [(np.asarray(a.answer), np.asarray(b.answer)) for a, b in zip(some, others, strict=True)]
-    return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
-
-
-def _cause(error: BaseException | None) -> AdjointError | None:
-    """Our own error behind another, which a library made of it."""
-    while error is not None and not isinstance(error, AdjointError):
-        error = error.__cause__ or error.__context__
-    return error

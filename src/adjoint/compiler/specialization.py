@@ -202,6 +202,35 @@ class Specialization:
         return "\n".join(lines)
 
 
+def same_program(staged: Staged, specialization: Specialization) -> bool:
+    """Whether a function was staged as it was for an earlier program."""
+    expected = [[(place.check, repr(place.expected)) for place in places] for places in (staged.places, specialization.places)]
+    same = (
+        staged.keys == specialization.keys
+        and staged.graph.input_types == specialization.staged.input_types
+        and expected[0] == expected[1]
+    )
+    return same and same_guards(staged.guards, specialization.guards)
+
+
+def same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
+    """Whether the same questions, at the same lines, got the same answers: masks are answers too, and so is nan."""
+    if len(some) != len(others):
+        return False
+    asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
+    pairs = [(np.asarray(a.answer), np.asarray(b.answer)) for a, b in zip(some, others, strict=True)]
+    return all(asked) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def inputs_behind(graph: Graph, number: int) -> list[str]:
+    """The names of the inputs that a value depends on."""
+    needed = {number}
+    for equation in reversed(graph.equations):
+        if not needed.isdisjoint(equation.outputs):
+            needed.update(o for o in equation.inputs if isinstance(o, int))
+    return [name for i, name in enumerate(graph.input_names) if i in needed]
+
+
 def in_rows(x: Any) -> bool:
     """Whether it is no array, or one that is held row by row."""
     return not isinstance(x, np.ndarray) or x.flags.c_contiguous

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import linecache
 import os
 import re
@@ -337,12 +338,57 @@ def _passed(tb: types.TracebackType | None) -> list[tuple[int, int]]:
     return frames
 
 
+def is_bug(error: BaseException) -> bool:
+    """Whether an error shows a mistake in our code: raised below the last line of user code, and by none of our own classes.
+
+    An error about the user's program is an `AdjointError`, or has one behind it. User code that fails on a traced value raises
+    in a frame of its own. The depth of the stack and warnings that are made errors are the user's as well. The module that has
+    caught the error does not count: it calls the user's function, which may be written in C and have no frame.
+    """
+    if isinstance(error, (RecursionError, MemoryError, Warning)) or adjoint_error_behind(error) is not None:
+        return False
+    if _IN_OUR_CODE in error.__dict__:  # a boundary has dropped the frames
+        return True
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = False
+    for frame in itertools.dropwhile(lambda frame: frame.f_code.co_filename == frames[0].f_code.co_filename, frames):
+        ours = _is_ours(frame) or (ours and _is_plumbing(frame))
+    return ours and not _is_unfit_call(error, frames[-1]) and not _is_refusal(error, frames)
+
+
+def _is_refusal(error: BaseException, frames: list[types.FrameType]) -> bool:
+    """Whether one of our forms of NumPy's and SciPy's functions refuses its arguments, in their words."""
+    last = next((frame.f_globals.get("__name__", "") for frame in reversed(frames) if _is_ours(frame)), "")
+    return isinstance(error, (TypeError, ValueError)) and last.startswith((f"{OWN}.numpy.", f"{OWN}.scipy."))
+
+
+def _is_unfit_call(error: BaseException, caller: types.FrameType) -> bool:
+    """Whether we have called a user's function, a branch say, that takes other arguments: the error is raised at our call."""
+    called = _UNFIT.match(str(error)) if type(error) is TypeError else None
+    return called is not None and called[1].partition(".")[0] not in caller.f_globals
+
+
+_UNFIT = re.compile(r"(\S+)\(\) (takes|missing|got an unexpected|got multiple)")
+
+
+_IN_OUR_CODE = "_adjoint_bug"  # marks an error, in its __dict__
+
+
+def adjoint_error_behind(error: BaseException | None) -> AdjointError | None:
+    """Our own error behind another, which a library made of it."""
+    while error is not None and not isinstance(error, AdjointError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def without_our_frames(error: BaseException) -> BaseException:
     """Drop our frames from the traceback below the caller: what is left is the user's code.
 
     The outermost frame is kept, since Python adds it back while the error travels on.
     """
     error = _own_words(error)
+    if is_bug(error):
+        error.__dict__[_IN_OUR_CODE] = True
     frames = []
     tb = error.__traceback__
     while tb is not None:

@@ -10,19 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..compiler.lower.kernel import Dtype
+from .spelling import MATH
 
 if TYPE_CHECKING:
     from .c_source import CSpelling
 
-_LIBM = {
-    **{
-        name: name
-        for name in ("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh")
-    },
-    **{name: name for name in ("cosh", "tanh", "hypot", "erf", "erfc", "floor", "ceil", "trunc", "rint")},
-    **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
-    "power": "pow",
-}
+_SAME = """
+sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh hypot erf erfc floor ceil trunc rint
+"""
+_LIBM = {**{name: name for name in _SAME.split()}, **MATH, "power": "pow"}
 _EXACT = frozenset({"sqrt", "floor", "ceil", "trunc", "rint"})  # rounded correctly by every library
 _COMPOSED = {
     "expit": """\

@@ -25,12 +25,11 @@ from .c_vecmath import MULADD, used
 from .lowering import lower
 from .program import Part, parts
 from .routines import NAMED
-from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .spelling import COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
 _VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
-_WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # members of the work array
 #: Keywords of C and C++, which includes the header, and names that the code uses.
 _KEYWORDS = words(
     """
@@ -109,7 +108,7 @@ def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> 
         lines = _function(spelling, part, work)
         bodies.append(head(part, made[0].name) + " {\n" + "\n".join(lines) + "\n}")
     base = made[0].name
-    fields = [f"{TYPES[d.name]} {_WORK[d.name]}[{work.sizes[d]}]" for d in DTYPES if work.sizes[d]] or ["char unused"]
+    fields = [f"{TYPES[d.name]} {WORK[d.name]}[{work.sizes[d]}]" for d in DTYPES if work.sizes[d]] or ["char unused"]
     includes = ["#include <math.h>", "#include <stddef.h>", "#include <string.h>"]
     if spelling.blas:
         includes.append("#include <cblas.h>")
@@ -241,9 +240,10 @@ class CSpelling(Spelling):
         return f"(ptrdiff_t){value}"
 
     def operation(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
-        rule = _RULES.get(name)
-        if rule is not None:
-            return str(rule(source, *args))
+        if name in _RULES:
+            return _RULES[name].format(*args)
+        if name in _TYPED:
+            return str(_TYPED[name](source, *args))
         if name in ("add", "sub", "mul"):
             sign = {"add": "+", "sub": "-", "mul": "*"}[name]
             if source.kind == "f":
@@ -291,7 +291,7 @@ class CSpelling(Spelling):
         return Place(name)
 
     def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(f"work->{_WORK[dtype.name]}", str(offset))
+        return Place(f"work->{WORK[dtype.name]}", str(offset))
 
     def routine(
         self,
@@ -304,7 +304,7 @@ class CSpelling(Spelling):
         dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
         f = "" if dtype.itemsize == 8 else "f"
-        words = {
+        meanings = {
             "INT32": "(int32_t)",
             "INT": "ptrdiff_t",
             "COUNT": "const ptrdiff_t",
@@ -322,7 +322,7 @@ class CSpelling(Spelling):
             self.helper("muladd", MULADD)
         if "HALF(" in template:
             self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
-        text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
+        text = filled(template, meanings)
         if f:
             text = re.sub(r"(?<![\w.])(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", r"\1f", text)
         parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
@@ -371,22 +371,22 @@ def _absolute(dtype: Dtype, x: str) -> str:
     return f"({x} < 0 ? {_negated(dtype, x)} : {x})"
 
 
-_RULES: dict[str, Any] = {
-    "div": lambda d, a, b: f"({a} / {b})",
+_RULES = RULES | {
+    "and": "({0} & {1})",  # of truths: no branch, so that loops are vectorized
+    "or": "({0} | {1})",
+    "xor": "({0} != {1})",
+    "isnan": "({0} != {0})",
+    "signbit": "(signbit({0}) != 0)",
+    "bits.and": "({0} & {1})",
+    "bits.or": "({0} | {1})",
+    "bits.xor": "({0} ^ {1})",
+    "bits.not": "(~{0})",
+}
+#: The same, where the dtype decides.
+_TYPED: dict[str, Any] = {
     "neg": _negated,
     "abs": _absolute,
-    "and": lambda d, a, b: f"({a} & {b})",  # of truths: no branch, so that loops are vectorized
-    "or": lambda d, a, b: f"({a} | {b})",
-    "xor": lambda d, a, b: f"({a} != {b})",
-    "not": lambda d, a: f"(!{a})",
-    "isnan": lambda d, a: f"({a} != {a})",
-    "signbit": lambda d, a: f"(signbit({a}) != 0)",
-    "select": lambda d, c, a, b: f"({c} ? {a} : {b})",
     "fmod": lambda d, a, b: f"fmod{'' if d.itemsize == 8 else 'f'}({a}, {b})",
-    "bits.and": lambda d, a, b: f"({a} & {b})",
-    "bits.or": lambda d, a, b: f"({a} | {b})",
-    "bits.xor": lambda d, a, b: f"({a} ^ {b})",
-    "bits.not": lambda d, a: f"(~{a})",
     "bits.left": lambda d, a, b: f"({b} >= 0 && {b} < {8 * d.itemsize} ? {_wrapped(d, f'{_unsigned(d, a)} << {b}')} : 0)",
     "bits.right": lambda d, a, b: f"({a} >> ({b} >= 0 && {b} < {8 * d.itemsize} ? {b} : {8 * d.itemsize - 1}))",
     "quotient": lambda d, a, b: f"({b} == 0 ? 0 : {b} == -1 ? {_negated(d, a)} : {a} / {b})",

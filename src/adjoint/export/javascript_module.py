@@ -25,7 +25,7 @@ from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
 from .routines import NAMED
-from .spelling import COMPARISONS, OWN_NAMES, Place, Spelling, renamed, words
+from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 
 ARRAYS = {
@@ -35,7 +35,6 @@ ARRAYS = {
     "int32": "Int32Array",
     "bool": "Uint8Array",
 }
-_WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}
 KEYWORDS = words(
     """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
@@ -90,7 +89,7 @@ def write(made: Sequence[Part]) -> Source:
             )
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
-    memory = [f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
+    memory = [f"const {WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
     inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.constants]
     text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
     return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
@@ -271,7 +270,7 @@ class JavaScript(Spelling):
             for needed in (name, *_NEEDS.get(name, ())):
                 self.helper(needed, _HELPERS[needed])
             return f"{name}({', '.join(args)})"
-        return f"Math.{_MATH.get(name, name)}({', '.join(args)})"
+        return f"Math.{MATH.get(name, name)}({', '.join(args)})"
 
     def bits(self, name: str, args: Sequence[str], dtype: Dtype) -> str:
         """Operations on the bits of integers: of 64 bits as a BigInt. A shift by all bits or more leaves the sign, or nothing."""
@@ -312,7 +311,7 @@ class JavaScript(Spelling):
         return Place(name)
 
     def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(_WORK[dtype.name], str(offset))
+        return Place(WORK[dtype.name], str(offset))
 
     def routine(
         self,
@@ -324,40 +323,25 @@ class JavaScript(Spelling):
         tells: bool = False,
         dtypes: dict[str, Dtype] = NAMED,
     ) -> str:
-        words = {
-            "INT32": "",
-            "INT": "let",
-            "COUNT": "const",
-            "REAL": "let",
-            "ZERO": "0",
-            "HALF": "half",
-            "ONE": "1",
-            "NOT_A_NUMBER": "NaN",
-        }
-        words |= {"SQRT": "Math.sqrt", "ABS": "Math.abs", "AT": ""}
+        meanings = {"INT32": "", "INT": "let", "COUNT": "const", "REAL": "let", "ZERO": "0", "ONE": "1", "NOT_A_NUMBER": "NaN"}
+        meanings |= {"HALF": "half", "SQRT": "Math.sqrt", "ABS": "Math.abs", "AT": ""}
         if "HALF(" in template:
             self.helper("half", "function half(n) {\n  return Math.floor(n / 2);\n}")
-        text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
+        text = filled(template, meanings)
         arrays = [*reads, *writes]
         text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)
         return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], tells)
 
 
 _BITS = {"bits.and": "&", "bits.or": "|", "bits.xor": "^", "bits.not": "~", "bits.left": "<<", "bits.right": ">>"}
-_MATH = {"arctan2": "atan2", **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}}
-_RULES = {
+_RULES = RULES | {
     "add": "({0} + {1})",
     "sub": "({0} - {1})",
     "mul": "({0} * {1})",
-    "div": "({0} / {1})",
     "neg": "(-{0})",
-    "and": "({0} && {1})",
-    "or": "({0} || {1})",
     "xor": "({0} !== {1})",
-    "not": "(!{0})",
     "isnan": "({0} !== {0})",
     "signbit": "({0} < 0 || 1 / {0} < 0)",
-    "select": "({0} ? {1} : {2})",
     "exp2": "Math.pow(2, {0})",
     "fmod": "({0} % {1})",
     "quotient": "({1} === 0 ? 0 : ({0} - {0} % {1}) / {1} + 0)",

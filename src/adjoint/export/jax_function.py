@@ -49,7 +49,7 @@ from ..ops import (
     special,
 )
 from ..ops import elementwise as ew
-from ..view.python import array, number, parameter, subscript
+from ..view.python_text import array, number, parameter, subscript
 from .normal import COMPLEX, EVERY, INEXACT, NUMBERS, REALS, TRUTHS, WHOLE, Dtype, Spelling, Target, normal
 from .program import Part, parts, write
 

@@ -182,16 +182,6 @@ class Nest(Reducing):
         text.close()
         self.totals = outer
 
-    def edges(self, level: int) -> set[int]:
-        """Where windows begin and end along the loop of a level."""
-        axes = self.loops[level].axes
-        windows = [line.data[1] for line in self.kernel.code if line.kind == "window"] if len(axes) == 1 else []
-        return {edge for window in windows for edge in window[axes[0]]}
-
-    def is_cut(self, level: int, lo: int, hi: int) -> bool:
-        """Whether a window begins or ends within a range."""
-        return any(lo < edge < hi for edge in self.edges(level))
-
     def fill(self, r: Reduce) -> None:
         """Initialise the result of a reduction in memory."""
         moving = [(k, loop.length, s) for k, (loop, s) in enumerate(zip(self.loops, self.strides[id(r.view)], strict=True)) if s]

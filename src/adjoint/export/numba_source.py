@@ -9,7 +9,8 @@ from typing import Any
 from ..core.errors import UnsupportedError, boundary
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal
-from ..view.python import PRELUDE, module
+from ..view.python import module
+from ..view.python_text import PRELUDE
 from .program import write
 from .python_source import readable
 

@@ -10,7 +10,8 @@ from typing import Any
 from ..core.errors import boundary
 from ..derive.products import for_finite_numbers
 from ..rewrite.pipeline import optimize
-from ..view.python import module, ordinary
+from ..view.finite import ordinary
+from ..view.python import module
 from .program import Part, parts, write
 
 

@@ -25,11 +25,27 @@ OWN_NAMES = (
     r"transform|convolve|permutation)\d+"
 )
 COMPARISONS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+#: Operations that both languages write alike.
+RULES = {
+    "div": "({0} / {1})",
+    "and": "({0} && {1})",
+    "or": "({0} || {1})",
+    "not": "(!{0})",
+    "select": "({0} ? {1} : {2})",
+}
+#: The names of C's and JavaScript's mathematics, where they are not ours.
+MATH = {f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")}
+WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # parts of the work array
 _START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
 
 
 def words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text))
+
+
+def filled(template: str, meanings: dict[str, str]) -> str:
+    """A template with the words of one language."""
+    return re.sub(rf"\b({'|'.join(meanings)})\b", lambda found: meanings[found[1]], template)
 
 
 def renamed(names: Sequence[str], is_taken: Callable[[str], object]) -> list[str]:

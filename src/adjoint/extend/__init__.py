@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..api.arguments import check_callable
-from ..api.custom import custom_vjp, transpose
+from ..api.custom import custom_vjp
+from ..api.custom_call import transpose
 from ..core.errors import ArgumentError
 from ..core.op import OPS, Elementwise, Linear, Multilinear, Opaque
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of

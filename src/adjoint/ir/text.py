@@ -391,19 +391,23 @@ def _numbers(values: Any, dtype: Any) -> Any:
         return np.array(values, dtype)
 
 
-def _braced(text: str) -> str | None:
-    """What stands inside the brace that a text begins with, up to the one that closes it, if one does."""
+def _unquoted(text: str) -> Iterator[tuple[int, str, int]]:
+    """The characters of a text outside quotes: index, character, and the brackets that are open behind it."""
     depth, quote = 0, ""
     for i, c in enumerate(text):
         if quote:
             quote = "" if c == quote else quote
         elif c in "'\"":
             quote = c
-        elif c in "{}":
-            depth += 1 if c == "{" else -1
-            if not depth:
-                return text[1:i]
-    return None
+        else:
+            depth += (c in "([{") - (c in ")]}")
+            yield i, c, depth
+
+
+def _braced(text: str) -> str | None:
+    """What stands inside the brace that a text begins with, up to the one that closes it, if one does."""
+    end, closing = next(((i, c) for i, c, depth in _unquoted(text) if not depth), (0, ""))
+    return text[1:end] if closing == "}" else None
 
 
 def split_commas(text: str) -> Iterator[str]:
@@ -412,17 +416,9 @@ def split_commas(text: str) -> Iterator[str]:
         parts = [part.strip() for part in text.split(",")]
         yield from parts if parts[-1] else parts[:-1]
         return
-    depth, quote, start = 0, "", 0
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-        elif c == "," and depth == 0:
+    start = 0
+    for i, c, depth in _unquoted(text):
+        if c == "," and not depth:
             yield text[start:i].strip()
             start = i + 1
     if text[start:].strip():

@@ -212,7 +212,7 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
         raise TypeError("type complex doesn't define __round__ method")
     if decimals is None:
         return _rounded(ops.rint)(self)
-    if cls not in (int, float):
+    if cls not in (bool, int, float):
         return FUNCTIONS[np.round](self, decimals)
     if isinstance(self.by, Guarded):
         raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} cannot be compiled; use np.round")

@@ -62,8 +62,8 @@ _hooks: list[Any] = []
 _lock = lock()
 
 
-def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if event in _EVENTS and _staging.get() is not None and not (event == "open" and _is_harmless(*args)):
+def _hook(event: str, args: tuple[Any, ...], events: dict[str, str] = _EVENTS) -> None:  # globals are gone at the very end
+    if event in events and _staging is not None and _staging.get() is not None and not (event == "open" and _is_harmless(*args)):
         line = _line(sys._getframe(1))
         if line is not None:
             what = _EVENTS[event].format(*args[:1])

@@ -20,196 +20,23 @@ from __future__ import annotations
 import ast
 import inspect
 import keyword
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
-from ..core.op import Constant, Expansion, Linear, Multilinear, Op
+from ..core.op import Expansion, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..ops import control, decompose, fft, index, linalg, solve
-from ..ops.broadcast import cast, where
-from ..ops.elementwise import ieee_mul, mul, strong_mul_either_op, strong_mul_op, truncate
+from ..ops import control, linalg
+from .finite import finite, is_tame, loop_tame, ordinary_products
 from .notation import PYTHON, Text, python_name
-
-_READABLE = 64  # elements; a longer constant is written as bytes
-
-
-class Call(NamedTuple):
-    """An equation about to be written: the texts of its operands, its parameters and the operands' dtypes."""
-
-    args: Sequence[str]
-    params: dict[str, Any]
-    kinds: Sequence[str]
-
-    def __getattr__(self, name: str) -> Any:
-        return self.params[name]
-
-
-# -- pieces of text ---------------------------------------------------------------------------------------------
-
-
-def number(value: Any) -> str:
-    """A Python number. A negative one is in parentheses, since a power binds tighter than a sign."""
-    if isinstance(value, complex):
-        return f"complex({number(value.real)}, {number(value.imag)})"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "(-np.inf)"
-    text = repr(value)
-    return f"({text})" if text.startswith("-") else text
-
-
-def array(value: Any) -> str:
-    """An array constant."""
-    name, shape = value.dtype.name, value.shape
-    if not shape and name in ("float64", "float32", "int64", "complex128"):
-        return f"np.{name}({number(value.item())})"
-    if value.size > _READABLE or name.startswith(("longdouble", "clongdouble", "float128", "complex256")):
-        raw = value.astype(value.dtype.newbyteorder("<")).tobytes().hex()
-        return f'np.frombuffer(bytes.fromhex("{raw}"), "{value.dtype.newbyteorder("<").str}").reshape({shape})'
-    numbers = ", ".join(
-        number(x).removeprefix("(").removesuffix(")") if not isinstance(x, complex) else number(x) for x in value.ravel().tolist()
-    )
-    flat = f'np.array([{numbers}], "{name}")'
-    return flat if len(shape) == 1 else f"{flat}.reshape({shape})"
-
-
-def parameter(value: Any) -> str:
-    if isinstance(value, np.dtype):
-        return f'"{value.name}"'
-    if isinstance(value, tuple):
-        return "(" + ", ".join(map(parameter, value)) + ("," if len(value) == 1 else "") + ")"
-    if isinstance(value, (bool, int, str, type(None))):
-        return repr(value)
-    if isinstance(value, (float, complex)):
-        return number(value)
-    if isinstance(value, slice):
-        return f"slice({value.start!r}, {value.stop!r}, {value.step!r})"
-    if value is Ellipsis:
-        return "..."
-    raise TypeError(f"the parameter {value!r} has no text")
-
-
-def subscript(spec: Any) -> str:
-    """An index as written in brackets."""
-    parts = spec if isinstance(spec, tuple) else (spec,)
-    return ", ".join(map(_place, parts)) + ("," if len(parts) == 1 and isinstance(parts[0], tuple) else "") if parts else "()"
-
-
-def _place(part: Any) -> str:
-    if not isinstance(part, slice):
-        return parameter(part)
-    ends = [("" if end is None else str(end)) for end in (part.start, part.stop)]
-    return ":".join(ends) + ("" if part.step in (None, 1) else f":{part.step}")
-
-
-# -- the table --------------------------------------------------------------------------------------------------
-
-Writer = Callable[[Call], str]
-
-
-def _cast(c: Call) -> str:
-    x = f"np.real({c.args[0]})" if c.kinds[0] == "c" and c.dtype.kind != "c" else c.args[0]
-    return f"np.asarray({x}).astype({parameter(c.dtype)})[()]"
-
-
-def _einsum(c: Call) -> str:
-    contracts = len(c.args) > 1 and any(letter not in c.output for letters in c.inputs for letter in letters)
-    return f'np.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, optimize={contracts})[()]'
-
-
-def _fft(c: Call) -> str:
-    name = "ifft" if c.inverse else "fft"
-    where = f"axis={c.axes[0]}" if len(c.axes) == 1 else f"axes={c.axes}"
-    return f"np.fft.{name}{'n' if len(c.axes) != 1 else ''}({c.args[0]}, {where}, norm={c.params['norm']!r})"
-
-
-def _index(c: Call, first: int) -> str:
-    """Integer arrays as an index."""
-    arrays = c.args[first:]
-    return ", ".join([*[":"] * c.axis, *arrays]) + ("," if not c.axis and len(arrays) == 1 else "")
-
-
-def _triangular_solve(c: Call) -> str:
-    a = f"np.{'tril' if c.lower else 'triu'}({c.args[0]})"
-    return f"np.linalg.solve({f'np.swapaxes({a}, -1, -2)' if c.transposed else a}, {c.args[1]})"
-
-
-#: Ops that are neither a function nor an operator of Python; the others say in their declaration how they are written.
-TABLE: dict[Op, Writer] = {
-    cast: _cast,
-    truncate: _cast,
-    linalg.einsum: _einsum,
-    index.getitem: lambda c: f"{c.args[0]}[{subscript(c.spec)}]",
-    index.gather: lambda c: f"{c.args[0]}[{_index(c, 1)}]",
-    index.scatter_add: lambda c: f"scattered({c.args[0]}, np.s_[{_index(c, 1)}], {parameter(c.shape)})",
-    index.put_at: lambda c: f"put({c.args[0]}, {c.args[1]}, np.s_[{_index(c, 2)}])",
-    decompose.qr: lambda c: f'np.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}")',
-    decompose.eigh: lambda c: f'np.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}")',
-    decompose.cholesky_pullback: lambda c: f"cholesky_pullback({c.args[0]}, {c.args[1]})",
-    solve.triangular_solve: _triangular_solve,
-    solve.inv: lambda c: f"np.linalg.inv({c.args[0]})" if c.strict else f"_inv({c.args[0]}, strict=False)",
-    fft.fft: _fft,
-}
-
-#: Functions that some lines call, written out in front where they are needed.
-PRELUDE = {
-    "strong_mul": '''def strong_mul(g, p):
-    """g * p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
-    return np.where(np.equal(g, 0), np.zeros((), np.result_type(g, p)), g * p)[()]
-''',
-    "strong_mul_either": '''def strong_mul_either(a, b):
-    """a * b, and exactly 0 wherever either is exactly 0."""
-    return np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), np.result_type(a, b)), a * b)[()]
-''',
-    "placed": '''def placed(x, where, shape):
-    """Zeros with x at an index."""
-    out = np.zeros(shape, x.dtype)
-    out[where] = x
-    return out
-''',
-    "put": '''def put(x, v, where):
-    """x with v written into it."""
-    out = np.array(x, np.result_type(x, v))
-    out[where] = v
-    return out
-''',
-    "scattered": '''def scattered(x, where, shape):
-    """x added to zeros at an index."""
-    out = np.zeros(shape, x.dtype)
-    np.add.at(out, where, x)
-    return out
-''',
-    "recurrence": '''def recurrence(a, b, axis):
-    """y with y_0 = b_0 and y_i = a_i y_{i-1} + b_i along an axis."""
-    a, b = (np.moveaxis(x, axis, 0) for x in np.broadcast_arrays(a, b))
-    y = np.array(b, np.result_type(a, b))
-    for i in range(1, len(y)):
-        y[i] += a[i] * y[i - 1]
-    return np.moveaxis(y, 0, axis)
-''',
-    "cholesky_pullback": '''def cholesky_pullback(l, g):
-    """The cotangent of a = l @ l.T from that of l, twice its symmetric part."""
-    l, n = np.tril(l), l.shape[-1]
-    turned = np.conjugate(np.swapaxes(l, -1, -2))
-    s = (np.tri(n, k=-1) + 0.5 * np.eye(n)) * (turned @ np.tril(g))
-    x = np.linalg.solve(turned, np.swapaxes(np.linalg.solve(np.swapaxes(l, -1, -2), np.swapaxes(s, -1, -2)), -1, -2))
-    return x + np.conjugate(np.swapaxes(x, -1, -2))
-''',
-    "logsumexp": """def logsumexp(x, axis):
-    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    shift = np.where(np.isfinite(top), top, 0)
-    return np.squeeze(np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift, axis)[()]
-""",
-}
-
+from .python_text import PRELUDE, TABLE, Call, array, number, parameter
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 
@@ -294,7 +121,7 @@ class _Function:
         after an iteration: one whose old value is no longer read takes its name.
         """
         is_body = graph is not self.graph
-        graph = _ordinary_products(graph, tame) if self.readable else graph
+        graph = ordinary_products(graph, tame) if self.readable else graph
         values, lines = dict(enumerate(inputs)), list[str]()
         types, nested = graph.types, self._nested(graph, is_body)
         wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
@@ -501,7 +328,7 @@ def _write_scan(f: _Function, equation: Equation, args: Sequence[str], names: Se
     fixed, first, rows = args[:consts], args[consts : consts + carries], args[consts + carries :]
     state, stacks, i = names[:carries], names[carries:], f.fresh("i")
     inputs = [f.fresh(_row_name(name, row)) for name, row in zip(body.input_names[consts + carries :], rows, strict=True)]
-    known = _loop_tame(body, equation, tame, consts, carries)
+    known = loop_tame(body, equation, tame, consts, carries)
     lines, results = f.block(body, [*fixed, *state, *inputs], known, state=range(consts, consts + carries))
     made = [f'np.empty({(length, *t.shape)}, "{t.dtype.name}")' for t in body.output_types[carries:]]
     backwards = f"range({length - 1}, -1, -1)" if equation.params["reverse"] else f"range({length})"
@@ -522,7 +349,7 @@ def _write_while(f: _Function, equation: Equation, args: Sequence[str], names: S
     test, body, asked, fixed = (equation.params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
     first = args[asked + fixed :]
     before, (answer,) = f.block(test, [*args[:asked], *names], set())
-    known = _loop_tame(body, replace(equation, inputs=equation.inputs[asked:]), tame, fixed, len(names))
+    known = loop_tame(body, replace(equation, inputs=equation.inputs[asked:]), tame, fixed, len(names))
     lines, results = f.block(body, [*args[asked : asked + fixed], *names], known, state=range(fixed, fixed + len(names)))
     inside = [*lines, *_assigned(names, results)] or ["pass"]
     if before:
@@ -557,7 +384,7 @@ def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Se
     written = []
     for word, key in ((f"if {args[0]}:", "true"), ("else:", "false")):
         part = equation.params[key]
-        known = {i for i, o in enumerate(equation.inputs[1:]) if _is_tame(o, tame)}
+        known = {i for i, o in enumerate(equation.inputs[1:]) if is_tame(o, tame)}
         lines, results = f.block(part, args[1:], finite(part, known))
         written += [word, *_inner([*lines, *_assigned(names, results)] or ["pass"])]
     return written
@@ -565,7 +392,7 @@ def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Se
 
 def _write_checkpoint(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
     body = equation.params["body"]
-    lines, results = f.block(body, args, finite(body, {i for i, o in enumerate(equation.inputs) if _is_tame(o, tame)}))
+    lines, results = f.block(body, args, finite(body, {i for i, o in enumerate(equation.inputs) if is_tame(o, tame)}))
     return [*lines, *_assigned(names, results)] or ["pass"]
 
 
@@ -577,114 +404,7 @@ _STRUCTURED: dict[Op, Callable[..., list[str]]] = {
     control.checkpoint: _write_checkpoint,
 }
 
-# -- which values are finite ------------------------------------------------------------------------------------
-
-#: Functions that are finite wherever their arguments are; exp and products may overflow, which is not considered.
-_FINITE = frozenset({
-    "abs", "add", "arcsinh", "arctan", "arctan2", "cbrt", "copysign", "cos", "cosh", "cumprod", "dawsn", "deg2rad", "erf", "erfc",
-    "exp", "exp2", "expit", "expm1", "fabs", "fmax", "fmin", "heaviside", "hypot", "huber", "i0e", "i1e", "j0", "j1", "log_expit",
-    "logaddexp", "logsumexp", "max", "maximum", "min", "minimum", "mul", "ndtr", "neg", "norm", "pos", "prod", "pseudo_huber",
-    "rad2deg", "sin", "sinc", "sinh", "square", "sub", "tanh",
-})  # fmt: skip
-
-
-def _is_tame(o: Operand, tame: set[int]) -> bool:
-    return o in tame if isinstance(o, int) else bool(np.all(np.isfinite(o.value)))
-
-
-def finite(graph: Graph, inputs: Iterable[int] | None = None) -> set[int]:
-    """The values that are finite if those inputs are, all of them by default, and nothing overflows."""
-    tame = set(range(len(graph.input_types)) if inputs is None else inputs)
-    for equation in graph.equations:
-        op = equation.op
-        if op in _STRUCTURED:
-            tame.update(_finite_results(equation, tame))
-            continue
-        known = isinstance(op, (Linear, Multilinear, Constant)) and op.name != "floor_divide"
-        if (known or op.name in _FINITE) and all(_is_tame(o, tame) for o in equation.inputs):
-            tame.update(equation.outputs)
-    return tame
-
-
-def _ordinary_products(graph: Graph, tame: set[int]) -> Graph:
-    """Without a strong zero where that is the same: no factor that a zero would have to win over is infinite or nan."""
-    made: dict[int, Equation] = {}
-    for equation in graph.equations:
-        ordinary = _ordinary(equation, made, tame)
-        made |= dict.fromkeys(equation.outputs, ordinary)
-    needed, kept = {o for o in graph.outputs if isinstance(o, int)}, list[Equation]()
-    for equation in reversed([made[e.outputs[0]] if e.outputs else e for e in graph.equations]):
-        if not needed.isdisjoint(equation.outputs):
-            needed.update(o for o in equation.inputs if isinstance(o, int))
-            kept.append(equation)
-    return replace(graph, equations=tuple(kept[::-1]))
-
-
-def ordinary(graph: Graph, tame: set[int] | None = None) -> Graph:
-    """A graph whose products are ordinary ones where no factor can be infinite or nan for finite arguments, in loops too."""
-    tame = finite(graph) if tame is None else tame
-    equations = []
-    for equation in _ordinary_products(graph, tame).equations:
-        bodies = {key: ordinary(body, known) for key, (body, known) in _bodies(equation, tame).items()}
-        equations.append(replace(equation, params={**equation.params, **bodies}) if bodies else equation)
-    return replace(graph, equations=tuple(equations))
-
-
-def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, set[int]]]:
-    """The graphs of a loop or a branch, each with its finite values."""
-    params, inputs = equation.params, equation.inputs
-    if equation.op is control.cond:
-        known = {i for i, o in enumerate(inputs[1:]) if _is_tame(o, tame)}
-        return {key: (params[key], finite(params[key], known)) for key in ("true", "false")}
-    if equation.op is control.checkpoint:
-        return {"body": (params["body"], finite(params["body"], {i for i, o in enumerate(inputs) if _is_tame(o, tame)}))}
-    if equation.op is control.scan:
-        return {"body": (params["body"], _loop_tame(params["body"], equation, tame, params["consts"], params["carries"]))}
-    if equation.op is control.while_:
-        inner = replace(equation, inputs=inputs[params["cond_consts"] :])
-        return {"body": (params["body"], _loop_tame(params["body"], inner, tame, params["body_consts"], len(equation.outputs)))}
-    return {}
-
-
-def _ordinary(equation: Equation, made: dict[int, Equation], tame: set[int]) -> Equation:
-    op, inputs = equation.op, equation.inputs
-    factors = inputs[1:] if op is strong_mul_op else inputs  # those whose infinities a zero would win over
-    if op in (strong_mul_op, strong_mul_either_op) and all(_is_tame(o, tame) for o in factors):
-        return replace(equation, op=mul)
-    if op is where and _is_zero(inputs[2]):  # where(g != 0, g * p, 0)
-        test, product = (made.get(o) if isinstance(o, int) else None for o in inputs[:2])
-        if test is None or product is None or test.op.name != "not_equal" or product.op not in (mul, ieee_mul):
-            return equation
-        g, *others = test.inputs[0], *product.inputs
-        if _is_zero(test.inputs[1]) and g in others and product.types == equation.types:
-            others.remove(g)
-            return replace(product, outputs=equation.outputs) if _is_tame(others[0], tame) else equation
-    return equation
-
-
-def _is_zero(o: Operand) -> bool:
-    return isinstance(o, Literal) and not np.any(o.value)
-
-
-def _finite_results(equation: Equation, tame: set[int]) -> Iterator[int]:
-    """The finite results of a loop or a branch."""
-    if equation.op is control.while_vjp:
-        return  # sums over a number of iterations that is not known
-    bodies = _bodies(equation, tame).values()
-    for i, n in enumerate(equation.outputs):
-        if all(_is_tame(body.outputs[i], found) for body, found in bodies):
-            yield n
-
-
-def _loop_tame(body: Graph, equation: Equation, tame: set[int], consts: int, carries: int) -> set[int]:
-    """The finite values of a body: a carry is one if it starts so and every iteration keeps it so."""
-    known = {i for i, o in enumerate(equation.inputs) if _is_tame(o, tame)}
-    while True:
-        found = finite(body, known)
-        lost = {consts + i for i, o in enumerate(body.outputs[:carries]) if not _is_tame(o, found)} & known
-        if not lost:
-            return found
-        known -= lost
+# -- single equations -------------------------------------------------------------------------------------------
 
 
 def _definitions(function: Any) -> dict[str, str]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import examples
 
 import adjoint as ad
 import adjoint.compiler.lower.matrix as lowering
@@ -88,7 +89,7 @@ def f(a):
     return np.sum(np.sin(np.arange(a.size).reshape(a.shape)) * np.linalg.cholesky(a))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(1, 40), st.integers(0, 99))
 def test_gradients_along_a_direction(n, seed):
     """Differences of the function itself, and of its gradient."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import examples
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -561,7 +562,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.sampled_from(range(len(STEPS))), min_size=1, max_size=5),
     st.integers(8, 20),

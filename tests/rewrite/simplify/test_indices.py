@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import examples
 
 from adjoint.rewrite.simplify.indices import joined
 
@@ -22,7 +23,7 @@ def specs(draw, shape):
     return tuple(spec)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.data())
 def test_joined_reads_what_the_two_read(data):
     shape = tuple(data.draw(st.lists(st.integers(0, 5), max_size=3)))

@@ -24,7 +24,7 @@ import numpy as np
 
 from ... import stop_gradient
 from ...api.arguments import name_of, output_leaf
-from ...api.custom import Call
+from ...api.custom_call import Call
 from ...core.bind import FRESH, Traced, unwrap_fresh
 from ...core.errors import UnsupportedError
 from ...core.tree import Structure, flatten, flatten_like, map_leaves

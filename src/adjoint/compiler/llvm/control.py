@@ -23,7 +23,7 @@ def emit(routine: StepRoutine, step: Scan | While | WhileVjp | Branch) -> None:
     elif isinstance(step, While):
         _while_loop(routine, step)
     elif isinstance(step, WhileVjp):
-        _unwind(routine, step)
+        _while_vjp(routine, step)
     else:
         _branch(routine, step)
 
@@ -102,9 +102,9 @@ def _while_loop(routine: StepRoutine, step: While) -> None:
         _copy(routine, carry, routine.at(view), view.buffer.nbytes)
 
 
-def _unwind(routine: StepRoutine, step: WhileVjp) -> None:
+def _while_vjp(routine: StepRoutine, step: WhileVjp) -> None:
     run, pull = (routine.body(body) for body in (step.step, step.pull))
-    name = routine.module.name("unwind")
+    name = routine.module.name("while_vjp")
     text, declared = while_vjp.define(name, step, run, pull)
     routine.module.definitions.append(text)
     routine.module.declared |= declared

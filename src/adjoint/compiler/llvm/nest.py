@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window, size_of
+from ..lower.kernel import Buffer, Kernel, Loop, Reduce, Scalar, View, Window, size_of
 from ..lower.schedule import cost
 from ..lower.step import RowTiles
 from ..switches import Switch
@@ -42,9 +42,10 @@ BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding
 
 
 class Reducing:
-    """Where the reductions of a kernel stand among its loops, in whatever language these are written."""
+    """Where the reductions and windows of a kernel stand among its loops, in whatever language these are written."""
 
     kernel: Kernel
+    loops: Sequence[Loop]
     strides: dict[int, list[int]]  # of each view, by loop
     begun: Collection[Buffer]  # results that a call adds to
 
@@ -60,6 +61,16 @@ class Reducing:
         """Whether the result is accumulated in memory: it is reached more than once, or not at all."""
         several = any(not s for s in self.strides[id(r.view)][:d])
         return several or r.view.buffer in self.begun or not all(self.kernel.domain)
+
+    def edges(self, level: int) -> set[int]:
+        """Where windows begin and end along the loop of a level."""
+        axes = self.loops[level].axes
+        windows = [line.data[1] for line in self.kernel.code if line.kind == "window"] if len(axes) == 1 else []
+        return {edge for window in windows for edge in window[axes[0]]}
+
+    def is_cut(self, level: int, lo: int, hi: int) -> bool:
+        """Whether a window begins or ends within a range."""
+        return any(lo < edge < hi for edge in self.edges(level))
 
 
 class Nest(Reducing):
@@ -193,16 +204,6 @@ class Nest(Reducing):
         for i, old in initial.items():
             kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
             self.totals[i] = code.phi(kind, ((self.totals[i], done), (old, before)))
-
-    def edges(self, level: int) -> set[int]:
-        """Where windows begin and end along the loop of a level."""
-        axes = self.loops[level].axes
-        windows = [line.data[1] for line in self.kernel.code if line.kind == "window"] if len(axes) == 1 else []
-        return {edge for window in windows for edge in window[axes[0]]}
-
-    def is_cut(self, level: int, lo: int, hi: int) -> bool:
-        """Whether a window begins or ends within a range."""
-        return any(lo < edge < hi for edge in self.edges(level))
 
     def counted_loop(self, length: str, body: Callable[[str], None], row: bool = False) -> None:
         """A counted loop, of at least one iteration, that carries the totals. One over a `row` is not unrolled."""

@@ -195,7 +195,7 @@ class Rewriter:
             return None
         if rule.when is not None and not self.compute(rule.when, bindings, type_):
             return None
-        return self.settled(self.build(rule.right, bindings, type_, line), type_, line)
+        return self.in_place(self.build(rule.right, bindings, type_, line), type_, line)
 
     def allowed(self, rule: Rule, type_: Type) -> bool:
         """Integers have no rounding, no signed zeros and nothing infinite; a complex product with 1 has them twice."""
@@ -259,7 +259,7 @@ class Rewriter:
             return self.type_of(bindings[value.name])
         return type_ if isinstance(value, Result) else value
 
-    def settled(self, o: Operand, type_: Type, line: str) -> Operand | None:
+    def in_place(self, o: Operand, type_: Type, line: str) -> Operand | None:
         """An operand brought to the type of what it replaces; None if that would change its dtype."""
         if isinstance(o, Literal) and o.is_weak:  # in the place of a computed value, which is not weak
             o = Literal(np.asarray(o.value, type_.dtype))

@@ -9,7 +9,7 @@ import pytest
 import adjoint as ad
 from adjoint.ir.graph import Literal
 from adjoint.ir.text import parse
-from adjoint.transform import jvp, vjp, vmap
+from adjoint.transform import vjp, vmap
 from adjoint.transform.vjp import pullback
 
 F = parse("""graph f(x: float64[2], w: float64[]) {
@@ -30,18 +30,6 @@ def lines(graph):
     from adjoint.ir.text import show
 
     return [line.split("  #")[0].strip() for line in show(graph).split("\n")]
-
-
-def test_jvp():
-    pushed = jvp(F, (True, False))
-    assert pushed.input_names == ("x", "w", "d_x")
-    y, s, dy, ds = pushed.run_flat([X, W, np.array([1.0, -0.5])])
-    (y_, s_), (dy_, ds_) = ad.jvp(lambda x: f(x, W), (X,), (np.array([1.0, -0.5]),))
-    np.testing.assert_allclose(y, y_)
-    np.testing.assert_allclose(s, s_)
-    np.testing.assert_allclose(dy, dy_)
-    np.testing.assert_allclose(ds, ds_)
-    assert jvp(F, (True, False)) is pushed  # made once
 
 
 def test_vjp_in_two_halves():
@@ -157,4 +145,4 @@ def test_lines_are_those_of_the_user():
     staged = ad.graph(ad.grad(lambda x: ad.fori_loop(0, 3, lambda i, c: np.sin(c), x)))(0.5)
     bodies = [g for e in staged.equations for g in e.params.values() if hasattr(g, "equations")]
     assert bodies
-    assert all("test_graphs.py" in e.line for g in bodies for e in g.equations)
+    assert all("test_vjp.py" in e.line for g in bodies for e in g.equations)

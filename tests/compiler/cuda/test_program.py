@@ -1,16 +1,15 @@
 """Random programs and their derivatives in the simulator: as on the CPU, whatever the order of the threads within a phase."""
 
-import os
-
 import numpy as np
 import pytest
 import test_compiled_programs as programs
+from night import asked
 from on_device import both_orders, on_cpu
 
 import adjoint as ad
 from adjoint.compiler.cuda import layout
 
-ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 75))
+ASKED = asked(25)
 CHUNK = 25
 
 

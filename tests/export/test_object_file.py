@@ -11,7 +11,8 @@ import pytest
 import scipy.special
 from export.c_compiler import Library
 from export.samples import LOOSE, SAMPLES, X, agree, sample
-from export.test_c import main_of
+from export.test_c_source import main_of
+from night import AT_NIGHT
 
 import adjoint as ad
 from adjoint import export
@@ -48,12 +49,15 @@ def test_samples(name, tmp_path):
         agree(library(part, inputs), wanted, f"{name}: {part.name}", LOOSE.get(name, 1e-11))
 
 
+PROGRAMS = ["network", "inverse", "fori", "row tiles", *(["scalars", "shifted", "cholesky", "integers"] if AT_NIGHT else [])]
+
+
 @pytest.mark.parametrize("triple", MACHINES)
 def test_machines(triple, tmp_path):
     compiler, runner, packages = MACHINES[triple]
     if not shutil.which(compiler) or (runner and not shutil.which(runner)):
         pytest.skip(f"no tools for {triple}; on Debian: apt-get install -y {packages}")
-    for name in ("scalars", "shifted", "network", "inverse", "fori", "cholesky", "integers", "row tiles"):
+    for name in PROGRAMS:
         samples = sample(name)
         made = [part for part, _, _ in samples]
         text, arena = program(made, "export.object")

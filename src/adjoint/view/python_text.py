@@ -1,0 +1,185 @@
+"""How numbers, parameters, indices and single ops are written in Python source, for `python.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.op import Op
+from ..ops import decompose, fft, index, linalg, solve
+from ..ops.broadcast import cast
+from ..ops.elementwise import truncate
+
+_READABLE = 64  # elements; a longer constant is written as bytes
+
+
+class Call(NamedTuple):
+    """An equation about to be written: the texts of its operands, its parameters and the operands' dtypes."""
+
+    args: Sequence[str]
+    params: dict[str, Any]
+    kinds: Sequence[str]
+
+    def __getattr__(self, name: str) -> Any:
+        return self.params[name]
+
+
+# -- pieces of text ---------------------------------------------------------------------------------------------
+
+
+def number(value: Any) -> str:
+    """A Python number. A negative one is in parentheses, since a power binds tighter than a sign."""
+    if isinstance(value, complex):
+        return f"complex({number(value.real)}, {number(value.imag)})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "(-np.inf)"
+    text = repr(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+def array(value: Any) -> str:
+    """An array constant."""
+    name, shape = value.dtype.name, value.shape
+    if not shape and name in ("float64", "float32", "int64", "complex128"):
+        return f"np.{name}({number(value.item())})"
+    if value.size > _READABLE or name.startswith(("longdouble", "clongdouble", "float128", "complex256")):
+        raw = value.astype(value.dtype.newbyteorder("<")).tobytes().hex()
+        return f'np.frombuffer(bytes.fromhex("{raw}"), "{value.dtype.newbyteorder("<").str}").reshape({shape})'
+    numbers = ", ".join(
+        number(x).removeprefix("(").removesuffix(")") if not isinstance(x, complex) else number(x) for x in value.ravel().tolist()
+    )
+    flat = f'np.array([{numbers}], "{name}")'
+    return flat if len(shape) == 1 else f"{flat}.reshape({shape})"
+
+
+def parameter(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return f'"{value.name}"'
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(parameter, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, (bool, int, str, type(None))):
+        return repr(value)
+    if isinstance(value, (float, complex)):
+        return number(value)
+    if isinstance(value, slice):
+        return f"slice({value.start!r}, {value.stop!r}, {value.step!r})"
+    if value is Ellipsis:
+        return "..."
+    raise TypeError(f"the parameter {value!r} has no text")
+
+
+def subscript(spec: Any) -> str:
+    """An index as written in brackets."""
+    parts = spec if isinstance(spec, tuple) else (spec,)
+    return ", ".join(map(_place, parts)) + ("," if len(parts) == 1 and isinstance(parts[0], tuple) else "") if parts else "()"
+
+
+def _place(part: Any) -> str:
+    if not isinstance(part, slice):
+        return parameter(part)
+    ends = [("" if end is None else str(end)) for end in (part.start, part.stop)]
+    return ":".join(ends) + ("" if part.step in (None, 1) else f":{part.step}")
+
+
+# -- the table --------------------------------------------------------------------------------------------------
+
+Writer = Callable[[Call], str]
+
+
+def _cast(c: Call) -> str:
+    x = f"np.real({c.args[0]})" if c.kinds[0] == "c" and c.dtype.kind != "c" else c.args[0]
+    return f"np.asarray({x}).astype({parameter(c.dtype)})[()]"
+
+
+def _einsum(c: Call) -> str:
+    contracts = len(c.args) > 1 and any(letter not in c.output for letters in c.inputs for letter in letters)
+    return f'np.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, optimize={contracts})[()]'
+
+
+def _fft(c: Call) -> str:
+    name = "ifft" if c.inverse else "fft"
+    where = f"axis={c.axes[0]}" if len(c.axes) == 1 else f"axes={c.axes}"
+    return f"np.fft.{name}{'n' if len(c.axes) != 1 else ''}({c.args[0]}, {where}, norm={c.params['norm']!r})"
+
+
+def _index(c: Call, first: int) -> str:
+    """Integer arrays as an index."""
+    arrays = c.args[first:]
+    return ", ".join([*[":"] * c.axis, *arrays]) + ("," if not c.axis and len(arrays) == 1 else "")
+
+
+def _triangular_solve(c: Call) -> str:
+    a = f"np.{'tril' if c.lower else 'triu'}({c.args[0]})"
+    return f"np.linalg.solve({f'np.swapaxes({a}, -1, -2)' if c.transposed else a}, {c.args[1]})"
+
+
+#: Ops that are neither a function nor an operator of Python; the others say in their declaration how they are written.
+TABLE: dict[Op, Writer] = {
+    cast: _cast,
+    truncate: _cast,
+    linalg.einsum: _einsum,
+    index.getitem: lambda c: f"{c.args[0]}[{subscript(c.spec)}]",
+    index.gather: lambda c: f"{c.args[0]}[{_index(c, 1)}]",
+    index.scatter_add: lambda c: f"scattered({c.args[0]}, np.s_[{_index(c, 1)}], {parameter(c.shape)})",
+    index.put_at: lambda c: f"put({c.args[0]}, {c.args[1]}, np.s_[{_index(c, 2)}])",
+    decompose.qr: lambda c: f'np.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}")',
+    decompose.eigh: lambda c: f'np.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}")',
+    decompose.cholesky_pullback: lambda c: f"cholesky_pullback({c.args[0]}, {c.args[1]})",
+    solve.triangular_solve: _triangular_solve,
+    solve.inv: lambda c: f"np.linalg.inv({c.args[0]})" if c.strict else f"_inv({c.args[0]}, strict=False)",
+    fft.fft: _fft,
+}
+
+#: Functions that some lines call, written out in front where they are needed.
+PRELUDE = {
+    "strong_mul": '''def strong_mul(g, p):
+    """g * p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
+    return np.where(np.equal(g, 0), np.zeros((), np.result_type(g, p)), g * p)[()]
+''',
+    "strong_mul_either": '''def strong_mul_either(a, b):
+    """a * b, and exactly 0 wherever either is exactly 0."""
+    return np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), np.result_type(a, b)), a * b)[()]
+''',
+    "placed": '''def placed(x, where, shape):
+    """Zeros with x at an index."""
+    out = np.zeros(shape, x.dtype)
+    out[where] = x
+    return out
+''',
+    "put": '''def put(x, v, where):
+    """x with v written into it."""
+    out = np.array(x, np.result_type(x, v))
+    out[where] = v
+    return out
+''',
+    "scattered": '''def scattered(x, where, shape):
+    """x added to zeros at an index."""
+    out = np.zeros(shape, x.dtype)
+    np.add.at(out, where, x)
+    return out
+''',
+    "recurrence": '''def recurrence(a, b, axis):
+    """y with y_0 = b_0 and y_i = a_i y_{i-1} + b_i along an axis."""
+    a, b = (np.moveaxis(x, axis, 0) for x in np.broadcast_arrays(a, b))
+    y = np.array(b, np.result_type(a, b))
+    for i in range(1, len(y)):
+        y[i] += a[i] * y[i - 1]
+    return np.moveaxis(y, 0, axis)
+''',
+    "cholesky_pullback": '''def cholesky_pullback(l, g):
+    """The cotangent of a = l @ l.T from that of l, twice its symmetric part."""
+    l, n = np.tril(l), l.shape[-1]
+    turned = np.conjugate(np.swapaxes(l, -1, -2))
+    s = (np.tri(n, k=-1) + 0.5 * np.eye(n)) * (turned @ np.tril(g))
+    x = np.linalg.solve(turned, np.swapaxes(np.linalg.solve(np.swapaxes(l, -1, -2), np.swapaxes(s, -1, -2)), -1, -2))
+    return x + np.conjugate(np.swapaxes(x, -1, -2))
+''',
+    "logsumexp": """def logsumexp(x, axis):
+    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0)
+    return np.squeeze(np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift, axis)[()]
+""",
+}

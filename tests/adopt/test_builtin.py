@@ -1,0 +1,47 @@
+"""`float`, `complex` and `type` of adopted modules: Python's on plain values, and traced values as they are."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.adopt.builtin import builtins_with, scalar, unreplaced
+
+BUILTINS = builtins_with(__import__)
+FLOAT, COMPLEX, TYPE = BUILTINS["float"], BUILTINS["complex"], BUILTINS["type"]
+
+
+@pytest.mark.parametrize("x", [1, "2.5", np.float32(1.5), True, np.array(3.0), "inf"])
+def test_plain_values(x):
+    found = FLOAT(x)
+    assert type(found) is float
+    assert COMPLEX(1, 2) == 1 + 2j
+
+
+@pytest.mark.parametrize("x", ["text", None, [1.0], object()])
+def test_errors_are_pythons(x):
+    with pytest.raises((TypeError, ValueError)) as ours:
+        FLOAT(x)
+    with pytest.raises((TypeError, ValueError)) as theirs:
+        float(x)
+    assert type(ours.value) is type(theirs.value)
+
+
+def test_traced_values_stay_traced():
+    assert ad.grad(lambda x: FLOAT(x) ** 2)(3.0) == 6.0
+    assert ad.grad(lambda x: (COMPLEX(x, x) * COMPLEX(x, -x)).real)(3.0) == 12.0
+
+
+def test_classes():
+    assert isinstance(1.0, FLOAT)
+    assert not isinstance(1, FLOAT)
+    assert issubclass(np.float64, FLOAT)
+    assert TYPE(1.0) is float or TYPE(1.0) is FLOAT
+    seen = []
+    ad.grad(lambda x: (seen.append(unreplaced(TYPE(x))), x)[1])(1.0)
+    assert issubclass(seen[0], float)
+    assert unreplaced(FLOAT) is float
+    assert unreplaced(int) is int
+
+
+def test_arrays_of_one_element_are_numbers():
+    assert ad.grad(lambda x: scalar(x) * 2.0)(np.array([3.0])).tolist() == [2.0]

@@ -1,0 +1,83 @@
+"""Places that a program reads outside: each way to read one, each condition, and the first place that does not hold."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from adjoint.core.places import Check, Load, Place, described, same_number, values_at
+
+
+def place(load, owner, key=None, check=Check.INPUT, expected=None, **more):
+    return Place(load, owner, key, check, expected, "name", **more)
+
+
+def cell_of(value):
+    return (lambda: value).__closure__[0]
+
+
+@pytest.mark.parametrize(
+    "load, owner, key",
+    [
+        (Load.FIXED, 7, None),
+        (Load.CELL, cell_of(7), None),
+        (Load.ENTRY, {"a": 7}, "a"),
+        (Load.ATTRIBUTE, SimpleNamespace(a=7), "a"),
+        (Load.ITEM, [0, 7], 1),
+        (Load.PART, (0, 7), 1),
+    ],
+)
+def test_each_way_to_read(load, owner, key):
+    assert values_at([place(load, owner, key)]) == ([7], None)
+
+
+@pytest.mark.parametrize("load, owner, key", [(Load.ENTRY, {}, "a"), (Load.ATTRIBUTE, object(), "a"), (Load.ITEM, [], 0)])
+def test_a_name_that_is_gone_does_not_hold(load, owner, key):
+    gone = place(load, owner, key)
+    assert values_at([place(Load.FIXED, 1), gone, place(Load.FIXED, 2)]) == ([1], gone)
+
+
+OBJECT = object()
+
+
+@pytest.mark.parametrize(
+    "check, expected, holds, fails",
+    [
+        (Check.IS, OBJECT, OBJECT, object()),
+        (Check.TYPE, int, 3, True),
+        (Check.EQUAL, 2.0, 2.0, 2),
+        (Check.EQUAL, math.nan, math.nan, 0.0),
+        (Check.EQUAL, 0.0, 0.0, -0.0),
+        (Check.EQUAL, "sin", "sin", "cos"),
+        (Check.LENGTH, (list, 2), [1, 2], (1, 2)),
+        (Check.LENGTH, (list, 2), [1, 2], [1]),
+        (Check.TEST, np.isfinite, 1.0, np.inf),
+    ],
+)
+def test_conditions(check, expected, holds, fails):
+    assert place(Load.FIXED, None, check=check, expected=expected).holds(holds, [])
+    assert not place(Load.FIXED, None, check=check, expected=expected).holds(fails, [])
+
+
+def test_a_chain_reads_from_the_value_before():
+    layers = [SimpleNamespace(w=1.0)]
+    chain = [
+        place(Load.ENTRY, {"layers": layers}, "layers", Check.LENGTH, (list, 1)),
+        place(Load.ITEM, 0, 0, chained=True),
+        place(Load.ATTRIBUTE, 1, "w", Check.EQUAL, 1.0, chained=True),
+        place(Load.ENTRY, {"same": layers}, "same", Check.SAME, 0),
+    ]
+    assert values_at(chain) == ([layers, layers[0], 1.0, layers], None)
+    layers[0].w = 2.0
+    assert values_at(chain)[1] is chain[2]
+    layers.append(None)
+    assert values_at(chain)[1] is chain[0]
+
+
+def test_numbers_are_the_same_by_their_bits():
+    assert same_number(complex(0.0, math.nan), complex(0.0, math.nan))
+    assert not same_number(complex(0.0, 1.0), complex(-0.0, 1.0))
+    assert all(
+        isinstance(line, str) for line in described([place(Load.FIXED, 1, None, check, int) for check in (Check.IS, Check.TYPE)])
+    )

@@ -1,0 +1,69 @@
+"""Python's operators on traced values: either side, with the classes and the errors of Python and NumPy."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.floordiv]
+COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+OTHERS = [2.0, 3, np.float32(1.5), np.array([1.0, 2.0]), np.arange(1, 3), True]
+
+
+@pytest.mark.parametrize("op", [*OPERATORS, *COMPARISONS], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("other", OTHERS, ids=repr)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_values_and_dtypes_are_numpys(op, other, swapped):
+    apply = (lambda x: op(other, x)) if swapped else (lambda x: op(x, other))
+    for x in (np.array([0.5, 1.5]), np.float64(1.5)):
+        seen = []
+        ad.vjp(lambda x: (seen.append(apply(x)), x)[1], x)  # noqa: B023
+        expected = apply(x)
+        found = ad.stop_gradient(seen[0]) if not hasattr(seen[0], "value") else seen[0].value
+        np.testing.assert_array_equal(found, expected)
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+
+
+@pytest.mark.parametrize("op", [operator.iadd, operator.imul, operator.isub, operator.itruediv])
+def test_in_place_operators(op):
+    def f(x):
+        y = x * 1.0
+        y = op(y, np.array([2.0, 4.0]))
+        return np.sum(y * x)
+
+    plain = ad.finite_difference(f, np.array([1.0, 3.0]), method="richardson")
+    np.testing.assert_allclose(ad.grad(f)(np.array([1.0, 3.0])), plain, rtol=1e-8)
+
+
+@pytest.mark.parametrize("other", ["text", None, object(), {}])
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.__name__)
+def test_what_numpy_does_not_take_is_a_type_error(op, other):
+    with pytest.raises(TypeError):
+        ad.grad(lambda x: op(x, other))(1.0)
+
+
+def test_an_object_with_operators_of_its_own_is_asked():
+    class Other:
+        __array_ufunc__ = None
+
+        def __radd__(self, x):
+            return x * 10.0
+
+    assert ad.grad(lambda x: x + Other())(1.0) == 10.0
+
+
+@pytest.mark.parametrize("f", [lambda x: 1.0 / (x - x), lambda x: (x - x) ** -1.0, lambda x: x // 0.0])
+def test_python_numbers_raise_as_in_python(f):
+    with pytest.raises(ZeroDivisionError):
+        f(1.0)
+    with pytest.raises(ZeroDivisionError):
+        ad.jit(f)(1.0)
+
+
+def test_matrix_products():
+    a = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(ad.grad(lambda x: np.sum(a @ x))(np.ones(3)), np.sum(a, axis=0))
+    with pytest.raises(ValueError):
+        ad.grad(lambda x: np.sum(a @ x))(np.ones(4))

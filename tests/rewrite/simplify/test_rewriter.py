@@ -1,0 +1,63 @@
+"""Applying rules: constants folded, common subexpressions shared, rules counted, and what they may assume."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.rewrite.simplify import dead_code
+from adjoint.rewrite.simplify.rewriter import Index, Rewriter
+from adjoint.rewrite.simplify.rules import RULES
+
+INDEX = Index(RULES)
+
+
+def rewritten(f, *args, **options):
+    rewriter = Rewriter(ad.graph(f)(*args), INDEX, **options)
+    return dead_code(rewriter.run()), rewriter.counts
+
+
+def ops(graph):
+    return [e.op.name for e in graph.equations]
+
+
+def test_constants_are_folded():
+    graph, _ = rewritten(lambda x: x * np.sin(np.full(3, 2.0)), np.ones(3))
+    assert ops(graph) == ["mul"]
+    np.testing.assert_array_equal(graph.run_flat([np.ones(3)])[0], np.sin(np.full(3, 2.0)))
+
+
+def test_an_error_of_a_constant_is_left_to_the_run():
+    singular = lambda x: x + np.linalg.inv(ad.stop_gradient(x) * np.zeros((2, 2)))
+    graph, _ = rewritten(singular, np.ones((2, 2)))
+    with pytest.raises(np.linalg.LinAlgError):
+        graph.run_flat([np.ones((2, 2))])
+
+
+def test_common_subexpressions_are_shared():
+    graph, _ = rewritten(lambda x: np.sin(x) * np.cos(x) + np.sin(x) / np.cos(x), 0.5)
+    assert sorted(ops(graph)).count("sin") == 1
+
+
+@pytest.mark.parametrize(
+    "f, kept",
+    [
+        (lambda x: x * 1.0, []),
+        (lambda x: x + 0.0, ["add"]),  # -0.0 + 0.0 is 0.0
+        (lambda x: np.negative(-x), []),
+        (lambda x: x - x, ["sub"]),  # nan for infinities
+        (lambda x: x**1, []),
+    ],
+)
+def test_rules_keep_the_bits(f, kept):
+    graph, counts = rewritten(f, 0.5)
+    assert ops(graph) == kept
+    assert bool(counts) == (not kept)
+    with np.errstate(all="ignore"):
+        for x in (0.0, -0.0, np.inf, np.nan, 1.5):
+            found, expected = (np.asarray(y, float).tobytes() for y in (graph.run_flat([x])[0], f(x)))
+            assert found == expected or np.isnan(x)
+
+
+def test_assuming_finite_numbers_allows_more():
+    graph, _ = rewritten(lambda x: (x - x) + x, 0.5, assume="finite")
+    assert "sub" not in ops(graph)

@@ -1,0 +1,64 @@
+"""Code that a staged function runs as it is: what its names refer to is checked at each call."""
+
+import functools
+
+import numpy as np
+
+import adjoint as ad
+
+SCALE = 2.0
+TABLE = {"rate": 3.0}
+
+
+class Layer:
+    factor = 1.5
+
+    def __init__(self, w):
+        self.w = w
+
+    @property
+    def doubled(self):
+        return self.w * SCALE
+
+    def __call__(self, x):
+        return np.tanh(x * self.doubled) * self.factor * TABLE["rate"]
+
+    @staticmethod
+    def shift(x):
+        return x + SCALE
+
+    @classmethod
+    def scaled(cls, x):
+        return x * cls.factor
+
+
+def test_globals_of_methods_are_seen(monkeypatch):
+    layer = Layer(0.5)
+    f = lambda x: layer(x) + Layer.shift(x) + Layer.scaled(x)
+    compiled = ad.jit(f)
+    assert compiled(0.3) == f(0.3)
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert compiled(0.3) == f(0.3)
+    monkeypatch.setitem(TABLE, "rate", 7.0)
+    assert compiled(0.3) == f(0.3)
+    monkeypatch.setattr(Layer, "factor", -1.0)
+    assert compiled(0.3) == f(0.3)
+    layer.w = 0.9
+    assert compiled(0.3) == f(0.3)
+
+
+def test_a_method_that_is_replaced(monkeypatch):
+    layer = Layer(0.5)
+    compiled = ad.jit(lambda x: layer(x) + layer.shift(x))
+    compiled(0.3)
+    monkeypatch.setattr(Layer, "shift", staticmethod(lambda x: x - 1.0))
+    assert compiled(0.3) == layer(0.3) + 0.3 - 1.0
+
+
+def test_partials_and_closures_of_a_library():
+    state = {"power": 2}
+    f = functools.partial(lambda p, x: x ** p["power"], state)
+    compiled = ad.jit(f)
+    assert compiled(3.0) == 9.0
+    state["power"] = 3
+    assert compiled(3.0) == 27.0

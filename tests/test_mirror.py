@@ -1,0 +1,78 @@
+"""tests/ mirrors src/adjoint/: a module with more than a few statements has its test file, under its name.
+
+The exceptions are modules that consist of declarations, which one generated test tries all, and code that only a card runs.
+"""
+
+import ast
+import fnmatch
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+SOURCE, TESTS = ROOT / "src" / "adjoint", ROOT / "tests"
+MANY = 40  # statements inside functions
+
+#: Modules whose tests are elsewhere: where, and why.
+ELSEWHERE = {
+    "ops/*.py": ("ops/test_table.py", "declarations of ops, each of which is tried in every mode"),
+    "scipy/*.py": ("surface/test_surface.py", "SciPy's functions, each of which is tried in every mode"),
+    "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
+    "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
+    "compiler/llvm/cumulative.py": ("compiler/lower/test_cumulative.py", "running sums, tested with their lowering"),
+    "compiler/cuda/card.py": ("gpu/test_card.py", "needs a card; the stand-in of tests/compiler/test_card.py takes its place"),
+    "compiler/cuda/graph.py": ("compiler/cuda/test_graphs.py", "CUDA graphs, with a stand-in for the driver"),
+    "compiler/cuda/replay.py": ("compiler/cuda/test_graphs.py", "the same"),
+    "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
+    "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),
+    "export/onnx_*.py": ("export/test_onnx.py", "parts of one exporter, run by ONNX's own tools"),
+    "export/stablehlo_*.py": ("export/test_jax.py", "parts of one exporter, whose programs JAX runs"),
+    "export/jax_function.py": ("export/test_jax.py", "the same exporter"),
+    "export/*expansions.py": ("export/test_normal.py", "ops written in others, each of which is compared with the op"),
+    "export/factorisations.py": ("export/test_normal.py", "the same"),
+    "device/card.py": ("compiler/test_card.py", "CuPy's memory and streams, with a stand-in"),
+}
+
+
+def statements(module):
+    """How many statements the functions of a module have, without docstrings."""
+    found = set()
+    for function in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inside = (node for node in ast.walk(function) if isinstance(node, ast.stmt) and node is not function)
+            found.update(node for node in inside if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)))
+    return len(found)
+
+
+def test_file(module):
+    place = module.relative_to(SOURCE)
+    name = place.parent.name if place.stem == "__init__" else place.stem
+    return TESTS / place.parent / f"test_{name}.py"
+
+
+test_file.__test__ = False
+MODULES = sorted(m for m in SOURCE.rglob("*.py") if statements(m) > MANY)
+NAMES = [m.relative_to(SOURCE).as_posix() for m in MODULES]
+
+
+def pattern_of(name):
+    return next((p for p in ELSEWHERE if fnmatch.fnmatch(name, p) and p.count("/") == name.count("/")), None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_has_its_tests(name):
+    pattern = pattern_of(name)
+    where = test_file(SOURCE / name) if pattern is None else TESTS / ELSEWHERE[pattern][0]
+    assert where.exists() or test_file(SOURCE / name).exists(), f"{name} has no tests: write {where.relative_to(ROOT)}"
+
+
+def test_no_exception_is_for_nothing():
+    for pattern in ELSEWHERE:
+        assert any(pattern_of(name) == pattern and not test_file(SOURCE / name).exists() for name in NAMES), pattern
+
+
+def test_a_module_without_tests_would_be_found(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text("def f():\n" + "    x = 1\n" * 50)
+    assert statements(module) == 50
+    assert statements(module) > MANY

@@ -1,0 +1,41 @@
+"""Numbers, parameters and indices as Python source: they read back as they were."""
+
+import numpy as np
+import pytest
+
+from adjoint.view.python_text import array, number, parameter, subscript
+
+SCOPE = {"np": np, "slice": slice}
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, -0.0, 1e100, float("inf"), float("-inf"), float("nan"), True, 1 + 2j, -1j])
+def test_numbers(value):
+    found = eval(number(value), SCOPE)
+    assert type(found) is type(value)
+    np.testing.assert_equal(found, value)
+    if isinstance(value, (int, float)) and value == value:
+        assert eval(f"{number(value)} ** 2", SCOPE) == value**2  # a power binds tighter than a sign
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.arange(3.0), np.ones((2, 3), np.float32), np.zeros((0, 2)), np.array([True, False]), np.arange(500.0),
+     np.array([np.nan, np.inf, -0.0]), np.array([1 + 2j])],
+)  # fmt: skip
+def test_arrays(value):
+    found = eval(array(value), SCOPE)
+    assert (found.dtype, found.shape) == (value.dtype, value.shape)
+    np.testing.assert_array_equal(found, value)
+
+
+@pytest.mark.parametrize("value", [(0,), (1, 2), None, "C", -1, (), True])
+def test_parameters(value):
+    assert eval(parameter(value), SCOPE) == value
+
+
+@pytest.mark.parametrize(
+    "spec", [(0,), (slice(None), 1), (Ellipsis, slice(1, None, 2)), (None, slice(None, None, -1)), (slice(0, 2), 0)]
+)
+def test_indices(spec):
+    x = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(eval(f"x[{subscript(spec)}]", {"x": x}), x[spec])
