@@ -25,7 +25,7 @@ _WHOLE = frozenset(
     }
 )
 _OF_INTEGERS = frozenset({"cumsum", "cumprod"})
-_OF_EACH_INTEGER = frozenset({"floor_divide", "remainder", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"})
+_OF_EACH_INTEGER = frozenset({"floor_divide", "remainder"})
 REFUSALS = (TypeError, AttributeError, NotImplementedError, ValueError)  # CuPy has no such function, or not with these options
 
 Arrays = Sequence[Any]
