@@ -15,7 +15,9 @@ def numbers(shape):
 
 
 def places(shape, axis, count):
-    return np.random.default_rng(1).integers(-shape[axis], shape[axis], tuple(count if k == axis else n for k, n in enumerate(shape)))
+    return np.random.default_rng(1).integers(
+        -shape[axis], shape[axis], tuple(count if k == axis else n for k, n in enumerate(shape))
+    )
 
 
 def check(f, *args):
