@@ -1,5 +1,5 @@
-"""Functions of a card's arrays for which CuPy's are not NumPy's: quotients rounded down and remainders of floats, which CuPy rounds
-otherwise, and cumulative sums and products, whose terms CuPy combines in an order that changes from run to run.
+"""Functions of a card's arrays for which CuPy's are not NumPy's: quotients rounded down and remainders of floats, which CuPy
+rounds otherwise, and cumulative sums and products, whose terms CuPy combines in an order that changes from run to run.
 
 A kernel of ours has two forms: CUDA C for a card, and NumPy's function, which stands for it in tests.
 """

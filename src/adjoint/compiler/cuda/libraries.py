@@ -221,7 +221,7 @@ class Libraries:
                 [r d  ]
                 [b c  ]
         """
-        xp, n, times = self.xp, len(g), self.times
+        n, times = len(g), self.times
         for j in reversed(range(0, n, _BLOCK)):
             k = min(j + _BLOCK, n)
             r, d, b, c = l[j:k, :j], self.lower(l[j:k, j:k]), l[k:, :j], l[k:, j:k]
