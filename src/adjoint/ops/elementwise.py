@@ -379,7 +379,12 @@ bitwise_and = constant("bitwise_and", operator.and_, cost=1, scalar="bits.and", 
 bitwise_or = constant("bitwise_or", operator.or_, cost=1, scalar="bits.or", cases=[case(np.array([3, 5]), np.array([1, 4]))])
 bitwise_xor = constant("bitwise_xor", operator.xor, cost=1, scalar="bits.xor", cases=[case(np.array([3, 5]), np.array([1, 4]))])
 invert = constant(
-    "invert", lambda x: ~x if type(x) is int else np.invert(x), cases=[case(np.array([True, False]))], cost=1, scalar="bits.not", python="np.invert"
+    "invert",
+    lambda x: ~x if type(x) is int else np.invert(x),
+    cases=[case(np.array([True, False]))],
+    cost=1,
+    scalar="bits.not",
+    python="np.invert",
 )
 spacing = constant("spacing", np.spacing)
 
