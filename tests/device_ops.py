@@ -12,6 +12,7 @@ load_all()
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, 1e-300, 5e-324, 1e300, 709.5, -745.2, 1e5, np.inf, -np.inf, np.nan]
 _TRUTHS = {"logical_and", "logical_or", "logical_xor", "logical_not"}
+_INTEGERS = {"bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"}
 
 
 def arity(op):
@@ -42,6 +43,8 @@ def sampled(op, count, dtype, rng):
             args.append(np.concatenate([drawn, special[i % 2]]).astype(dtype))
     if op.name in _TRUTHS:
         args = [a > 0 for a in args]
+    elif op.name in _INTEGERS:
+        args = [np.clip(np.nan_to_num(a), -1e9, 1e9).astype(np.int64 if dtype == np.float64 else np.int32) for a in args]
     elif op.name == "where":
         args[0] = args[0] > 0
     return tuple(args)

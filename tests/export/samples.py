@@ -170,6 +170,16 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     ),
     "a bool": (lambda m, x: np.where(m, x, -x), (np.True_, X), ()),
     "integers": (lambda i, n: (i * i + 3, -i, abs(i), i * 0.5, np.sum(i), n + i), (np.arange(-3, 4), np.int64(5)), ()),
+    "bits": (
+        lambda i, j, m: (i & j, i | 3, i ^ j, ~i, i << 4, i >> 2, i >> j, 1 << j, m & (i > 0), m | m[0], m ^ (j > 2), ~m),
+        (np.arange(-3, 4) * 1000001, np.arange(-2, 61, 10)[:7], np.arange(7) % 3 > 0),
+        (),
+    ),
+    "bits of int32": (
+        lambda i, j: (i & j, i | 3, i ^ j, ~i, i << 14, i >> 2, i >> j, i << j, np.int32(-7) >> j),
+        (np.arange(-3, 4, dtype=np.int32) * 1000001, np.arange(-2, 40, 6, dtype=np.int32)),
+        (),
+    ),
     "int32": (
         lambda i: (i * 123456, i * i * 7 - 2**30 - 2**30, abs(i), -i),
         (np.arange(-30000, 30000, 7000, dtype=np.int32),),

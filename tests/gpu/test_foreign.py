@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from gpu.test_jit import OnCard, check
+from on_device import same_bits
 
 import adjoint as ad
 
@@ -32,6 +33,28 @@ THERE = {
     "bits": (lambda i: (i & 3, i ^ 5, i | 1, ~i), I),
     "complex arithmetic": (lambda z: (z * z + np.exp(z), np.conj(z) / (2 + z), np.abs(z), z.real * z.imag), Z),
     "complex products": (lambda z: z @ z.T, Z),
+    "shifts": (lambda i: (i << 3, i >> 1, 1 << abs(i), i >> abs(i)), I),
+    "along an index": (lambda x: np.take_along_axis(x, np.argsort(x, axis=0), axis=0), X),
+    "gradient along an index": (ad.grad(lambda x: np.sum(np.take_along_axis(x, np.argsort(x, axis=0)[:3] // 2, axis=0) ** 2)), X),
+    "sort": (lambda x: (np.sort(x, axis=0), np.sort(x)), X),
+    "cumulative sums": (lambda x: (np.cumsum(x, axis=0), np.cumsum(x, axis=1), np.cumsum(x)), X),
+    "cumulative sums of singles": (lambda x: np.cumsum(x, axis=1), X.astype(np.float32)),
+    "gradient through cumulative sums": (ad.grad(lambda x: np.sum(np.cumsum(x, axis=1) ** 2)), X),
+    "cumulative products": (lambda x: (np.cumprod(x, axis=0), np.cumprod(x, axis=1)), X),
+    "gradient of det": (ad.grad(lambda x: np.linalg.det(x[:, :6])), X),
+    "gradient of stacked dets": (ad.grad(lambda x: np.sum(np.linalg.det(x.reshape(3, 4, 4)) ** 2)), X),
+    "gradient of det at singular matrices": (
+        ad.grad(lambda x: np.sum(np.linalg.det(x.reshape(3, 4, 4)))),
+        np.ones((6, 8)) + (X > 1),
+    ),
+    "second derivatives of det": (
+        ad.grad(lambda x: np.sum(ad.grad(lambda x: np.linalg.det(x[:, :6]))(x) ** 2)),
+        X,
+    ),
+    "gradient of eigh": (ad.grad(lambda x: np.sum(np.linalg.eigh(x @ x.T)[0] ** 3)), X),
+    "gradient of eigh, with vectors": (ad.grad(lambda x: np.sum(np.abs(np.linalg.eigh(x @ x.T)[1][:, -1]) * X[:, 0])), X),
+    "gradient of stacked eigh": (ad.grad(lambda x: np.sum(np.linalg.eigh(x.reshape(3, 4, 4))[0] ** 3)), X),
+    "gradient of svd": (ad.grad(lambda x: np.sum(np.linalg.svd(x, full_matrices=False)[1] ** 3)), X),
     "integer division": (lambda i: (i // 4, i % 4, i // (i - i[0]), i % (i - i[0])), I),
 }
 
@@ -50,18 +73,71 @@ def test_with_no_number(gpu):
 
 
 HERE = {
-    "cumulative sums": (lambda x: np.cumsum(x, axis=0), X, "cumsum"),
-    "remainders of floats": (lambda x: x % 0.1, X, "remainder"),
-    "along an index": (lambda x: np.take_along_axis(x, np.argsort(x, axis=0), axis=0), X, "take_along"),
+    "complex cumulative sums": (lambda z: np.cumsum(z, axis=0), Z, "cumsum"),
+    "long cumulative products": (lambda x: np.cumprod(np.tile(x * 0 + 1, 100)), X, "cumprod"),
+    "gradient of sort": (ad.grad(lambda x: np.sum(np.sort(x) * X)), X, "share_equal"),
     "a function of SciPy": (lambda x: ad.scipy.special.gammaln(x * x + 1), X, "gammaln"),
 }
 
 
 @pytest.mark.parametrize("name", HERE)
 def test_on_the_host(gpu, name):
-    """CuPy adds in an order that changes, wraps indices around, or has other last digits."""
+    """CuPy adds in an order that changes, or has other last digits; a product in parts may overflow."""
     f, x, what = HERE[name]
     assert f"calls NumPy for {what} on the host, " in check(gpu, f, x).report()
+
+
+EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.1, -0.3, 7.5, 1e300, -1e-300, 5e-324, np.inf, -np.inf, np.nan, 3.0, 1e16, 0.7])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_quotients_rounded_down(gpu, dtype):
+    """Equal to NumPy's to the last bit, with signs of zeros; also by a number, inside or as an argument."""
+    with np.errstate(all="ignore"):
+        a = np.concatenate([EDGES, RNG.normal(size=40), np.round(RNG.normal(size=40) * 1000) / 10]).astype(dtype)
+    f = ad.jit(lambda a, b, c: (a // b, a % b, a // 0.1, a % 0.1, 2.5 // b, -2.5 % b, a // c, c % a))
+    args = a[:, None].copy(), a, 0.3
+    with np.errstate(all="ignore"):
+        wanted = [a[:, None] // a, a[:, None] % a, a // 0.1, a % 0.1, 2.5 // a, -2.5 % a, a // 0.3, 0.3 % a]
+    x, y = gpu.put(args[:2])
+    for found, right in zip(map(gpu.get, f(x, y, 0.3)), wanted, strict=True):
+        right = np.asarray(right, dtype)
+        same_bits(np.asarray(found).reshape(right.shape), right)
+    assert "on the host" not in f.report()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "shape", [(1,), (31,), (33,), (64,), (65,), (1024,), (2081,), (40_000,), (3, 2081, 2), (5000, 100), (70, 5000)]
+)
+def test_long_cumulative_sums(gpu, shape, dtype):
+    """In parts, in a fixed order; near to the exact ones, and the same on every run."""
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    for axis in range(len(shape)):
+        f = ad.jit(lambda x, axis=axis: np.cumsum(x, axis=axis))
+        put = gpu.put(x)
+        found = gpu.get(f(put))
+        exact = np.cumsum(x.astype(np.longdouble), axis=axis)
+        bound = np.finfo(dtype).eps * np.maximum.accumulate(np.cumsum(np.abs(x.astype(np.longdouble)), axis=axis), axis=axis)
+        assert np.all(np.abs(found - exact) <= 200 * bound)
+        for _ in range(3):
+            same_bits(gpu.get(f(put)), found)
+        assert "on the host" not in f.report()
+
+
+def test_cumulative_sums_with_infinities(gpu):
+    x = np.ones(5000)
+    x[[1000, 3000, 4500]] = np.inf, -np.inf, np.nan
+    found = gpu.get(ad.jit(np.cumsum)(gpu.put(x)))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(found, np.cumsum(x))
+
+
+def test_repeated_eigenvalues(gpu):
+    """Clusters of equal ones, found on the card."""
+    w = np.diag([1.0, 1.0, 1.0, 2.0, 3.0, 3.0])
+    f = ad.grad(lambda a: np.sum(np.linalg.eigh(a)[0] ** 3))
+    assert "on the host" not in check(gpu, f, w, rtol=1e-11).report()
 
 
 def test_an_index_out_of_bounds_along_an_axis(gpu):

@@ -37,7 +37,7 @@ COMMANDS = {
     "view/python_text.py": {"placed", "scattered", "logsumexp"},
     "export/javascript_module.py": {"exp_of_square", "growth", "small"},
 }
-INTERNAL = {"select", "and", "or", "xor", "not"}
+INTERNAL = {"select", "and", "or", "xor", "not", *(f"bits.{name}" for name in ("and", "or", "xor", "not", "left", "right"))}
 #: Words of scalar code that only exporters use.
 EXPORTED = {"quotient", *(f"bits.{word}" for word in ("and", "or", "xor", "not", "left", "right"))}
 

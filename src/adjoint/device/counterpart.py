@@ -55,9 +55,20 @@ class _Ufunc:
         known = {"reduce": _REDUCTIONS, "accumulate": _ACCUMULATIONS}.get(method, {})
         if self._name in known:
             return getattr(self._xp, known[self._name])
+        if method == "accumulate" and self._name in ("maximum", "minimum"):
+            return functools.partial(_accumulated, self._xp, self._call)
         if method == "at" and self._name == "add":
             return self._xp.add.at
         raise Missing(f"CuPy has no numpy.{self._name}.{method}")
+
+
+def _accumulated(xp: Any, combine: Callable[..., Any], x: Any, *, axis: int) -> Any:
+    """The largest so far along an axis, or the smallest: over 1, 2, 4, … elements."""
+    y, reach = xp.array(xp.moveaxis(x, axis, -1)), 1
+    while reach < y.shape[-1]:
+        y = xp.concatenate([y[..., :reach], combine(y[..., reach:], y[..., :-reach])], axis=-1)
+        reach *= 2
+    return xp.moveaxis(y, -1, axis)
 
 
 def _special(xp: Any) -> Any:

@@ -375,11 +375,16 @@ logical_and = constant("logical_and", np.logical_and, cost=1, commutative=True, 
 logical_or = constant("logical_or", np.logical_or, cost=1, commutative=True, latex=r"#1 \lor #2", scalar="or")
 logical_xor = constant("logical_xor", np.logical_xor, cost=1, scalar="xor")
 logical_not = constant("logical_not", np.logical_not, cost=1, latex=r"\lnot \left(#1\right)", scalar="not")
-bitwise_and = constant("bitwise_and", operator.and_, cases=[case(np.array([3, 5]), np.array([1, 4]))])
-bitwise_or = constant("bitwise_or", operator.or_, cases=[case(np.array([3, 5]), np.array([1, 4]))])
-bitwise_xor = constant("bitwise_xor", operator.xor, cases=[case(np.array([3, 5]), np.array([1, 4]))])
+bitwise_and = constant("bitwise_and", operator.and_, cost=1, scalar="bits.and", cases=[case(np.array([3, 5]), np.array([1, 4]))])
+bitwise_or = constant("bitwise_or", operator.or_, cost=1, scalar="bits.or", cases=[case(np.array([3, 5]), np.array([1, 4]))])
+bitwise_xor = constant("bitwise_xor", operator.xor, cost=1, scalar="bits.xor", cases=[case(np.array([3, 5]), np.array([1, 4]))])
 invert = constant(
-    "invert", lambda x: ~x if type(x) is int else np.invert(x), cases=[case(np.array([True, False]))], python="np.invert"
+    "invert",
+    lambda x: ~x if type(x) is int else np.invert(x),
+    cases=[case(np.array([True, False]))],
+    cost=1,
+    scalar="bits.not",
+    python="np.invert",
 )
 spacing = constant("spacing", np.spacing)
 

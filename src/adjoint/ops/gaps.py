@@ -29,7 +29,9 @@ def _slack(x: Any) -> float:
 
 
 def _largest(x: Any, axes: int) -> Any:
-    return np.max(np.abs(x), axis=tuple(range(-axes, 0)), keepdims=True, initial=0.0)
+    if 0 in x.shape[x.ndim - axes :]:
+        return np.zeros((*x.shape[: x.ndim - axes], *(1,) * axes), np.finfo(x.dtype).dtype)
+    return np.max(np.abs(x), axis=tuple(range(-axes, 0)), keepdims=True)
 
 
 def _combined(w: Any, sign: int) -> Any:

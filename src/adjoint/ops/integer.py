@@ -13,6 +13,6 @@ _PAIR = case(np.array([6, 4]), np.array([2, 3]))
 
 gcd = constant("gcd", np.gcd, cases=[_PAIR])
 lcm = constant("lcm", np.lcm, cases=[_PAIR])
-left_shift = constant("left_shift", operator.lshift, cases=[_PAIR])
-right_shift = constant("right_shift", operator.rshift, cases=[_PAIR])
+left_shift = constant("left_shift", operator.lshift, cases=[_PAIR], cost=1, scalar="bits.left")
+right_shift = constant("right_shift", operator.rshift, cases=[_PAIR], cost=1, scalar="bits.right")
 bitwise_count = constant("bitwise_count", np.bitwise_count, cases=[case(np.array([6, 4]))])

@@ -8,7 +8,7 @@ simulator   the same module on this processor
 card        modules, launches and memory through CuPy
 libraries   products and linear algebra by cuBLAS and cuSOLVER; `handles` and `c_api` are how they are called
 linear      the same on the host, for the simulator
-foreign     ops without a kernel, by CuPy
+foreign     ops without a kernel, by CuPy; `exact` has those for which CuPy's functions differ from NumPy's
 graph       launches, library calls, loops and branches recorded as a CUDA graph; `replay` keeps those of a program
 program     the steps as actions on a device
 """

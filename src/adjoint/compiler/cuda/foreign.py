@@ -1,13 +1,14 @@
 """Foreign steps on a card: ops without a kernel of ours that CuPy computes as NumPy does (Fourier transforms by cuFFT, sorting,
-complex arithmetic).
+complex arithmetic), and some for which it does not (`exact`).
 
 An op runs there if it is listed, or is a ufunc of NumPy, and CuPy has every function that its implementation uses. Others are
-calls on the host, with their cost in `report()`. Among them are ops for which CuPy adds up floats in an order that changes from
-run to run (`cumsum`), rounds otherwise (`//` of floats), or wraps an index around that is out of bounds.
+calls on the host, with their cost in `report()`. Among them are functions of SciPy, whose last digits differ, and ops that add up
+floats at computed places (`share_equal`), which CuPy does in an order that changes from run to run.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,20 +16,29 @@ import numpy as np
 
 from ...device.counterpart import counterpart
 from ..lower.fuse import COPY
+from ..lower.kernel import View
+from ..lower.scalar import FLOATS, NATIVE
 from ..lower.step import Foreign
+from . import exact
 
 _ELEMENTWISE = frozenset({"add", "sub", "mul", "div", "neg", "cast", "real", "imag", "conj"})  # and the ufuncs of NumPy
 _WHOLE = frozenset(
     {
         *("fft", "rfft", "irfft", "convolve", "roll", "matmul", "sum", "prod"),
         *("argsort", "argmax", "argmin", "searchsorted", "count_nonzero"),
+        *("cofactor", "cofactor_slope"),
+        *("splitting", "gap_splitting", "told_apart", "negligible", "crowded", "cancelled", "first_order"),
     }
 )
 _OF_INTEGERS = frozenset({"cumsum", "cumprod"})
-_OF_EACH_INTEGER = frozenset({"floor_divide", "remainder", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"})
+_OF_EACH_INTEGER = frozenset({"floor_divide", "remainder"})
 REFUSALS = (TypeError, AttributeError, NotImplementedError, ValueError)  # CuPy has no such function, or not with these options
 
 Arrays = Sequence[Any]
+
+#: Of floats of one dtype, that of the result. The first two are elementwise.
+_QUOTIENTS = {"floor_divide": exact.floor_divide, "remainder": exact.remainder}
+_OURS: dict[str, Callable[..., Any]] = {**_QUOTIENTS, "cumsum": exact.cumsum, "cumprod": exact.cumprod}
 
 
 def is_asynchronous(step: Foreign, device: Any) -> bool:
@@ -39,6 +49,8 @@ def is_asynchronous(step: Foreign, device: Any) -> bool:
 def _is_elementwise(step: Foreign) -> bool:
     """Whether a step is elementwise, and CuPy agrees with NumPy; it differs from SciPy in the last digits and at the edges."""
     op = step.op
+    if op.name in _QUOTIENTS and _is_ours(step):
+        return True
     if op is COPY or op.name in _ELEMENTWISE or (_is_exact(step) and op.name in _OF_EACH_INTEGER):
         return True
     return isinstance(op.impl, np.ufunc) and getattr(np, op.impl.__name__, None) is op.impl
@@ -48,21 +60,37 @@ def _is_exact(step: Foreign) -> bool:
     return all(v.dtype.kind in "iub" for v in (*step.reads(), *step.writes()))
 
 
+def _is_ours(step: Foreign) -> bool:
+    """Whether a step is one of our own functions."""
+    (out,) = step.outs[:1]
+    if step.op.name not in _OURS or out.dtype not in FLOATS:
+        return False
+    if step.op.name == "cumprod" and out.shape[step.params["axis"]] > exact.LONGEST:
+        return False
+    return all(view.dtype in NATIVE for view in step.reads())
+
+
 def on_card(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
     """A step as a function of the device's arrays, from operands to results; None if it runs on the host."""
     op = step.op
-    if device.functions is None or step.weak or (op is not COPY and op.may_fail):
+    is_ours = _is_ours(step)
+    if device.functions is None or (step.weak and not is_ours) or (op is not COPY and op.may_fail):
         return None
-    if not (_is_elementwise(step) or op.name in _WHOLE or (_is_exact(step) and op.name in _OF_INTEGERS)):
+    if not (is_ours or _is_elementwise(step) or op.name in _WHOLE or (_is_exact(step) and op.name in _OF_INTEGERS)):
         return None
     try:
-        impl = counterpart(op.impl, device.functions)
+        impl = functools.partial(_OURS[op.name], device.functions) if is_ours else counterpart(op.impl, device.functions)
     except REFUSALS:
         return None
     constants = {i: device.xp.asarray(o) for i, o in enumerate(step.operands) if isinstance(o, np.ndarray)}
+    if is_ours:  # numbers too
+        plain = {i: o for i, o in enumerate(step.operands) if not isinstance(o, View)}
+        constants = {i: device.xp.asarray(o, step.outs[0].dtype) for i, o in plain.items()}
 
     def run(operands: Arrays) -> Arrays:
         given = [constants.get(i, o) for i, o in enumerate(operands)]
+        if is_ours:
+            given = [o.astype(step.outs[0].dtype, copy=False) for o in given]
         with np.errstate(all="ignore"):
             result = impl(*given, **step.params)
         return tuple(result) if op.many else (result,)

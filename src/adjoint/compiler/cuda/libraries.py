@@ -124,18 +124,22 @@ class Libraries:
 
     def pointers(self, a: Any, stack: tuple[int, ...]) -> Any:
         """An array on the device with the address of each matrix of a stack."""
-        xp = self.xp
+        xp, start = self.xp, self.address(a)
+        moving = [(n, stride) for n, stride in zip(stack, a.strides, strict=False) if n > 1]
+        if moving and all(outer == n * stride for (_, outer), (n, stride) in itertools.pairwise(moving)) and moving[-1][1]:
+            step = moving[-1][1]
+            return xp.arange(start, start + size_of(stack) * step, step, dtype=np.int64)
         offsets = xp.zeros(stack, np.int64)
         for axis, (n, stride) in enumerate(zip(stack, a.strides, strict=False)):
             if n > 1 and stride:
                 offsets = offsets + (xp.arange(n, dtype=np.int64) * stride).reshape((n,) + (1,) * (len(stack) - 1 - axis))
-        return (offsets + self.address(a)).reshape(-1)
+        return (offsets + start).reshape(-1)
 
-    def infos(self, count: int) -> tuple[Any, list[int]]:
+    def infos(self, count: int) -> tuple[Any, Sequence[int]]:
         """A number for each matrix, which says whether a routine failed, and their addresses."""
         made = self.xp.zeros(count, np.int32)
         start = self.address(made)
-        return made, [start + 4 * i for i in range(count)]
+        return made, range(start, start + 4 * count, 4)
 
     def room(self, name: str, dtype: Any, *arguments: Any, after: Sequence[Any] = ()) -> tuple[Any, int, int]:
         """Work memory of a routine of cuSOLVER: the array, its address and its size."""
@@ -145,7 +149,21 @@ class Libraries:
         return memory, self.address(memory), size.value
 
     def report(self, info: Any, failed: Any) -> None:
-        failed[...] = self.xp.any(info != 0)
+        self.xp.any(info, out=failed)
+
+    def lower(self, a: Any, diagonal: float = 1.0, out: Any = None) -> Any:
+        """The lower triangle of each square matrix, with the diagonal times a number. One launch: CuPy's `tril` makes a mask."""
+        out = self.xp.empty(a.shape, a.dtype) if out is None else out
+        if self.xp is np:
+            out[...] = np.tril(a) * (1 - (1 - diagonal) * np.eye(a.shape[-1], dtype=a.dtype))
+        else:
+            self.lower_kernel(a, a.shape[-1], diagonal, out)
+        return out
+
+    @cached
+    def lower_kernel(self) -> Any:
+        how = "long long row = i / n % n, column = i % n; y = row < column ? T(0) : row == column ? T(x * diagonal) : x"
+        return self.xp.ElementwiseKernel("T x, int64 n, T diagonal", "T y", how, "adjoint_lower")
 
     # -- Cholesky --
 
@@ -157,14 +175,14 @@ class Libraries:
         if count > 1 and n <= _BATCHED:  # the libraries see aᵀ, and write the upper triangle lᵀ
             first = self.pointers(a, stack)
             self.solver("cusolverDn?potrfBatched", dtype)(Fill.UPPER, n, self.address(first), n, places[0], count)
-            a[...] = xp.tril(a)
+            self.lower(a, out=a)
         else:  # cuSOLVER is far faster with a lower triangle, as it sees it: the transpose is factored
             factor = xp.ascontiguousarray(xp.swapaxes(a, -1, -2))
             _memory, work, size = self.room("cusolverDn?potrf", dtype, Fill.LOWER, n, self.address(factor), n)
             potrf = self.solver("cusolverDn?potrf", dtype)
             for (matrix,), place in zip(self.each(factor), places, strict=True):
                 potrf(Fill.LOWER, n, matrix, n, work, size, place)
-            a[...] = xp.tril(xp.swapaxes(factor, -1, -2))
+            self.lower(xp.swapaxes(factor, -1, -2), out=a)
         self.report(info, failed)
 
     def cholesky_pullback(self, step: Lapack, l: Any, g: Any, failed: Any) -> None:  # noqa: E741
@@ -181,7 +199,7 @@ class Libraries:
         """Those of a stack: p + pᵀ with p = l⁻ᵀ Φ(lᵀ g) l⁻¹; Φ is the lower triangle, with half of the diagonal."""
         xp, n, dtype = self.xp, g.shape[-1], g.dtype
         count = size_of(g.shape[:-2])
-        factor, given = (xp.ascontiguousarray(xp.tril(x)).reshape(count, n, n) for x in (l, g))
+        factor, given = (self.lower(x).reshape(count, n, n) for x in (l, g))
         inner = xp.empty((count, n, n), dtype)
         one, zero = self.one[dtype.char], self.zero[dtype.char]
         # The libraries see gᵀ and lᵀ, and are to write (lᵀ g)ᵀ = gᵀ l.
@@ -189,7 +207,7 @@ class Libraries:
         self.blas("cublas?gemmStridedBatched", dtype)(
             Way.PLAIN, Way.TRANSPOSED, n, n, n, one, *matrices, zero, self.address(inner), n, n * n, count
         )
-        inner = self.half_lower(inner)
+        inner = self.lower(inner, 0.5)
         # They see l as the upper triangle lᵀ, and inner as innerᵀ.
         self.trsm(factor, inner, n, Side.RIGHT, Fill.UPPER, Way.TRANSPOSED)  # innerᵀ l⁻¹: by rows l⁻ᵀ inner
         self.trsm(factor, inner, n, Side.LEFT, Fill.UPPER, Way.PLAIN)  # l⁻ᵀ (…)ᵀ: by rows (…) l⁻¹
@@ -203,30 +221,26 @@ class Libraries:
                 [r d  ]
                 [b c  ]
         """
-        xp, n, times = self.xp, len(g), self.times
+        n, times = len(g), self.times
         for j in reversed(range(0, n, _BLOCK)):
             k = min(j + _BLOCK, n)
-            r, d, b, c = l[j:k, :j], xp.tril(l[j:k, j:k]), l[k:, :j], l[k:, j:k]
+            r, d, b, c = l[j:k, :j], self.lower(l[j:k, j:k]), l[k:, :j], l[k:, j:k]
             inverse = self.inverse_of_lower(d)
             own = g[j:k, j:k]
             if k < n:
                 below = g[k:, j:k]
                 below[...] = times(below, inverse)
                 own -= times(below.T, c)
-            half = times(times(inverse.T, self.half_lower(times(d.T, xp.tril(own)))), inverse)
+            half = times(times(inverse.T, self.lower(times(d.T, self.lower(own)), 0.5)), inverse)
             whole = half + half.T
-            own[...] = self.half_lower(whole)
+            self.lower(whole, 0.5, out=own)
             if j:
                 g[j:k, :j] -= times(whole, r)
             if j and k < n:
                 g[k:, :j] -= times(below, r)
                 g[j:k, :j] -= times(below.T, b)
-        lower = xp.tril(g)
+        lower = self.lower(g)
         g[...] = lower + lower.T
-
-    def half_lower(self, a: Any) -> Any:
-        """The lower triangle, with half of the diagonal."""
-        return self.xp.tril(a) * (1 - 0.5 * self.xp.eye(a.shape[-1], dtype=a.dtype))
 
     def inverse_of_lower(self, a: Any) -> Any:
         """By rows, BLAS sees the transpose of a, an upper triangle u; u⁻¹ is the transpose of the inverse."""
@@ -283,7 +297,7 @@ class Libraries:
             getrf, rows = self.solver("cusolverDn?getrf", dtype), self.address(pivots)
             for i, ((matrix,), place) in enumerate(zip(self.each(a), places, strict=True)):
                 getrf(n, n, matrix, n, work, rows + 4 * n * i, place)
-        zero[...] = (info != 0).reshape(zero.shape)
+        self.xp.not_equal(info.reshape(zero.shape), 0, out=zero)
         self.report(info, failed)
 
     def solve(self, step: Lapack, a: Any, pivots: Any, x: Any, failed: Any) -> None:

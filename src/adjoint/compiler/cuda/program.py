@@ -201,7 +201,8 @@ class Clock:
 class Routine:
     """The steps of a program, or of a body, as actions."""
 
-    def __init__(self, program: Program, lowered: Lowered, empty: bool = False) -> None:
+    def __init__(self, program: Program, lowered: Lowered, empty: bool = False, is_body: bool = False) -> None:
+        self.is_body = is_body
         self.program, self.device, self.lowered = program, program.device, lowered
         self.noted: list[tuple[View, int]] = []  # truths of a body, and where they are collected: see `Program.noted`
         self.slots: dict[Buffer, int] = {}
@@ -301,7 +302,7 @@ class Routine:
         return kinds[type(step)](step)
 
     def launch(self, step: Launch) -> Action:
-        return self.launched(self.program.kernel(Threads(step)))
+        return self.launched(self.program.kernel(Threads(step, self.is_body)))
 
     def tile(self, step: Tile) -> Action:
         return self.launched(self.program.kernel(TileThreads(step)))
@@ -396,7 +397,7 @@ class Routine:
 
     def body(self, lowered: Lowered, empty: bool = False) -> Routine:
         """The program inside a step; if `empty`, its buffers only."""
-        made, noted = Routine(self.program, lowered, empty), self.program.noted
+        made, noted = Routine(self.program, lowered, empty, is_body=True), self.program.noted
         for view, code in flags(lowered):
             made.noted.append((view, len(noted)))
             noted.append(code)

@@ -40,9 +40,9 @@ class Parts(NamedTuple):
 class Threads(Nest):
     """Writes the phases of one launch."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, in_body: bool = False) -> None:
         super().__init__(launch)
-        self.launch, self.layout = launch, launch.layout
+        self.launch, self.layout, self.in_body = launch, launch.layout, in_body
         self.partials = {out: parts for out, (_, parts) in launch.partials.items()}
         self.buffers += [b for b in self.partials.values() if b not in self.buffers]
         self.sums = [r for r in launch.reductions if not is_flag(launch, r)]
@@ -218,7 +218,7 @@ class Threads(Nest):
     def is_vector(self, view: View) -> bool:
         """Whether the elements of neighbouring points are one vector, at an address that fits it."""
         count, (*outer, last) = self.layout.per_thread, self.strides[id(view)]
-        is_row = view.buffer.kind in ("input", "output")  # perhaps: of a body; then the next one begins where it ends
+        is_row = self.in_body and view.buffer.kind in ("input", "output")  # perhaps; then the next one begins where it ends
         if is_row and view.buffer.nbytes % ALIGNED:
             return False
         return last == 1 and not any(stride % count for stride in (view.offset, *outer))

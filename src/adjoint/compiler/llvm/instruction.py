@@ -224,13 +224,13 @@ _RULES: dict[str, Rule] = {
     "or": _arithmetic("", "or"),
     "xor": _arithmetic("", "xor"),
     "not": lambda c, source, result, x: c.let(f"xor i1 {x}, true"),
-    # Words that only exporters use: `jit` calls NumPy for these.
     "bits.and": _arithmetic("", "and"),
     "bits.or": _arithmetic("", "or"),
     "bits.xor": _arithmetic("", "xor"),
     "bits.not": lambda c, source, result, x: c.let(f"xor {REGISTER[source.name]} {x}, -1"),
     "bits.left": _shift("shl"),
     "bits.right": _shift("ashr"),
+    # Words that only exporters use: `jit` calls NumPy for these.
     "quotient": _quotient,
     "fmod": _arithmetic("frem", "srem"),
     "neg": _negate,

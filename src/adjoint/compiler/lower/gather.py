@@ -1,4 +1,4 @@
-"""Gather, scatter-add and writes at integer arrays: x[i, j], its transpose, and x[i, j] = v.
+"""Gather, scatter-add and writes at integer arrays: x[i, j], its transpose, and x[i, j] = v; elements along an axis by number.
 
 An index counts from the front or, if negative, from the back. The program ends with an error if one was out of bounds; until then
 element 0 is used instead.
@@ -14,7 +14,7 @@ import numpy as np
 from ...core.types import Shape, Type
 from ...ir.edit import values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
-from ...ops import index
+from ...ops import index, sort
 from ...ops.elementwise import add
 from .kernel import Reduce, Scatter, View, size_of
 from .lowered import Line, Rules
@@ -185,6 +185,50 @@ def _scatter_into(low: Lowering, out: View, g: Operand, arrays: Sequence[Operand
     low.ready[out.buffer] = position
 
 
+def take_along(low: Lowering, equation: Equation) -> bool:
+    """y[i, j] = x[i, index[i, j]]; or along another axis."""
+    x, places = equation.inputs
+    (result,), axis = equation.types, equation.params["axis"]
+    t, domain = low.type_of(x), result.shape
+    if t.dtype not in NATIVE or not _is_along(low, places, domain, t.shape, axis):
+        return False
+    table = low.view(x)
+    position = low.place(domain, [table, low.view(places)])
+    at = _indices(low, position, (places,), domain, 0, (t.shape[axis],))
+    line = low.kernel(position).add("gather", at, (_still(table, axis, domain), (table.strides[axis],)), t.dtype)
+    return low.hold(equation, Line(position, line))
+
+
+def add_along(low: Lowering, equation: Equation) -> bool:
+    """Zeros, to which values are added at numbers along an axis."""
+    g, places = equation.inputs
+    (result,), axis = equation.types, equation.params["axis"]
+    t = low.type_of(g)
+    domain = t.shape
+    if result.dtype not in NATIVE or t.dtype != result.dtype or not _is_along(low, places, domain, result.shape, axis):
+        return False
+    out = low.local(result)
+    low.copy(Literal(0.0), out)
+    operand = low.operand(g, domain)
+    position = low.place(domain, [operand, low.view(places)], after=low.ready[out.buffer])
+    line = low.read(position, operand)
+    at = _indices(low, position, (places,), domain, 0, (result.shape[axis],))
+    low.kernel(position).scatters.append(Scatter(line, at, (out.strides[axis],), _still(out, axis, domain)))
+    low.ready[out.buffer] = position
+    return low.hold(equation, out)
+
+
+def _is_along(low: Lowering, places: Operand, domain: Shape, table: Shape, axis: int) -> bool:
+    """Whether a kernel over the domain reads or writes elements of a table along an axis: no axis is broadcast, none is empty."""
+    alike = all(m == n for k, (m, n) in enumerate(zip(domain, table, strict=True)) if k != axis)
+    return alike and _are_whole(low, (places,)) and low.type_of(places).shape == domain and 0 not in (*domain, *table)
+
+
+def _still(view: View, axis: int, domain: Shape) -> View:
+    """A view over a domain that stays where it is along an axis."""
+    return View(view.buffer, domain, tuple(0 if k == axis else s for k, s in enumerate(view.strides)), view.offset)
+
+
 def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Shape, start: int, sizes: Shape) -> tuple[int, ...]:
     """Index arrays that vary along the axes of the domain from `start` on, counted from the front, inside the bounds.
 
@@ -225,4 +269,11 @@ def _without(view: View, axis: int, count: int, domain: Shape) -> View:
     return View(view.buffer, domain, strides, view.offset)
 
 
-RULES: Rules = {index.gather: gather, index.scatter_add: scatter, index.put_at: put, add: added}
+RULES: Rules = {
+    index.gather: gather,
+    index.scatter_add: scatter,
+    index.put_at: put,
+    sort.take_along: take_along,
+    sort.add_along: add_along,
+    add: added,
+}

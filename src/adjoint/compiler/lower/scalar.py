@@ -32,6 +32,8 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "abs"})  # of numbers
 _CHOICES = frozenset({"maximum", "minimum", "select", "cast"})  # of anything
 _COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 _LOGIC = frozenset({"and", "or", "xor", "not"})  # of truths
+_SHIFTS = frozenset({"bits.left", "bits.right"})  # of integers
+_BITS = frozenset({"bits.and", "bits.or", "bits.xor", "bits.not"})  # of integers and truths
 _TESTS = frozenset({"isnan", "signbit"})  # of floats, as are the functions
 FUNCTIONS = frozenset(
     {
@@ -40,7 +42,7 @@ FUNCTIONS = frozenset(
         *("hypot", "erf", "erfc", "floor", "ceil", "trunc", "rint", "power"),
     }
 )
-WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _TESTS | FUNCTIONS
+WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS | _TESTS | FUNCTIONS
 _INTERNAL = _LOGIC | {"select"}  # names of no op
 
 
@@ -146,7 +148,12 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
         return False
     used = [(line.data, kernel.code[line.args[-1]].dtype) for line in kernel.code if line.kind == "op"]
     floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _RULES else set())
-    return not any((d not in FLOATS and word in floats_only) or (d == BOOL and word in _ARITHMETIC) for word, d in used)
+    return not any(
+        (d not in FLOATS and word in floats_only)
+        or (d in FLOATS and word in _BITS | _SHIFTS)
+        or (d == BOOL and word in _ARITHMETIC | _SHIFTS)
+        for word, d in used
+    )
 
 
 def lines_of(op: Op, arity: int, dtype: Dtype) -> list[Scalar]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.op import Op
 from ...ir.graph import Equation, Literal
-from ...ops import broadcast, index
+from ...ops import broadcast, index, sort
 from .kernel import View
 from .lowered import Rules
 
@@ -48,6 +48,7 @@ _VIEWS: dict[Op, Callable[[Any, dict[str, Any]], Any]] = {
     broadcast.transpose: lambda a, p: np.transpose(a, p["axes"]),
     broadcast.broadcast_to: lambda a, p: np.broadcast_to(a, p["shape"]),
     index.getitem: lambda a, p: a[(*p["spec"], ...)],
+    sort.equal_shared: lambda a, p: a,
 }
 
 
