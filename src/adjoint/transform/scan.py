@@ -21,7 +21,7 @@ from ..ops.control import scan
 from ..ops.elementwise import logical_or
 from .build import Flags, Named, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import Halves, all_live, full, known_masks, mask_type, narrowed, vjp_for_both
+from .vjp import Halves, Masked, all_live, full, known_masks, mask_type, narrowed, vjp, vjp_for_both, zeros_win
 from .vmap import batch_size, repeated, vmap
 
 Params = dict[str, Any]
@@ -68,7 +68,8 @@ class _Reverse(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, wanted, consts, carries)
-    halves = vjp_for_both(body, flags, outputs, recompute=consts)
+    bare = once(body, "zeros win", lambda: zeros_win(body))
+    halves = vjp(body, flags, outputs, consts, None) if bare else vjp_for_both(body, flags, outputs, recompute=consts)
     work = _Reverse(body, consts, carries, flags, outputs, halves)
     fixed, states, rows = work.needed()
     stacking = once(halves.forward, ("stacking", *states), lambda: _stacking(halves.forward, states))
@@ -80,10 +81,12 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
         have = tuple(g is not None for g in gs[carries:])
         active = places(outputs[:carries])
         arriving = [i for i in range(len(outputs)) if outputs[i] and (i < carries or have[i - carries])]
-        masked = masks is not None and not (
-            all_live(*([each[i] for i in arriving] for each in (gs, masks)))
-            and narrowed(body, halves, flags, _asked(work, have), consts).live
-        )
+        masked: Masked = None
+        if not bare:
+            masked = masks is not None and not (
+                all_live(*([each[i] for i in arriving] for each in (gs, masks)))
+                and narrowed(body, halves, flags, _asked(work, have), consts).live
+            )
         back = once(halves.backward, ("scan vjp", have, masked), lambda: _backward_body(work, have, masked))
         types = body.output_types
         start = [zeros_of(types[i]) if gs[i] is None else gs[i] for i in active]
@@ -98,9 +101,9 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
         options = {"consts": len(constants), "carries": len(start) + len(totals), "reverse": not params["reverse"]}
         found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=back, **options))
         states_back, totals_back, rows_back = parts(found, len(start), len(totals))
-        both = [halved(each, masked) for each in (totals_back, states_back, rows_back)]
+        both = [halved(each, bool(masked)) for each in (totals_back, states_back, rows_back)]
         cotangents, live = ([x for each in both for x in each[k]] for k in (0, 1))
-        found_masks = None if masks is None else spread(live, flags) if masked else [True] * len(flags)
+        found_masks = None if masks is None else spread(live, flags) if masked else [None if bare else True] * len(flags)
         return chosen(spread(cotangents, flags), wanted), None if found_masks is None else chosen(found_masks, wanted)
 
     return results[:count], residuals, Pull(pull)
@@ -116,7 +119,7 @@ def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
     return replace(forward, outputs=(*forward.outputs, *states))
 
 
-def _backward_body(work: _Reverse, have: Flags, masked: bool) -> Graph:
+def _backward_body(work: _Reverse, have: Flags, masked: Masked) -> Graph:
     """The body of the backward scan: it carries cotangents of carries and totals of those of consts, and stacks those of rows.
 
     `have` tells which stacked results have a cotangent; that of the others is zero. If `masked`, each of these has its mask
@@ -150,7 +153,7 @@ def _backward_body(work: _Reverse, have: Flags, masked: bool) -> Graph:
         twice = 2 if masked else 1
         sizes = [len(fixed), twice * len(carried), twice * len(shared), *(len(part) for part in (rows, residuals, states))]
         constants, state, sums, slices, own, kept, late = parts(values, *sizes)
-        (gs, live), (totals, total_masks), (late, late_live) = (halved(part, masked) for part in (state, sums, late))
+        (gs, live), (totals, total_masks), (late, late_live) = (halved(part, bool(masked)) for part in (state, sums, late))
         reads = dict(zip([*fixed, *states, *rows], [*constants, *kept, *slices], strict=True))
         saved = dict(zip(halves.residuals, own, strict=True))
         found = dict(zip([*carried, *given], [*gs, *late], strict=True))

@@ -27,7 +27,7 @@ from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import all_live, full, known_masks, mask_type, pullback, pullback_of
+from .vjp import all_live, full, known_masks, mask_type, pullback, pullback_of, zeros_win
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
 Params = dict[str, Any]
@@ -116,13 +116,14 @@ def _pulled_back(
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
     arriving = places(active)
-    back, stays_live = pullback_of(body, flags, active)
+    bare = once(body, "zeros win", lambda: zeros_win(body))
+    back, stays_live = pullback_of(body, flags, active, None if bare else False)
     start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in arriving]
     params = {"consts": consts, "checkpoint": checkpoint}
-    if masks is None or (stays_live and all_live([gs[i] for i in arriving], [masks[i] for i in arriving])):
+    if bare or masks is None or (stays_live and all_live([gs[i] for i in arriving], [masks[i] for i in arriving])):
         results = while_vjp(count, *xs, *start, step=body, pull=back, wanted=flags, **params)
         found = chosen(spread(results, flags), wanted)
-        return found, None if masks is None else [True] * len(found)
+        return found, None if masks is None else [None if bare else True] * len(found)
     known = known_masks(gs, masks)
     live = [full(False if gs[i] is None else known[i], body.output_types[i]) for i in arriving]
     totals = [zeros_of(mask_type(body.input_types[i])) for i in places(flags[:consts])]
