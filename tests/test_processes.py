@@ -144,15 +144,17 @@ def interrupted(process):
 
 LONG = """
 def f(x):
-    for k in range(40):
+    for k in range(500):
         x = np.sin(x) + np.exp(-x) * np.roll(x, k) if k % 2 else np.tanh(x + 0.1 * k) + 0.1 * np.cumsum(x)
     return np.sum(x)
 
 from adjoint.compiler.llvm import emit
-compile_ = emit._compiled
+compile_, large = emit._compiled, []
 def told(*args):
     if len(args[0]) > 50_000:
-        print("ready", flush=True)
+        large.append(args)
+        if len(large) == 1:
+            print("ready", flush=True)
     return compile_(*args)
 emit._compiled = told
 """

@@ -516,7 +516,7 @@ def test_a_mistake_of_the_compiler_is_not_hidden(monkeypatch):
 
     monkeypatch.setattr(native, "_array", broken)
     with pytest.raises(RuntimeError, match="broken"):
-        ad.jit(np.cumsum)(np.ones(3))
+        ad.jit(np.sort)(np.ones(3))
 
 
 def test_an_operation_that_is_tried_for_its_failure_alone():

@@ -293,7 +293,8 @@ class Jitted:
             return self._run_instead(args, kwargs, signature, error, not isinstance(error, (UnsupportedError, ImportError)))
         if self._line_of_type is not None:
             before = Trace("jit").level
-            result, found = self._eagerly(args, kwargs), self._attempt(specialization, leaves, args, kwargs)
+            copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
+            result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
             if found is specialization.missed or not agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
                 if Trace("jit").level > before + 1:  # a transform inside the function has shown its tracers to `type`
                     raise ConversionError(

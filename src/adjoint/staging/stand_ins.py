@@ -114,6 +114,7 @@ _static: dict[int, Any] = {}  # by id; kept alive, so that the id stays unique
 def static(x: Any) -> Any:
     """Mark an object as constant: a compiled function that reads it bakes it in.
 
+    >>> import numpy as np
     >>> table = static(np.arange(3.0))
 
     Returns the object itself. Without the mark, arrays are read again at each call, numbers are checked, and objects whose

@@ -109,3 +109,11 @@ def test_an_argument_whose_memory_cannot_be_taken_is_left_alone():
         np.testing.assert_allclose(found, f(*(a.copy() for a in arguments)), rtol=1e-14)
         assert not any(np.shares_memory(found, a) for a in arguments)
         np.testing.assert_array_equal(x, before)
+
+
+def test_a_program_that_is_compared_with_the_function_first_runs_on_copies():
+    def f(x):
+        return -x if type(x) is not int else x
+
+    x = np.arange(1.0, 4.0)
+    np.testing.assert_array_equal(ad.jit(f, donate_argnums=0)(x.copy()), -x)
