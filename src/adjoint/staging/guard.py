@@ -341,7 +341,7 @@ class Guarded(Stage):
         first = self.shared.get(same)
         if first is None:
             first = self.shared[same] = self.program.write(kind_number, operands, integers, written_on.get() or user_line())
-            if self.light or op.typed_by_value:
+            if types and (self.light or op.typed_by_value):  # a loop may have no results
                 self.check_type(op, operands, params, first, types[0])
         if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
