@@ -68,3 +68,21 @@ def test_asarray_copies_only_if_it_has_to():
     assert anp.array(x) is not x
     with pytest.raises(ValueError):
         anp.asarray([1.0], copy=False)
+
+
+@pytest.mark.parametrize("options", [{}, {"ndmin": 3}, {"order": "C"}])
+def test_an_array_that_is_not_copied_is_a_view(options):
+    seen = []
+
+    def f(x, y):
+        v = anp.tanh(y)
+        w = anp.array(v, copy=None, **options)
+        w *= 2.0
+        seen.append(np.array(v))
+        return anp.sum(v * x)
+
+    x, y = np.ones(3), np.arange(3.0)
+    f(x, y)
+    ad.grad(f)(x, y)
+    ad.jvp(lambda x: f(x, y), (x,), (x,))
+    np.testing.assert_array_equal(seen, [2.0 * np.tanh(y)] * 3)

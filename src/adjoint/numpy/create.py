@@ -82,7 +82,8 @@ def array(*args: Any, **options: Any) -> Any:
         if not args or given_array(args[0]) is None:
             raise
         return _array_of_traced(*args, **options)
-    return fresh(y) if is_tracking() else y
+    is_view = bool(args) and isinstance(args[0], np.ndarray) and np.may_share_memory(y, args[0])  # copy=None
+    return fresh(y) if is_tracking() and not is_view else y
 
 
 def _shows_traced(items: list[Any]) -> bool:

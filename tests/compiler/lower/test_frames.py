@@ -77,3 +77,16 @@ def test_shifts_keep_signed_zeros_and_dtypes():
     for x in (np.array([-0.0, 1.0, 0.0]), np.arange(4), np.array([True, False, False]), np.zeros((0, 3)), np.array([1j, 2.0])):
         got, wanted = ad.jit(lambda x: np.roll(x, 1))(x), np.roll(x, 1)
         assert (got.dtype, got.tobytes()) == (wanted.dtype, wanted.tobytes())
+
+
+def test_numbers_written_to_truths_are_whether_they_are_not_zero():
+    def f(y):
+        v = np.empty_like(y)
+        v[...] = y * 2
+        v[1:] = (y * 6)[1:]
+        return v
+
+    for y in (np.array([True, True, False]), np.array([True])):
+        compiled = ad.jit(f)
+        np.testing.assert_array_equal(compiled(y), f(y))
+        assert "runs eagerly" not in compiled.report()

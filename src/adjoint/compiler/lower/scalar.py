@@ -69,6 +69,8 @@ class Writer:
         known = self.kernel.code[line]
         if known.kind == "const":
             return self.const(known.data, dtype)
+        if dtype == BOOL:
+            return as_bool(self, line)
         return self("cast", line, dtype=dtype)
 
     def like(self, value: Any, line: int) -> int:
