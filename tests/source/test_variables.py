@@ -39,7 +39,7 @@ UNCHANGED = (set(), set(), "")
 
 def test_a_cell_without_a_value():
     def f():
-        return x  # noqa: F821
+        return x
 
     if False:
         x = 1
@@ -138,9 +138,22 @@ def test_an_equal_object_is_another():
     assert x[0] is not True
 
 
-def test_a_plain_array_that_is_written_to():
+@pytest.mark.parametrize("size", [3, 100_000])
+@pytest.mark.parametrize(
+    "make", [np.zeros, lambda n: np.zeros((2, n)).T, lambda n: np.zeros(2 * n)[::2], lambda n: np.zeros(n, int)]
+)
+def test_a_plain_array_that_is_written_to(make, size):
+    x = make(size)
+    assert changed(cells_of(a=x), lambda: x.__setitem__(-1, 1)) == (set(), set(), "a")
+    assert not x.any()
+
+
+def test_a_read_only_view_of_an_array_that_is_written_to():
     x = np.zeros(3)
-    assert changed(cells_of(a=x), lambda: x.__setitem__(0, 1.0)) == (set(), set(), "a")
+    part = x[1:]
+    part.flags.writeable = False
+    assert changed(cells_of(a=part, b=x), lambda: x.__setitem__(1, 1.0)) == (set(), set(), "a")
+    assert not x.any()
 
 
 def test_a_traced_array_that_is_written_to_is_restored():
