@@ -223,7 +223,8 @@ def f():
 
 
 def test_private_names_and_super():
-    cls = defined("""
+    cls = defined(
+        """
 class A:
     def run(self, x): return x
 class B(A):
@@ -231,7 +232,9 @@ class B(A):
     def run(self, x):
         if x > 0: x = super().run(x) * self.__rate
         return x
-""", "B")
+""",
+        "B",
+    )
     made, _ = remade(cls.run)
     assert [made(cls(), x) for x in (2, -1)] == [6, -1]
 
