@@ -1,8 +1,10 @@
 """Eigenvalues and singular values by rotations, compiled by LLVM, against LAPACK: sizes, scales, equal values, low rank, nans."""
 
+import functools
+
 import numpy as np
 import pytest
-from export.in_process import results
+from export.in_process import exported, results
 
 import adjoint as ad
 from adjoint.compiler.lower.kernel import Buffer, View
@@ -23,8 +25,18 @@ def identity(n, stack=()):
     return np.broadcast_to(np.eye(n), (*stack, n, n))
 
 
+@functools.cache
+def eigh(shape, dtype, uplo):
+    return exported(lambda a: tuple(np.linalg.eigh(a, uplo)), np.zeros(shape, dtype))
+
+
+@functools.cache
+def svd(shape, dtype, full):
+    return exported(lambda a: tuple(np.linalg.svd(a, full_matrices=full)), np.zeros(shape, dtype))
+
+
 def check_eigh(a, tol, uplo="L"):
-    w, v = results(lambda a: tuple(np.linalg.eigh(a, uplo)), a)
+    w, v = eigh(a.shape, a.dtype, uplo)(a)
     scale = max(np.abs(a).max(), np.finfo(a.dtype).tiny)
     assert w.dtype == v.dtype == a.dtype
     assert np.all(np.diff(w, axis=-1) >= 0)  # ascending
@@ -35,7 +47,7 @@ def check_eigh(a, tol, uplo="L"):
 
 
 def check_svd(a, tol, full=True):
-    u, s, vh = results(lambda a: tuple(np.linalg.svd(a, full_matrices=full)), a)
+    u, s, vh = svd(a.shape, a.dtype, full)(a)
     expected = np.linalg.svd(a, full_matrices=full)
     assert [x.shape for x in (u, s, vh)] == [x.shape for x in expected]
     assert u.dtype == s.dtype == vh.dtype == a.dtype
@@ -52,7 +64,7 @@ def check_svd(a, tol, full=True):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 8])
+@pytest.mark.parametrize("n", [1, 3, 7])
 def test_eigenvalues(n, dtype):
     check_eigh(symmetric(n, dtype), DTYPES[dtype])
 
@@ -64,9 +76,9 @@ def test_one_triangle_is_read(uplo):
 
 MATRICES = {
     "zeros": np.zeros((3, 3)),
-    "identity": np.eye(4),
+    "identity": np.eye(3),
     "diagonal": np.diag([3.0, -1.0, 2.0]),
-    "equal values": np.ones((4, 4)) + np.eye(4),
+    "equal values": np.ones((3, 3)) + np.eye(3),
     "close values": np.diag([1.0, 1.0 + 1e-14, 1.0 - 1e-14]) + 1e-15,
     "large": 1e150 * symmetric(3),
     "small": 1e-150 * symmetric(3),
@@ -87,22 +99,21 @@ def test_a_stack_of_matrices():
 # -- singular values ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 2), (2, 5), (4, 1), (1, 4)])
-@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("dtype, full", [(np.float64, True), (np.float64, False), (np.float32, True)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (4, 2), (2, 4), (1, 3)])
 def test_singular_values(shape, full, dtype):
     check_svd(RNG.normal(size=shape).astype(dtype), DTYPES[dtype], full)
 
 
 RECTANGLES = {
-    "zeros": np.zeros((4, 2)),
-    "rank one": np.outer([1.0, 2.0, 3.0], [1.0, -1.0]),
-    "rank one, wide": np.outer([1.0, -1.0], [1.0, 2.0, 3.0]),
+    "zeros": np.zeros((3, 3)),
+    "rank one": np.outer([1.0, 2.0, 3.0, 0.0], [1.0, -1.0]),
+    "rank one, wide": np.outer([1.0, -1.0], [1.0, 2.0, 3.0, 0.0]),
     "equal columns": np.ones((3, 3)),
-    "orthogonal": np.linalg.qr(RNG.normal(size=(4, 4)))[0],
-    "large": 1e300 * np.array([[1.0, 2.0], [3.0, -1.0]]),
-    "small": 1e-300 * np.array([[1.0, 2.0], [3.0, -1.0]]),
-    "a zero column": np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]),
+    "orthogonal": np.linalg.qr(RNG.normal(size=(3, 3)))[0],
+    "large": 1e300 * np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0], [0.0, 1.0]]),
+    "small": 1e-300 * np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0], [0.0, 1.0]]),
+    "a zero column": np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [4.0, 0.0]]),
 }
 
 
@@ -123,8 +134,9 @@ def test_a_matrix_that_is_not_finite_fails(f, bad):
 # -- QR ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["reduced", "complete"])
-@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (5, 3), (3, 5)])
+@pytest.mark.parametrize(
+    "shape, mode", [((1, 1), "reduced"), ((4, 4), "reduced"), ((5, 3), "reduced"), ((5, 3), "complete"), ((3, 5), "complete")]
+)
 def test_qr_has_the_signs_of_lapack(shape, mode):
     a = RNG.normal(size=shape)
     for found, expected in zip(results(lambda a: tuple(np.linalg.qr(a, mode)), a), np.linalg.qr(a, mode), strict=True):
