@@ -21,16 +21,15 @@ ELSEWHERE = {
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
     "compiler/llvm/cumulative.py": ("compiler/lower/test_cumulative.py", "running sums, tested with their lowering"),
     "compiler/cuda/card.py": ("gpu/test_card.py", "needs a card; the stand-in of tests/compiler/test_card.py takes its place"),
-    "compiler/cuda/graph.py": ("compiler/cuda/test_graphs.py", "CUDA graphs, with a stand-in for the driver"),
-    "compiler/cuda/replay.py": ("compiler/cuda/test_graphs.py", "the same"),
+    "compiler/cuda/replay.py": ("compiler/test_card.py", "programs as CUDA graphs that are launched again, with a stand-in"),
     "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
     "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),
     "export/onnx_*.py": ("export/test_onnx.py", "parts of one exporter, run by ONNX's own tools"),
     "export/stablehlo_*.py": ("export/test_jax.py", "parts of one exporter, whose programs JAX runs"),
     "export/jax_function.py": ("export/test_jax.py", "the same exporter"),
-    "export/*expansions.py": ("export/test_normal.py", "ops written in others, each of which is compared with the op"),
+    "export/*expansions.py": ("export/test_normal.py", "ops written in others, which are compared with each op"),
     "export/factorisations.py": ("export/test_normal.py", "the same"),
-    "device/card.py": ("compiler/test_card.py", "CuPy's memory and streams, with a stand-in"),
+    "device/card.py": ("gpu/test_card.py", "CuPy's memory and streams: needs a card, as compiler/cuda/card.py does"),
 }
 
 

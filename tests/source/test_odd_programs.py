@@ -219,6 +219,21 @@ def f(x, n):
         [(1.0, 9), (0.1, 12)],
         "for became a scan of 9 iterations",
     ),
+    "an array of NumPy in a list, written to by a function": (
+        """
+def bump(a):
+    a[0] += 1
+def f(x):
+    a = onp.zeros(3)
+    held = [a]
+    for i in range(9):
+        bump(held[0])
+        x = x * 0.5
+    return x + a[0]
+""",
+        [(1.0,), (2.0,)],
+        "for runs in Python: it changes held[…]",
+    ),
     "an assignment in the condition": (
         """
 def f(x):
@@ -236,7 +251,7 @@ def f(x):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_odd_program(name):
     text, calls, expected = PROGRAMS[name]
-    f = defined(text)
+    f = defined(text, onp=np)
     value = ad.jit(f, source=True)
     for call in calls:
         with warnings.catch_warnings():

@@ -284,47 +284,6 @@ def test_plain_arrays_of_integers():
     assert "became a scan" in became(same(f, 0.5))
 
 
-# -- Python's arithmetic -----------------------------------------------------------------------------------------------
-
-
-def test_integers_beyond_64_bits():
-    def f(n):
-        p = 1
-        for i in range(1, n + 1):
-            p *= i
-        return p
-
-    value = ad.jit(f, source=True)
-    for n in (5, 20, 21, 25, 3):
-        assert int(value(n)) == math.factorial(n)
-    assert len(next(iter(value.specializations.values()))) == 1
-
-
-def test_division_by_zero():
-    def f(x, n):
-        s = 0.0
-        for i in range(n):
-            s += 1.0 / (x - i)
-        return s
-
-    value = ad.jit(f, source=True)
-    assert value(0.5, 10) == f(0.5, 10)
-    with pytest.raises(ZeroDivisionError):
-        value(3.0, 10)
-    assert value(3.0, 3) == f(3.0, 3)
-
-
-def test_powers_of_integers():
-    def f(n):
-        s = 0
-        for i in range(n):
-            s += 2**i + (-1) ** i
-        return s / n
-
-    value = ad.jit(f, source=True)
-    assert [value(n) for n in (10, 70, 12)] == [f(n) for n in (10, 70, 12)]
-
-
 # -- branches ----------------------------------------------------------------------------------------------------------
 
 

@@ -47,7 +47,10 @@ _EIGEN = """
       v[i * N_ + i] = ONE;
     }
     REAL least = ZERO;
-    for (INT i = 0; i < N_ * N_; ++i) if (ABS(a[i]) > least) least = ABS(a[i]);
+    for (INT i = 0; i < N_ * N_; ++i) {
+      if (a[i] - a[i] != ZERO) return 1;
+      if (ABS(a[i]) > least) least = ABS(a[i]);
+    }
     least = LEAST * least;
     INT going = 1;
     INT sweep = 0;

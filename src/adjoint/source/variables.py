@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import FRESH, Traced
-from ..eager.mutation import is_same, mark
+from ..eager.mutation import is_same
 from ..numpy.views import View, set_contents
 from ..staging.reach import is_library
 
@@ -116,10 +116,10 @@ class Surroundings:
             if isinstance(x, Traced):
                 self.arrays.append((name, x, (x.by, x.value, x.aux)))
                 if x.by is FRESH:
-                    self.arrays.append((name, x.value, mark(x.value)))
+                    self.arrays.append((name, x.value, x.value.copy(order="K")))
             elif isinstance(x, np.ndarray):
                 if x.dtype.kind in "biufc":
-                    self.arrays.append((name, x, mark(x)))
+                    self.arrays.append((name, x, x.copy(order="K")))
             elif isinstance(x, (list, dict, set, deque)):
                 self.objects.append((name, x, x.copy()))
                 waiting.extend((f"{name}[…]", y) for y in (x.values() if isinstance(x, dict) else x))
@@ -158,6 +158,8 @@ class Surroundings:
                         arrays.add(name)
             elif not is_same(x, before):
                 changed = changed or name
+                if x.flags.writeable:  # else a view of an array that is restored
+                    x[...] = before
         for name, x, before in self.objects:
             if not _same(x, before):
                 changed = changed or name
