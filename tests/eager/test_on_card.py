@@ -37,7 +37,7 @@ def test_a_function_that_cupy_does_not_have(gpu):
 def test_every_op_runs_or_is_refused_by_name(gpu):
     load_all()
     rng, ran, refused = np.random.default_rng(0), set(), set()
-    for op in OPS.values():
+    for op in [op for op in OPS.values() if op.home.startswith("adjoint.")]:  # not those of other tests
         for case in op.cases or ([Case(((3,),) * op.arity, {})] if isinstance(op, Elementwise) else []):
             args = case.draw(op.domain, rng)
             if not any(isinstance(a, np.ndarray) for a in args):

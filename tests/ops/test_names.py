@@ -34,6 +34,7 @@ SCALAR_CODE = ("compiler/lower/", "compiler/llvm/", "compiler/cuda/", "export/c_
 #: Commands of LaTeX; functions that the exported code has of its own.
 COMMANDS = {
     "view/notation.py": {"ln"},
+    "transform/while_loop.py": {"consts"},
     "view/python_text.py": {"placed", "scattered", "logsumexp"},
     "export/javascript_module.py": {"exp_of_square", "growth", "small"},
 }

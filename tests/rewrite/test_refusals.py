@@ -80,7 +80,7 @@ def test_writes_along_a_diagonal_are_rolled():
     def f(a):
         for i in range(12):
             a[i, i] = np.sum(np.sin(a[0])) + 1
-            a = a * 0.5 + np.cos(a) + np.sin(a) - a * a + np.tanh(a) - np.arctan(a) * a + a * 3.0
+            a = np.tanh(a * 0.5 + np.cos(a) + np.sin(a) - a * a + np.arctan(a) * a - a * 3.0)
         return a
 
     compiled = ad.jit(f)

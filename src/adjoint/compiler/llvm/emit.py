@@ -13,6 +13,7 @@ serializes its calls, so the two slow calls bypass its lock.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import re
@@ -123,6 +124,9 @@ def assembly(text: str) -> str:
     return str(own.emit_assembly(module))
 
 
+_LONGEST_WAIT = 30  # seconds, at the end of the process
+
+
 class _Part(threading.Thread):
     """A part that is compiled in a separate thread."""
 
@@ -133,16 +137,30 @@ class _Part(threading.Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
+        _running.add(self)
         try:
             self.code = _compiled(*self.given)
         except Exception as error:
             self.error = error
+        finally:
+            _running.discard(self)
 
     def result(self) -> bytes:
         self.join()
         if self.code is None:
             raise self.error or RuntimeError("a part of the program is not compiled")
         return self.code
+
+
+_running: set[_Part] = set()
+
+
+@atexit.register
+def _wait_for_parts() -> None:
+    """LLVM must not be at work while the process ends: after Ctrl-C, wait for the current call of each thread."""
+    for part in list(_running):
+        part.given[2].set()
+        part.join(_LONGEST_WAIT)
 
 
 def _compiled(text: str, quickly: bool, dropped: threading.Event) -> bytes:
