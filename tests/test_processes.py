@@ -72,7 +72,8 @@ def test_children_of_a_process_that_compiles_compile_as_well():
         if not pid:
             child(k)
             os._exit(0)
-        assert os.waitpid(pid, 0)[1] == 0, k
+        status = os.waitpid(pid, 0)[1]
+        assert status == 0, (k, status)
     sys.stdout.write("done")
     sys.stdout.flush()
     os._exit(0)

@@ -9,13 +9,18 @@ from on_device import on_cpu, program, same_bits
 
 from adjoint.compiler.cuda.schedule import AddAt, Launch
 from adjoint.compiler.cuda.simulator import Simulator
+from adjoint.core.errors import ConversionError
 
 ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 100))
 CHUNK = 25
 
 
 def check(card, f, args, what, loose=10.0):
-    made, inputs = program(f, args, card)
+    try:
+        made, inputs = program(f, args, card)
+    except ConversionError as error:  # a derivative of a function that asks for the type of a traced number
+        assert str(error).startswith("type() of a traced value")  # noqa: PT017
+        return
     found = [card.host(y) for y in made(*inputs)]
     programs.agree(found, on_cpu(f, args), what, loose=loose)
     for _ in range(1 if made.replays is None else 3):  # met again, captured, replayed
