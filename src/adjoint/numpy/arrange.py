@@ -376,7 +376,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     v = reshape(v, (1,) * (n - ndim_of(v)) + shape_of(v)) if ndim_of(v) < n else v
     where = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(primal(obj))
     if where.dtype.kind == "b":
-        if not isinstance(obj, np.ndarray) or where.ndim != 1:
+        if not hasattr(obj, "ndim") or where.ndim != 1:
             raise ValueError("boolean array argument obj to insert must be one dimensional")
         where = np.flatnonzero(where)
     elif where.dtype.kind in "iu":
