@@ -118,7 +118,7 @@ def _box(name: str, box: Box) -> str:
     assert kind in PALETTE
     middle = box.x + box.width / 2
     return (
-        f'<g class="{kind}"><rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="6"/>'
+        f'<g class="{kind}"><rect x="{box.x:z.1f}" y="{box.y:z.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="6"/>'
         f'<text class="in op" x="{middle:.1f}" y="{box.y + 18:.1f}">{name}/</text>'
         f'<text class="in small" x="{middle:.1f}" y="{box.y + 33:.1f}">{clean(DETAILS[name])}</text></g>'
     )

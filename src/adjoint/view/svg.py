@@ -129,7 +129,7 @@ def _box(node: DiagramNode, box: Box) -> str:
     corner = box.height / 2 if node.kind in ("input", "output") else 6.0
     parts = [
         f'<g class="{node.kind}"><title>{clean(words)}</title>',
-        f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{corner:g}"/>',
+        f'<rect x="{box.x:z.1f}" y="{box.y:z.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{corner:g}"/>',
     ]
     head = clean(node.name) + (f' <tspan class="op">{clean(node.op)}</tspan>' if node.op else "")
     parts.append(f'<text class="in" x="{middle:.1f}" y="{box.y + 18:.1f}">{head}</text>')
