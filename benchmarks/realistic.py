@@ -44,17 +44,21 @@ def added(a, at, v):
     return a
 
 
-def looped(step, carry, xs):
-    """A loop of Python's."""
-    ys = []
-    for row in zip(*xs, strict=True) if isinstance(xs, tuple) else xs:
-        carry, y = step(carry, row)
-        ys.append(y)
-    return carry, None if ys[0] is None else numpy.stack(ys)
+def looped(stack):
+    """A loop of Python's, whose results are stacked by a function of the library."""
+
+    def loop(step, carry, xs):
+        ys = []
+        for row in zip(*xs, strict=True) if isinstance(xs, tuple) else xs:
+            carry, y = step(carry, row)
+            ys.append(y)
+        return carry, None if ys[0] is None else stack(ys)
+
+    return loop
 
 
 def with_numpy(f, args):
-    np = Space(numpy, loop=looped, put=written, add_at=added)
+    np = Space(numpy, loop=looped(numpy.stack), put=written, add_at=added)
     return lambda: f(np, *args)
 
 
@@ -62,18 +66,11 @@ def with_adjoint(f, args):
     import adjoint as ad
     import adjoint.numpy as anp
 
-    def stacked(step, carry, xs):
-        ys = []
-        for row in zip(*xs, strict=True) if isinstance(xs, tuple) else xs:
-            carry, y = step(carry, row)
-            ys.append(y)
-        return carry, None if ys[0] is None else anp.stack(ys)
-
     def summed(a, at, v):
         anp.add.at(a, at, v)
         return a
 
-    np = Space(anp, loop=stacked, put=written, add_at=summed)
+    np = Space(anp, loop=looped(anp.stack), put=written, add_at=summed)
     gradient = ad.jit(ad.grad(lambda *args: f(np, *args)))
     return lambda: gradient(*args)
 
@@ -96,13 +93,6 @@ def with_jax(f, args):
 def with_torch(f, args):
     import torch
 
-    def looped(step, carry, xs):
-        ys = []
-        for row in zip(*xs, strict=True) if isinstance(xs, tuple) else xs:
-            carry, y = step(carry, row)
-            ys.append(y)
-        return carry, None if ys[0] is None else torch.stack(ys)
-
     def written(a, at, v):
         a = a.clone()
         a[at] = v
@@ -118,7 +108,7 @@ def with_torch(f, args):
     both = lambda own: lambda a, b: own(*(torch.as_tensor(x, dtype=torch.float64) for x in (a, b)))
     np = Space(
         torch,
-        loop=looped,
+        loop=looped(torch.stack),
         put=written,
         add_at=lambda a, at, v: a.index_put(at, v, accumulate=True),
         zeros=lambda shape: torch.zeros(shape, dtype=torch.float64),

@@ -40,7 +40,7 @@ COMMANDS = {
 }
 INTERNAL = {"select", "and", "or", "xor", "not", *(f"bits.{name}" for name in ("and", "or", "xor", "not", "left", "right"))}
 #: Words of scalar code that only exporters use.
-EXPORTED = {"quotient", *(f"bits.{word}" for word in ("and", "or", "xor", "not", "left", "right"))}
+EXPORTED = {"quotient"}
 
 
 def names(node):

@@ -293,7 +293,7 @@ class Routine:
             Scan: self.scan,
             Sweep: self.sweep,
             While: self.while_loop,
-            WhileVjp: self.unwind,
+            WhileVjp: self.while_vjp,
             Branch: self.branch,
         }
         if type(step) not in kinds:
@@ -492,8 +492,8 @@ class Routine:
             whole = View.whole(Buffer(0, view.dtype, size_of(view.shape), "local"), view.shape)
             self.device.array(whole, target)[...] = self.device.array(whole, source)
 
-    def unwind(self, step: WhileVjp) -> Action:
-        """The backward pass of a while loop: see `backend.unwind`. The host reads the number of iterations, and nothing else."""
+    def while_vjp(self, step: WhileVjp) -> Action:
+        """The backward pass of a while loop: see `llvm.while_vjp`. The host reads the number of iterations, and nothing else."""
         forward, pull = self.body(step.step), self.body(step.pull)
         offsets, record = _record(step.carries)
 

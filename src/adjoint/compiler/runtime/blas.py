@@ -28,67 +28,49 @@ _NAMES = (
 )
 
 
+#: A function that counts the calls that are under way, and does something if there are now so many.
+_COUNTING = """
+define void @{name}() {{
+  %write = load ptr, ptr @blas.write
+  %unknown = icmp eq ptr %write, null
+  br i1 %unknown, label %end, label %try
+try:
+  %got = cmpxchg ptr @blas.lock, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{ i32, i1 }} %got, 1
+  br i1 %mine, label %count, label %try
+count:
+  %before = load i32, ptr @blas.calls
+  %calls = add i32 %before, {by}
+  store i32 %calls, ptr @blas.calls
+  %now = icmp eq i32 %calls, {at}
+  br i1 %now, label %change, label %leave
+change:
+{change}
+  br label %leave
+leave:
+  store atomic i32 0, ptr @blas.lock release, align 4
+  br label %end
+end:
+  ret void
+}}"""
+_LIMIT = """  %read = load ptr, ptr @blas.read
+  %usual = call i32 %read()
+  store i32 %usual, ptr @blas.before
+  call void %write(i32 1)"""
+_RESTORE = """  %usual = load i32, ptr @blas.before
+  call void %write(i32 %usual)"""
 #: Functions that programs call around a product or a routine. Calls from several threads overlap; the last one restores.
-TEXT = """
+TEXT = (
+    """
 @blas.read = global ptr null
 @blas.write = global ptr null
 @blas.lock = global i32 0
 @blas.calls = global i32 0
 @blas.before = global i32 0
-define internal void @blas.enter() {
-  br label %try
-try:
-  %got = cmpxchg ptr @blas.lock, i32 0, i32 1 acquire monotonic
-  %mine = extractvalue { i32, i1 } %got, 1
-  br i1 %mine, label %end, label %try
-end:
-  ret void
-}
-define void @one_thread() {
-  %write = load ptr, ptr @blas.write
-  %unknown = icmp eq ptr %write, null
-  br i1 %unknown, label %end, label %known
-known:
-  call void @blas.enter()
-  %calls = load i32, ptr @blas.calls
-  %more = add i32 %calls, 1
-  store i32 %more, ptr @blas.calls
-  %first = icmp eq i32 %calls, 0
-  br i1 %first, label %limit, label %leave
-limit:
-  %read = load ptr, ptr @blas.read
-  %before = call i32 %read()
-  store i32 %before, ptr @blas.before
-  call void %write(i32 1)
-  br label %leave
-leave:
-  store atomic i32 0, ptr @blas.lock release, align 4
-  br label %end
-end:
-  ret void
-}
-define void @usual_threads() {
-  %write = load ptr, ptr @blas.write
-  %unknown = icmp eq ptr %write, null
-  br i1 %unknown, label %end, label %known
-known:
-  call void @blas.enter()
-  %calls = load i32, ptr @blas.calls
-  %fewer = sub i32 %calls, 1
-  store i32 %fewer, ptr @blas.calls
-  %last = icmp eq i32 %fewer, 0
-  br i1 %last, label %restore, label %leave
-restore:
-  %before = load i32, ptr @blas.before
-  call void %write(i32 %before)
-  br label %leave
-leave:
-  store atomic i32 0, ptr @blas.lock release, align 4
-  br label %end
-end:
-  ret void
-}
 """
+    + _COUNTING.format(name="one_thread", by=1, at=1, change=_LIMIT)
+    + _COUNTING.format(name="usual_threads", by=-1, at=0, change=_RESTORE)
+)
 
 
 class Library(NamedTuple):
