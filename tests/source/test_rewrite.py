@@ -289,3 +289,14 @@ def test_no_source():
     exec("def f(x):\n    return x\n", space)
     with pytest.raises(NoSourceError, match="not available"):
         rewritten(space["f"])
+
+
+def test_the_text_of_an_exec_is_not_that_of_another(monkeypatch):
+    import linecache
+
+    space: dict = {}
+    exec("def f(x):\n    return x\n", space)
+    text = "def f(x):\n    return 2 * x\n"  # as Python 3.13 keeps the program of "python -c"
+    monkeypatch.setitem(linecache.cache, "<string>", (len(text), None, text.splitlines(keepends=True), "<string>"))
+    with pytest.raises(NoSourceError, match="not available"):
+        rewritten(space["f"])

@@ -38,7 +38,8 @@ def _functions_of(text: str) -> dict[int, list[tuple[Function, str | None]]]:
 def node_of(f: types.FunctionType) -> tuple[Function, str | None]:
     """The tree of a function, and the class that it is a method of."""
     code = f.__code__
-    text = "".join(linecache.getlines(code.co_filename, f.__globals__))
+    # "<string>" names the text of every exec; from Python 3.13 on, linecache has the program of "python -c" under it.
+    text = "" if code.co_filename == "<string>" else "".join(linecache.getlines(code.co_filename, f.__globals__))
     if not text:
         raise NoSourceError(f"its source is not available ({code.co_filename})")
     try:
