@@ -1,4 +1,5 @@
 import os
+import shutil
 import tempfile
 
 import numpy as np
@@ -16,7 +17,14 @@ settings.register_profile(
 settings.load_profile("adjoint")
 
 # Compiled code is kept between the tests of one run, and not in the user's own folder.
-os.environ.setdefault("ADJOINT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"adjoint-tests-{os.getuid()}-{os.getppid()}"))
+OWN_CACHE = None
+if "ADJOINT_CACHE_DIR" not in os.environ:
+    OWN_CACHE = os.environ["ADJOINT_CACHE_DIR"] = tempfile.mkdtemp(prefix="adjoint-tests-")
+
+
+def pytest_unconfigure():
+    if OWN_CACHE is not None:  # in the process that started the others, which inherit the variable
+        shutil.rmtree(OWN_CACHE, ignore_errors=True)
 
 
 @pytest.fixture
