@@ -194,3 +194,23 @@ def test_loops_and_drop_in_arrays():
 
     assert not np.isfinite(ad.grad(g)(1e200))
     assert not np.isfinite(ad.jit(ad.grad(g))(1e200))
+
+
+FORWARD = {
+    "derivative": ad.derivative,
+    "jacfwd": ad.jacfwd,
+    "second": lambda f: ad.jacfwd(ad.jacfwd(f)),
+    "reverse over forward": lambda f: ad.grad(ad.derivative(f)),
+}
+OVERFLOWING = {
+    "root": lambda x: np.sqrt(x * x),
+    "logarithm": lambda x: np.log(np.square(x)),
+    "transposed": lambda x: anp.sqrt(anp.asarray(x * x).T),
+}
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.array])
+@pytest.mark.parametrize("transform", FORWARD)
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_an_overflow_is_known_in_compiled_forward_mode_whatever_form_its_number_takes(name, transform, kind):
+    assert np.isnan(ad.jit(FORWARD[transform](OVERFLOWING[name]))(kind(8.6e212)))

@@ -222,6 +222,8 @@ RAISING = {
     "by a square": lambda x: 1 / np.square(x),
     "by a power": lambda x: 1 / np.power(x, 2),
     "by a choice": lambda x: 1 / np.where(x > 0, x, x),
+    "large square": lambda x: (x + 8.6e212) ** 2,
+    "large power": lambda x: (x - 8.6e212) ** 3 + (x + 1e200) ** 2.5,
     "square of a magnitude": lambda x: np.abs(x + 1e200) ** 2,
     "promotion": lambda x: (np.add(x, x) * np.ones(2, np.float32)).sum(),
 }

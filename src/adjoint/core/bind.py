@@ -73,6 +73,10 @@ class Trace:
     def shape(self, x: Traced) -> tuple[int, ...]:
         raise NotImplementedError
 
+    def with_value(self, x: Traced, value: Any) -> Traced:
+        """x with the same number in another form: a NumPy scalar for a Python number, another layout."""
+        return Traced(self, value, x.aux)
+
     def dtype(self, x: Traced) -> np.dtype[Any]:
         return dtype_of(x.value)
 

@@ -75,6 +75,11 @@ class Dual(Trace):
             return tuple(p if d is None else Traced(self, p, d) for p, d in zip(y, t, strict=True))
         return Traced(self, y, t)
 
+    def with_value(self, x: Traced, value: Value) -> Traced:
+        if id(x.value) in self.computed:
+            self.computed[id(value)] = value
+        return super().with_value(x, value)
+
     def product(self, op: Any, xs: Sequence[Value], ts: Sequence[Value | None], t: Value, p: Value) -> Value:
         """Tangent times partial. Whether a zero that meets an infinity is that of a mask, reverse mode can tell."""
         if not (isinstance(t, Traced) or isinstance(p, Traced)) and is_finite(r := t * p):

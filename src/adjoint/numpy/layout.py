@@ -112,7 +112,7 @@ def axes_by_stride(x: Value) -> Shape:
 def laid_out(x: Value, strides: Strides) -> Value:
     """The same value, its numbers dense in the axis order of these strides."""
     if isinstance(x, Traced):
-        return Traced(x.by, laid_out(x.value, strides), x.aux) if x.by.has_numbers else x
+        return x.by.with_value(x, laid_out(x.value, strides)) if x.by.has_numbers else x
     if not isinstance(x, np.ndarray):
         return x
     extra = x.ndim - len(strides)
@@ -208,7 +208,7 @@ def later(x: Traced, strides: Callable[[], Strides]) -> Traced:
     inside = x.value
     if isinstance(inside, Traced) and shape_of(inside) == shape_of(x):  # a transform inside the program
         inside = later(inside, strides)
-    y = Traced(x.by, inside, x.aux)
+    y = x.by.with_value(x, inside)
     y.layout = strides
     return y
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import functools
 from collections.abc import Callable
 from fractions import Fraction
@@ -76,8 +77,18 @@ def _raise_as_python(name: str, y: Any, a: Any, b: Any) -> None:
     if isinstance(y, Traced):
         if isinstance(y.by, Stage) and y.by.light:
             y.by.operate(name, lambda *_: y, (_beneath(a), _beneath(b)))
-    elif type(y) in _OF_NUMPY and class_of(a) in PYTHON_NUMBERS and class_of(b) in PYTHON_NUMBERS and _is_users():
+    elif (
+        (type(y) in _OF_NUMPY or _is_overflow(name, y))
+        and class_of(a) in PYTHON_NUMBERS
+        and class_of(b) in PYTHON_NUMBERS
+        and _is_users()
+    ):
         OPERATORS[name](primal(a), primal(b))
+
+
+def _is_overflow(name: str, y: Any) -> bool:
+    """Whether a power of Python numbers, computed as a product, is out of range: a product gives inf, a power raises."""
+    return name == "pow" and type(y) in (float, complex) and not cmath.isfinite(y)
 
 
 def _divide(a: Any, b: Any) -> Any:

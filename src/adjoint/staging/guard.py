@@ -513,7 +513,7 @@ def strengthened(x: Any) -> Any:
     """A Python number as a NumPy scalar."""
     if not isinstance(x, Traced):
         return np.asarray(x)[()]
-    return Traced(x.by, strengthened(x.value), x.aux) if x.by.has_numbers else cast(x, dtype=dtype_of(x))
+    return x.by.with_value(x, strengthened(x.value)) if x.by.has_numbers else cast(x, dtype=dtype_of(x))
 
 
 def _weight(number: Any) -> tuple[Any, ...]:
