@@ -1,4 +1,4 @@
-"""Foreign steps on a card: ops without a kernel of ours that CuPy computes as NumPy does (Fourier transforms by cuFFT, sorting,
+"""Foreign steps on a GPU: ops without a kernel of ours that CuPy computes as NumPy does (Fourier transforms by cuFFT, sorting,
 complex arithmetic), and some for which it does not (`exact`).
 
 An op runs there if it is listed, or is a ufunc of NumPy, and CuPy has every function that its implementation uses. Others are
@@ -43,7 +43,7 @@ _OURS: dict[str, Callable[..., Any]] = {**_QUOTIENTS, "cumsum": exact.cumsum, "c
 
 def is_asynchronous(step: Foreign, device: Any) -> bool:
     """Whether a step is a kernel of CuPy's, so that it can be part of a CUDA graph."""
-    return _is_elementwise(step) and on_card(step, device) is not None
+    return _is_elementwise(step) and on_gpu(step, device) is not None
 
 
 def _is_elementwise(step: Foreign) -> bool:
@@ -70,7 +70,7 @@ def _is_ours(step: Foreign) -> bool:
     return all(view.dtype in NATIVE for view in step.reads())
 
 
-def on_card(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
+def on_gpu(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
     """A step as a function of the device's arrays, from operands to results; None if it runs on the host."""
     op = step.op
     is_ours = _is_ours(step)

@@ -1,4 +1,4 @@
-"""CUDA graphs: the launches and library calls of a program, recorded once and launched as one. Loops and branches on a card are
+"""CUDA graphs: the launches and library calls of a program, recorded once and launched as one. Loops and branches on a GPU are
 conditional nodes, so that no number is read back.
 
     with recording:                              test; set the condition

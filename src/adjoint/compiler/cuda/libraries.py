@@ -1,4 +1,4 @@
-"""Products and linear algebra on a card: cuBLAS and cuSOLVER.
+"""Products and linear algebra on a GPU: cuBLAS and cuSOLVER.
 
 A routine takes the arrays of its step (see `lower.matrix`): operands, what it changes in place, results; the last one is a truth,
 whether it failed. The libraries see matrices by columns. Those of `Lapack` steps are by columns, unless the routine says
