@@ -1,7 +1,7 @@
 """The transforms: functions in, functions out.
 
-Each is a thin composition of one interpreter (`eager/`), the argument handling of `core/arguments.py` and containers. The
-`_run_*` functions do the work; the public ones check their options and return a `Transformed`.
+Each is a thin composition of one interpreter (`eager/`), the argument handling of `api/arguments.py` and containers. The `_run_*`
+functions do the work; the public ones check their options and return a `Transformed`.
 """
 
 from __future__ import annotations

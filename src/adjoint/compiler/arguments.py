@@ -1,4 +1,4 @@
-"""What a compiled function is given: the arrays among its arguments, their signature, and the device that they are on."""
+"""The arguments of a compiled function: the arrays among them, their signature, and the device that holds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A specialization for a GPU: launches in the place of machine code for this processor."""
+"""A specialization for a GPU: launches instead of machine code for this processor."""
 
 from __future__ import annotations
 

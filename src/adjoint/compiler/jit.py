@@ -1,4 +1,4 @@
-"""`jit`: a function compiled to machine code, for the types of its arguments and the path that they take.
+"""`jit`: a function compiled to machine code, for the types of its arguments and the branches that it takes.
 
 >>> import numpy as np
 >>> @jit
@@ -7,9 +7,9 @@
 >>> f(np.array([0.0, 1.0])), f(np.array([1.0, 0.0]))
 (np.float64(1.0), np.float64(0.8414709848078965))
 
-The first call with arguments of new types runs the function once, writes it down as a graph, simplifies that and compiles it.
-What Python asked of the values on the way (the truth of an `if`) is kept as guards: a call that gives another answer is compiled
-in turn.
+The first call with arguments of new types stages the function as a graph, simplifies the graph and compiles it. Each number that
+Python asked for on the way (the condition of an `if`) becomes a guard: a call for which the answer differs is compiled
+separately.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Staging for the compiler: the path of one call is recorded, with the guards it depends on.
+"""Staging for the compiler: one call is recorded, with the guards under which the recording is valid.
 
-Python code that asks for a number (an `if`, an index, a number of iterations) gets that of this call, and the question becomes a
-guard: the program is valid for all calls with the same answers.
+Python code that asks for a number (an `if`, an index, a number of iterations) gets the number of this call, and a guard is
+recorded: the program is valid for all calls with the same answers.
 
     if x > 0: …        a guard on the value of x > 0, which was True
 

@@ -1,7 +1,7 @@
-"""Functions of a GPU's arrays for which CuPy's are not NumPy's: quotients rounded down and remainders of floats, which CuPy
-rounds otherwise, and cumulative sums and products, whose terms CuPy combines in an order that changes from run to run.
+"""Functions of arrays on a GPU for which CuPy's results differ from NumPy's: floor division and remainders of floats, which CuPy
+rounds differently, and cumulative sums and products, whose terms CuPy combines in an order that changes from run to run.
 
-A kernel of ours has two forms: CUDA C for a GPU, and NumPy's function, which stands for it in tests.
+Each kernel has two forms: CUDA C for a GPU, and NumPy's function, which replaces it in tests.
 """
 
 from __future__ import annotations

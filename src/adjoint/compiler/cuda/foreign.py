@@ -1,9 +1,9 @@
-"""Foreign steps on a GPU: ops without a kernel of ours that CuPy computes as NumPy does (Fourier transforms by cuFFT, sorting,
-complex arithmetic), and some for which it does not (`exact`).
+"""Foreign steps on a GPU: ops without a generated kernel for which CuPy gives NumPy's results (Fourier transforms by cuFFT,
+sorting, complex arithmetic), and some for which it does not (`exact`).
 
 An op runs there if it is listed, or is a ufunc of NumPy, and CuPy has every function that its implementation uses. Others are
-calls on the host, with their cost in `report()`. Among them are functions of SciPy, whose last digits differ, and ops that add up
-floats at computed places (`share_equal`), which CuPy does in an order that changes from run to run.
+host calls, with their cost in `report()`. Among them are functions of SciPy, whose last digits differ, and ops that sum floats at
+computed indices (`share_equal`), which CuPy does in an order that changes from run to run.
 """
 
 from __future__ import annotations

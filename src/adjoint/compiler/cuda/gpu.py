@@ -1,6 +1,6 @@
 """A GPU that runs programs: modules, and launches on the current stream.
 
-What a program asks of a GPU is what it asks of the `Simulator`: both have the same methods.
+`GPU` and `Simulator` have the same interface, so a program runs on either.
 """
 
 from __future__ import annotations

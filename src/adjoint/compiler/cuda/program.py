@@ -4,9 +4,9 @@
     program(x, y)                                   # arrays of the device in, arrays of the device out
 
 Every buffer of a program has a slot in the table: inputs, outputs, constants, and intermediate arrays, which are places in one
-arena. The body of a loop is a routine with a table of its own, in the scratch memory of its step. Launches are asynchronous; the
-host waits only where it must know a number: a guard, an index out of bounds, and, unless the program is recorded as a CUDA graph,
-the condition of a loop or a branch.
+arena. The body of a loop is a routine with a separate table, in the scratch memory of its step. Launches are asynchronous; the
+host waits only where it needs a number: a guard, an index out of bounds, and, unless the program is recorded as a CUDA graph, the
+condition of a loop or a branch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kernels of a GPU, run on this processor: the same text, with threads as loops and barriers between the phases.
 
-It stands in for a GPU in tests: indices, reductions and loops go through the very code that a GPU runs. Results are bitwise
-those of a GPU, since both combine in the same order and neither fuses a product and a sum unless told so.
+It replaces a GPU in tests: indices, reductions and loops run the same code as on a GPU. Results are bitwise those of a GPU, since
+both combine terms in the same order and neither contracts a product and a sum unless told to.
 """
 
 from __future__ import annotations
