@@ -4,7 +4,7 @@
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-jax     the tests of programs exported to StableHLO and JAX, with JAX in an environment of its own
-# make test-gpu     the tests that need a card, with CuPy
+# make test-gpu     the tests that need a GPU, with CuPy
 # make nightly      all tests with their whole matrices; 10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
 #                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments;
 #                   SECONDS=60 for a smaller budget: that long for each kind of new programs, and as much less of the others

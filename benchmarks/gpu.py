@@ -1,10 +1,10 @@
-"""Gradients on a GPU against JAX, PyTorch and torch.compile, in one run on one card.
+"""Gradients on a GPU against JAX, PyTorch and torch.compile, in one run on one GPU.
 
     python benchmarks/gpu.py [--contenders adjoint,jax] [--only WORDS] [--seconds 1] [--precision tf32] [--json FILE]
-    python benchmarks/gpu.py --simulate      # small sizes in the simulator, against the CPU: needs no card
+    python benchmarks/gpu.py --simulate      # small sizes in the simulator, against the CPU: needs no GPU
 
-Each contender runs in a process of its own, one after the other. Inputs are on the card; a time is the median of calls, each
-waited for. Where memory bounds the time, the share of the card's copy bandwidth is given: the bytes that must be read or written
+Each contender runs in a process of its own, one after the other. Inputs are on the GPU; a time is the median of calls, each
+waited for. Where memory bounds the time, the share of the GPU's copy bandwidth is given: the bytes that must be read or written
 once, over the time, against a copy of 2^27 doubles.
 """
 
@@ -265,7 +265,7 @@ def our_derivatives(workload):
 
 def with_adjoint(workload, inputs, precision):
     import adjoint as ad
-    from adjoint.device.card import cupy
+    from adjoint.device.gpu import cupy
 
     xp = cupy()
     held = [xp.asarray(x) for x in inputs]
@@ -372,7 +372,7 @@ def work(contender, names, seconds, precision):
 
 def copy_bandwidth():
     """Bytes a second, read and written."""
-    from adjoint.device.card import cupy
+    from adjoint.device.gpu import cupy
 
     cp = cupy()
     x = cp.random.standard_normal(1 << 27)

@@ -1,4 +1,4 @@
-"""Every elementwise op that kernels write, with arguments from its domain and special values: for cards and the simulator."""
+"""Every elementwise op that kernels write, with arguments from its domain and special values: for GPUs and the simulator."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Programs on a device, be it a card or the simulator, next to the same programs on the CPU."""
+"""Programs on a device, be it a GPU or the simulator, next to the same programs on the CPU."""
 
 import numpy as np
 

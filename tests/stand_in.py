@@ -1,6 +1,6 @@
-"""A stand-in for CuPy, and a card that is the simulator: `ad.jit` with arrays "on a card", where there is none.
+"""A stand-in for CuPy, and a GPU that is the simulator: `ad.jit` with arrays "on a GPU", where there is none.
 
-Arrays of the stand-in answer as CuPy's do: they say that they are on a card, and refuse to become NumPy's arrays unless they are
+Arrays of the stand-in answer as CuPy's do: they say that they are on a GPU, and refuse to become NumPy's arrays unless they are
 copied by `get`. Their memory is the host's, so that the simulator can read it.
 """
 
@@ -9,13 +9,13 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import scipy.special
 
-from adjoint.compiler.cuda import card as programs
+from adjoint.compiler.cuda import gpu as programs
 from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.core.errors import DeviceError
 from adjoint.core.tree import map_leaves
-from adjoint.device import card
+from adjoint.device import gpu
 
-COUNT = 2  # cards
+COUNT = 2  # GPUs
 
 
 class ndarray:  # noqa: N801  # as CuPy's
@@ -45,7 +45,7 @@ class ndarray:  # noqa: N801  # as CuPy's
         if method != "__call__" or ufunc.__name__ in MISSING:
             return NotImplemented
         out = {"out": _unwrapped(kwargs.pop("out"))} if "out" in kwargs else {}
-        with np.errstate(all="ignore"):  # a card warns of nothing
+        with np.errstate(all="ignore"):  # a GPU warns of nothing
             return _wrapped(ufunc(*_unwrapped(inputs), **out, **kwargs), self._number)
 
     def __array_function__(self, function, types, args, kwargs):
@@ -83,7 +83,7 @@ class ndarray:  # noqa: N801  # as CuPy's
         return lambda *args, **kwargs: _wrapped(found(*_unwrapped(args), **_unwrapped(kwargs)), self._number)
 
     def __repr__(self):
-        return f"on card {self._number}: {self._value!r}"
+        return f"on GPU {self._number}: {self._value!r}"
 
 
 MISSING = {"frompyfunc", "eig", "eigvals", "spacing"}  # what CuPy does not have
@@ -146,7 +146,7 @@ for _name, _ufunc in {
 
 
 def asarray(x, number=0):
-    """A copy of an array of the host, on a card; in order at an address as CuPy's pool has them."""
+    """A copy of an array of the host, on a GPU; in order at an address as CuPy's pool has them."""
     x = np.asarray(x)
     whole = np.empty(x.nbytes + 512, np.uint8)
     start = -whole.ctypes.data % 512
@@ -177,7 +177,7 @@ class Namespace:
         if isinstance(found, type) or not callable(found):
             return found
 
-        @np.errstate(all="ignore")  # a card warns of nothing
+        @np.errstate(all="ignore")  # a GPU warns of nothing
         def call(*args, **kwargs):
             return _wrapped(found(*_unwrapped(args), **_unwrapped(kwargs)), 0)
 
@@ -185,7 +185,7 @@ class Namespace:
 
 
 class Functions:
-    """The functions of a card for the arrays inside of programs, which the simulator has as NumPy's."""
+    """The functions of a GPU for the arrays inside of programs, which the simulator has as NumPy's."""
 
     __name__ = "stand_in"
 
@@ -218,7 +218,7 @@ class ByDlpack(Foreign):
         return self.array.__dlpack_device__()
 
 
-class SimulatedCard(Simulator):
+class SimulatedGPU(Simulator):
     """The simulator, with arrays of the stand-in where a program begins and ends. It counts what is copied, and what captured."""
 
     namespace = Namespace()
@@ -271,15 +271,15 @@ class SimulatedCard(Simulator):
 
 
 class StandIn:
-    """As `gpu.test_jit.OnCard`, with arrays of the stand-in."""
+    """As `gpu.test_jit.OnGPU`, with arrays of the stand-in."""
 
-    def __init__(self, cards):
-        self.cards = cards
+    def __init__(self, gpus):
+        self.gpus = gpus
 
     def put(self, x, number=0):
         return map_leaves(lambda a: asarray(a, number) if isinstance(a, np.ndarray) else a, x)
 
-    def is_on_card(self, y):
+    def is_on_gpu(self, y):
         return type(y) is ndarray
 
     def get(self, y):
@@ -290,16 +290,16 @@ class StandIn:
 
 
 def install(monkeypatch):
-    """Put simulated cards in the place of real ones; gives them."""
-    cards = [SimulatedCard(number) for number in range(COUNT)]
+    """Put simulated GPUs in the place of real ones; gives them."""
+    gpus = [SimulatedGPU(number) for number in range(COUNT)]
 
     def numbered(number):
         if not 0 <= number < COUNT:
-            raise DeviceError(f"there is no card {number}; CuPy counts {COUNT}, from 0")
-        return cards[number]
+            raise DeviceError(f"there is no GPU {number}; CuPy counts {COUNT}, from 0")
+        return gpus[number]
 
-    monkeypatch.setattr(card, "numbered", numbered)
+    monkeypatch.setattr(gpu, "numbered", numbered)
     monkeypatch.setattr(programs, "numbered", numbered)
-    monkeypatch.setattr(programs, "current", lambda: cards[0])
-    monkeypatch.setattr(card, "holding", lambda address: 0)
-    return cards
+    monkeypatch.setattr(programs, "current", lambda: gpus[0])
+    monkeypatch.setattr(gpu, "holding", lambda address: 0)
+    return gpus

@@ -1,6 +1,6 @@
 """cuBLAS and cuSOLVER on the host, by LAPACK: the routines that `cuda.libraries` calls, with the arguments of the C functions.
 
-It stands in for them where there is no card, so that layouts, leading dimensions and options are tested. Matrices are by columns.
+It stands in for them where there is no GPU, so that layouts, leading dimensions and options are tested. Matrices are by columns.
 """
 
 import ctypes
@@ -174,7 +174,7 @@ def solver(name, dtype):
 
 
 class WithLibraries(Simulator):
-    """The simulator, with linear algebra as a card has it."""
+    """The simulator, with linear algebra as a GPU has it."""
 
     def libraries(self, precision):
         return OnHost(self, blas, solver, precision)
@@ -182,4 +182,4 @@ class WithLibraries(Simulator):
 
 class OnHost(Libraries):
     def is_symmetric(self, step, a, out, failed):
-        is_symmetric(np, a, out, failed)  # a kernel of CuPy's on a card
+        is_symmetric(np, a, out, failed)  # a kernel of CuPy's on a GPU

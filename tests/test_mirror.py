@@ -1,6 +1,6 @@
 """tests/ mirrors src/adjoint/: a module with more than a few statements has its test file, under its name.
 
-The exceptions are modules that consist of declarations, which one generated test tries all, and code that only a card runs.
+The exceptions are modules that consist of declarations, which one generated test tries all, and code that only a GPU runs.
 """
 
 import ast
@@ -20,8 +20,8 @@ ELSEWHERE = {
     "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
     "compiler/llvm/cumulative.py": ("compiler/lower/test_cumulative.py", "running sums, tested with their lowering"),
-    "compiler/cuda/card.py": ("gpu/test_card.py", "needs a card; the stand-in of tests/compiler/test_card.py takes its place"),
-    "compiler/cuda/replay.py": ("compiler/test_card.py", "programs as CUDA graphs that are launched again, with a stand-in"),
+    "compiler/cuda/gpu.py": ("gpu/test_gpu.py", "needs a GPU; the stand-in of tests/compiler/test_gpu.py takes its place"),
+    "compiler/cuda/replay.py": ("compiler/test_gpu.py", "programs as CUDA graphs that are launched again, with a stand-in"),
     "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
     "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),
     "export/onnx_*.py": ("export/test_onnx.py", "parts of one exporter, run by ONNX's own tools"),
@@ -29,7 +29,7 @@ ELSEWHERE = {
     "export/jax_function.py": ("export/test_jax.py", "the same exporter"),
     "export/*expansions.py": ("export/test_normal.py", "ops written in others, which are compared with each op"),
     "export/factorisations.py": ("export/test_normal.py", "the same"),
-    "device/card.py": ("gpu/test_card.py", "CuPy's memory and streams: needs a card, as compiler/cuda/card.py does"),
+    "device/gpu.py": ("gpu/test_gpu.py", "CuPy's memory and streams: needs a GPU, as compiler/cuda/gpu.py does"),
 }
 
 

@@ -28,7 +28,7 @@ COLOURS = {
     "constant": ("core", "device", "ops"),
 }
 DETAILS = {
-    "device": "arrays on a card, by CuPy",
+    "device": "arrays on a GPU, by CuPy",
     "adopt": "other people's modules",
     "adopted": "their copies, by name",
     "algebra": "symbolic expressions",

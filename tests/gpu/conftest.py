@@ -1,4 +1,4 @@
-"""Tests on a card: skipped where there is none. `make test-gpu` runs them."""
+"""Tests on a GPU: skipped where there is none. `make test-gpu` runs them."""
 
 import pytest
 
@@ -6,10 +6,10 @@ from adjoint.core.errors import DeviceError
 
 
 @pytest.fixture(scope="session")
-def card():
-    from adjoint.compiler.cuda.card import Card
+def gpu():
+    from adjoint.compiler.cuda.gpu import GPU
 
     try:
-        return Card()
+        return GPU()
     except DeviceError as error:
         pytest.skip(str(error))

@@ -1,11 +1,11 @@
-"""Bad input on a card: a right result or a clear error, never a wrong number."""
+"""Bad input on a GPU: a right result or a clear error, never a wrong number."""
 
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from gpu.test_jit import OnCard, check
+from gpu.test_jit import OnGPU, check
 
 import adjoint as ad
 from adjoint.core.errors import ArgumentError
@@ -13,7 +13,7 @@ from adjoint.core.errors import ArgumentError
 
 @pytest.fixture
 def gpu():
-    return OnCard()
+    return OnGPU()
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16", "u2", "u4", "u8", "i2", "f2"])
@@ -121,10 +121,10 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize("f", ["lambda x: x * 2", "lambda x: ad.cond(np.sum(x) > 0, np.sin, np.cos, x)"])
-def test_a_card_whose_kernel_failed(gpu, f):
+def test_a_gpu_whose_kernel_failed(gpu, f):
     """In a process of its own: the context is lost. Every later call says so, and the process ends by itself."""
-    if not hasattr(gpu, "card"):
-        pytest.skip("needs a card")
+    if not hasattr(gpu, "device"):
+        pytest.skip("needs a GPU")
     done = subprocess.run([sys.executable, "-c", _LOST.format(f=f)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode >= 0, done.stderr  # it did not crash
     assert "illegal" in done.stdout.lower() or "invalid" in done.stdout.lower(), done.stdout + done.stderr

@@ -1,8 +1,8 @@
-"""Eager transforms of arrays on a card: as on the host, op by op on CuPy; what has no counterpart there is refused by name."""
+"""Eager transforms of arrays on a GPU: as on the host, op by op on CuPy; what has no counterpart there is refused by name."""
 
 import numpy as np
 import pytest
-from gpu.test_jit import OnCard
+from gpu.test_jit import OnGPU
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -15,7 +15,7 @@ X, M, P = RNG.normal(size=4), RNG.normal(size=(3, 4)), RNG.uniform(1, 2, size=4)
 
 @pytest.fixture
 def gpu():
-    return OnCard()
+    return OnGPU()
 
 
 def softmax(x):
@@ -64,7 +64,7 @@ def same(gpu, g, *args):
         wanted, expected = flatten(g(*args))
     assert structure == expected
     for a, b in zip(found, wanted, strict=True):
-        assert gpu.is_on_card(a)
+        assert gpu.is_on_gpu(a)
         np.testing.assert_allclose(gpu.get(a), b, rtol=1e-12, atol=1e-13)
 
 
@@ -88,14 +88,14 @@ def test_pullbacks(gpu):
     y, pull = ad.vjp(f, gpu.put(X))
     wanted, expected = ad.vjp(f, X)
     np.testing.assert_allclose(gpu.get(y), wanted, rtol=1e-14)
-    for cotangent in (gpu.put(np.ones(4)), np.ones(4)):  # on the card, or on the host
+    for cotangent in (gpu.put(np.ones(4)), np.ones(4)):  # on the GPU, or on the host
         (g,) = pull(cotangent)
         np.testing.assert_allclose(gpu.get(g), expected(np.ones(4))[0], rtol=1e-13)
     _, push = ad.linearize(f, gpu.put(X))
     np.testing.assert_allclose(gpu.get(push(gpu.put(X))), ad.linearize(f, X)[1](X), rtol=1e-13)
 
 
-def test_arrays_on_the_card_outside(gpu):
+def test_arrays_on_the_gpu_outside(gpu):
     m = gpu.put(M)
     g = ad.grad(lambda x: np.sum(anp.matmul(m, x) ** 2) + np.sum(x * m[0]))(gpu.put(X))
     np.testing.assert_allclose(gpu.get(g), 2 * M.T @ (M @ X) + M[0], rtol=1e-12)
@@ -118,7 +118,7 @@ def test_backward(gpu):
         loss.backward()
     host = ad.array(X, requires_grad=True)
     np.sum(np.tanh(M @ host) ** 2).backward()
-    assert gpu.is_on_card(w.grad)
+    assert gpu.is_on_gpu(w.grad)
     np.testing.assert_allclose(gpu.get(w.grad), 2 * host.grad, rtol=1e-12)
     assert float(loss) == pytest.approx(np.sum(np.tanh(M @ X) ** 2), rel=1e-14)
     y = w * 2

@@ -1,4 +1,4 @@
-"""Every elementwise op on a card: equal to the CPU to the last bit."""
+"""Every elementwise op on a GPU: equal to the CPU to the last bit."""
 
 import device_ops
 import numpy as np
@@ -7,10 +7,10 @@ from on_device import on_cpu, results, same_bits
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_every_op_has_the_bits_of_the_cpu(card, dtype):
+def test_every_op_has_the_bits_of_the_cpu(gpu, dtype):
     wrong = []
     for some, f, args in device_ops.programs(dtype, 20_000):
-        for op, a, b in zip(some, results(f, args, card), on_cpu(f, args), strict=True):
+        for op, a, b in zip(some, results(f, args, gpu), on_cpu(f, args), strict=True):
             try:
                 same_bits(a, b)
             except AssertionError as error:
@@ -19,10 +19,10 @@ def test_every_op_has_the_bits_of_the_cpu(card, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_gradients_have_the_bits_of_the_cpu(card, dtype):
+def test_gradients_have_the_bits_of_the_cpu(gpu, dtype):
     wrong = []
     for some, f, args in device_ops.derivatives(dtype, 5_000):
-        for a, b in zip(results(f, args, card), on_cpu(f, args), strict=True):
+        for a, b in zip(results(f, args, gpu), on_cpu(f, args), strict=True):
             try:
                 same_bits(a, b)
             except AssertionError as error:

@@ -1,8 +1,8 @@
-"""Ops without a kernel of ours: on the card by CuPy, where it computes as NumPy does; else on the host, which `report()` says."""
+"""Ops without a kernel of ours: on the GPU by CuPy, where it computes as NumPy does; else on the host, which `report()` says."""
 
 import numpy as np
 import pytest
-from gpu.test_jit import OnCard, check
+from gpu.test_jit import OnGPU, check
 from on_device import same_bits
 
 import adjoint as ad
@@ -14,7 +14,7 @@ I = RNG.integers(-9, 9, (6, 8))
 
 @pytest.fixture
 def gpu():
-    return OnCard()
+    return OnGPU()
 
 
 THERE = {
@@ -60,7 +60,7 @@ THERE = {
 
 
 @pytest.mark.parametrize("name", THERE)
-def test_on_the_card(gpu, name):
+def test_on_the_gpu(gpu, name):
     f, x = THERE[name]
     compiled = check(gpu, f, x, rtol=1e-11)
     assert "on the host" not in compiled.report()
@@ -134,7 +134,7 @@ def test_cumulative_sums_with_infinities(gpu):
 
 
 def test_repeated_eigenvalues(gpu):
-    """Clusters of equal ones, found on the card."""
+    """Clusters of equal ones, found on the GPU."""
     w = np.diag([1.0, 1.0, 1.0, 2.0, 3.0, 3.0])
     f = ad.grad(lambda a: np.sum(np.linalg.eigh(a)[0] ** 3))
     assert "on the host" not in check(gpu, f, w, rtol=1e-11).report()

@@ -71,20 +71,20 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_replayed_programs(card, name):
+def test_replayed_programs(gpu, name):
     f, inputs = PROGRAMS[name]
-    made, _ = program(f, inputs[0], card)
-    held = [card.adopt(x.copy(), _type(x)) for x in inputs[0]]
+    made, _ = program(f, inputs[0], gpu)
+    held = [gpu.adopt(x.copy(), _type(x)) for x in inputs[0]]
     if made.replays is None:
-        assert not card.has_conditions
+        assert not gpu.has_conditions
     launched, made.replays = made.replays, None
-    wanted = [[card.host(y) for y in made(*(card.adopt(x, _type(x)) for x in args))] for args in inputs]
+    wanted = [[gpu.host(y) for y in made(*(gpu.adopt(x, _type(x)) for x in args))] for args in inputs]
     made.replays = launched
     for _ in range(3):
         for args, expected in zip(inputs, wanted, strict=True):
             for there, x in zip(held, args, strict=True):
-                there[...] = card.xp.asarray(x)
-            found = [card.host(y) for y in made(*held)]
+                there[...] = gpu.xp.asarray(x)
+            found = [gpu.host(y) for y in made(*held)]
             for a, b, c in zip(found, expected, on_cpu(f, args), strict=True):
                 same_bits(a, b)
                 np.testing.assert_allclose(a, c, rtol=1e-9, atol=1e-9 * (1 + np.max(np.abs(c))))
@@ -99,17 +99,17 @@ def _type(x):
     return Type.of(x)
 
 
-def test_failures_inside_are_seen(card):
+def test_failures_inside_are_seen(gpu):
     """In loops and branches, launched and replayed."""
     read = lambda x, i: ad.scan(lambda c, k: (c + np.mean(c * x) + x[k], None), 0.0, i)[0]
-    made, (x, i) = program(read, (np.ones(5), np.arange(12) % 5), card)
+    made, (x, i) = program(read, (np.ones(5), np.arange(12) % 5), gpu)
     wrong = i + 1
     for _ in range(4):
         made(x, i)
         with pytest.raises(IndexError, match="out of bounds"):
             made(x, wrong)
     branch = lambda a, k: ad.cond(np.sum(k) > 0, lambda a, k: np.linalg.cholesky(a), lambda a, k: a * k, a, k)
-    made, (a, k) = program(branch, (np.eye(3), np.array(1.0)), card)
+    made, (a, k) = program(branch, (np.eye(3), np.array(1.0)), gpu)
     for _ in range(4):
         made(a, k)
         made(-a, -k)
@@ -117,15 +117,15 @@ def test_failures_inside_are_seen(card):
             made(-a, k)
 
 
-def test_flags_of_a_replayed_program(card):
+def test_flags_of_a_replayed_program(gpu):
     """Which stand in the arena, whose places are known without running a step."""
 
     def f(x, i):
         y = ad.scan(lambda c, _: (c - np.mean(c) + x, None), x, None, 12)[0]
         return y[i]
 
-    made, (x, i) = program(f, (X, np.array([3, 5])), card)
+    made, (x, i) = program(f, (X, np.array([3, 5])), gpu)
     for _ in range(4):
-        np.testing.assert_allclose(card.host(made(x, i)[0]), f(X, np.array([3, 5])), rtol=1e-12)
+        np.testing.assert_allclose(gpu.host(made(x, i)[0]), f(X, np.array([3, 5])), rtol=1e-12)
         with pytest.raises(IndexError):
             made(x, i + 300)

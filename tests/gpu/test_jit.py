@@ -1,4 +1,4 @@
-"""`ad.jit` with arrays on a card: as on the CPU, and the results stay on the card."""
+"""`ad.jit` with arrays on a GPU: as on the CPU, and the results stay on the GPU."""
 
 import pickle
 import threading
@@ -14,44 +14,44 @@ RNG = np.random.default_rng(0)
 X, W = RNG.normal(size=(6, 4)), RNG.normal(size=(4, 3))
 
 
-class OnCard:
+class OnGPU:
     """CuPy's arrays, for tests that also run with the stand-in."""
 
     def __init__(self):
-        from adjoint.compiler.cuda.card import current
-        from adjoint.device.card import cupy
+        from adjoint.compiler.cuda.gpu import current
+        from adjoint.device.gpu import cupy
 
         try:
-            self.xp, self.card = cupy(), current()
+            self.xp, self.device = cupy(), current()
         except DeviceError as error:
             pytest.skip(str(error))
 
     def put(self, x):
-        """A container with its arrays on the card."""
+        """A container with its arrays on the GPU."""
         return map_leaves(lambda a: self.xp.asarray(a) if isinstance(a, np.ndarray) else a, x)
 
-    def is_on_card(self, y):
+    def is_on_gpu(self, y):
         return type(y) is self.xp.ndarray
 
     def get(self, y):
         return y.get()
 
     def view(self, x, index):
-        """x[index] of an array on the card, without a copy."""
+        """x[index] of an array on the GPU, without a copy."""
         return self.xp.asarray(x)[index]
 
 
 @pytest.fixture
 def gpu():
-    return OnCard()
+    return OnGPU()
 
 
 def check(gpu, f, *args, rtol=1e-12):
-    """The results of a program on the card, as host arrays: those of the CPU, up to rounding."""
+    """The results of a program on the GPU, as host arrays: those of the CPU, up to rounding."""
     compiled = ad.jit(f)
     for _ in range(3):  # compiled, found again, and again
         found, structure = flatten(compiled(*gpu.put(args)))
-        assert all(map(gpu.is_on_card, found))
+        assert all(map(gpu.is_on_gpu, found))
         wanted, same = flatten(ad.jit(f)(*args))
         assert structure == same
         for a, b in zip(map(gpu.get, found), wanted, strict=True):
@@ -110,10 +110,10 @@ def test_containers_numbers_and_small_arrays_of_the_host(gpu):
     args = ({"w": W, "b": X}, X, 2.5, np.float32(3))
     compiled = ad.jit(f)
     wanted = flatten(f(*args, bias=np.ones(3)))[0]
-    on_card = gpu.put(args)
-    for mixed in (on_card, ({"w": on_card[0]["w"], "b": X}, *on_card[1:])):  # an array of the host among them
+    on_gpu = gpu.put(args)
+    for mixed in (on_gpu, ({"w": on_gpu[0]["w"], "b": X}, *on_gpu[1:])):  # an array of the host among them
         found = flatten(compiled(*mixed, bias=np.ones(3)))[0]
-        assert all(map(gpu.is_on_card, found))
+        assert all(map(gpu.is_on_gpu, found))
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(gpu.get(a), b, rtol=1e-13)
     assert len(compiled.specializations) == 1
@@ -156,13 +156,13 @@ def test_numpy_arrays_go_there_and_back(gpu):
         assert [type(y) for y in found] == [np.float64, np.ndarray, np.int64]
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12)
-    assert gpu.is_on_card(compiled(*gpu.put((X, 2.0)))[1])
-    assert not gpu.is_on_card(compiled(X, 2.0)[1])
+    assert gpu.is_on_gpu(compiled(*gpu.put((X, 2.0)))[1])
+    assert not gpu.is_on_gpu(compiled(X, 2.0)[1])
 
 
 def test_arrays_read_outside(gpu):
-    data, on_card, k = X.copy(), gpu.put(W), 2.0
-    f = ad.jit(lambda w: k * np.sum((data @ (w + on_card)) ** 2))
+    data, on_gpu, k = X.copy(), gpu.put(W), 2.0
+    f = ad.jit(lambda w: k * np.sum((data @ (w + on_gpu)) ** 2))
     here = lambda w: k * np.sum((data @ (w + W)) ** 2)
     for _ in range(2):
         np.testing.assert_allclose(gpu.get(f(*gpu.put((W,)))), here(W), rtol=1e-12)
@@ -171,7 +171,7 @@ def test_arrays_read_outside(gpu):
         data = RNG.normal(size=X.shape)  # another array
         np.testing.assert_allclose(gpu.get(f(*gpu.put((W,)))), here(W), rtol=1e-12)
         k += 1.0
-    with pytest.raises(DeviceError, match="reads on_card on card 0, but its arguments are in host memory"):
+    with pytest.raises(DeviceError, match="reads on_gpu on GPU 0, but its arguments are in host memory"):
         f(W)
 
 
@@ -270,7 +270,7 @@ def test_report_profile_and_text(gpu):
     x = gpu.put(np.ones(1000))
     f(x)
     report, profile, path = f.report(), f.profile(x), f.lower(x)
-    assert "on card 0" in report
+    assert "on GPU 0" in report
     assert "kernel k1: " in report
     assert " launches" in report
     assert "µs a call" in profile
@@ -294,15 +294,15 @@ def test_bad_options():
         ad.jit(lambda x, n: x * n, static_argnums=1, donate_argnums=1)
 
 
-def test_a_card_that_is_not_there(gpu):
-    with pytest.raises(DeviceError, match="there is no card 77"):
+def test_a_gpu_that_is_not_there(gpu):
+    with pytest.raises(DeviceError, match="there is no GPU 77"):
         ad.jit(np.sin, device="cuda:77")(X)
 
 
 def test_large_arrays_of_the_host_are_not_copied_unasked(gpu):
     f = lambda x, data: np.sum(x) + np.sum(data)
     large = np.ones(200_000)
-    with pytest.raises(DeviceError, match=r"x on card 0, and data in host memory.*cupy\.asarray"):
+    with pytest.raises(DeviceError, match=r"x on GPU 0, and data in host memory.*cupy\.asarray"):
         ad.jit(f)(gpu.put(X), large)
     np.testing.assert_allclose(gpu.get(ad.jit(f, device="cuda")(gpu.put(X), large)), f(X, large))
 

@@ -1,4 +1,4 @@
-"""Linear algebra on a card, by cuBLAS and cuSOLVER: single matrices, stacks of small and of large ones, and their gradients."""
+"""Linear algebra on a GPU, by cuBLAS and cuSOLVER: single matrices, stacks of small and of large ones, and their gradients."""
 
 import numpy as np
 import pytest
@@ -73,41 +73,41 @@ RECTANGULAR = {
 }
 
 
-def agree(card, f, args, loose=1.0):
+def agree(gpu, f, args, loose=1.0):
     unit = (1e-4 if args[0].dtype == np.float32 else 1e-9) * loose
-    for a, b in zip(results(f, args, card), on_cpu(f, args), strict=True):
+    for a, b in zip(results(f, args, gpu), on_cpu(f, args), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         np.testing.assert_allclose(a, b, rtol=unit, atol=unit * (1 + np.max(np.abs(b), initial=0, where=np.isfinite(b))))
 
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", SQUARE)
-def test_square_matrices(card, name, stack):
+def test_square_matrices(gpu, name, stack):
     f, made = SQUARE[name]
     for n in SIZES.get(stack, (6,)):
-        agree(card, f, (made(*STACKS[stack], n, n),), loose=n)
+        agree(gpu, f, (made(*STACKS[stack], n, n),), loose=n)
     if stack in SIZES:
-        agree(card, f, (made(*STACKS[stack], 6, 6, dtype=np.float32),), loose=10)
+        agree(gpu, f, (made(*STACKS[stack], 6, 6, dtype=np.float32),), loose=10)
 
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_systems(card, name, stack):
+def test_systems(gpu, name, stack):
     for n, columns in ((1, 1), (150, 4)) if stack in SIZES else ((5, 3),):
-        agree(card, SYSTEMS[name], (regular(*STACKS[stack], n, n), drawn(*STACKS[stack], n, columns)), loose=n)
+        agree(gpu, SYSTEMS[name], (regular(*STACKS[stack], n, n), drawn(*STACKS[stack], n, columns)), loose=n)
     # One matrix for all right-hand sides.
-    agree(card, SYSTEMS[name], (regular(4, 4, dtype=np.float32), drawn(*STACKS[stack], 4, 3, dtype=np.float32)), loose=10)
+    agree(gpu, SYSTEMS[name], (regular(4, 4, dtype=np.float32), drawn(*STACKS[stack], 4, 3, dtype=np.float32)), loose=10)
 
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", RECTANGULAR)
-def test_rectangular_matrices(card, name, stack):
+def test_rectangular_matrices(gpu, name, stack):
     for m, n in ((1, 1), (3, 4), (50, 7)) if stack in SIZES else ((4, 3),):
         if name == "gradient of qr" and m < n:
             continue
-        agree(card, RECTANGULAR[name], (drawn(*STACKS[stack], m, n),), loose=m)
+        agree(gpu, RECTANGULAR[name], (drawn(*STACKS[stack], m, n),), loose=m)
     if stack in SIZES:
-        agree(card, RECTANGULAR[name], (drawn(*STACKS[stack], 5, 3, dtype=np.float32),), loose=10)
+        agree(gpu, RECTANGULAR[name], (drawn(*STACKS[stack], 5, 3, dtype=np.float32),), loose=10)
 
 
 SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
@@ -123,11 +123,11 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_failures(card, name):
+def test_failures(gpu, name):
     f, args, message = FAILURES[name]
     made, inputs = program(f, [np.eye(x.shape[-1]) + np.zeros(x.shape) if x.ndim > 1 and x.shape[-1] == x.shape[-2] else x * 0 + 1
-                               for x in args], card)  # fmt: skip
-    inputs = [card.adopt(x, t) for x, t in zip(args, (v.type for v in map(_whole, made.lowered.inputs, args)), strict=True)]
+                               for x in args], gpu)  # fmt: skip
+    inputs = [gpu.adopt(x, t) for x, t in zip(args, (v.type for v in map(_whole, made.lowered.inputs, args)), strict=True)]
     with pytest.raises(np.linalg.LinAlgError, match=message):
         made(*inputs)
 
@@ -138,6 +138,6 @@ def _whole(buffer, x):
     return View.whole(buffer, x.shape)
 
 
-def test_determinants_of_singular_matrices(card):
+def test_determinants_of_singular_matrices(gpu):
     stack = np.stack([np.eye(2), SINGULAR])
-    agree(card, lambda a: (np.linalg.det(a), *np.linalg.slogdet(a)), (stack,))
+    agree(gpu, lambda a: (np.linalg.det(a), *np.linalg.slogdet(a)), (stack,))

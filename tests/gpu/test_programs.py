@@ -1,4 +1,4 @@
-"""Random programs on a card: as on the CPU; where no library takes part, bitwise as in the simulator and on the next run."""
+"""Random programs on a GPU: as on the CPU; where no library takes part, bitwise as in the simulator and on the next run."""
 
 import os
 
@@ -15,17 +15,17 @@ ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 100))
 CHUNK = 25
 
 
-def check(card, f, args, what, loose=10.0):
+def check(gpu, f, args, what, loose=10.0):
     try:
-        made, inputs = program(f, args, card)
+        made, inputs = program(f, args, gpu)
     except ConversionError as error:  # a derivative of a function that asks for the type of a traced number
         assert str(error).startswith("type() of a traced value")  # noqa: PT017
         return
-    found = [card.host(y) for y in made(*inputs)]
+    found = [gpu.host(y) for y in made(*inputs)]
     programs.agree(found, on_cpu(f, args), what, loose=loose)
     for _ in range(1 if made.replays is None else 3):  # met again, captured, replayed
         for a, b in zip(found, made(*inputs), strict=True):
-            same_bits(a, card.host(b))
+            same_bits(a, gpu.host(b))
     assert made.replays is None or not made.replays.refused
     if all(isinstance(step, (Launch, AddAt)) for step in made.lowered.steps):
         simulated, inputs = program(f, args, Simulator())
@@ -40,20 +40,20 @@ def captures(monkeypatch):
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK)))
-def test_programs(card, chunk):
+def test_programs(gpu, chunk):
     for number, steps, types, c in programs.drawn(5000 + chunk, CHUNK, programs.SHAPES):
         f = programs.program(steps, programs.LARGEST)
-        check(card, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
+        check(gpu, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 4)))
-def test_derivatives(card, chunk):
+def test_derivatives(gpu, chunk):
     for f, args, what in programs.derived(6000 + chunk, CHUNK):
-        check(card, f, args, what, loose=100.0)
+        check(gpu, f, args, what, loose=100.0)
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 4)))
-def test_large_programs(card, chunk):
+def test_large_programs(gpu, chunk):
     for number, steps, types, c in programs.drawn(7000 + chunk, 10, programs.LARGE, longest=5):
         f = programs.program(steps, 200_000)
-        check(card, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
+        check(gpu, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))

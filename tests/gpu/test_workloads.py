@@ -1,4 +1,4 @@
-"""Reductions of all shapes, linear algebra, loops and branches on a card: as on the CPU."""
+"""Reductions of all shapes, linear algebra, loops and branches on a GPU: as on the CPU."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SHAPES += [(70_000, 20), (20, 70_000), (30, 40, 50), (2, 300_000)]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_reductions(card, dtype):
+def test_reductions(gpu, dtype):
     for shape in SHAPES:
         x = np.random.default_rng(0).normal(size=shape).astype(dtype)
         axes = [None, *range(len(shape)), *([(0, 2)] if len(shape) == 3 else [])]
@@ -19,7 +19,7 @@ def test_reductions(card, dtype):
         def f(x, axes=axes):
             return [g(x, axis=axis) for axis in axes for g in (np.sum, np.max, np.min)], np.prod(1 + 1e-3 * x, axis=0)
 
-        for a, b in zip(results(f, (x,), card), on_cpu(f, (x,)), strict=True):
+        for a, b in zip(results(f, (x,), gpu), on_cpu(f, (x,)), strict=True):
             scale = np.sqrt(x.size) * np.max(np.abs(x))
             np.testing.assert_allclose(a, b, rtol=2e-5 if dtype == np.float32 else 1e-12, atol=scale * np.finfo(dtype).eps)
 
@@ -38,8 +38,8 @@ def of_linear_algebra():
 
 
 @pytest.mark.parametrize(("name", "f", "args"), list(of_linear_algebra()))
-def test_linear_algebra(card, name, f, args):
-    for a, b in zip(results(f, args, card), on_cpu(f, args), strict=True):
+def test_linear_algebra(gpu, name, f, args):
+    for a, b in zip(results(f, args, gpu), on_cpu(f, args), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
 
 
@@ -54,19 +54,19 @@ def of_control_flow():
 
 
 @pytest.mark.parametrize(("name", "f", "args"), list(of_control_flow()))
-def test_control_flow(card, name, f, args):
-    for a, b in zip(results(f, args, card), on_cpu(f, args), strict=True):
+def test_control_flow(gpu, name, f, args):
+    for a, b in zip(results(f, args, gpu), on_cpu(f, args), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_errors_are_those_of_the_cpu(card):
+def test_errors_are_those_of_the_cpu(gpu):
     f = lambda x, i: x[i]
     from on_device import program
 
-    made, (x, i) = program(f, (np.ones(5), np.array([0, 4])), card)
-    np.testing.assert_array_equal(card.host(made(x, i)[0]), [1, 1])
+    made, (x, i) = program(f, (np.ones(5), np.array([0, 4])), gpu)
+    np.testing.assert_array_equal(gpu.host(made(x, i)[0]), [1, 1])
     with pytest.raises(IndexError, match="out of bounds"):
         made(x, i + 3)
-    made, (a,) = program(np.linalg.cholesky, (np.eye(3),), card)
+    made, (a,) = program(np.linalg.cholesky, (np.eye(3),), gpu)
     with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
         made(-a)

@@ -15,7 +15,7 @@ from ..core.bind import Trace, Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
-from ..eager.on_card import lift
+from ..eager.on_gpu import lift
 
 PLAIN = (np.ndarray, np.generic, float, int, complex)
 NUMBERS = (*PLAIN, Traced)  # what may be an argument or a result
@@ -171,7 +171,7 @@ def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", 
     if isinstance(y, Traced):
         return y
     y = lift(y)
-    if isinstance(y, Traced):  # on a card
+    if isinstance(y, Traced):  # on a GPU
         return y
     where = f"{name_of(f)} returned{' in ' + label if label else ''}"
     if y is None:

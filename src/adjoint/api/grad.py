@@ -1,7 +1,7 @@
 """The transforms: functions in, functions out.
 
-Each is a thin composition of one interpreter (`eager/`), the argument handling of `core/arguments.py` and containers. The
-`_run_*` functions do the work; the public ones check their options and return a `Transformed`.
+Each is a thin composition of one interpreter (`eager/`), the argument handling of `api/arguments.py` and containers. The `_run_*`
+functions do the work; the public ones check their options and return a `Transformed`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..core.tree import LEAF, Structure, final, flatten, flatten_tangent, leaf_n
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..eager.dual import Dual
 from ..eager.mutation import Watch
-from ..eager.on_card import follows_card, landed
+from ..eager.on_gpu import follows_gpu, landed
 from ..eager.repeated import RetreatError
 from ..eager.tape import Node, Tape, backward
 from ..numpy.layout import own_copy
@@ -247,7 +247,7 @@ class Pullback:
         self._types = [Type.of(y) for y in recording.outputs]
 
     @boundary
-    @follows_card
+    @follows_gpu
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         recording = self._recording
         given = flatten_tangent(recording.structure, cotangent, "the cotangent")
@@ -276,7 +276,7 @@ def _private(x: Value) -> Value:
 
 
 @boundary
-@follows_card
+@follows_gpu
 def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The result of f, and the function that pulls cotangents back: v ↦ vᵀJ.
 
@@ -383,7 +383,7 @@ def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> 
 
 
 @boundary
-@follows_card
+@follows_gpu
 def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
     """The result of f and its derivative in the direction of the tangents: J·v, by forward mode.
 
@@ -429,7 +429,7 @@ class Pushforward:
         return Pushforward, (self._structures, self._types, self._structure, self._pull.staged())
 
     @boundary
-    @follows_card
+    @follows_gpu
     def __call__(self, *tangents: Any) -> Any:
         if len(tangents) != len(self._structures):
             raise ShapeError(f"the linear map takes {len(self._structures)} tangents, got {len(tangents)}")
@@ -446,7 +446,7 @@ class Pushforward:
 
 
 @boundary
-@follows_card
+@follows_gpu
 def linearize(f: Function, *primals: Any) -> Any:
     """The result of f at a point, and its derivative there as a function of tangents. f runs once.
 

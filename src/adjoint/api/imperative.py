@@ -27,9 +27,9 @@ from ..core.bind import FRESH, Traced, variables
 from ..core.errors import ArgumentError, ReadOnlyError, ShapeError
 from ..core.op import Op
 from ..core.types import Type, Value, dtype_of, shape_of
-from ..device.arrays import card_of
+from ..device.arrays import gpu_of
 from ..eager.dual import Dual
-from ..eager.on_card import landed, lift
+from ..eager.on_gpu import landed, lift
 from ..eager.tape import FREED, Node, Pass, Pick, Tape
 from ..numpy.standin import Sought
 from ..numpy.views import View
@@ -107,7 +107,7 @@ def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
     """An array that records operations on it if `requires_grad`, so that `backward()` can give its gradient."""
     if isinstance(data, Traced):
         data = _numbers(data)
-    elif card_of(data) is not None:
+    elif gpu_of(data) is not None:
         value = lift(data.copy() if dtype is None else data.astype(dtype))
         return _variable(differentiable(value, "the data", "ad.array(requires_grad=True)"), None) if requires_grad else value
     value = np.array(data, dtype=dtype)

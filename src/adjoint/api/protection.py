@@ -1,8 +1,8 @@
-"""Arguments that are not differentiated, handed to a function so that it cannot write to the user's arrays.
+"""Arguments that are not differentiated, passed to a function so that it cannot write to the user's arrays.
 
-Small arrays are copied: the function may write to them, unseen by the caller. Larger ones are handed over as read-only views. A
-list, a dict or a dataclass with arrays is handed over as a copy too; what the function does to the container itself, an entry
-that it adds or replaces, is done to the user's when it returns.
+Small arrays are copied: the function may write to its copy. Larger ones are passed as read-only views. A list, a dict or a
+dataclass with arrays is copied too; changes to the container itself (an entry added or replaced) are applied to the user's object
+when the function returns.
 
     def f(w, state):
         state["x"] -= 1.0            # the user's array stays as it is

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import boundary
-from ..eager.on_card import follows_card
+from ..eager.on_gpu import follows_gpu
 from .arguments import name_of
 
 
@@ -28,7 +28,7 @@ class Transformed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
 
-    @follows_card
+    @follows_gpu
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         return self.run(self.f, args, kwargs, transform=self.transform, **self.options)
 

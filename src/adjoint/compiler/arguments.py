@@ -1,4 +1,4 @@
-"""What a compiled function is given: the arrays among its arguments, their signature, and the device that they are on."""
+"""The arguments of a compiled function: the arrays among them, their signature, and the device that holds them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..core.errors import ArgumentError, DeviceError
 from ..core.locks import cached
 from ..core.tree import Structure, flatten, leaf_names
 from ..core.types import Type
-from ..device import card
-from ..device.arrays import card_of
+from ..device import gpu
+from ..device.arrays import gpu_of
 from ..numpy.layout import own_copy
 from ..staging.lazy import Elsewhere
 from ..staging.type_queries import compares_identity, same_objects
 from .specialization import Signature, Target, as_leaf, in_rows
 
 Function = Callable[..., Any]
-LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a card, which is copied there at each call
+LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a GPU, which is copied there at each call
 WEAK = (bool, int, float, complex)
 HOST = (np.ndarray, np.generic, *WEAK)
 
@@ -30,8 +30,8 @@ HOST = (np.ndarray, np.generic, *WEAK)
 class Options(NamedTuple):
     """How a function is compiled."""
 
-    device: str | None = None  # "cuda", "cuda:1": a card; None: where the arguments are
-    precision: str = "highest"  # of products on a card
+    device: str | None = None  # "cuda", "cuda:1": a GPU; None: where the arguments are
+    precision: str = "highest"  # of products on a GPU
     donated: tuple[int, ...] = ()  # positional arguments whose memory results may take
     source: bool = False  # its loops and branches are staged from its source
 
@@ -64,18 +64,18 @@ class Arguments:
             static.append(("same objects", same_objects(given)))
         leaves: list[Any] = []
         weak: list[Any] = []
-        cards: dict[int, int] = {}  # of the arrays that are on one
+        gpus: dict[int, int] = {}  # of the arrays that are on one
         for i, x in enumerate(map(unwrap_fresh, given)):
-            card = card_of_argument(x)
-            if card is not None:
-                cards[i] = card
+            gpu = gpu_of_argument(x)
+            if gpu is not None:
+                gpus[i] = gpu
             else:
                 if not self._fits(x, i, structure):
                     return given, None
                 x = _plain(x)
             leaves.append(x)
             weak.append(type(x) if type(x) in WEAK else None)
-        target = self._target(leaves, cards, structure) if cards or self.options.device else None
+        target = self._target(leaves, gpus, structure) if gpus or self.options.device else None
         donated = self._donated(structure, len(args)) if self.options.donated else ()
         try:
             scalars = tuple([isinstance(x, np.generic) for x in leaves])
@@ -100,30 +100,30 @@ class Arguments:
             )
         return type(x) is not int or -(2**63) <= x < 2**63  # others have no dtype
 
-    def _target(self, leaves: list[Any], cards: dict[int, int], structure: Structure) -> Target:
-        """The card that a call runs on. Arrays there become CuPy's; those that would have to be moved are refused."""
-        from .cuda import card  # heavy: loads LLVM, and CuPy
+    def _target(self, leaves: list[Any], gpus: dict[int, int], structure: Structure) -> Target:
+        """The GPU that a call runs on. Arrays there become CuPy's; those that would have to be moved are refused."""
+        from .cuda import gpu  # heavy: loads LLVM, and CuPy
 
         names = input_names(self.f, leaf_names("", structure))
         kind, _, number = (self.options.device or "").partition(":")
-        wanted = {*cards.values(), *([int(number)] if number else [])}
+        wanted = {*gpus.values(), *([int(number)] if number else [])}
         if len(wanted) > 1:
-            where = ", ".join(f"{names[i]} on card {n}" for i, n in cards.items())
+            where = ", ".join(f"{names[i]} on GPU {n}" for i, n in gpus.items())
             asked = f" and device={self.options.device!r} was asked for" if number else ""
-            raise DeviceError(f"{name_of(self.f)} has arguments on different cards: {where}{asked}; copy them to one")
-        device = card.numbered(wanted.pop()) if wanted else card.current()
-        large = [i for i, x in enumerate(leaves) if i not in cards and getattr(x, "nbytes", 0) > LARGEST_SENT]
+            raise DeviceError(f"{name_of(self.f)} has arguments on different GPUs: {where}{asked}; copy them to one")
+        device = gpu.numbered(wanted.pop()) if wanted else gpu.current()
+        large = [i for i, x in enumerate(leaves) if i not in gpus and getattr(x, "nbytes", 0) > LARGEST_SENT]
         if large and not kind:
-            here, there = (", ".join(names[i] for i in some) for some in (large, cards))
+            here, there = (", ".join(names[i] for i in some) for some in (large, gpus))
             raise DeviceError(
-                f"{name_of(self.f)} has arguments on different devices: {there} on card {device.number}, and {here} in host "
+                f"{name_of(self.f)} has arguments on different devices: {there} on GPU {device.number}, and {here} in host "
                 f"memory, which is too large to be copied at each call; copy it once with cupy.asarray, or write device='cuda'"
             )
-        for i in cards:
+        for i in gpus:
             leaves[i] = x = device.imported(leaves[i])
             if x.dtype.kind not in "biufc":
                 raise ArgumentError(f"{names[i]} of {name_of(self.f)} is an array of dtype {x.dtype}; jit takes numbers")
-        return Target(device.number, not cards)
+        return Target(device.number, not gpus)
 
     def _donated(self, structure: Structure, count: int) -> tuple[int, ...]:
         """The flat inputs of the arguments that were donated."""
@@ -174,36 +174,36 @@ def own(x: Any) -> Any:
     return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
 
 
-def card_of_argument(x: Any) -> int | None:
-    """The card that an argument is on; None for one of the host, or inside another transform."""
-    return None if isinstance(x, (*HOST, Traced)) else card_of(x)
+def gpu_of_argument(x: Any) -> int | None:
+    """The GPU that an argument is on; None for one of the host, or inside another transform."""
+    return None if isinstance(x, (*HOST, Traced)) else gpu_of(x)
 
 
 def own_on_host(x: Any) -> Any:
-    """A copy of an array in host memory, if it is on a card or may be written to."""
-    number = card_of_argument(x)
+    """A copy of an array in host memory, if it is on a GPU or may be written to."""
+    number = gpu_of_argument(x)
     if number is None:
         return own(x)
-    memory = card.numbered(number)
+    memory = gpu.numbered(number)
     return memory.host(memory.imported(x))
 
 
 def sent(number: int, x: Any) -> Any:
-    """A copy of a result on a card; what is no array or number, as it is."""
-    return card.numbered(number).adopt(x, Type.of(x)) if isinstance(x, HOST) else x
+    """A copy of a result on a GPU; what is no array or number, as it is."""
+    return gpu.numbered(number).adopt(x, Type.of(x)) if isinstance(x, HOST) else x
 
 
 def to_stage(x: Any) -> Any:
-    """An argument as it is staged: of an array on a card, the numbers are copied if Python asks for them."""
+    """An argument as it is staged: of an array on a GPU, the numbers are copied if Python asks for them."""
     return x if isinstance(x, HOST) else Elsewhere(x, lambda: own_on_host(x))
 
 
-def check_cards(f: Function, cards: dict[str, int], target: Target | None) -> None:
+def check_gpus(f: Function, gpus: dict[str, int], target: Target | None) -> None:
     """Refuse arrays that a function reads outside, on another device than its arguments."""
-    for name, number in cards.items():
-        if target is None or target.card != number:
-            where = "in host memory" if target is None else f"on card {target.card}"
+    for name, number in gpus.items():
+        if target is None or target.gpu != number:
+            where = "in host memory" if target is None else f"on GPU {target.gpu}"
             raise DeviceError(
-                f"{name_of(f)} reads {name} on card {number}, but its arguments are {where}; pass them there, or write "
+                f"{name_of(f)} reads {name} on GPU {number}, but its arguments are {where}; pass them there, or write "
                 f"device='cuda:{number}'"
             )

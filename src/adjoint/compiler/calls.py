@@ -2,9 +2,9 @@
 
     f(x, w=w)        calls with the same names share a chain of native functions, which take x and w in order
 
-The latest functions of a chain are tried one after the other, natively. Calls that they do not take come here: with signatures
-that have left the chain, or with arrays that are not held row by row, which are copied. Their functions are found by a dict. Only
-what is then left is opened in Python.
+The latest functions of a chain are tried one after the other, in native code. Calls that none of them accepts come here: calls
+whose signature has left the chain, and calls with arrays that are not C-contiguous, which are copied. Their functions are found
+in a dict. Only the remaining calls are unpacked in Python.
 """
 
 from __future__ import annotations

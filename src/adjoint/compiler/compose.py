@@ -1,11 +1,11 @@
 """A compiled function inside an eager transform: `grad(jit(f))`, `vmap(jit(f))`, in any order and depth.
 
-Its derivative is compiled as well, and kept beside it. On a tape the call is one node: a program computes the results and what
-the backward pass needs of the others (the residuals), and a second program makes cotangents of those. In forward mode one
-program computes results and tangents. Under vmap the batched function is compiled. Each of these programs is a compiled function
-again, so that a call with values of several transforms goes down one by one.
+Its derivative is compiled and cached as well. On a tape the call is one node: one program computes the results and the residuals,
+and a second one computes cotangents from the residuals. In forward mode one program computes results and tangents. Under vmap the
+batched function is compiled. Each of these programs is itself a compiled function, so a call with values of several transforms
+peels them off one by one.
 
-A function that is not compiled, and one that reads values of the transform other than by its arguments, runs as it is.
+A function that cannot be compiled, or that closes over traced values of the transform, runs eagerly.
 """
 
 from __future__ import annotations

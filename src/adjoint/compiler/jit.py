@@ -1,4 +1,4 @@
-"""`jit`: a function compiled to machine code, for the types of its arguments and the path that they take.
+"""`jit`: a function compiled to machine code, for the types of its arguments and the branches that it takes.
 
 >>> import numpy as np
 >>> @jit
@@ -7,9 +7,9 @@
 >>> f(np.array([0.0, 1.0])), f(np.array([1.0, 0.0]))
 (np.float64(1.0), np.float64(0.8414709848078965))
 
-The first call with arguments of new types runs the function once, writes it down as a graph, simplifies that and compiles it.
-What Python asked of the values on the way (the truth of an `if`) is kept as guards: a call that gives another answer is compiled
-in turn.
+The first call with arguments of new types stages the function as a graph, simplifies the graph and compiles it. Each number that
+Python asked for on the way (the condition of an `if`) becomes a guard: a call for which the answer differs is compiled
+separately.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ from .arguments import (
     Arguments,
     Options,
     both_ways,
-    card_of_argument,
-    check_cards,
+    check_gpus,
+    gpu_of_argument,
     own,
     own_on_host,
     sent,
     to_stage,
 )
 from .calls import Chain
-from .card import CardSpecialization
 from .compose import Derivatives, NotCompiledError
+from .gpu import GPUSpecialization
 from .specialization import Signature, Specialization, Staged, in_rows, inputs_behind, same_guards, same_program
 
 Function = Callable[..., Any]
@@ -99,9 +99,9 @@ def jit(
 
     With `deterministic` the results are the same to the last bit for any number of threads, those of BLAS included.
 
-    Arguments on a card (arrays of CuPy, or of any library with `__cuda_array_interface__` or DLPack) make a program for that
-    card, whose results are CuPy's arrays there. With `device="cuda"` NumPy's arrays are copied to the current card, and results
-    back. `precision="tf32"` lets products of float32 on a card round their factors to 10 bits.
+    Arguments on a GPU (arrays of CuPy, or of any library with `__cuda_array_interface__` or DLPack) make a program for that
+    GPU, whose results are CuPy's arrays there. With `device="cuda"` NumPy's arrays are copied to the current GPU, and results
+    back. `precision="tf32"` lets products of float32 on a GPU round their factors to 10 bits.
 
     Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
 
@@ -217,17 +217,17 @@ class Jitted:
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the function itself gives. Like a program, it leaves the arrays that it is given alone: it gets copies.
 
-        Of arrays on a card it gets copies in host memory, where operations fail as NumPy's do; its results go to the card. Inside
+        Of arrays on a GPU it gets copies in host memory, where operations fail as NumPy's do; its results go to the GPU. Inside
         another transform, it gets them as they are.
         """
         given = flatten((args, kwargs))[0]
         inside = any(isinstance(unwrap_fresh(x), Traced) for x in given)
-        cards = [] if inside else [card for card in map(card_of_argument, given) if card is not None]
-        copied = own if inside or not cards else own_on_host
+        gpus = [] if inside else [gpu for gpu in map(gpu_of_argument, given) if gpu is not None]
+        copied = own if inside or not gpus else own_on_host
         free = [a if i in self.static_argnums else map_leaves(copied, a) for i, a in enumerate(args)]
         named = {k: a if k in self.static_argnames else map_leaves(copied, a) for k, a in kwargs.items()}
         result = self.f(*free, **named)
-        return map_leaves(functools.partial(sent, cards[0]), result) if cards else result
+        return map_leaves(functools.partial(sent, gpus[0]), result) if gpus else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call with values of other transforms: by compiled derivatives, or as the function itself."""
@@ -259,9 +259,9 @@ class Jitted:
     def _path(self, staged: Staged, signature: Signature, began: float) -> Specialization:
         if signature.target is None:
             return Specialization(staged, signature, began)
-        from .cuda import card  # heavy: loads LLVM, and CuPy
+        from .cuda import gpu  # heavy: loads LLVM, and CuPy
 
-        return CardSpecialization(staged, signature, began, card.numbered(signature.target.card), self.options.precision)
+        return GPUSpecialization(staged, signature, began, gpu.numbered(signature.target.gpu), self.options.precision)
 
     def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Specialization | Uncompiled:
         """A specialization for the path of this call; if there can be none, or one too many, the call has run without."""
@@ -445,7 +445,7 @@ class Jitted:
                 if reads.asks_for_tables:  # and has caught our error
                     raise TableError("a plain array is read at a traced index")
                 reads.check()
-                check_cards(self.f, reads.cards, signature.target)
+                check_gpus(self.f, reads.gpus, signature.target)
             outputs = [output_leaf(y, self.f, "jit") for y in parts]
             if any(type(y) is int and not -(2**63) <= y < 2**63 for y in outputs):
                 raise UnsupportedError("it returns a Python integer beyond 64 bits")

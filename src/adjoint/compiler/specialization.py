@@ -29,13 +29,13 @@ PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
 
 
 class Target(NamedTuple):
-    """The card that a program runs on."""
+    """The GPU that a program runs on."""
 
-    card: int
+    gpu: int
     gives_back: bool  # results are copied to the host: all arguments were there
 
     def __str__(self) -> str:
-        return f"on card {self.card}"
+        return f"on GPU {self.gpu}"
 
 
 class Signature(NamedTuple):

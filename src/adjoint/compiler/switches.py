@@ -3,9 +3,9 @@
     ADJOINT_WITHOUT=row_tiles,pieces python model.py          programs compiled in this process lack both
     with without(Switch.ROW_TILES): ad.jit(f)(x)              programs compiled inside lack one
 
-Results are right with any of them off, alone or together (tests/compiler/test_switches.py). A switch is read while a program is
-compiled and is part of the key of all caches. `benchmarks/ablation.py` prints what each gains on which workload; one that gains
-less than a tenth everywhere has no place here. docs/compiler-ablation.md has the table.
+Results are correct with any of them off, alone or together (tests/compiler/test_switches.py). A switch is read while a program is
+compiled and is part of the key of all caches. `benchmarks/ablation.py` prints what each gains on which workload; an optimisation
+that gains less than 10 % everywhere should be deleted. docs/compiler-ablation.md has the table.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 NumPy names the Python line that called it, which inside a transform is a line of adjoint. While a transform runs, NumPy's mode
 "warn" is replaced by "log": NumPy passes the message to an object, which issues the same warning at the user's line.
 
-    with np.errstate(divide="ignore"): …       inside the function holds as ever: only "warn" is replaced
+    with np.errstate(divide="ignore"): …       inside the function keeps its meaning: only "warn" is replaced
     with np.errstate(divide="warn"): …         is replaced at the next operation
 
-An overflow is heard whatever its mode is, and then treated as the mode says. NumPy looks at the flags of the processor after each
-ufunc in any case, so that a recording learns of it (`LISTENERS`) at no cost.
+An overflow is always reported to the open recordings (`LISTENERS`) and then treated as its mode says. NumPy checks the
+processor's flags after each ufunc in any case, so this costs nothing.
 
 NumPy keeps its modes in a context variable. They are replaced by setting that variable to precomputed settings: 200 ns, where
 `np.errstate` needs several microseconds.

@@ -3,9 +3,9 @@
     @dataclass
     class Layer:
         w: np.ndarray          # arrays and floats are leaves
-        name: str              # what is no number is static: it goes where the container goes, and is no leaf
-        size: int              # whole numbers are static too, as they count and index
-        scale: float = 1       # but not where a float is declared: `grad` says that 1 is no float
+        name: str              # anything that is not a number is static: part of the structure, not a leaf
+        size: int              # integers are static too, since they count and index
+        scale: float = 1       # except where a float is declared: `grad` then raises, since 1 is not a float
 
 `field(metadata={"static": True})` makes a field static, `{"static": False}` a leaf. attrs and pydantic are never imported here.
 """

@@ -6,8 +6,8 @@
     vjp   g ↦ g · cos(x)             plan(sin, 1, 0b1).pull(g, saved, types, {})
     saves x, and not y               plan(sin, 1, 0b1).keep == (DROP, VALUE)
 
-`partials` is traced once per op: each partial becomes a function of its own, so that only those that are wanted
-are computed, and it is known which values they need. A tape saves those and no others.
+`partials` is traced once per op and split into one function per partial, so that only the partials that are needed are computed
+and the values that each one reads are known. A tape saves only those.
 """
 
 from .batching import batched, type_rule

@@ -1,7 +1,7 @@
-"""Each partial derivative of an elementwise op as a function of its own.
+"""Each partial derivative of an elementwise op as a separate function.
 
-`partials` is traced once per op: each partial becomes a function, so that only those wanted are computed, and it is known which
-values they need.
+`partials` is traced once per op and split into one function per partial, so that only the partials that are needed are computed
+and the values that each one reads are known.
 """
 
 from __future__ import annotations

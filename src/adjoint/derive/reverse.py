@@ -1,4 +1,5 @@
-"""Reverse mode: what is saved of an op, and its cotangents. `plan` is asked once per op and differentiated arguments."""
+"""Reverse mode: which values an op saves, and how it computes cotangents. `plan` runs once per op and set of differentiated
+arguments."""
 
 from __future__ import annotations
 

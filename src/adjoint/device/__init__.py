@@ -1,1 +1,1 @@
-"""Arrays and memory on a card, through CuPy: what eager operations and compiled programs both use of it."""
+"""Arrays and memory on a GPU, through CuPy: the part that eager operations and compiled programs share."""

@@ -1,9 +1,9 @@
-"""What an op computes in NumPy, as a function of CuPy's arrays: the same code, with CuPy where it says `np`.
+"""An op's NumPy implementation as a function of CuPy arrays: the same code, with CuPy in place of `np`.
 
     lambda x, *, axis: np.add.reduce(x, axis=axis)      with np.add.reduce as CuPy's sum
 
-An op's implementation is a function of NumPy, or one of ours in which NumPy's functions occur by name. Names that CuPy does not
-have raise when they are asked for.
+An op's implementation is a NumPy function, or a Python function that calls NumPy functions by name. Names that CuPy lacks raise
+when they are looked up.
 """
 
 from __future__ import annotations

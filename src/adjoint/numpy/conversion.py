@@ -1,4 +1,4 @@
-"""What turns a traced value into a plain number, an array or a text: refused where a derivative would be lost."""
+"""Conversions of a traced value to a plain number, an array or text: refused where a derivative would be lost."""
 
 from __future__ import annotations
 

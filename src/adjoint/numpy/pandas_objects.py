@@ -1,7 +1,7 @@
 """pandas' Series and DataFrame of traced arrays: an extension array holds the traced one, index and names are pandas' own.
 
-Reductions skip nan as pandas does. What pandas computes in compiled code (rolling windows, quantiles) raises our error, by way of
-`__array__`.
+Reductions skip nan as pandas does. Functions that pandas computes in compiled code (rolling windows, quantiles) raise our error,
+through `__array__`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import ConversionError, UnsupportedError
-from ..device.arrays import card_of
+from ..device.arrays import gpu_of
 from .dropin import in_place_of
 from .protocols import general_ufunc, unsupported
 from .table import FUNCTIONS, REFUSED, given_array, holds_traced, load_all
@@ -91,8 +91,8 @@ class Ufunc:
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
         except TypeError:
-            # An array on a card, as the first operand, is asked first, and does not know traced values.
-            if any(isinstance(a, Traced) for a in args) and any(card_of(a) is not None for a in args):
+            # An array on a GPU, as the first operand, is asked first, and does not know traced values.
+            if any(isinstance(a, Traced) for a in args) and any(gpu_of(a) is not None for a in args):
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
 

@@ -1,6 +1,7 @@
-"""np.emath: functions whose results are complex where the real ones end.
+"""np.emath: functions that give complex results outside their real domain.
 
-Which it is depends on the numbers: a compiled program guards it, and within vmap the examples may differ, which raises.
+Whether the result is complex depends on the numbers: a compiled program has a guard for it, and under vmap it is an error if the
+examples differ.
 """
 
 from __future__ import annotations

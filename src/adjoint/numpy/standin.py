@@ -1,4 +1,4 @@
-"""Attributes that a traced value has only where the value behind has them: `hasattr(x, "shape")` is False of a number.
+"""Attributes that a traced value has only if the underlying value has them: `hasattr(x, "shape")` is False for a number.
 
 Our own modules find them on every traced value.
 """

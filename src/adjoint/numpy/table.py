@@ -13,8 +13,8 @@ import numpy as np
 from ..core.bind import Traced, is_tracking
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value
-from ..device.arrays import card_of
-from ..eager import on_card
+from ..device.arrays import gpu_of
+from ..eager import on_gpu
 from ..ops.shape import stack
 from .labels import labelled
 
@@ -93,8 +93,8 @@ def lift(x: Any) -> Value:
         return without_class(x)
     if isinstance(x, (list, tuple)) and holds_traced(x):
         return stack(*map(lift, x), axis=0)
-    if card_of(x) is not None:
-        return on_card.lift(x)
+    if gpu_of(x) is not None:
+        return on_gpu.lift(x)
     given = given_array(x)
     if given is not None:
         return given

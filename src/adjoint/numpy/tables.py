@@ -1,7 +1,7 @@
 """NumPy for staged functions that read plain arrays at traced indices: `np.eye(k)[labels]`, `np.array([1, 2, 4])[i]`.
 
-NumPy converts the index to a plain one before anything of ours is asked. So the function is staged again, with arrays that it
-makes, and constants that it finds outside, as arrays of `adjoint.numpy`: they answer `a[i]` themselves.
+NumPy converts the index to a plain integer before any of our hooks runs. So the function is staged again, with the arrays that it
+makes and the constants that it reads outside as arrays of `adjoint.numpy`, which handle `a[i]` themselves.
 """
 
 from __future__ import annotations

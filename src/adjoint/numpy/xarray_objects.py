@@ -1,4 +1,4 @@
-"""xarray's DataArray of a traced array: xarray takes any array with NumPy's protocols, so that it holds the traced one itself."""
+"""xarray's DataArray of a traced array: xarray accepts any array with NumPy's protocols, so it holds the traced array itself."""
 
 from __future__ import annotations
 

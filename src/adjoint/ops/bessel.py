@@ -1,4 +1,5 @@
-"""Bessel functions and their relatives. The derivative uses the neighbouring orders; there is none by the order."""
+"""Bessel functions and their relatives. The derivative uses the neighbouring orders; there is no derivative with respect to the
+order."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@
     while        carry = body(consts, carry)                as long as cond(consts, carry)
     while_vjp    the backward pass of a `while` that made `count` iterations
     cond         true(operands) or false(operands)
-    checkpoint   body(operands), computed again in the backward pass instead of kept
+    checkpoint   body(operands), recomputed in the backward pass instead of saved
 
-The graphs are parameters, the arrays that flow through them are arguments: whatever a body reads comes in as an argument.
-Here are names, implementations and types. The rules are derived from the graphs by `transform/`, which stands above the
-interpreters that it needs and supplies them.
+The graphs are parameters, the arrays that flow through them are arguments: every value that a body reads is an argument. This
+module declares names, implementations and types. The rules are derived from the graphs by `transform/`, which imports the
+interpreters that it needs, and registers the rules here.
 """
 
 from __future__ import annotations

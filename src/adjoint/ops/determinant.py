@@ -80,7 +80,7 @@ def _inverse_times_det(a: Any) -> Any:
     except np.linalg.LinAlgError:
         return None
     sizes, d = np.abs(a).sum(-1).max(-1) * np.abs(inverse).sum(-1).max(-1), np.linalg.det(a)
-    # On a card, a matrix without an inverse raises nothing; what `inv` then gives is undefined.
+    # On a GPU, a matrix without an inverse raises nothing; what `inv` then gives is undefined.
     if not np.all((sizes < np.finfo(a.dtype).eps ** -0.5) & (d != 0)):
         return None
     return np.swapaxes(inverse, -1, -2) * d[..., None, None]

@@ -1,7 +1,7 @@
 """Distribution functions of scipy.special: incomplete gamma and beta functions and their relatives.
 
-The slope of a distribution function is its density, that of a quantile function one over the density. By the shapes of
-the gamma and the beta distribution there are rules too (`gamma_shape.py`, `beta_shape.py`); by counts there is none.
+The derivative of a distribution function is its density, that of a quantile function one over the density. There are rules for
+the shapes of the gamma and the beta distribution too (`gamma_shape.py`, `beta_shape.py`), and none for counts.
 """
 
 from __future__ import annotations

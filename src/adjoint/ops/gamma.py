@@ -1,4 +1,4 @@
-"""The gamma function and its relatives. Zeros at the poles of another factor are handled separately."""
+"""The gamma function and its relatives. Zeros that meet a pole of another factor are handled separately."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Hypergeometric functions and their family: orthogonal polynomials, exponential integrals.
 
-Each family is closed under differentiation: the derivative is the same function with shifted parameters. There is
-no derivative by the parameters themselves.
+Each family is closed under differentiation: the derivative is the same function with shifted parameters. There is no derivative
+with respect to the parameters themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The functions of scipy.special that solve a distribution function F(…) = y for one of its parameters.
 
-By y their slope is one over ∂F, by another argument of F the quotient of the two slopes. Counts are real numbers here.
+Their derivative with respect to y is one over ∂F, with respect to another argument of F the quotient of the two slopes. Counts
+are real numbers here.
 """
 
 from __future__ import annotations

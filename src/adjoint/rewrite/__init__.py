@@ -1,4 +1,4 @@
-"""From a graph to a better graph of the same results: `simplify/` by named rules, `loops/` by finding what repeats.
+"""From a graph to a better graph with the same results: `simplify/` applies named rules, `loops/` finds and shortens loops.
 
 `pipeline.py` lists the passes that a staged graph goes through before it is compiled.
 """

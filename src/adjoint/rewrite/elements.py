@@ -1,4 +1,4 @@
-"""Arrays of which few elements are read: only those are computed.
+"""Element demand: if only a few elements of an elementwise value are read, only those are computed.
 
     v2 = mul x, y;  v3 = sin v2;  v4 = gather v3, i
     v2 = gather x, i;  v3 = gather y, i;  v4 = mul v2, v3;  v5 = sin v4

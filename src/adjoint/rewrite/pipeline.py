@@ -1,6 +1,6 @@
 """From a staged graph to the one that is compiled: a list of named passes.
 
-Loops are rolled before anything is simplified: as they were staged, one iteration is most like another.
+Loops are rolled before anything is simplified, since iterations resemble each other most as they were staged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Elements that are read where they were written: the read is what was written.
+"""Store-to-load forwarding: an element that is read where it was written is replaced by the value written.
 
     v3 = put a, x {spec=(0, 1)};  v4 = put v3, y {spec=(1, 1)};  v5 = getitem v4 {spec=(0, 1)}        v5 is x
     v6 = getitem v4 {spec=(2, 2)}                                                                 v6 = getitem a {spec=(2, 2)}
 
-A table that is filled element by element, in loops that are not rolled (a hand-written Cholesky decomposition), is then only
-written: what is computed, and its derivative, is scalar code.
+A table that is filled element by element, in loops that are not rolled (a hand-written Cholesky decomposition), is then never
+read, and the computation and its derivative are scalar code.
 """
 
 from __future__ import annotations

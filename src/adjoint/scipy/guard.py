@@ -1,4 +1,4 @@
-"""SciPy functions without a rule: they work on plain numbers, and say why they refuse traced values."""
+"""SciPy functions without a rule: they work on plain numbers, and raise for traced values with a reason."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """scipy.linalg, differentiable: systems, factorisations and functions of matrices, as numpy.linalg's where they agree.
 
-`overwrite_*` and `check_finite` are taken and make no difference. What a factorisation leaves open (the phase of a
-vector, the order of equal pivots) is as in NumPy, and as in SciPy where that calls the same routine of LAPACK; take
-derivatives of functions that do not depend on it.
+`overwrite_*` and `check_finite` are accepted and ignored. Where a factorisation is not unique (the phase of a vector, the order
+of equal pivots), the choice is NumPy's, and SciPy's where that calls the same LAPACK routine; take derivatives of functions that
+do not depend on it.
 """
 
 from __future__ import annotations

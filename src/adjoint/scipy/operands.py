@@ -1,4 +1,4 @@
-"""What scipy.linalg makes of its arguments: precision, square matrices, vectors as columns."""
+"""How scipy.linalg treats its arguments: precision, square matrices, vectors as columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """scipy.special, differentiable: `from adjoint.scipy import special`.
 
 SciPy's ufuncs work on traced values through NumPy's protocol; here they are added to the table. The Python functions are replaced
-by differentiable ones. `status` gives the status of each function.
+by differentiable ones. `status` says for each function whether it is differentiable, constant or refused.
 """
 
 from __future__ import annotations

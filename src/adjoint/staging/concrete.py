@@ -1,7 +1,7 @@
 """Concrete staging: the function is recorded as a graph while it runs on numbers.
 
-Python code that asks for a number gets the one of this call, so the graph holds the path of this call: the branch taken by each
-`if`, the iterations run by each loop.
+Python code that asks for a number gets that of this call, so the graph holds what this call did: the branch taken by each `if`,
+the iterations run by each loop.
 """
 
 from __future__ import annotations

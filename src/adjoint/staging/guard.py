@@ -1,7 +1,7 @@
-"""Staging for the compiler: the path of one call is recorded, with the guards it depends on.
+"""Staging for the compiler: one call is recorded, with the guards under which the recording is valid.
 
-Python code that asks for a number (an `if`, an index, a number of iterations) gets that of this call, and the question becomes a
-guard: the program is valid for all calls with the same answers.
+Python code that asks for a number (an `if`, an index, a number of iterations) gets the number of this call, and a guard is
+recorded: the program is valid for all calls with the same answers.
 
     if x > 0: …        a guard on the value of x > 0, which was True
 
@@ -24,7 +24,7 @@ from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_writte
 from ..core.op import Op
 from ..core.types import Type, Value, dtype_of
 from ..derive import type_rule
-from ..eager.on_card import ON_CARD
+from ..eager.on_gpu import ON_GPU
 from ..eager.record import at_once
 from ..ir.columns import Columns, ColumnWriter, parameters
 from ..ir.edit import live, mapped
@@ -411,8 +411,8 @@ class Guarded(Stage):
         self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in PYTHON_NUMBERS)
 
     def plain_operand(self, x: Value) -> tuple[int, Any]:
-        """An array or scalar that is not traced, as an operand, and its type. One on a card is a constant, copied here."""
-        if isinstance(x, Traced) and x.by is ON_CARD:
+        """An array or scalar that is not traced, as an operand, and its type. One on a GPU is a constant, copied here."""
+        if isinstance(x, Traced) and x.by is ON_GPU:
             x = x.by.concrete(x, "the value of")
         literal = self.operand(x)
         assert isinstance(literal, Literal)

@@ -2,15 +2,14 @@
 
 Anything read or drawn while a function is staged would be baked into the graph as a constant. Five checks detect it:
 
-- a file that is opened for reading, a connection, a process or input() is refused at once, by Python's audit events, with the
-line;
-- under `jit`, the clock, the environment and random generators that the function names are replaced by objects that refuse to
-  be used (`stand_ins.py`): nothing is drawn, so the streams of the generators do not move;
-- otherwise a draw changes the state of a generator: those of `random` and `np.random`, and those that
-  the function can reach by name (`reach.py`);
-- a generator that is made without a seed asks the system for one, and so does `secrets`: refused at once;
-- a constant with many digits makes `ad.graph` stage the function a second time; if it differs then, it came from elsewhere. This
-detects the clock.
+- Opening a file for reading, a connection, a process or input() is refused at once, by Python's audit events, with the line.
+- Under `jit`, the clock, the environment and random generators that the function names are replaced by objects that raise
+  when used (`stand_ins.py`): nothing is drawn, so the streams of the generators do not advance.
+- Otherwise a draw changes the state of a generator: those of `random` and `np.random`, and those that the function can reach by
+  name (`reach.py`), are compared.
+- A generator that is created without a seed asks the system for one, and so does `secrets`: refused at once.
+- A constant with many digits makes `ad.graph` stage the function a second time; if it differs then, it came from elsewhere. This
+  detects the clock.
 
 Imports, source lines for messages, and files opened for writing only (a log) are allowed.
 """

@@ -1,4 +1,4 @@
-"""Python arithmetic in compiled code.
+"""Python's arithmetic in compiled code.
 
 Python's numbers are not NumPy's: integers never wrap around, division by zero raises, and so does a power that overflows; the
 power of a negative number may be complex. Compiled code computes with 64 bits. So an operator between Python numbers is staged

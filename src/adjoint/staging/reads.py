@@ -34,8 +34,8 @@ from ..core.bind import Traced
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, Equal, Labelled, Load, Place, items_of
-from ..device import card
-from ..device.arrays import card_of
+from ..device import gpu
+from ..device.arrays import gpu_of
 from .classify import (
     CONTAINERS,
     EMPTY,
@@ -83,7 +83,7 @@ class Reads:
         self.keys: list[Any] = []  # identify a place across stagings
         self.inputs: list[int] = []  # the places of the inputs that the stage has captured, in order
         self.values: list[Any] = []  # of those inputs
-        self.cards: dict[str, int] = {}  # of those that are on a card: its number
+        self.gpus: dict[str, int] = {}  # of those that are on a GPU: its number
         self._found: dict[int, tuple[int, Any]] = {}  # by the id of an object: its first place, and what stands for it
         self.alive: list[Any] = []  # whose ids are keys here
         self._functions: dict[int, Any] = {}
@@ -170,9 +170,9 @@ class Reads:
             return known[1]
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value, at)
-        card = card_of(value)
-        if card is not None:
-            return self._array_on_card(value, at, card)
+        gpu = gpu_of(value)
+        if gpu is not None:
+            return self._array_on_gpu(value, at, gpu)
         if isinstance(value, types.FunctionType):
             return self.fix(at, value, self._of_numpy(value) or self.hook(value))
         if isinstance(value, types.ModuleType):
@@ -234,13 +234,13 @@ class Reads:
             self._unwritten.append((at.name, lambda: seen.value is value))
         return seen
 
-    def _array_on_card(self, value: Any, at: At, number: int) -> Any:
+    def _array_on_gpu(self, value: Any, at: At, number: int) -> Any:
         if self.by_value:
             raise self.refuse(
-                f"hands {at.name}, an array on a card outside of it, to code that takes plain arrays only; pass it as an argument"
+                f"hands {at.name}, an array on a GPU outside of it, to code that takes plain arrays only; pass it as an argument"
             )
-        memory = card.numbered(number)
-        self.cards[at.name] = number
+        memory = gpu.numbered(number)
+        self.gpus[at.name] = number
         seen = self._input(at, Elsewhere(array := memory.imported(value), lambda: memory.host(array)))
         self._find(value, len(self.places) - 1, seen)
         return seen

@@ -1,4 +1,5 @@
-"""Stand-ins: what a staged function sees for objects that it may name but not use, such as the clock or a random generator."""
+"""Stand-ins: what a staged function sees in place of objects that it may name but not use, such as the clock or a random
+generator."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Queries that a stand-in cannot answer: `type(x)`, which ignores `__class__`, and `x is y`.
+"""Queries that a traced value cannot answer by itself: `type(x)`, which ignores `__class__`, and `x is y`.
 
-Whether a function asks them is read off its code, and that of the functions it can reach. The copy that is staged has a `type` of
-its own, which knows stand-ins; but not all code can be copied. So a function that calls `type` is run eagerly at its first call
-as well, and compared: what the type decides is the same at every call with such arguments, so that a wrong branch shows at once.
-A function that compares values by identity is compiled for which of its arguments are the same object.
+Whether a function uses them is determined from its code and that of the functions it can reach. The staged copy has a replaced
+`type`, which knows traced values; but not all code can be copied. So a function that calls `type` also runs eagerly at its first
+call, and the results are compared: a decision by type is the same at every call with such arguments, so a wrong branch shows at
+once. A function that compares values by identity is compiled for the set of arguments that are the same object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code that a staged function runs as it is, without a copy: the methods of a class, the functions of a library's closure.
+"""Code that a staged function runs without a copy: the methods of a class, the functions in a closure of a library.
 
 Its reads cannot be intercepted. Instead, every name in it must refer to the same value at each call.
 """

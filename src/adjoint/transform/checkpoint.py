@@ -1,4 +1,4 @@
-"""The rules of `checkpoint`: in reverse mode only its operands are kept, and the backward pass runs the body again.
+"""The rules of `checkpoint`: in reverse mode only its operands are saved, and the backward pass runs the body again.
 
 The pullback is a `checkpoint` as well, so that common-subexpression elimination does not undo the recomputation.
 """

@@ -2,7 +2,7 @@
 
     where(g != 0, g * p, 0)  →  g * p          if p is finite
 
-Source text for people to read is written so. Overflow is not considered.
+Generated source for people to read uses this. Overflow is not considered.
 """
 
 from __future__ import annotations

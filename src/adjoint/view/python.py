@@ -11,8 +11,7 @@
         return v3
 
 An op is written as its declaration says (`python=`), by its name if it is a function of NumPy or of `scipy.special` (which is
-then imported), by Python's operator, by the expression in other ops that it stands for (`scalar=`), or not at all: it is refused
-by name.
+then imported), as Python's operator, or as its definition in other ops (`scalar=`). Otherwise it is refused by name.
 """
 
 from __future__ import annotations

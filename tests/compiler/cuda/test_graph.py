@@ -22,7 +22,7 @@ class Pooled(WithLibraries):
 
 
 @pytest.fixture
-def card():
+def gpu():
     return Pooled()
 
 

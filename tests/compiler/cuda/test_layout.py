@@ -46,4 +46,4 @@ def test_neighbouring_points_of_a_thread(n, dtype, each):
     assert step.layout.per_thread == each
     (found,) = made(*inputs)
     np.testing.assert_array_equal(found, ad.jit(f)(x))
-    assert '"nvvm.minctasm"="5"' in made.module.for_card()
+    assert '"nvvm.minctasm"="5"' in made.module.for_gpu()

@@ -9,7 +9,7 @@ from adjoint.compiler.cuda import libraries
 
 
 @pytest.fixture
-def card():
+def gpu():
     return WithLibraries()
 
 
@@ -24,7 +24,7 @@ def pulled_back(l, g):
 @pytest.mark.parametrize("block", [1, 2, 3, 6, 7, 8, 50])
 @pytest.mark.parametrize("stack", [(), (2,), (2, 3)])
 @pytest.mark.parametrize("batched", [0, 128])
-def test_pullback_of_cholesky_by_blocks(card, monkeypatch, block, stack, batched):
+def test_pullback_of_cholesky_by_blocks(gpu, monkeypatch, block, stack, batched):
     monkeypatch.setattr(libraries, "_BLOCK", block)
     monkeypatch.setattr(libraries, "_BATCHED", batched)
     rng = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def test_pullback_of_cholesky_by_blocks(card, monkeypatch, block, stack, batched
     cotangent = rng.standard_normal(factor.shape)
     found, failed = cotangent.copy(), np.array(True)
     noise = factor + np.triu(rng.standard_normal(factor.shape), 1)  # what is above the diagonal is not read
-    card.libraries("highest").cholesky_pullback(None, noise, found, failed)
+    gpu.libraries("highest").cholesky_pullback(None, noise, found, failed)
     for index in np.ndindex(stack):
         np.testing.assert_allclose(found[index], pulled_back(factor[index], cotangent[index]), rtol=1e-12, atol=1e-12)
     assert not failed

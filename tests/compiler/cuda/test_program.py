@@ -76,6 +76,6 @@ def test_rows_of_a_loop_at_any_address(n, dtype):
     f = lambda xs: ad.scan(lambda s, x: (s + x[:5], np.sqrt(np.abs(x)) + 1), xs[0, :5], xs)
     found, made = both_orders(f, (xs,))
     programs.agree(list(found), on_cpu(f, (xs,)), "rows", loose=10.0)
-    vectors = [line for line in made.module.for_card().splitlines() if "load <" in line or "store <" in line]
+    vectors = [line for line in made.module.for_gpu().splitlines() if "load <" in line or "store <" in line]
     assert bool(vectors) == (n * np.dtype(dtype).itemsize % 16 == 0)
     assert all(line.endswith("align 16") for line in vectors)

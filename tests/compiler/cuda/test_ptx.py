@@ -1,4 +1,4 @@
-"""Every kind of kernel as PTX, through `ptxas` for three generations of cards: it refuses what no card would run."""
+"""Every kind of kernel as PTX, through `ptxas` for three generations of GPUs: it refuses what no GPU would run."""
 
 import re
 
@@ -67,7 +67,7 @@ PROGRAMS = {
 def test_kernels(name, processor):
     f, *args = PROGRAMS[name]
     made = written(f, *args)
-    used = ptx.assembled(ptx.ptx(made.module.for_card(), processor), processor)
+    used = ptx.assembled(ptx.ptx(made.module.for_gpu(), processor), processor)
     assert set(used) == {kernel.name for kernel in made.kernels}
     assert all(use.spilled <= 16 for use in used.values()), used
 
@@ -76,7 +76,7 @@ def test_kernels(name, processor):
 def test_every_op(processor):
     for dtype in (np.float64, np.float32):
         for some, f, args in device_ops.programs(dtype, 4):
-            used = ptx.assembled(ptx.ptx(written(f, *args).module.for_card(), processor), processor)
+            used = ptx.assembled(ptx.ptx(written(f, *args).module.for_gpu(), processor), processor)
             assert used, [op.name for op in some]
 
 
@@ -87,17 +87,17 @@ def test_what_ptxas_refuses_is_an_error():
 
 
 def test_arrays_in_order_are_read_and_written_as_vectors():
-    doubles = ptx.ptx(written(lambda x: x * 2, np.zeros(300_001)).module.for_card(), "sm_80")
+    doubles = ptx.ptx(written(lambda x: x * 2, np.zeros(300_001)).module.for_gpu(), "sm_80")
     assert re.search(r"ld\.global[.\w]*\.v2", doubles)
     assert "st.global.v2" in doubles
-    singles = ptx.ptx(written(lambda x: x * 2, np.zeros(300_001, np.float32)).module.for_card(), "sm_80")
+    singles = ptx.ptx(written(lambda x: x * 2, np.zeros(300_001, np.float32)).module.for_gpu(), "sm_80")
     assert re.search(r"ld\.global[.\w]*\.v4", singles)
-    shifted = ptx.ptx(written(lambda x: x[1:] * 2, np.zeros(300_001)).module.for_card(), "sm_80")
+    shifted = ptx.ptx(written(lambda x: x[1:] * 2, np.zeros(300_001)).module.for_gpu(), "sm_80")
     assert not re.search(r"ld\.global[.\w]*\.v2", shifted)
 
 
 def test_nothing_is_fused_that_is_not_written_so():
-    text = ptx.ptx(written(lambda x: x * x + x, X).module.for_card(), "sm_80")
+    text = ptx.ptx(written(lambda x: x * x + x, X).module.for_gpu(), "sm_80")
     assert "fma" not in text
     assert "mul.rn.f64" in text
     assert "add.rn.f64" in text
@@ -105,7 +105,7 @@ def test_nothing_is_fused_that_is_not_written_so():
 
 def test_tables_hold_words_only():
     """LLVM's NVPTX target forgets the room between wider integers."""
-    text = written(lambda x: np.logaddexp(x, -x), X).module.for_card()
+    text = written(lambda x: np.logaddexp(x, -x), X).module.for_gpu()
     assert "adjoint_coefficients" in text
     assert not re.search(r"constant \[\d+ x i(?!64|32|8)\d+\]", text)
 
@@ -113,7 +113,7 @@ def test_tables_hold_words_only():
 @needs_ptxas
 def test_machine_code_is_kept_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("ADJOINT_CACHE_DIR", str(tmp_path))
-    text, made = written(lambda x: x * 2, X).module.for_card(), []
+    text, made = written(lambda x: x * 2, X).module.for_gpu(), []
 
     def link(source):
         made.append(source)

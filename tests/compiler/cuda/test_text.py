@@ -1,4 +1,4 @@
-"""The module of a program's launches: equal kernels share one function, for a card and for the simulator."""
+"""The module of a program's launches: equal kernels share one function, for a GPU and for the simulator."""
 
 import numpy as np
 from on_device import both_orders, on_cpu, program
@@ -10,7 +10,7 @@ X = np.linspace(0.1, 1.0, 40)
 
 
 def test_an_empty_module_has_a_text():
-    assert Module().for_card() is not None
+    assert Module().for_gpu() is not None
     assert "ptx_kernel" not in Module().for_simulator()
 
 

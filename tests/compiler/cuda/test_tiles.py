@@ -51,7 +51,7 @@ def test_rows_in_tiles(name):
 
 
 def test_few_long_rows_stay_apart():
-    """A block a row would leave most of a card idle."""
+    """A block a row would leave most of a GPU idle."""
     _, made = both_orders(softmax, (RNG.normal(size=(3, 20_000)),))
     assert not any(isinstance(step, Tile) for step in made.lowered.steps)
 

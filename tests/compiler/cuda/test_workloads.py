@@ -1,4 +1,4 @@
-"""The tests of a card (reductions of all shapes, linear algebra, loops, branches, errors), with the simulator in its place."""
+"""The tests of a GPU (reductions of all shapes, linear algebra, loops, branches, errors), with the simulator in its place."""
 
 import pytest
 from gpu.test_workloads import *  # noqa: F403
@@ -7,5 +7,5 @@ from adjoint.compiler.cuda.simulator import Simulator
 
 
 @pytest.fixture
-def card():
+def gpu():
     return Simulator()

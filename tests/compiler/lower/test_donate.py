@@ -23,7 +23,7 @@ OWN = {
 }
 
 
-def on_card(f, x, monkeypatch):
+def on_gpu(f, x, monkeypatch):
     stand_in.install(monkeypatch)
     given = stand_in.asarray(x)
     y = ad.jit(f, donate_argnums=0)(given)
@@ -42,7 +42,7 @@ EITHER = {"windows": lambda x: np.concatenate([x[1:], x[:1]]) - x}  # as kernels
 @pytest.mark.parametrize("name", [*REUSED, *OWN, *EITHER])
 def test_what_is_reused(name, monkeypatch):
     f = (REUSED | OWN | EITHER)[name]
-    for y, is_shared in (on_cpu(f, X), on_card(f, X, monkeypatch)):
+    for y, is_shared in (on_cpu(f, X), on_gpu(f, X, monkeypatch)):
         np.testing.assert_allclose(y, f(X), rtol=1e-12)
         assert name in EITHER or is_shared == (name in REUSED)
 

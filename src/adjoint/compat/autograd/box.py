@@ -1,4 +1,4 @@
-"""What is traced, and what lies below it."""
+"""Traced values, and the plain values below them."""
 
 from __future__ import annotations
 

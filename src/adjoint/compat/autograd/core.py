@@ -1,4 +1,4 @@
-"""Derivatives of functions of one argument, and what autograd keeps beside them."""
+"""Derivatives of functions of one argument, and the other names of `autograd.core`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions with derivatives of their own: autograd's `primitive`, `defvjp` and `defjvp`.
+"""Functions with custom derivatives: autograd's `primitive`, `defvjp` and `defjvp`.
 
 >>> import numpy
 >>> @primitive

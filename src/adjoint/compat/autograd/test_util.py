@@ -1,4 +1,4 @@
-"""check_grads in autograd's curried form, and what comes with it."""
+"""check_grads in autograd's curried form, and its helpers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""autograd.tracer: what is traced, and functions that are not looked into."""
+"""autograd.tracer: tests for traced values, and functions that are not traced."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Functions of cuBLAS, cuSOLVER and the driver, called through ctypes.
 
 CuPy binds most of them, but refuses library calls while a stream is captured, and has no conditional nodes. CuPy has loaded the
-libraries: their functions are found behind its extension modules, and nothing else is to be installed.
+libraries: their functions are found through its extension modules, and nothing else has to be installed.
 """
 
 from __future__ import annotations

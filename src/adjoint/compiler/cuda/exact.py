@@ -1,7 +1,7 @@
-"""Functions of a card's arrays for which CuPy's are not NumPy's: quotients rounded down and remainders of floats, which CuPy
-rounds otherwise, and cumulative sums and products, whose terms CuPy combines in an order that changes from run to run.
+"""Functions of arrays on a GPU for which CuPy's results differ from NumPy's: floor division and remainders of floats, which CuPy
+rounds differently, and cumulative sums and products, whose terms CuPy combines in an order that changes from run to run.
 
-A kernel of ours has two forms: CUDA C for a card, and NumPy's function, which stands for it in tests.
+Each kernel has two forms: CUDA C for a GPU, and NumPy's function, which replaces it in tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 _TYPES = {"float64": "double", "float32": "float"}
 _PART = 32  # terms that a thread adds up one after the other
-_ROWS = 4096  # cumulative sums along this many rows keep the card busy: a thread has a whole row
+_ROWS = 4096  # cumulative sums along this many rows keep the GPU busy: a thread has a whole row
 LONGEST = 4096  # terms of a cumulative product: in parts it could overflow where one after the other it does not
 
 # -- division, as NumPy has it ----------------------------------------------------------------------------------------

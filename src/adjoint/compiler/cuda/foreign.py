@@ -1,9 +1,9 @@
-"""Foreign steps on a card: ops without a kernel of ours that CuPy computes as NumPy does (Fourier transforms by cuFFT, sorting,
-complex arithmetic), and some for which it does not (`exact`).
+"""Foreign steps on a GPU: ops without a generated kernel for which CuPy gives NumPy's results (Fourier transforms by cuFFT,
+sorting, complex arithmetic), and some for which it does not (`exact`).
 
 An op runs there if it is listed, or is a ufunc of NumPy, and CuPy has every function that its implementation uses. Others are
-calls on the host, with their cost in `report()`. Among them are functions of SciPy, whose last digits differ, and ops that add up
-floats at computed places (`share_equal`), which CuPy does in an order that changes from run to run.
+host calls, with their cost in `report()`. Among them are functions of SciPy, whose last digits differ, and ops that sum floats at
+computed indices (`share_equal`), which CuPy does in an order that changes from run to run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OURS: dict[str, Callable[..., Any]] = {**_QUOTIENTS, "cumsum": exact.cumsum, "c
 
 def is_asynchronous(step: Foreign, device: Any) -> bool:
     """Whether a step is a kernel of CuPy's, so that it can be part of a CUDA graph."""
-    return _is_elementwise(step) and on_card(step, device) is not None
+    return _is_elementwise(step) and on_gpu(step, device) is not None
 
 
 def _is_elementwise(step: Foreign) -> bool:
@@ -70,7 +70,7 @@ def _is_ours(step: Foreign) -> bool:
     return all(view.dtype in NATIVE for view in step.reads())
 
 
-def on_card(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
+def on_gpu(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
     """A step as a function of the device's arrays, from operands to results; None if it runs on the host."""
     op = step.op
     is_ours = _is_ours(step)

@@ -1,4 +1,4 @@
-"""CUDA graphs: the launches and library calls of a program, recorded once and launched as one. Loops and branches on a card are
+"""CUDA graphs: the launches and library calls of a program, recorded once and launched as one. Loops and branches on a GPU are
 conditional nodes, so that no number is read back.
 
     with recording:                              test; set the condition
@@ -7,8 +7,7 @@ conditional nodes, so that no number is read back.
 A condition is set by a kernel of one thread, which calls `cudaGraphSetConditional`. The driver knows that function and links it
 when PTX is loaded: no library of the toolkit is needed. Drivers before CUDA 12.4 have no such nodes.
 
-What is allocated while recording comes from a memory pool of the graph alone, so that its addresses stay valid as long as the
-graph.
+Memory allocated while recording comes from a pool private to the graph, so that its addresses stay valid as long as the graph.
 """
 
 from __future__ import annotations

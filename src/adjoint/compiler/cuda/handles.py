@@ -54,9 +54,9 @@ class _Own(threading.local):
 class Handles:
     """Gives functions of the libraries with the handle filled in. `recording` is the CUDA graph that a thread records, if any."""
 
-    def __init__(self, card: Any) -> None:
-        self.xp, self._stream, self.own = card.xp, card._stream, _Own()
-        self.size = (32 if int(card.processor[3:]) >= 90 else 4) << 20  # as NVIDIA advises
+    def __init__(self, gpu: Any) -> None:
+        self.xp, self._stream, self.own = gpu.xp, gpu._stream, _Own()
+        self.size = (32 if int(gpu.processor[3:]) >= 90 else 4) << 20  # as NVIDIA advises
 
     def blas_handle(self) -> int:
         own, stream = self.own, self._stream().ptr

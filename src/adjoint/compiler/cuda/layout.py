@@ -10,7 +10,7 @@ block each, which leave partial results; a second launch combines them.
     no reduction             kept: all       one thread a point, or a few                  256 points x  1 lane
 
 All numbers depend on the shapes alone, and terms are combined in a fixed order (a thread's own, then the lanes as a tree, then
-the pieces): a result is bitwise the same on every run and on every card.
+the pieces): a result is bitwise the same on every run and on every GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..lower.kernel import Kernel, Reduce, size_of
 from ..lower.schedule import cost
 
 THREADS = 256  # of a block
-ENOUGH = 1 << 18  # threads that fill a large card
+ENOUGH = 1 << 18  # threads that fill a large GPU
 SEVERAL = ENOUGH  # points of a kernel of which a thread has several
 MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further

@@ -1,10 +1,10 @@
-"""Products and linear algebra on a card: cuBLAS and cuSOLVER.
+"""Products and linear algebra on a GPU: cuBLAS and cuSOLVER.
 
-A routine takes the arrays of its step (see `lower.matrix`): operands, what it changes in place, results; the last one is a truth,
-whether it failed. The libraries see matrices by columns. Those of `Lapack` steps are by columns, unless the routine says
-otherwise; a matrix by rows is its transpose to them.
+A routine takes the arrays of its step (see `lower.matrix`): operands, arrays that it changes in place, results, and last a
+boolean that says whether it failed. The libraries expect column-major matrices. Those of `Lapack` steps are column-major unless
+the routine says otherwise; a row-major matrix is passed as its transpose.
 
-Stacks of small matrices are one batched call, large matrices a call each. QR has no batched form.
+A stack of small matrices is one batched call; large matrices are one call each. QR has no batched form.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Products and linear algebra of a program on the host, by NumPy and SciPy: for the simulator. `libraries` has those of a card.
+"""Products and linear algebra of a program on the host, by NumPy and SciPy, for the simulator. `libraries` has those of a GPU.
 
-A routine takes the arrays of its step (see `lower.matrix`): operands, what it changes in place, results. It gives whether it
-failed.
+A routine takes the arrays of its step (see `lower.matrix`): operands, arrays that it changes in place, results. It returns
+whether it failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A loop inside a thread: see `lower.sweep`. The carries of a point are in registers, the rows move with the iteration."""
+"""A loop inside a thread: see `lower.sweep`. The carries of a point are in registers; the row pointers advance with the
+iteration."""
 
 from __future__ import annotations
 

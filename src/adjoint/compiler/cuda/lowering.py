@@ -1,6 +1,6 @@
-"""From a graph to the steps of a program on a card: the lowering of the CPU, with launches in the place of loops.
+"""From a graph to the steps of a program on a GPU: the lowering of the CPU, with launches instead of loops.
 
-What has no code on a card (functions of SciPy) is a call on the host.
+Ops without GPU code (functions of SciPy) are host calls.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A lowered program on a device: a list of actions over a table of addresses.
 
-    program = Program(lower(graph), Card())         # or Simulator()
+    program = Program(lower(graph), GPU())         # or Simulator()
     program(x, y)                                   # arrays of the device in, arrays of the device out
 
 Every buffer of a program has a slot in the table: inputs, outputs, constants, and intermediate arrays, which are places in one
-arena. The body of a loop is a routine with a table of its own, in the scratch memory of its step. Launches are asynchronous; the
-host waits only where it must know a number: a guard, an index out of bounds, and, unless the program is recorded as a CUDA graph,
-the condition of a loop or a branch.
+arena. The body of a loop is a routine with a separate table, in the scratch memory of its step. Launches are asynchronous; the
+host waits only where it needs a number: a guard, an index out of bounds, and, unless the program is recorded as a CUDA graph, the
+condition of a loop or a branch.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, While,
 from ..lower.sweep import Sweep
 from ..runtime.entry import ERRORS, MISS
 from . import linear
-from .card import Card, Made
-from .foreign import REFUSALS, on_card
+from .foreign import REFUSALS, on_gpu
+from .gpu import GPU, Made
 from .launch import Launch
 from .loops import Looping
 from .lowering import lower
@@ -298,7 +298,7 @@ class Routine:
         }
         if type(step) not in kinds:
             name = type(step).__name__.lower()
-            raise UnsupportedError(f"{name} has no form on a card ({', '.join(step.lines)}); compile it for the CPU")
+            raise UnsupportedError(f"{name} has no form on a GPU ({', '.join(step.lines)}); compile it for the CPU")
         return kinds[type(step)](step)
 
     def launch(self, step: Launch) -> Action:
@@ -365,8 +365,8 @@ class Routine:
         return lambda table: routine(step, *(self.array(table, v) for v in views))
 
     def foreign(self, step: Foreign) -> Action:
-        """A call on the card if CuPy has a counterpart of the op, else on the host."""
-        there, on_host = on_card(step, self.device), self.program.on_host
+        """A call on the GPU if CuPy has a counterpart of the op, else on the host."""
+        there, on_host = on_gpu(step, self.device), self.program.on_host
         if there is None:
             on_host.append(step)
 
@@ -615,9 +615,9 @@ def _record(views: Sequence[View]) -> tuple[list[int], int]:
 def compiled(
     graph: Graph, device: Any = None, *, weak: Collection[int] = (), guarded: bool = False, precision: str = "highest"
 ) -> Program:
-    """The program of a graph for a device, the current card if none is given: `weak` and `guarded` as for `lower`.
+    """The program of a graph for a device, the current GPU if none is given: `weak` and `guarded` as for `lower`.
 
-    A call takes the flat arrays of the device (`Card.adopt` makes them) and gives the flat results, or MISS if the guards do not
+    A call takes the flat arrays of the device (`GPU.adopt` makes them) and gives the flat results, or MISS if the guards do not
     hold.
     """
-    return Program(lower(graph, weak, guarded), Card() if device is None else device, precision)
+    return Program(lower(graph, weak, guarded), GPU() if device is None else device, precision)

@@ -1,4 +1,4 @@
-"""PTX out of LLVM's text, and `ptxas`, which checks it without a card."""
+"""PTX out of LLVM's text, and `ptxas`, which checks it without a GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ptx(text: str, processor: str = "sm_70") -> str:
 
 
 class Use(NamedTuple):
-    """What a kernel takes of a card."""
+    """What a kernel takes of a GPU."""
 
     registers: int
     spilled: int  # bytes
@@ -109,7 +109,7 @@ def _use(text: str) -> Use:
 
 
 def machine_code(text: str, processor: str, link: Callable[[str], bytes], versions: Sequence[str] = ()) -> bytes:
-    """The machine code (cubin) of a module for a card. It is kept on disk, beside that for this processor.
+    """The machine code (cubin) of a module for a GPU. It is kept on disk, beside that for this processor.
 
     `link` makes it of PTX; `versions` are those of what `link` uses.
     """

@@ -1,8 +1,8 @@
 """Programs of many launches, captured as CUDA graphs and replayed: one call of the driver instead of one for each launch. Loops
 and branches that depend on numbers are part of a graph where the driver has conditional nodes (see `graph`).
 
-A graph holds the addresses of what its kernels read and write. Memory pools hand out the same addresses again and again, so a
-program keeps a graph for each set of addresses that it has met twice.
+A graph holds the addresses that its kernels read and write. Memory pools tend to return the same addresses again, so a program
+keeps a graph for each set of addresses that has occurred twice.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Kernels as launches can run them: each with reductions along one set of loops, sums at computed places by sorting.
+"""Kernels in the form that launches can run: each reduces along one set of loops, and scatter-adds are done by sorting.
 
     kernel over (n, m):  store a, sum b over columns into r, sum c over all into s
 
     kernel over (n, m):  store a, sum b over columns into r, sum c over columns into t
     kernel over (n, 1):  sum t over all into s
 
-Truths over a whole domain, such as whether an index was out of bounds, are set to their start first and then by any thread that
-finds otherwise. What is added at computed places is written to memory with its places, and added up in the order of the points.
+Flags over a whole domain, such as whether an index was out of bounds, are initialised first and then set by any thread that finds
+a violation. Scatter-adds write values and offsets to memory, and the values are added in the order of the points.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The kernels of a card, run on this processor: the same text, with threads as loops and barriers between the phases.
+"""The kernels of a GPU, run on this processor: the same text, with threads as loops and barriers between the phases.
 
-It stands in for a card in tests: indices, reductions and loops go through the very code that a card runs. Results are bitwise
-those of a card, since both combine in the same order and neither fuses a product and a sum unless told so.
+It replaces a GPU in tests: indices, reductions and loops run the same code as on a GPU. Results are bitwise those of a GPU, since
+both combine terms in the same order and neither contracts a product and a sum unless told to.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _truth(address: int) -> bool:
 
 
 class Simulator:
-    """A card that is not there. `flip` gives the order of the threads within a phase: it must not matter."""
+    """A GPU that is not there. `flip` gives the order of the threads within a phase: it must not matter."""
 
     xp = np
     name = "simulator"
@@ -79,8 +79,8 @@ class Simulator:
         return launch
 
     def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
-        """What each kernel would take of a card, as `ptxas` says; nothing without it."""
-        return assembled(ptx(module.for_card(), self.processor), self.processor) if functions and assembler() else {}
+        """What each kernel would take of a GPU, as `ptxas` says; nothing without it."""
+        return assembled(ptx(module.for_gpu(), self.processor), self.processor) if functions and assembler() else {}
 
     def libraries(self, precision: str) -> Any:
         """None: products and linear algebra are NumPy's and SciPy's."""
@@ -130,7 +130,7 @@ class Simulator:
         return array.reshape(t.shape)
 
     def bytes(self, size: int) -> Any:
-        """New memory, on a cache line as on a card."""
+        """New memory, on a cache line as on a GPU."""
         whole = np.full(size + 256, 0xA5, np.uint8)
         start = -whole.ctypes.data % 256
         return whole[start : start + size]

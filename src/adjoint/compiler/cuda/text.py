@@ -1,8 +1,8 @@
-"""The launches of a program as one LLVM module: for a card, or for the simulator.
+"""The launches of a program as one LLVM module: for a GPU, or for the simulator.
 
 Both are made of the same phases (see `threads`); what is around them differs.
 
-    on a card                                       in the simulator
+    on a GPU                                       in the simulator
     define ptx_kernel void @k1(buffers) {           define void @k1(ptr %table, i64 %from, i64 %to, i64 %flip) {
       phase0(buffers, shared, block, thread)          for block in from … to:
       barrier                                           for thread in 0 … 256: phase0(…)
@@ -86,10 +86,10 @@ class Module:
         name = self.entries[key].name
         return Kernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch)
 
-    def for_card(self) -> str:
+    def for_gpu(self) -> str:
         declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
         declared |= {"declare void @llvm.nvvm.barrier0()", "declare void @llvm.nvvm.bar.warp.sync(i32)"}
-        text = self._text([f'target triple = "{TRIPLE}"'], declared, map(_on_card, self.entries.values()))
+        text = self._text([f'target triple = "{TRIPLE}"'], declared, map(_on_gpu, self.entries.values()))
         return _with_loops_named(_OURS.sub(lambda name: name[0].replace(".", "_"), text))  # PTX has no dots in names
 
     def for_simulator(self) -> str:
@@ -118,7 +118,7 @@ def _with_loops_named(text: str) -> str:
     return "\n".join([text, *named])
 
 
-def _on_card(entry: Entry) -> str:
+def _on_gpu(entry: Entry) -> str:
     code, name, buffers = Code(), entry.name, len(entry.aliased)
     pointers = [code.let(f"addrspacecast ptr addrspace(1) %g{i} to ptr") for i in range(buffers)]
     memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if entry.shared else "null"

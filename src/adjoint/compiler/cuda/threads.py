@@ -5,7 +5,7 @@
     ...
     phase 8:  lane 0 takes that of lane 1, and writes the result
 
-A phase is a function of the buffers, of the block's shared memory, and of the numbers of block and thread. On a card, the phases
+A phase is a function of the buffers, of the block's shared memory, and of the numbers of block and thread. On a GPU, the phases
 are called one after the other with barriers between them; the simulator runs each for all threads of a block in a loop. So
 nothing stays in a register from one phase to the next.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...device.card import ALIGNED
+from ...device.gpu import ALIGNED
 from ..llvm.instruction import MEMORY, REGISTER, Code, Function, combine, start_of
 from ..llvm.nest import Nest
 from ..lower.kernel import Buffer, Reduce, Scalar, Store, View, size_of

@@ -24,7 +24,7 @@ from .threads import Parts, Threads, combined
 SHARED = 40_000  # bytes of shared memory that a block may take
 MOST_BLOCKS = 1024  # that gather totals
 TERMS, FEW_TERMS = 16, 4  # of a row, for a thread: if a warp can take the row, it need not wait for others; if it cannot
-FEWEST_THREADS = 1 << 14  # for which rows are enough to keep a card busy
+FEWEST_THREADS = 1 << 14  # for which rows are enough to keep a GPU busy
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Results in the memory of inputs that the caller has given away (`donate_argnums`).
+"""Results written into the memory of donated inputs (`donate_argnums`).
 
     y = x - 0.1 * g         with x donated, y is written over x, element by element
 

@@ -3,7 +3,7 @@
     place(x, spec=(slice(1, -1),), shape=(n,))      0 x x x 0: a frame, not stored
     put(a, v, spec=…)                               a with v at an index: a select at each point
     concatenate(a, b)                               each piece is written in place, by the kernel that computes it
-    roll(x, shifts=(2,), axes=(0,))                 two windows on x: what moves, and what comes in again at the other end
+    roll(x, shifts=(2,), axes=(0,))                 two windows on x: the part that moves, and the part that wraps around
 
 An index with steps has no frame: the whole is first copied, or filled with zeros.
 """

@@ -3,11 +3,11 @@
     b = put_at(a, v, i)        kernel over (n,):  store a to b        becomes        kernel over ():  write v to a at i
                                kernel over ():    write v to b at i
 
-A kernel that only copies a to b, in order that b can be changed, is dropped, and a and b become one buffer: if a is not read any
-more when b is first changed. The carry of a loop becomes one buffer with its next value, instead of two that take turns
-(`Scan.in_place`), so that `b[i] = g(b[i - 1])` costs the same for any length of b.
+A kernel that only copies a to b, so that b can be changed, is dropped, and a and b become one buffer, if a is dead when b is
+first changed. The carry of a loop and its next value share one buffer instead of alternating between two (`Scan.in_place`), so
+that `b[i] = g(b[i - 1])` costs the same for any length of b.
 
-This is done when all steps have their final order: until then a read of a could still move behind the change.
+This runs once the order of all steps is final: until then, a read of a could still move behind the change.
 """
 
 from __future__ import annotations

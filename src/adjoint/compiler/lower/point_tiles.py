@@ -1,13 +1,13 @@
-"""Point tiles: loops whose points are independent run to their ends for one tile of points at a time.
+"""Point tiles: loops whose points are independent run all their iterations for one tile of points at a time.
 
     scan of 500 iterations over 10000 points        for tiles of 16 points, in parallel:
     kernel over the points                    →         500 iterations of the scan; the kernel; 500 of the reverse scan
     reverse scan, reads what the first stacked
 
-The carries of a tile stay in the L1 cache, and so does, in the L2 cache, what a loop stacks for its backward pass: arrays that
-only the group uses hold one tile. A kernel can be a member, or a part of the body of a member, if each point accesses only its
-own elements of whatever the group writes. Values that are the same for all points, such as a counter, are computed for each tile.
-The arithmetic of a point does not change: the results are the same to the last bit.
+The carries of a tile stay in the L1 cache, and the residuals that a loop stacks for its backward pass in the L2 cache: arrays
+that only the group uses hold one tile. A kernel can be a member, or part of the body of a member, if each point accesses only its
+own elements of the arrays that the group writes. Values that are the same for all points, such as a counter, are recomputed for
+each tile. The arithmetic of a point does not change: results are bitwise the same.
 """
 
 from __future__ import annotations

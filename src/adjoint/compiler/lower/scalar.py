@@ -1,10 +1,10 @@
 """Elementwise operations as lines of scalar code, in the instructions of the back ends.
 
-An op is one word of that vocabulary (`sin`), or says with `scalar=` what it is in terms of other ops:
+An op is either an instruction itself (`sin`), or is defined in terms of other ops with `scalar=`:
 
     square = elementwise("square", …, scalar=lambda x: x * x)
 
-What is neither, or has a dtype that no back end has, is not native; the program then calls NumPy for it.
+Other ops, and dtypes that no back end supports, are not native: the program calls NumPy for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Where a value is: the place of an extremum along an axis, and the place of each value in a sorted array.
+"""Index searches: the position of an extremum along an axis, and of each value in a sorted array.
 
-An extremum's place is the least index of an element that equals it. A sorted array is searched by halves, without branches and
-with as many comparisons for every value, so that the search is part of the kernel that has the values.
+The position of an extremum is the least index of an element that equals it. A sorted array is searched by bisection, without
+branches and with the same number of comparisons for every value, so that the search can be fused into the kernel that computes
+the values.
 """
 
 from __future__ import annotations

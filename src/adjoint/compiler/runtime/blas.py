@@ -2,8 +2,8 @@
 
 NumPy and SciPy each ship a BLAS. Their numbers of threads are read and set by functions that OpenBLAS and MKL export.
 
-A program limits BLAS to one thread around a short call (`TEXT`). There is little to gain from more; and on a busy machine the
-others are not running, and the call waits for them, for a thousand times as long as it would take alone.
+A program limits BLAS to one thread around a short call (`TEXT`). More threads gain little; and on a busy machine, where they are
+not scheduled, the call would wait for them a thousand times as long as it takes on one.
 """
 
 from __future__ import annotations

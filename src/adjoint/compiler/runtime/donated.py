@@ -1,4 +1,4 @@
-"""Programs for this processor whose results are written over arguments that the caller has given away: see `lower.donate`."""
+"""CPU programs that write results over donated arguments: see `lower.donate`."""
 
 from __future__ import annotations
 

@@ -4,11 +4,12 @@ All share one native entry point, `entry_text()`: it is compiled once, and `bind
 A call opens containers, checks every argument, allocates the results, calls the program with a table of data pointers, and packs
 the results.
 
-Arguments that do not fit are not an error: the call is passed on to `otherwise`, or returns MISS. These fit: - an `ndarray` (no
-subclass) of that dtype in the machine's byte order, of that shape, aligned and C-contiguous. Other strides do not fit: on MISS
-the caller makes a copy and calls again;
-- for a shape of () also a NumPy scalar of that dtype;
-- for `weak` inputs exactly a Python float, int, bool or complex; an int must fit in 64 bits.
+Arguments that do not fit are not an error: the call is passed on to `otherwise`, or returns MISS. An argument fits if it is
+
+- an `ndarray` (not a subclass) of the given shape and dtype, in native byte order, aligned and C-contiguous. For other strides
+  the caller makes a copy on MISS and calls again;
+- for the shape (), also a NumPy scalar of that dtype;
+- for a `weak` input, exactly a Python float, int, bool or complex; an int must fit in 64 bits.
 """
 
 from __future__ import annotations

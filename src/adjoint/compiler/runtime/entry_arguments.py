@@ -1,6 +1,6 @@
 """The first half of a call: open the containers among the arguments, read the places outside, check all of them.
 
-What does not fit branches to `miss`; a place that is gone to `changed` or `absent`: see `entry_code`.
+An argument that does not fit branches to `miss`; a place that has changed or is gone to `changed` or `absent` (see `entry_code`).
 """
 
 from __future__ import annotations

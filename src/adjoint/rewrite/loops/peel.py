@@ -1,4 +1,4 @@
-"""First iterations made like the others, so that they can be part of the loop.
+"""Peeling: first iterations are rewritten to match the others, so that they can be part of the loop.
 
     a = getitem p, 0;  v1 = mul a, 1.0;  v2 = sin v1;       v3 = mul a, v2;  v4 = sin v3;  …
 

@@ -5,8 +5,8 @@
     scan: h = h * cos(c)   reads the rows c                scan: h = h * s               reads the rows s
 
 Identical loops are merged, such as the forward loops of `grad(f, 0)(x, y)` and `grad(f, 1)(x, y)`. Equal values are found by
-value numbering over the bodies of all scans: two bodies that read the same rows meet in these. What takes no longer to compute
-than to read is computed again.
+value numbering over the bodies of all scans; rows that two bodies read have the same number in both. Values that are as cheap to
+compute as to read are recomputed.
 """
 
 from __future__ import annotations

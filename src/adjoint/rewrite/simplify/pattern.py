@@ -3,13 +3,13 @@
     rule("log1p", log(add(1, X)), log1p(X), needs="finite")
     rule("transpose-twice", transpose(transpose(X, axes=A), axes=B), transpose(X, axes=composed(A, B)))
 
-X, Y, Z stand for any operand, the same one wherever the name stands; C, D for a constant; other capitals for a parameter of an
-op. A number stands for a constant all of whose elements equal it: `0` for a zero of either sign, `0.0` and `-0.0` for one
-of that sign. ZERO is a zero without a sign: what an exact zero has left of a product of the chain rule.
+X, Y, Z match any operand, the same one at every occurrence of the name; C, D match a constant; other capitals match a parameter
+of an op. A number matches a constant all of whose elements equal it: `0` for a zero of either sign, `0.0` and `-0.0` for one of
+that sign. ZERO is a zero without a sign: the result of a product of the chain rule with an exact zero.
 
-The right side is built with the operands found on the left. A parameter there may be computed from types and other
-parameters by a function marked `computed`; so may the condition `when`. The result has the type of what it replaces: where
-only the shape falls short, a broadcast is put around it; a rule that would change the dtype does not apply.
+The right side is built from the operands matched on the left. A parameter there may be computed from types and other parameters
+by a function marked `computed`; so may the condition `when`. The result has the type of the expression that it replaces: if only
+the shape differs, it is broadcast; a rule that would change the dtype does not apply.
 """
 
 from __future__ import annotations

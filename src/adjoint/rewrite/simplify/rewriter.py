@@ -1,7 +1,7 @@
 """Applying rules: a graph is copied equation by equation, each brought to its simplest form on the way.
 
-Whatever an equation reads has been simplified before it, so one walk in order reaches a state in which no rule applies any
-more: what a rule builds goes through the same door, `emit`, as what is copied. The time is linear in the size of the graph.
+The operands of an equation are simplified before it, so one walk in order reaches a fixed point: equations that a rule builds go
+through `emit`, as those that are copied do. The time is linear in the size of the graph.
 """
 
 from __future__ import annotations

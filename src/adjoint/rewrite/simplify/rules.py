@@ -1,18 +1,18 @@
-"""The rules of simplification, to be proofread: what stands on the left may be replaced by what stands on the right.
+"""The rules of simplification: the left side of a rule may be replaced by its right side.
 
-What a rule needs in order to leave the values as they are:
+Conditions under which a rule preserves values:
 
 nothing          the same bits for every input: infinities, nan (of any sign and payload) and signed zeros
 rounding         the same, up to the last bits of the significand
 unsigned zeros   the same, up to the sign of a zero, where that sign is not defined: in `strong_mul` and `strong_mul_either`, the
-                 products of the chain rule, which an exact zero ends whatever the other factor; and in sums of a single term
+                 products of the chain rule, in which an exact zero wins over any other factor; and in sums of a single term
 finite           that all values the program computes are finite and the sign of a zero is not looked at; the result may
                  differ by rounding. Used with assume="finite" only, and for integers, for which it is exact
 
 A rule marked `real` is exact for real numbers only: the complex product (a + bi)(1 + 0i) contains b·0, which is nan for an
 infinite b. For complex numbers it is used with assume="finite".
 
-Derivatives are kept too, as far as they are defined: a value that is constant for derivatives (`stop_gradient`) stays so.
+Derivatives are preserved too, where they are defined: a value that is constant for derivatives (`stop_gradient`) stays so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What rules of one's own import from autograd: the adjoint of broadcasting."""
+"""Helpers that user-defined rules import from autograd: the adjoint of broadcasting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""logsumexp, where older versions of SciPy had it."""
+"""logsumexp, at its location in older versions of SciPy."""
 
 from .special import logsumexp
 

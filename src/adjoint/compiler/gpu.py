@@ -1,4 +1,4 @@
-"""A specialization for a card: launches in the place of machine code for this processor."""
+"""A specialization for a GPU: launches instead of machine code for this processor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..core.locks import cached
 from ..core.places import described
 from ..core.tree import LEAF
 from ..core.types import Type
-from ..device.arrays import card_of
+from ..device.arrays import gpu_of
 from .lower.step import Lowered
 from .specialization import PROFILED_CALLS, PROFILED_SECONDS, Function, Signature, Specialization, Staged, counted
 
 
 class Mirror:
-    """The copy on a card of an array that a program reads outside of its function; it is made anew when the array has changed."""
+    """The copy on a GPU of an array that a program reads outside of its function; it is made anew when the array has changed."""
 
     def __init__(self) -> None:
         self.held: tuple[Any, Any] | None = None  # the contents that were copied, and the copy
@@ -38,8 +38,8 @@ def _same_bits(a: Any, b: Any) -> bool:
     return bool(np.array_equal(*(x.reshape(-1).view(np.uint8) for x in (a, b))))
 
 
-class CardSpecialization(Specialization):
-    """A program on a card. Flat inputs are arrays of its card or values of the host, which are copied over."""
+class GPUSpecialization(Specialization):
+    """A program on a GPU. Flat inputs are arrays of its GPU or values of the host, which are copied over."""
 
     def __init__(self, staged: Staged, signature: Signature, began: float, device: Any, precision: str) -> None:
         from .cuda.program import Program  # heavy: loads LLVM
@@ -63,16 +63,16 @@ class CardSpecialization(Specialization):
         return lower(self.graph, self.weak, bool(self.guards))
 
     def __repr__(self) -> str:
-        return f"<program of {self.staged.name} on a card: print it, or look at .graph, .lowered, .text and .ptx>"
+        return f"<program of {self.staged.name} on a GPU: print it, or look at .graph, .lowered, .text and .ptx>"
 
     @property
     def text(self) -> str:
         """The kernels as LLVM's text."""
-        return self.program.module.for_card()
+        return self.program.module.for_gpu()
 
     @property
     def ptx(self) -> str:
-        """The kernels as PTX for the card."""
+        """The kernels as PTX for the GPU."""
         from .cuda.ptx import ptx  # heavy: loads LLVM
 
         return ptx(self.text, self.device.processor)
@@ -89,7 +89,7 @@ class CardSpecialization(Specialization):
             return tuple([y[()] for y in self.device.fetched(results)])
 
     def opened(self, leaves: Sequence[Any]) -> tuple[list[int], dict[int, Any], Any]:
-        """The addresses of the inputs on the card, the arrays that results may take, and what else must live through the call."""
+        """The addresses of the inputs on the GPU, the arrays that results may take, and what else must live through the call."""
         device, types = self.device, self.types
         arrays: dict[int, Any] = {}
         first = len(leaves) - len(self.captured)
@@ -112,15 +112,15 @@ class CardSpecialization(Specialization):
         return any(k != i and start < end and begin < stop for k, (start, stop) in enumerate(spans))
 
     def adopted(self, x: Any, i: int) -> Any:
-        card = card_of(x)
-        if card != self.device.number:
+        gpu = gpu_of(x)
+        if gpu != self.device.number:
             name = self.staged.input_names[i]
-            where = "in host memory" if card is None else f"on card {card}"
-            raise DeviceError(f"{name} of {self.staged.name} is {where}, and the program runs on card {self.device.number}")
+            where = "in host memory" if gpu is None else f"on GPU {gpu}"
+            raise DeviceError(f"{name} of {self.staged.name} is {where}, and the program runs on GPU {self.device.number}")
         return self.device.adopt(self.device.imported(x), self.types[i])
 
     def function(self, signature: Signature, name: str, otherwise: Function | None) -> Function | None:
-        """The program as a function of arrays on the card, each an argument, which hands other calls on."""
+        """The program as a function of arrays on the GPU, each an argument, which hands other calls on."""
         from . import native  # heavy: loads LLVM
 
         arguments = [child for _, child in signature.structure.children[0][1].children]
@@ -148,7 +148,7 @@ class CardSpecialization(Specialization):
     # -- what there is to see --
 
     def report(self) -> list[str]:
-        """What the program is made of, what its kernels take of the card, its guards, its loops, and what runs on the host."""
+        """What the program is made of, what its kernels take of the GPU, its guards, its loops, and what runs on the host."""
         program = self.program
         launched = Counter(kernel.name for kernel in program.kernels)
         how_often = "launches that depend on numbers" if program.launches is None else counted(program.launches, "launch")
@@ -166,7 +166,7 @@ class CardSpecialization(Specialization):
         lines += [f"result {i} takes the memory of {self.staged.input_names[j]}" for i, j in program.reused.items()]
         lines += described(self.places)
         lines += [
-            f"copies {self.staged.input_names[len(self.types) - len(self.captured) + i]} to the card when it has changed"
+            f"copies {self.staged.input_names[len(self.types) - len(self.captured) + i]} to the GPU when it has changed"
             for i, mirror in enumerate(self.mirrors)
             if mirror.held is not None
         ]
@@ -183,7 +183,7 @@ class CardSpecialization(Specialization):
             yield f"calls NumPy for {step.op.name} on the host, {moved} bytes there and back ({', '.join(step.lines)})"
 
     def profile(self, leaves: Sequence[Any]) -> str:
-        """How long a call takes on the card, and each of its steps, by events of the card; the longest first."""
+        """How long a call takes on the GPU, and each of its steps, by events of the GPU; the longest first."""
         device, program = self.device, self.program
         with device.active():
             addresses, _, _alive = self.opened(leaves)

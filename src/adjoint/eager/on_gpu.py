@@ -1,6 +1,6 @@
-"""Eager ops on arrays of a card: the innermost interpreter, which runs them on CuPy.
+"""Eager ops on arrays of a GPU: the innermost interpreter, which runs them on CuPy.
 
-    grad(f)(x)      x is a value of ON_CARD, around CuPy's array; the tape records ops on it as on any other value
+    grad(f)(x)      x is a value of ON_GPU, around CuPy's array; the tape records ops on it as on any other value
 
 An op whose NumPy function has no counterpart in CuPy (`device.counterpart`) is refused by name: the function can be
 compiled, or called with a copy on the host.
@@ -19,18 +19,18 @@ from ..core.errors import DeviceError, UnsupportedError
 from ..core.op import Op
 from ..core.tree import flatten, map_leaves
 from ..core.types import Type
-from ..device import card
-from ..device.arrays import card_of
+from ..device import gpu
+from ..device.arrays import gpu_of
 from ..device.counterpart import counterpart
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HOST = (np.ndarray, np.generic, bool, int, float, complex)
-_PLAIN = frozenset({np.ndarray, np.float64, float, int, bool, Traced})  # classes of arguments that are on no card
+_PLAIN = frozenset({np.ndarray, np.float64, float, int, bool, Traced})  # classes of arguments that are on no GPU
 
 
-class OnCard(Trace):
-    """Runs ops on arrays of a card. `value` is CuPy's array."""
+class OnGPU(Trace):
+    """Runs ops on arrays of a GPU. `value` is CuPy's array."""
 
     __slots__ = ()
     has_numbers = False  # that could be looked at without a wait: rules take the way that is right for all numbers
@@ -39,12 +39,12 @@ class OnCard(Trace):
         return repr(x.value)
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        card = _card([a.value if isinstance(a, Traced) else a for a in args])
-        values = [_on(card, a) for a in args]
+        gpu = _gpu([a.value if isinstance(a, Traced) else a for a in args])
+        values = [_on(gpu, a) for a in args]
         try:
-            impl = op.derived.get(("on card", card.namespace))
+            impl = op.derived.get(("on GPU", gpu.namespace))
             if impl is None:
-                impl = op.derived["on card", card.namespace] = counterpart(op.impl, card.namespace)
+                impl = op.derived["on GPU", gpu.namespace] = counterpart(op.impl, gpu.namespace)
             y = impl(*values, **params)
         except (TypeError, AttributeError, NotImplementedError) as error:
             raise UnsupportedError(
@@ -63,22 +63,22 @@ class OnCard(Trace):
 
     def concrete(self, x: Traced, what: str) -> Any:
         """A copy on the host: Python asks for a number."""
-        return _device(card_of(x.value)).host(x.value)
+        return _device(gpu_of(x.value)).host(x.value)
 
     def is_plain(self, x: Traced) -> bool:
         return True
 
 
-ON_CARD = OnCard("CuPy", 0.125)  # inside of all that differentiate, around what `adjoint.numpy` makes
+ON_GPU = OnGPU("CuPy", 0.125)  # inside of all that differentiate, around what `adjoint.numpy` makes
 
 
 def lift(x: Any) -> Any:
-    """An array on a card as a value of ON_CARD; anything else as it is."""
-    return x if isinstance(x, (*_HOST, Traced)) or card_of(x) is None else Traced(ON_CARD, x, None)
+    """An array on a GPU as a value of ON_GPU; anything else as it is."""
+    return x if isinstance(x, (*_HOST, Traced)) or gpu_of(x) is None else Traced(ON_GPU, x, None)
 
 
-def follows_card(run: F) -> F:
-    """A transform, whose first argument is a function or itself, that also takes arrays on a card and then gives such arrays."""
+def follows_gpu(run: F) -> F:
+    """A transform, whose first argument is a function or itself, that also takes arrays on a GPU and then gives such arrays."""
 
     @functools.wraps(run)
     def entry(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -88,12 +88,12 @@ def follows_card(run: F) -> F:
             leaves = flatten((args, kwargs))[0]
         except RecursionError:  # a container that holds itself, which may be an argument that is not differentiated
             leaves = []
-        cards = {card_of(x) for x in leaves if not isinstance(x, (*_HOST, Traced))} - {None}
-        if not cards:
+        gpus = {gpu_of(x) for x in leaves if not isinstance(x, (*_HOST, Traced))} - {None}
+        if not gpus:
             return run(first, *args, **kwargs)
-        if len(cards) > 1:
-            raise DeviceError(f"arguments are on different cards, {' and '.join(sorted(map(str, cards)))}; copy them to one")
-        device = _device(cards.pop())
+        if len(gpus) > 1:
+            raise DeviceError(f"arguments are on different GPUs, {' and '.join(sorted(map(str, gpus)))}; copy them to one")
+        device = _device(gpus.pop())
         lifted, named = map_leaves(lambda x: lift(_imported(device, x)), (args, kwargs))
         with device.active():
             result = run(first, *lifted, **named)
@@ -103,33 +103,33 @@ def follows_card(run: F) -> F:
 
 
 def landed(result: Any, device: Any = None) -> Any:
-    """A result with its arrays on the card as CuPy's. With a device, what a transform made itself (zeros) is copied there."""
+    """A result with its arrays on the GPU as CuPy's. With a device, what a transform made itself (zeros) is copied there."""
     return map_leaves(functools.partial(_landed, device), result)
 
 
 def _landed(device: Any, y: Any) -> Any:
     y = unwrap_fresh(y)
-    if isinstance(y, Traced) and y.by is ON_CARD:
+    if isinstance(y, Traced) and y.by is ON_GPU:
         return y.value
     return device.adopt(y, Type.of(y)) if device is not None and isinstance(y, _HOST) else y
 
 
 def _imported(device: Any, x: Any) -> Any:
-    return x if isinstance(x, (*_HOST, Traced)) or card_of(x) is None else device.imported(x)
+    return x if isinstance(x, (*_HOST, Traced)) or gpu_of(x) is None else device.imported(x)
 
 
-def _on(card: Any, a: Any) -> Any:
+def _on(gpu: Any, a: Any) -> Any:
     """An operand for CuPy: of the host's values, numbers are taken as they are, arrays copied."""
     a = unwrap_fresh(a)
     if isinstance(a, Traced):
         return a.value
-    return card.adopt(a, Type.of(a)) if isinstance(a, np.ndarray) else a
+    return gpu.adopt(a, Type.of(a)) if isinstance(a, np.ndarray) else a
 
 
-def _card(values: list[Any]) -> Any:
-    return _device(next(card for card in map(card_of, values) if card is not None))
+def _gpu(values: list[Any]) -> Any:
+    return _device(next(gpu for gpu in map(gpu_of, values) if gpu is not None))
 
 
 def _device(number: int | None) -> Any:
     assert number is not None
-    return card.numbered(number)
+    return gpu.numbered(number)

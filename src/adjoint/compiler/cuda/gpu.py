@@ -1,6 +1,6 @@
-"""A card that runs programs: modules, and launches on the current stream.
+"""A GPU that runs programs: modules, and launches on the current stream.
 
-What a program asks of a card is what it asks of the `Simulator`: both have the same methods.
+`GPU` and `Simulator` have the same interface, so a program runs on either.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from ...core.locks import cached
 from ...core.types import Type
-from ...device.card import Memory, cupy
+from ...device.gpu import Memory, cupy
 from ..lower.kernel import View
 from . import graph
 from .handles import Handles
@@ -30,13 +30,13 @@ _SHARED, _LOCAL, _REGISTERS = 1, 3, 4  # CU_FUNC_ATTRIBUTE_…
 
 
 @functools.cache
-def numbered(number: int) -> Card:
-    """The card of a number, as CuPy counts them."""
-    return Card(number)
+def numbered(number: int) -> GPU:
+    """The GPU of a number, as CuPy counts them."""
+    return GPU(number)
 
 
-def current() -> Card:
-    """The current card of CuPy."""
+def current() -> GPU:
+    """The current GPU of CuPy."""
     return numbered(cupy().cuda.runtime.getDevice())
 
 
@@ -56,8 +56,8 @@ class _Packed(threading.local):
         self.rooms = _Rooms()
 
 
-class Card(Memory):
-    """A card, and the programs on it. Its methods are called while it is the current one: see `active`."""
+class GPU(Memory):
+    """A GPU, and the programs on it. Its methods are called while it is the current one: see `active`."""
 
     def __init__(self, number: int | None = None) -> None:
         super().__init__(number)
@@ -68,7 +68,7 @@ class Card(Memory):
         self.handles = Handles(self)
         self._libraries: dict[str, Libraries] = {}  # by precision
         self._launch = xp.cuda.driver.launchKernel
-        self.failures = (xp.cuda.runtime.CUDARuntimeError, xp.cuda.driver.CUDADriverError)  # what a kernel or a lost card raises
+        self.failures = (xp.cuda.runtime.CUDARuntimeError, xp.cuda.driver.CUDADriverError)  # what a kernel or a lost GPU raises
 
     def load(self, module: Module) -> dict[str, Any]:
         """The functions of a module, by name."""
@@ -76,7 +76,7 @@ class Card(Memory):
             return {}
         loaded = self.xp.cuda.function.Module()
         versions = str(self.xp.cuda.runtime.driverGetVersion()), self.xp.__version__
-        loaded.load(machine_code(module.for_card(), self.processor, self._linked, versions))
+        loaded.load(machine_code(module.for_gpu(), self.processor, self._linked, versions))
         return {name: loaded.get_function(name) for name in (entry.name for entry in module.entries.values())}
 
     def _linked(self, text: str) -> bytes:
@@ -102,7 +102,7 @@ class Card(Memory):
         return launch
 
     def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
-        """What each kernel takes of the card, as the driver says."""
+        """What each kernel takes of the GPU, as the driver says."""
         ask = self.xp.cuda.driver.funcGetAttribute
         return {name: Use(*(ask(what, f.ptr) for what in (_REGISTERS, _LOCAL, _SHARED))) for name, f in functions.items()}
 

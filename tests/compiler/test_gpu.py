@@ -1,4 +1,4 @@
-"""`ad.jit` on a card, with the simulator in the place of one: the tests of a card, and what only the stand-in shows."""
+"""`ad.jit` on a GPU, with the simulator in the place of one: the tests of a GPU, and what only the stand-in shows."""
 
 import sys
 
@@ -12,7 +12,7 @@ import adjoint as ad
 from adjoint.compiler.cuda.replay import MOST, Replays
 from adjoint.compiler.jit import CompileWarning
 from adjoint.core.errors import ArgumentError, DeviceError
-from adjoint.device import card
+from adjoint.device.gpu import cupy
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def test_nothing_is_copied_to_the_host_unless_python_asks(gpu):
     f = ad.jit(ad.value_and_grad(loss))
     for _ in range(3):
         f(w, x)
-    assert gpu.cards[0].fetches == 0
+    assert gpu.gpus[0].fetches == 0
     asks = ad.jit(lambda x: x * int(x[0, 0]))
     asks(x)
-    assert gpu.cards[0].fetches == 1
+    assert gpu.gpus[0].fetches == 1
 
 
 def test_later_calls_do_not_open_their_arguments(gpu, monkeypatch):
@@ -39,23 +39,23 @@ def test_later_calls_do_not_open_their_arguments(gpu, monkeypatch):
     np.testing.assert_allclose(gpu.get(f(x)), np.sin(np.arange(3.0)) + np.arange(3.0) * np.cos(np.arange(3.0)))
 
 
-def test_cards_and_the_host_share_a_function(gpu):
+def test_gpus_and_the_host_share_a_function(gpu):
     f = ad.jit(lambda x: np.sin(x) * 2)
     for _ in range(3):
         assert isinstance(f(X), np.ndarray)
         assert f(gpu.put(X))._number == 0
         assert f(gpu.put(X, 1))._number == 1
-    assert [str(s) for s in f.specializations] == ["float64[6,4]", "float64[6,4], on card 0", "float64[6,4], on card 1"]
+    assert [str(s) for s in f.specializations] == ["float64[6,4]", "float64[6,4], on GPU 0", "float64[6,4], on GPU 1"]
 
 
-def test_mixed_cards(gpu):
+def test_mixed_gpus(gpu):
     f = ad.jit(lambda a, b: a["u"] + b)
-    with pytest.raises(DeviceError, match="a_u on card 0, b on card 1; copy them to one"):
+    with pytest.raises(DeviceError, match="a_u on GPU 0, b on GPU 1; copy them to one"):
         f({"u": gpu.put(X)}, gpu.put(X, 1))
-    with pytest.raises(DeviceError, match="x on card 0 and device='cuda:1' was asked for"):
+    with pytest.raises(DeviceError, match="x on GPU 0 and device='cuda:1' was asked for"):
         ad.jit(lambda x: x, device="cuda:1")(gpu.put(X))
     outside = gpu.put(X, 1)
-    with pytest.raises(DeviceError, match="reads outside on card 1, but its arguments are on card 0"):
+    with pytest.raises(DeviceError, match="reads outside on GPU 1, but its arguments are on GPU 0"):
         ad.jit(lambda x: x + outside)(gpu.put(X))
     np.testing.assert_array_equal(gpu.get(ad.jit(lambda x: x + 1, device="cuda:1")(gpu.put(X, 1))), X + 1)
 
@@ -78,40 +78,40 @@ def test_the_copy_of_an_array_outside_is_kept_until_it_changes(gpu):
     f = ad.jit(lambda x: np.sum(x @ data))
     x = gpu.put(X)
     f(x)
-    before = gpu.cards[0].copies
+    before = gpu.gpus[0].copies
     for _ in range(3):
         f(x)
-    assert gpu.cards[0].copies == before
+    assert gpu.gpus[0].copies == before
     data[0, 0] = np.nan
     f(x)
     f(x)
-    assert gpu.cards[0].copies == before + 1
+    assert gpu.gpus[0].copies == before + 1
 
 
 def test_out_of_memory(gpu):
     f = ad.jit(lambda x: np.sum(x, axis=0) - x)
     x = gpu.put(X)
     wanted = gpu.get(f(x))
-    gpu.cards[0].memory = 10
+    gpu.gpus[0].memory = 10
     with pytest.raises(MemoryError, match=f"for the {X.nbytes} bytes of the results and the .* bytes of what is between"):
         f(x)
-    gpu.cards[0].memory = None
+    gpu.gpus[0].memory = None
     np.testing.assert_array_equal(gpu.get(f(x)), wanted)
 
 
-def test_a_card_that_fails(gpu, monkeypatch):
+def test_a_gpu_that_fails(gpu, monkeypatch):
     class LostError(Exception):
         pass
 
     f = ad.jit(lambda x: np.sin(x))
     x = gpu.put(X)
     f(x)
-    monkeypatch.setattr(stand_in.SimulatedCard, "failures", (LostError,))
+    monkeypatch.setattr(stand_in.SimulatedGPU, "failures", (LostError,))
 
     def lost(*args):
         raise LostError("cudaErrorIllegalAddress: an illegal memory access was encountered")
 
-    monkeypatch.setattr(gpu.cards[0], "empty", lost)
+    monkeypatch.setattr(gpu.gpus[0], "empty", lost)
     with pytest.raises(DeviceError, match="simulator 0 has failed: cudaErrorIllegalAddress"):
         f(x)
 
@@ -120,12 +120,12 @@ def test_a_function_that_cannot_be_compiled_runs_on_the_host(gpu):
     compiled = ad.jit(lambda x: x + (np.random.rand() > 2))
     with pytest.warns(CompileWarning, match="runs eagerly: .* draws random numbers"):
         y = compiled(gpu.put(X))
-    assert gpu.is_on_card(y)
+    assert gpu.is_on_gpu(y)
     np.testing.assert_array_equal(gpu.get(y), X)
 
 
 def test_graphs_are_kept_for_addresses_that_come_again(gpu):
-    device, done = gpu.cards[0], []
+    device, done = gpu.gpus[0], []
     replays = Replays(device)
     for _ in range(3):
         replays.run((1, 2), lambda: done.append("first"))
@@ -139,15 +139,15 @@ def test_graphs_are_kept_for_addresses_that_come_again(gpu):
 
 def test_no_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    card.cupy.cache_clear()
+    cupy.cache_clear()
     try:
         with pytest.raises(DeviceError, match=r"need CuPy, which is not installed; pip install 'adjoint\[cuda\]'"):
             ad.jit(np.sin, device="cuda")(X)
     finally:
-        card.cupy.cache_clear()
+        cupy.cache_clear()
 
 
-def test_static_arrays_on_a_card_are_constants(gpu):
+def test_static_arrays_on_a_gpu_are_constants(gpu):
     w = ad.static(gpu.put(W))
     f = ad.jit(lambda x: x @ w)
     for _ in range(2):
@@ -155,7 +155,7 @@ def test_static_arrays_on_a_card_are_constants(gpu):
 
 
 def test_which_loops_are_captured(gpu):
-    """Products are; what waits for the card or is called on the host is not."""
+    """Products are; what waits for the GPU or is called on the host is not."""
     x = gpu.put(np.eye(30) * 0.5)
     for step, is_captured in (
         (lambda c: np.tanh(c @ c), True),
@@ -172,7 +172,7 @@ def test_a_loop_that_cannot_be_captured_is_launched_and_reported(gpu, monkeypatc
     def refuses(run):
         raise DeviceError("cuStreamEndCapture failed with CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
 
-    monkeypatch.setattr(gpu.cards[0], "captured", refuses)
+    monkeypatch.setattr(gpu.gpus[0], "captured", refuses)
     f = ad.jit(lambda x: ad.scan(lambda c, _: (c - np.mean(c), None), x, None, 20)[0])
     x, addresses = gpu.put(X), (1, 2)
     program = f.lower(x).program

@@ -1,4 +1,4 @@
-"""Eager transforms of arrays on a card, with the stand-in for CuPy: the tests of a card."""
+"""Eager transforms of arrays on a GPU, with the stand-in for CuPy: the tests of a GPU."""
 
 import warnings
 
@@ -14,7 +14,7 @@ from adjoint.core.bind import Traced, bind
 from adjoint.core.errors import DeviceError, UnsupportedError
 from adjoint.core.op import OPS, Case, Elementwise
 from adjoint.device.counterpart import Missing, Namespace, counterpart
-from adjoint.eager.on_card import lift
+from adjoint.eager.on_gpu import lift
 from adjoint.numpy.table import load_all
 
 
@@ -23,9 +23,9 @@ def gpu(monkeypatch):
     return StandIn(stand_in.install(monkeypatch))
 
 
-def test_two_cards(gpu):
+def test_two_gpus(gpu):
     x = np.ones(3)
-    with pytest.raises(DeviceError, match="on different cards, 0 and 1"):
+    with pytest.raises(DeviceError, match="on different GPUs, 0 and 1"):
         ad.grad(lambda x, y: np.sum(x * y))(gpu.put(x), gpu.put(x, 1))
 
 

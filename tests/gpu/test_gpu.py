@@ -1,4 +1,4 @@
-"""What only a card shows: streams, large arrays, memory, arrays of other libraries, the time of a call."""
+"""What only a GPU shows: streams, large arrays, memory, arrays of other libraries, the time of a call."""
 
 import gc
 import os
@@ -6,14 +6,14 @@ import time
 
 import numpy as np
 import pytest
-from gpu.test_jit import OnCard
+from gpu.test_jit import OnGPU
 
 import adjoint as ad
 
 
 @pytest.fixture
 def gpu():
-    return OnCard()
+    return OnGPU()
 
 
 def test_results_are_on_the_current_stream(gpu):
@@ -78,7 +78,7 @@ def test_machine_code_is_kept(gpu, tmp_path, monkeypatch):
     x = gpu.xp.ones(7)
     first = gpu.get(ad.jit(lambda x: np.exp(x) * 3.25)(x))
     assert os.listdir(tmp_path)
-    monkeypatch.setattr(type(gpu.card), "_linked", None)
+    monkeypatch.setattr(type(gpu.device), "_linked", None)
     np.testing.assert_array_equal(gpu.get(ad.jit(lambda x: np.exp(x) * 3.25)(x)), first)
 
 

@@ -1,4 +1,4 @@
-"""A card, through CuPy: its memory, from CuPy's pool, and its clock."""
+"""A GPU, through CuPy: its memory, from CuPy's pool, and its clock."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _PINNED = 1 << 20  # bytes of a result from which on it is copied through pinned
 
 @functools.cache
 def cupy() -> Any:
-    """CuPy, with a card."""
+    """CuPy, with a GPU."""
     try:
         import cupy
 
         cupy.cuda.runtime.getDeviceCount()
     except ImportError:
-        raise DeviceError("programs on a card need CuPy, which is not installed; pip install 'adjoint[cuda]'") from None
+        raise DeviceError("programs on a GPU need CuPy, which is not installed; pip install 'adjoint[cuda]'") from None
     except Exception as error:  # CuPy's own kinds cannot be named without it
-        raise DeviceError(f"CuPy finds no card that it can use ({error})") from error
+        raise DeviceError(f"CuPy finds no GPU that it can use ({error})") from error
     return cupy
 
 
 @functools.cache
 def numbered(number: int) -> Memory:
-    """The card of a number, as CuPy counts them."""
+    """The GPU of a number, as CuPy counts them."""
     return Memory(number)
 
 
 def holding(address: int) -> int:
-    """The number of the card that holds an address; the current one's for none, that of an empty array."""
+    """The number of the GPU that holds an address; the current one's for none, that of an empty array."""
     runtime = cupy().cuda.runtime
     return int(runtime.pointerGetAttributes(address).device if address else runtime.getDevice())
 
 
 class Memory:
-    """One card. Its methods are called while it is the current one: see `active`."""
+    """One GPU. Its methods are called while it is the current one: see `active`."""
 
     name = "cuda"
 
@@ -53,15 +53,15 @@ class Memory:
         count = xp.cuda.runtime.getDeviceCount()
         self.number = xp.cuda.runtime.getDevice() if number is None else number
         if not 0 <= self.number < count:
-            raise DeviceError(f"there is no card {self.number}; CuPy counts {count}, from 0")
+            raise DeviceError(f"there is no GPU {self.number}; CuPy counts {count}, from 0")
         self._stream, self._ndarray, self._current = xp.cuda.get_current_stream, xp.ndarray, xp.cuda.runtime.getDevice
 
     def is_active(self) -> bool:
-        """Whether this is the current card."""
+        """Whether this is the current GPU."""
         return self._current() == self.number  # type: ignore[no-any-return]
 
     def active(self) -> Any:
-        """A context in which this is the current card."""
+        """A context in which this is the current GPU."""
         return nullcontext() if self.is_active() else self.xp.cuda.Device(self.number)
 
     def wait(self) -> None:
@@ -105,7 +105,7 @@ class Memory:
         return address if address % ALIGNED == 0 and data.device_id == self.number else 0
 
     def imported(self, x: Any) -> Any:
-        """An array of any library on this card, as one of CuPy's, without a copy."""
+        """An array of any library on this GPU, as one of CuPy's, without a copy."""
         xp = self.xp
         if isinstance(x, xp.ndarray):
             return x
@@ -115,7 +115,7 @@ class Memory:
             raise ArgumentError(f"a {type(x).__name__} cannot be read by CuPy: {error}") from error
 
     def adopt(self, x: Any, t: Type) -> Any:
-        """A value as an array on the card, in order and at an address that wide accesses can use."""
+        """A value as an array on the GPU, in order and at an address that wide accesses can use."""
         xp = self.xp
         array = xp.ascontiguousarray(xp.asarray(x, t.dtype).reshape(t.shape))
         return array if array.data.ptr % ALIGNED == 0 else array.copy()
