@@ -4,7 +4,7 @@ import numpy as np
 
 import adjoint as ad
 from adjoint.compiler.cuda.lowering import lower
-from adjoint.compiler.cuda.program import Program
+from adjoint.compiler.cuda.program import DeviceProgram
 from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.core.tree import flatten
 
@@ -13,7 +13,7 @@ def program(f, args, device):
     """The program that f is compiled to for these arguments, for a device, and its flat inputs."""
     with np.errstate(all="ignore"):
         path = ad.jit(f).lower(*args)
-    made = Program(lower(path.graph, path.weak, bool(path.guards)), device)
+    made = DeviceProgram(lower(path.graph, path.weak, bool(path.guards)), device)
     leaves = [*flatten((args, {}))[0], *path.outside()[0]]
     return made, [device.adopt(x, t) for x, t in zip(leaves, path.graph.input_types, strict=True)]
 

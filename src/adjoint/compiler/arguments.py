@@ -22,7 +22,7 @@ from ..staging.type_queries import compares_identity, same_objects
 from .specialization import Signature, Target, as_leaf, in_rows
 
 Function = Callable[..., Any]
-LARGEST_SENT = 1 << 20  # bytes of an array of the host next to arrays on a GPU, which is copied there at each call
+LARGEST_SENT = 1 << 20  # bytes: host arrays up to this size are copied to the GPU at each call
 WEAK = (bool, int, float, complex)
 HOST = (np.ndarray, np.generic, *WEAK)
 
@@ -40,7 +40,7 @@ DEFAULT = Options()
 
 
 class Arguments:
-    """How the arguments of a function are opened: which are static, and where they go."""
+    """How the arguments of a function are flattened: which are static, and which device they go to."""
 
     def __init__(self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], options: Options) -> None:
         self.f = f
@@ -88,7 +88,7 @@ class Arguments:
         return leaves, signature
 
     def _fits(self, x: Any, i: int, structure: Structure) -> bool:
-        """Whether an argument of the host can be given to a program; what no function could take is an error."""
+        """Whether a host argument can be passed to a program; an object that no function could take is an error."""
         if isinstance(x, Traced) or (isinstance(x, np.ndarray) and type(x) not in (np.ndarray, np.memmap)):
             return False
         if not isinstance(x, HOST) or getattr(x, "dtype", np.dtype(float)).kind not in "biufc":
@@ -101,7 +101,7 @@ class Arguments:
         return type(x) is not int or -(2**63) <= x < 2**63  # others have no dtype
 
     def _target(self, leaves: list[Any], gpus: dict[int, int], structure: Structure) -> Target:
-        """The GPU that a call runs on. Arrays there become CuPy's; those that would have to be moved are refused."""
+        """The GPU that a call runs on. Arrays there become CuPy arrays; arrays that would have to be moved are refused."""
         from .cuda import gpu  # heavy: loads LLVM, and CuPy
 
         names = input_names(self.f, leaf_names("", structure))
@@ -142,12 +142,12 @@ def _plain(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return as_leaf(x)
     if not isinstance(x, np.generic) and type(x) not in WEAK:
-        return np.asarray(x)[()]  # a member of an IntEnum, say: NumPy does not take it for a Python number
+        return np.asarray(x)[()]  # such as a member of an IntEnum: NumPy does not treat it as a Python number
     return x
 
 
 def _strides(given: Sequence[Any]) -> tuple[Any, ...]:
-    """Of the arrays that are not held row by row, where it follows from them what is a view and what is a copy."""
+    """The strides of the arrays that are not in C order, if they decide what is a view and what is a copy."""
     return () if all(map(in_rows, given)) else tuple([None if in_rows(x) else x.strides for x in given])
 
 
@@ -165,17 +165,17 @@ def both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> 
 
 
 def _told_apart(value: Any) -> Any:
-    """A static value with its class: 1, 1.0 and True are equal, but give different programs."""
+    """A static value with its class: 1, 1.0 and True compare equal, but give different programs."""
     return (type(value), tuple(map(_told_apart, value))) if isinstance(value, tuple) else (type(value), value)
 
 
 def own(x: Any) -> Any:
-    """A copy, held in memory in the same way, of an array that may be written to; anything else as it is."""
+    """A copy with the same memory layout of an array that may be written to; anything else unchanged."""
     return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
 
 
 def gpu_of_argument(x: Any) -> int | None:
-    """The GPU that an argument is on; None for one of the host, or inside another transform."""
+    """The GPU that holds an argument; None for a host array, or inside another transform."""
     return None if isinstance(x, (*HOST, Traced)) else gpu_of(x)
 
 
@@ -189,17 +189,17 @@ def own_on_host(x: Any) -> Any:
 
 
 def sent(number: int, x: Any) -> Any:
-    """A copy of a result on a GPU; what is no array or number, as it is."""
+    """A copy of a result on a GPU; anything that is not an array or a number is returned unchanged."""
     return gpu.numbered(number).adopt(x, Type.of(x)) if isinstance(x, HOST) else x
 
 
 def to_stage(x: Any) -> Any:
-    """An argument as it is staged: of an array on a GPU, the numbers are copied if Python asks for them."""
+    """An argument as it is staged; the numbers of an array on a GPU are copied if Python asks for them."""
     return x if isinstance(x, HOST) else Elsewhere(x, lambda: own_on_host(x))
 
 
 def check_gpus(f: Function, gpus: dict[str, int], target: Target | None) -> None:
-    """Refuse arrays that a function reads outside, on another device than its arguments."""
+    """Refuse outside arrays on another device than the arguments."""
     for name, number in gpus.items():
         if target is None or target.gpu != number:
             where = "in host memory" if target is None else f"on GPU {target.gpu}"

@@ -52,7 +52,7 @@ class Chain:
         """A call that no function of the chain took."""
         if self.found and (known := self.found.get(_key(arguments))) is not None:
             rows: Sequence[Any] = arguments
-            if self.copies:  # written out, since a call of a function takes as long as the copy
+            if self.copies:  # inlined, since a function call takes as long as the copy
                 rows = [x if type(x) is not np.ndarray or x.flags.c_contiguous else x.copy() for x in arguments]
             for _, function, missed in known:
                 result = function(*rows)
@@ -63,7 +63,7 @@ class Chain:
 
 
 def _key(arguments: Sequence[Any]) -> Any:
-    """What tells apart arguments of different types, most of the time; None if they contain more than arrays and numbers."""
+    """A key that usually differs for arguments of different types; None if they contain anything but arrays and numbers."""
     found: list[Any] = []
     for x in arguments:
         cls = type(x)

@@ -37,7 +37,7 @@ RESULTS, RESIDUALS = "results", "residuals "
 
 
 class NotCompiledError(Exception):
-    """There is no program for this call: the function itself has to be run. Then it is said why, and noted, by `give_up`."""
+    """There is no program for this call: the function itself runs. `give_up` warns and records the reason."""
 
     def __init__(self, give_up: Callable[[], None] | None = None) -> None:
         super().__init__("not compiled")
@@ -73,7 +73,7 @@ def form_of(
 
 
 class Derivatives:
-    """The compiled derivatives of one compiled function, by what is asked for."""
+    """The compiled derivatives of one compiled function, by kind."""
 
     def __init__(self, jitted: Jitted) -> None:
         self.jitted = jitted
@@ -143,7 +143,7 @@ class Derivatives:
     def with_residuals(
         self, f: Function, leaves: tuple[Any, ...], named: Any, *, transform: str, form: Form, chosen: tuple[int, ...]
     ) -> dict[str, Any]:
-        """While it is staged: the results, and the values that the pullback reads, under a key that names the pullback."""
+        """Called while staging: the results, and the values that the pullback reads, under a key that identifies the pullback."""
         found: list[Any] = []
 
         def of_chosen(*xs: Any) -> tuple[list[Any], list[Any]]:

@@ -42,7 +42,7 @@ class GPUSpecialization(Specialization):
     """A program on a GPU. Flat inputs are arrays of its GPU or values of the host, which are copied over."""
 
     def __init__(self, staged: Staged, signature: Signature, began: float, device: Any, precision: str) -> None:
-        from .cuda.program import Program  # heavy: loads LLVM
+        from .cuda.program import DeviceProgram  # heavy: loads LLVM
         from .runtime.entry import MISS
 
         assert signature.target is not None
@@ -52,7 +52,7 @@ class GPUSpecialization(Specialization):
         self.types = self.staged.input_types
         self.mirrors = [Mirror() for _ in self.captured]
         with device.active():
-            self.program = Program(self.lowered, device, precision, self.donated)
+            self.program = DeviceProgram(self.lowered, device, precision, self.donated)
         self.seconds = time.perf_counter() - began
 
     @cached

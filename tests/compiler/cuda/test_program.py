@@ -51,31 +51,10 @@ def test_programs_with_several_points_a_thread(chunk, monkeypatch):
 
 @pytest.mark.parametrize("n", [layout.SEVERAL - 1, layout.SEVERAL, 2 * layout.SEVERAL + 5])
 @pytest.mark.parametrize("at", [0, 3, -1])
-def test_truths_over_many_points(n, at):
+def test_flags_over_many_points(n, at):
     f = lambda x: (np.all(x > 0), np.any(x > 3), np.sin(x))
     for value in (1.0, -1.0, 4.0):
         x = np.ones(n)
         x[at] = value
         found, _ = both_orders(f, (x,))
         assert [bool(y) for y in found[:2]] == [value > 0, value > 3]
-
-
-@pytest.mark.parametrize("n", [layout.SEVERAL - 1, layout.SEVERAL, 2 * layout.SEVERAL + 5])
-def test_sums_at_many_places(n):
-    rng = np.random.default_rng(0)
-    places, weights = rng.integers(0, 100, n), rng.normal(size=n)
-    found, _ = both_orders(ad.grad(lambda x, i, w: np.sum(x[i] * w)), (np.ones(100), places, weights))
-    np.testing.assert_allclose(found[0], np.bincount(places, weights, 100), rtol=1e-10)
-
-
-@pytest.mark.parametrize("n", [layout.SEVERAL, layout.SEVERAL + 1, layout.SEVERAL + 2])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_of_a_loop_at_any_address(n, dtype):
-    """Rows of an odd length begin where no vector may."""
-    xs = np.random.default_rng(0).normal(size=(3, n)).astype(dtype)
-    f = lambda xs: ad.scan(lambda s, x: (s + x[:5], np.sqrt(np.abs(x)) + 1), xs[0, :5], xs)
-    found, made = both_orders(f, (xs,))
-    programs.agree(list(found), on_cpu(f, (xs,)), "rows", loose=10.0)
-    vectors = [line for line in made.module.for_gpu().splitlines() if "load <" in line or "store <" in line]
-    assert bool(vectors) == (n * np.dtype(dtype).itemsize % 16 == 0)
-    assert all(line.endswith("align 16") for line in vectors)

@@ -10,5 +10,5 @@ libraries   products and linear algebra by cuBLAS and cuSOLVER; `handles` and `c
 linear      the same on the host, for the simulator
 foreign     ops without a kernel, by CuPy; `exact` has those for which CuPy's functions differ from NumPy's
 graph       launches, library calls, loops and branches recorded as a CUDA graph; `replay` keeps those of a program
-program     the steps as actions on a device
+program     a program on a device; `routine` and `control` make its actions, over a `table` of addresses
 """

@@ -1,5 +1,6 @@
 """Functions of arrays on a GPU for which CuPy's results differ from NumPy's: floor division and remainders of floats, which CuPy
-rounds differently, and cumulative sums and products, whose terms CuPy combines in an order that changes from run to run.
+rounds differently, and cumulative sums and products and scatter-adds, whose terms CuPy combines in an order that changes from
+run to run.
 
 Each kernel has two forms: CUDA C for a GPU, and NumPy's function, which replaces it in tests.
 """
@@ -15,10 +16,10 @@ import numpy as np
 
 _TYPES = {"float64": "double", "float32": "float"}
 _PART = 32  # terms that a thread adds up one after the other
-_ROWS = 4096  # cumulative sums along this many rows keep the GPU busy: a thread has a whole row
-LONGEST = 4096  # terms of a cumulative product: in parts it could overflow where one after the other it does not
+_ROWS = 4096  # with this many rows, one thread per row keeps the GPU busy
+LONGEST = 4096  # terms of a cumulative product: computed in parts, it could overflow where the sequential product does not
 
-# -- division, as NumPy has it ----------------------------------------------------------------------------------------
+# -- division, as in NumPy ----------------------------------------------------------------------------------------
 
 #: fmod is exact. Nothing here can be contracted: products do not occur.
 _DIVIDE = """
@@ -82,7 +83,7 @@ def _running(xp: Any, x: Any, part: int, ufunc: np.ufunc) -> Any:
 
 
 def _sums(xp: Any, x: Any) -> Any:
-    """Cumulative along the second of three axes. The sums of parts are added up in the same way: the order is fixed."""
+    """Cumulative along the second of three axes. The sums of the parts are added in the same way, so the order is fixed."""
     outer, n, inner = x.shape
     if n <= 2 * _PART or outer * inner >= _ROWS:
         return _running(xp, x, n, np.add)
@@ -93,7 +94,7 @@ def _sums(xp: Any, x: Any) -> Any:
 
 
 def _along(f: Callable[[Any, Any], Any], xp: Any, x: Any, axis: int) -> Any:
-    """A function of three axes, of which the second is the one in question."""
+    """Apply a function of three axes, whose second one is the given axis."""
     if 0 in x.shape:
         return xp.empty(x.shape, x.dtype)
     shape = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
@@ -110,3 +111,29 @@ def cumprod(xp: Any, x: Any, *, axis: int) -> Any:
 
 def _is_host(xp: Any) -> bool:
     return not hasattr(xp, "RawKernel")
+
+
+# -- scatter-add ----------------------------------------------------------------------------------------------------------
+
+
+def add_in_order(xp: Any, values: Any, order: Any, starts: Any, target: Any) -> None:
+    """target[k] += values[order[i]] for i from starts[k] to starts[k + 1], one after the other."""
+    if xp is np:
+        np.add.at(target, np.repeat(np.arange(target.size), np.diff(starts)), values[order])
+    else:
+        kind = {"float64": "double", "float32": "float", "int64": "long long", "int32": "int"}[target.dtype.name]
+        _add_kernel(xp, kind)(((target.size + 255) // 256,), (256,), (values, order, starts, target, np.int64(target.size)))
+
+
+_ADDING = """extern "C" __global__ void add(const T* v, const long long* order, const long long* starts, T* out, long long n) {
+  long long k = blockIdx.x * 256LL + threadIdx.x;
+  if (k >= n) return;
+  T total = out[k];
+  for (long long i = starts[k]; i < starts[k + 1]; ++i) total = total + v[order[i]];
+  out[k] = total;
+}"""
+
+
+@functools.cache
+def _add_kernel(xp: Any, kind: str) -> Any:
+    return xp.RawKernel(_ADDING.replace("T ", f"{kind} ").replace("T*", f"{kind}*"), "add")

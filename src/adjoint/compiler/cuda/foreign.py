@@ -36,13 +36,13 @@ REFUSALS = (TypeError, AttributeError, NotImplementedError, ValueError)  # CuPy 
 
 Arrays = Sequence[Any]
 
-#: Of floats of one dtype, that of the result. The first two are elementwise.
+#: For floats of one dtype, that of the result. The first two are elementwise.
 _QUOTIENTS = {"floor_divide": exact.floor_divide, "remainder": exact.remainder}
 _OURS: dict[str, Callable[..., Any]] = {**_QUOTIENTS, "cumsum": exact.cumsum, "cumprod": exact.cumprod}
 
 
 def is_asynchronous(step: Foreign, device: Any) -> bool:
-    """Whether a step is a kernel of CuPy's, so that it can be part of a CUDA graph."""
+    """Whether a step is a CuPy kernel, so that it can be part of a CUDA graph."""
     return _is_elementwise(step) and on_gpu(step, device) is not None
 
 

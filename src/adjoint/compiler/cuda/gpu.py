@@ -23,9 +23,9 @@ from .libraries import Libraries
 from .ptx import Use, machine_code
 from .text import Kernel, Module
 
-Made = tuple[list[Any], list[int], int, Any]  # arrays, their addresses, that of an arena (0 without one), and what holds it
+Made = tuple[list[Any], list[int], int, Any]  # arrays, their addresses, the address of an arena (0 without one), and its owner
 _APART = 256  # bytes: arrays begin at multiples of it
-_TOGETHER = 4096  # bytes of results and arena that are one allocation, which lives as long as the last result
+_TOGETHER = 4096  # bytes: up to this size, results and arena are one allocation, which lives as long as the last result
 _SHARED, _LOCAL, _REGISTERS = 1, 3, 4  # CU_FUNC_ATTRIBUTE_…
 
 
@@ -68,7 +68,10 @@ class GPU(Memory):
         self.handles = Handles(self)
         self._libraries: dict[str, Libraries] = {}  # by precision
         self._launch = xp.cuda.driver.launchKernel
-        self.failures = (xp.cuda.runtime.CUDARuntimeError, xp.cuda.driver.CUDADriverError)  # what a kernel or a lost GPU raises
+        self.failures = (
+            xp.cuda.runtime.CUDARuntimeError,
+            xp.cuda.driver.CUDADriverError,
+        )  # of a kernel or a lost GPU
 
     def load(self, module: Module) -> dict[str, Any]:
         """The functions of a module, by name."""
@@ -102,7 +105,7 @@ class GPU(Memory):
         return launch
 
     def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
-        """What each kernel takes of the GPU, as the driver says."""
+        """The registers, spills and shared memory of each kernel, as reported by the driver."""
         ask = self.xp.cuda.driver.funcGetAttribute
         return {name: Use(*(ask(what, f.ptr) for what in (_REGISTERS, _LOCAL, _SHARED))) for name, f in functions.items()}
 
@@ -112,7 +115,7 @@ class GPU(Memory):
         return self._libraries[precision]
 
     def maker(self, types: Sequence[Type], arena: int) -> Callable[[], Made]:
-        """A function that gives new arrays and an arena of some bytes. Small ones are one allocation."""
+        """A function that returns new arrays and an arena of the given size. Small ones are one allocation."""
         ndarray, alloc, shapes = self._ndarray, self.xp.cuda.alloc, [(t.shape, t.dtype) for t in types]
         offsets = list(itertools.accumulate((-(-t.size * t.dtype.itemsize // _APART) * _APART for t in types), initial=0))
         total = offsets.pop() + arena
@@ -149,8 +152,10 @@ class GPU(Memory):
         return self.handles.own.recording  # type: ignore[no-any-return]
 
     def captured(self, run: Callable[[], None]) -> Callable[[], None]:
-        """The launches and library calls that `run` makes, as a graph: they are noted, not done. The function that is returned
-        does them all, on the current stream."""
+        """The launches and library calls that `run` makes, as a graph: they are recorded, not executed.
+
+        The function returned executes them all on the current stream.
+        """
         set_condition = self.starter(self.set_condition.ptr, 1, 1, 3) if self.has_conditions else None
         recording, own, stream = graph.Recording(self.xp, set_condition), self.handles.own, self._stream
         own.recording = recording

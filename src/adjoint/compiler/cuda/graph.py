@@ -89,7 +89,7 @@ def has_conditions(version: int) -> bool:
 
 
 class Recording:
-    """A graph in the making, and then the graph. `set_condition` launches the kernel of that name on the current stream."""
+    """A graph being recorded, then the finished graph. `set_condition` launches the kernel of that name on the current stream."""
 
     def __init__(self, xp: Any, set_condition: Any) -> None:
         self.xp, self._set = xp, set_condition
@@ -102,7 +102,7 @@ class Recording:
         return self.memory
 
     def record(self, run: Callable[[], None]) -> Callable[[int], None]:
-        """Note what `run` launches, and do nothing of it. The function that is returned does it all, on a stream."""
+        """Record what `run` launches, without executing it. The function returned executes it all, on a stream."""
         graph, made = ctypes.c_void_p(), ctypes.c_void_p()
         stream = self.xp.cuda.Stream(non_blocking=True)  # the default one cannot be captured
         with self.xp.cuda.using_allocator(self.pool.malloc), stream:
@@ -123,7 +123,7 @@ class Recording:
     # -- conditions --
 
     def repeat(self, flag: int, work: Callable[[], None]) -> None:
-        """`work` again and again while the truth at an address holds; `work` writes it anew."""
+        """Repeat `work` while the flag at an address is true; `work` updates the flag."""
         handle = self._handle()
         self._decide(handle, flag)
         with self._inside(handle, Kind.WHILE):
@@ -131,7 +131,7 @@ class Recording:
             self._decide(handle, flag)
 
     def choose(self, flag: int, true: Callable[[], None], false: Callable[[], None]) -> None:
-        """One of two, by the truth at an address."""
+        """One of two, by the flag at an address."""
         handles = self._handle(), self._handle()
         for flip, handle in enumerate(handles):
             self._decide(handle, flag, flip)
@@ -143,7 +143,7 @@ class Recording:
         self._set((handle, flag, flip))
 
     def _captured(self) -> tuple[int, Any, int]:
-        """The graph that the current stream records into, and the nodes that the next one comes after."""
+        """The graph that the current stream records into, and the nodes that precede the next one."""
         status, graph, nodes, count = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
         number, edges = ctypes.c_ulonglong(), ctypes.c_void_p()
         found = (ctypes.addressof(x) for x in (status, number, graph, nodes, edges, count))
@@ -197,7 +197,7 @@ def _abandon(stream: int) -> None:
     graph = ctypes.c_void_p()
     try:
         driver()("cuStreamEndCapture", stream, ctypes.addressof(graph))
-    except DeviceError:  # the driver says again what has gone wrong; the first error is being raised
+    except DeviceError:  # the driver reports the failure again; the first error is already being raised
         return
     if graph.value:
         driver()("cuGraphDestroy", graph)

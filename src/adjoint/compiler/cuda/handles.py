@@ -61,7 +61,7 @@ class Handles:
     def blas_handle(self) -> int:
         own, stream = self.own, self._stream().ptr
         if own.recorder is None:
-            own.recorder = BlasHandle()  # not while recording, if it can be helped: a program is launched before
+            own.recorder = BlasHandle()  # if possible not while recording: a program is launched once before
         if own.recording is not None:
             return own.recorder.use(stream, own.recording.work_memory(self.size))
         found = own.by_stream.get(stream)

@@ -10,7 +10,7 @@ from .layout import Layout
 
 @dataclass(slots=True, eq=False)
 class Launch(Kernel):
-    """A kernel with its layout. In the place of the scatters with which it came there are `places`."""
+    """A kernel with its layout. Its scatters have been replaced by `places`."""
 
     layout: Layout = field(default_factory=lambda: Layout((), (), 1, 1))
     places: dict[Store, Scatter] = field(default_factory=dict)  # stores of where a scatter adds, not of its value

@@ -26,11 +26,11 @@ SEVERAL = ENOUGH  # points of a kernel of which a thread has several
 MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
-VECTOR = 32  # bytes of a thread's neighbouring elements: two of the widest accesses, so that more loads are under way
-RESIDENT = 4  # blocks of 256 threads that shall have room on a multiprocessor: 64 registers for a thread
+VECTOR = 32  # bytes of adjacent elements per thread: two of the widest accesses, so that more loads are in flight
+RESIDENT = 4  # target of resident blocks of 256 threads per multiprocessor: 64 registers per thread
 RESIDENT_OF_SHORT = 5  # the same, of a kernel that waits for memory
-FEW_LIVE = 40  # registers of what is alive at once, for which there is room beside those that functions need
-SHORT = 100  # additions that a kernel may cost at a point for a thread to have several: memory is then what it waits for
+FEW_LIVE = 40  # registers of simultaneously live values that fit beside those that functions need
+SHORT = 100  # additions per point up to which a thread computes several points: such kernels are memory-bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Layout:
     lanes_are_neighbours: bool = False
     per_thread: int = 1  # points, one after the other in memory, of a thread
     threads: int = THREADS
-    resident: int = 0  # blocks that shall have room on a multiprocessor; 0: registers as the assembler likes
+    resident: int = 0  # target of resident blocks per multiprocessor; 0: the assembler chooses the registers
 
     @property
     def is_in_warps(self) -> bool:
@@ -68,7 +68,7 @@ class Layout:
 
 
 def is_flag(kernel: Kernel, r: Reduce) -> bool:
-    """Whether a reduction is a truth over the whole domain: any thread may set it, and all that do set the same."""
+    """Whether a reduction is a flag over the whole domain: any thread may set it, all to the same value."""
     return r.how in ("any", "all") and not any(_strides(kernel, r))
 
 
@@ -105,10 +105,10 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
 
 
 def resident(kernel: Kernel, threads: int, per_thread: int = 1) -> int:
-    """How many blocks shall have room on a multiprocessor; 0 if the registers that this leaves might not suffice.
+    """The target of resident blocks per multiprocessor; 0 if the remaining registers might not suffice.
 
-    The assembler takes registers for the rare paths of functions, too, as many as it likes. Few warps then hide the time that
-    loads and divisions take.
+    Otherwise the assembler also allocates registers for rare paths of functions, and too few warps are left to hide the
+    latency of loads and divisions.
     """
     if per_thread * registers_alive(kernel) > FEW_LIVE:
         return 0
@@ -129,7 +129,7 @@ def registers_alive(kernel: Kernel) -> int:
 
 
 def _per_thread(kernel: Kernel, results: int) -> int:
-    """Points of a thread: as many as its accesses hold, if rows are read and written in order and divide into them."""
+    """Points per thread: as many as its accesses hold, if rows are read and written in order and are divisible by that number."""
     if not kernel.loops or results < SEVERAL or sum(map(cost, kernel.code)) > SHORT:
         return 1
     last = kernel.loops[-1]

@@ -23,10 +23,10 @@ from ..lower.kernel import View, size_of
 from ..lower.step import Lapack, Product
 
 Call = Callable[..., None]
-_BLOCK = 1000  # rows that are pulled back together: fewer, larger products are faster
+_BLOCK = 1000  # rows per block of the pullback: fewer, larger products are faster
 _BATCHED = 128  # rows up to which the matrices of a stack share a call
 _JACOBI = 32  # rows and columns up to which cuSOLVER has batched singular values
-#: Routines that wait for nothing, so that they can be part of a CUDA graph.
+#: Routines that do not synchronise, so that they can be part of a CUDA graph.
 ASYNCHRONOUS = frozenset(
     {"cholesky", "cholesky_pullback", "triangular", "factors", "solve", "inverse", "reflectors", "orthogonal", "is_symmetric"}
 )
@@ -152,7 +152,7 @@ class Libraries:
         self.xp.any(info, out=failed)
 
     def lower(self, a: Any, diagonal: float = 1.0, out: Any = None) -> Any:
-        """The lower triangle of each square matrix, with the diagonal times a number. One launch: CuPy's `tril` makes a mask."""
+        """The lower triangle of each square matrix, with the diagonal scaled. One launch; CuPy's `tril` would make a mask."""
         out = self.xp.empty(a.shape, a.dtype) if out is None else out
         if self.xp is np:
             out[...] = np.tril(a) * (1 - (1 - diagonal) * np.eye(a.shape[-1], dtype=a.dtype))
@@ -202,7 +202,7 @@ class Libraries:
         factor, given = (self.lower(x).reshape(count, n, n) for x in (l, g))
         inner = xp.empty((count, n, n), dtype)
         one, zero = self.one[dtype.char], self.zero[dtype.char]
-        # The libraries see gᵀ and lᵀ, and are to write (lᵀ g)ᵀ = gᵀ l.
+        # The libraries see gᵀ and lᵀ, and compute (lᵀ g)ᵀ = gᵀ l.
         matrices = (self.address(given), n, n * n, self.address(factor), n, n * n)
         self.blas("cublas?gemmStridedBatched", dtype)(
             Way.PLAIN, Way.TRANSPOSED, n, n, n, one, *matrices, zero, self.address(inner), n, n * n, count
@@ -249,7 +249,7 @@ class Libraries:
         return inverse
 
     def times(self, a: Any, b: Any) -> Any:
-        """a @ b of two matrices, whose rows or columns have no gaps: CuPy's product cannot be captured."""
+        """a @ b of two matrices with contiguous rows or columns: CuPy's product cannot be captured."""
         (rows, inner), columns, dtype = a.shape, b.shape[1], a.dtype
         out = self.xp.empty((rows, columns), dtype)
         ways = [_seen(x.shape, [stride // dtype.itemsize for stride in x.strides]) for x in (b, a)]
@@ -269,7 +269,7 @@ class Libraries:
         failed[...] = False
 
     def trsm(self, a: Any, x: Any, leading: int, side: Side, fill: Fill, way: Way) -> None:
-        """Solve a x = b for each matrix of a stack, or x a = b from the right; x holds b, and has no gaps."""
+        """Solve a x = b for each matrix of a stack, or x a = b from the right; x holds b and is contiguous."""
         *stack, rows, columns = x.shape
         m, n = (columns, rows) if side is Side.RIGHT else (rows, columns)
         how, one, dtype = (side, fill, way, _NON_UNIT, m, n), self.one[x.dtype.char], x.dtype
@@ -358,10 +358,10 @@ class Libraries:
             orgqr(m, n, k, matrix, m, scale, work, size, place)
         self.report(info, failed)
 
-    # -- eigenvalues and singular values: what is not a number counts as a failure, as on the host --
+    # -- eigenvalues and singular values: nan counts as a failure, as on the host --
 
     def parameters(self, kind: str) -> int:
-        """The options of a Jacobi method, as they are by default."""
+        """The default options of a Jacobi method."""
         made = ctypes.c_void_p()
         self.solver(f"cusolverDnCreate{kind}Info", None)(ctypes.addressof(made))
         assert made.value is not None
@@ -402,7 +402,7 @@ class Libraries:
         failed[...] = xp.any(info != 0) | xp.any(s != s)
 
     def singular_each(self, a: Any, s: Any, full: bool) -> tuple[Any, Any, Any]:
-        """u, vh and what the routine says, for each tall matrix of a stack, of a copy: the routine destroys it."""
+        """u, vh and the status, for each tall matrix of a stack; works on a copy, which the routine destroys."""
         *stack, m, n = a.shape
         dtype, wide = a.dtype, m if full else n
         copy = self.by_columns((*stack, m, n), dtype)
@@ -417,7 +417,7 @@ class Libraries:
         return u, vh, info
 
     def singular_batched(self, a: Any, s: Any) -> tuple[Any, Any, Any]:
-        """u, v (not its transpose) and what the routine says, square ones, for small matrices."""
+        """u, v (not its transpose), both square, and the status, for small matrices."""
         *stack, m, n = a.shape
         dtype, count = a.dtype, size_of(stack)
         u, v = self.by_columns((*stack, m, m), dtype), self.by_columns((*stack, n, n), dtype)
@@ -457,7 +457,7 @@ def _layout(view: View) -> tuple[str, int]:
 
 
 def _seen(shape: Sequence[int], strides: Sequence[int]) -> tuple[str, int]:
-    """How BLAS reads a matrix of ours, of which it sees the transpose: as it is if rows are contiguous, else transposed."""
+    """How BLAS reads a matrix, of which it sees the transpose: unchanged if rows are contiguous, else transposed."""
     (rows, columns), (down, across) = shape, strides
     if (across == 1 or columns == 1) and (down >= columns or rows == 1):
         return "N", max(down, columns, 1)
@@ -465,7 +465,7 @@ def _seen(shape: Sequence[int], strides: Sequence[int]) -> tuple[str, int]:
 
 
 def _batched(step: Product) -> tuple[int, tuple[int, ...], list[tuple[int, ...]]]:
-    """A stack as one call for the axes that move alike: matrices of a call, the steps between them, and where calls begin."""
+    """A stack as one call for the axes with a common stride: matrices per call, their strides, and the offsets of the calls."""
     stack = step.out.shape[:-2]
     views = (step.right, step.left, step.out)
     axes = [(n, tuple(v.strides[k] for v in views)) for k, n in enumerate(stack) if n > 1]

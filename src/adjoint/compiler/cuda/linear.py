@@ -142,7 +142,7 @@ def is_symmetric(xp: Any, a: Any, out: Any, failed: Any) -> None:
 
 
 def on_host(step: Lapack, arrays: Arrays) -> None:
-    """Run a routine for each matrix of a stack. The last array is a truth: whether one failed."""
+    """Run a routine for each matrix of a stack. The last array is a flag: whether one failed."""
     if step.routine == "is_symmetric":
         return is_symmetric(np, *arrays)
     *views, failed = arrays
