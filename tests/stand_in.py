@@ -290,12 +290,12 @@ class StandIn:
 
 
 def install(monkeypatch):
-    """Put simulated GPUs in the place of real ones; gives them."""
+    """Put simulated GPUs in place of real ones; gives them."""
     gpus = [SimulatedGPU(number) for number in range(COUNT)]
 
     def numbered(number):
         if not 0 <= number < COUNT:
-            raise DeviceError(f"there is no GPU {number}; CuPy counts {COUNT}, from 0")
+            raise DeviceError(f"there is no GPU {number}; CuPy finds {COUNT}, numbered from 0")
         return gpus[number]
 
     monkeypatch.setattr(gpu, "numbered", numbered)

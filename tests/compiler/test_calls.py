@@ -1,4 +1,4 @@
-"""Calls with keywords, of arrays that are not held row by row, and of signatures that have left the chain stay out of Python."""
+"""Calls with keywords, of arrays that are not in C order, and of signatures that have left the chain stay out of Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ad.jit` on a GPU, with the simulator in the place of one: the tests of a GPU, and what only the stand-in shows."""
+"""`ad.jit` on a GPU, with the simulator in place of one: the tests of a GPU, and what only the stand-in shows."""
 
 import sys
 

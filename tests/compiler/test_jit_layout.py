@@ -92,12 +92,12 @@ def test_a_function_that_does_not_ask_has_one_program():
 
 
 def test_arrays_outside_in_another_order():
-    """They may be bound anew: a function that asks for their order runs eagerly, unless they are held row by row."""
+    """They may be rebound: a function that asks for their order runs eagerly, unless they are in C order."""
     world = {"W": A}
     f = lambda np, t: of_a_new_array(np, world["W"] + t)
     compiled = ad.jit(lambda t: f(anp, t))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*not held row by row", CompileWarning)
+        warnings.filterwarnings("ignore", ".*not in C order", CompileWarning)
         for layout in ("rows", "columns", "rows", "gaps", "columns"):
             world["W"] = LAYOUTS[layout]
             for found, wanted in zip(compiled(1.0), f(np, 1.0), strict=True):

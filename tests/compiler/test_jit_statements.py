@@ -577,7 +577,7 @@ def test_the_third_recompile_names_the_argument_and_the_line():
     line = f.__code__.co_firstlineno + 1
     assert re.match(
         rf"f was compiled again for the third time because an index from a value changes \(test_jit_statements.py:{line}\), "
-        r"which depends on n; report\(\) lists what there is \(called at test_jit_statements.py:\d+\)",
+        r"which depends on n; report\(\) lists the specializations \(called at test_jit_statements.py:\d+\)",
         str(warning.message),
     )
     assert warning.filename == __file__

@@ -237,7 +237,7 @@ def run(value):
 def test_the_environment_names_what_is_off():
     assert run(" row_tiles, pieces,").stdout == "without ['pieces', 'row_tiles']\n"
     refused = run("row_tile").stderr
-    assert "ArgumentError: ADJOINT_WITHOUT names 'row_tile', which is no optimisation; there are row_tiles, " in refused
+    assert "ArgumentError: ADJOINT_WITHOUT names 'row_tile', which is not an optimisation; there are row_tiles, " in refused
 
 
 def test_the_text_of_a_program_is_the_same_each_time():

@@ -102,7 +102,7 @@ def test_arrays_on_the_gpu_outside(gpu):
 
 
 def test_what_has_no_counterpart_is_named(gpu):
-    with pytest.raises(UnsupportedError, match=r"scan has no form on CuPy's arrays.*ad\.jit"):
+    with pytest.raises(UnsupportedError, match=r"scan is not available for CuPy arrays.*ad\.jit"):
         ad.grad(lambda x: np.sum(ad.scan(lambda c, _: (np.where(c > 0, np.sin(c), c), None), x, None, 3)[0]))(gpu.put(X))
 
 

@@ -136,5 +136,5 @@ def test_an_expression_may_not_branch():
 
 
 def test_what_is_no_fact_is_refused():
-    with pytest.raises(TypeError, match="'test_colour' is declared with colour=, which is no fact about an op"):
+    with pytest.raises(TypeError, match="'test_colour' is declared with colour=, which is not a fact about an op"):
         elementwise("test_colour", np.sin, partials=lambda y, x: (1,), colour="red")

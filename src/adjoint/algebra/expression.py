@@ -142,7 +142,7 @@ class Expression:
         except TypeError:
             raise ArgumentError(f"the order of a derivative is an integer, not {order!r}") from None
         if count < 0:
-            raise ArgumentError(f"the order of a derivative is not negative: {order}")
+            raise ArgumentError(f"the order of a derivative must not be negative, got {order}")
         result = self
         for _ in range(count):
             result = Expression(tidy(result._differentiated(name)), self.names, self.name)

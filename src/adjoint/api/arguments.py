@@ -106,7 +106,7 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
         given, x = x, snapshot(x)
         x.layout = given.noted_strides  # needed if something is written in place
     if isinstance(x, np.ma.MaskedArray):
-        raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask by itself")
+        raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask separately")
     if isinstance(x, (bool, int, np.bool_, np.integer)) or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
         fix = f"write {float(x)!r}" if isinstance(x, (int, np.integer)) else "pass x.astype(float)"
         kind = type(x).__name__ if isinstance(x, (bool, int)) else dtype_of(x).name

@@ -28,7 +28,7 @@ def leaf(x: Any, label: str) -> Value:
     """A leaf of the arguments: an array, a traced value, or a Python number."""
     x = unwrap_fresh(x)
     if isinstance(x, np.ma.MaskedArray):
-        raise ArgumentError(f"{label} is a masked array; pass x.filled(0.0) and the mask by itself")
+        raise ArgumentError(f"{label} is a masked array; pass x.filled(0.0) and the mask separately")
     if not isinstance(x, NUMBERS) or (isinstance(x, np.ndarray) and x.dtype.kind not in "biufc"):
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
         raise ArgumentError(f"{label} is {what}; a loop carries numbers and arrays, in containers of any depth")

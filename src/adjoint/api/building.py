@@ -36,7 +36,7 @@ _RESERVED = re.compile(r"[vc][0-9]+|nan|inf")
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Node:
+class GraphNode:
     """The origin of a value: an op and its operands; a name, for a symbol; or a number, for a constant."""
 
     first: int  # the number of its first result; later nodes have higher ones
@@ -52,7 +52,7 @@ class Node:
 class Port(NamedTuple):
     """One result of a node."""
 
-    node: Node
+    node: GraphNode
     type: Type
     place: int = 0  # among the results
 
@@ -112,7 +112,7 @@ class Builder(Stage):
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         inputs = tuple([self.operand(a) for a in args])
         types = self.infer(op, inputs, [o.type for o in inputs], params)
-        results = self.owner._add(Node(self.owner._count(len(types)), types, user_line(), op, inputs, params))
+        results = self.owner._add(GraphNode(self.owner._count(len(types)), types, user_line(), op, inputs, params))
         return results if op.many else results[0]
 
     def is_array(self, x: Traced) -> bool:
@@ -156,7 +156,7 @@ class Graph:
         self._next = 0
         self._lock = lock()
         self._symbols: dict[str, Traced] = {}
-        self._nodes: list[Node] | None = []  # None: not kept, they live as long as they are referenced
+        self._nodes: list[GraphNode] | None = []  # None: not kept, they live as long as they are referenced
         self._tokens: list[Any] = []
         self._programs: dict[Any, Program] = {}
 
@@ -187,7 +187,7 @@ class Graph:
             raise ArgumentError(f"the graph already has a symbol {name!r}, declared in {self._symbols[name].aux.node.line}")
 
     def _symbol(self, name: str, type_: Type) -> Traced:
-        (symbol,) = self._add(Node(self._count(1), (type_,), user_line(), name=name))
+        (symbol,) = self._add(GraphNode(self._count(1), (type_,), user_line(), name=name))
         if self._nodes is not None:
             self._symbols[name] = symbol
         return symbol
@@ -198,14 +198,14 @@ class Graph:
             self._next += results
         return first
 
-    def _add(self, node: Node) -> tuple[Traced, ...]:
+    def _add(self, node: GraphNode) -> tuple[Traced, ...]:
         if self._nodes is not None:
             self._nodes.append(node)
         return tuple([Traced(self._trace, None, Port(node, t, i)) for i, t in enumerate(node.types)])
 
     def _constant(self, value: Any) -> Traced:
         literal = Literal(np.array(value))
-        return self._add(Node(self._count(1), (literal.type,), user_line(), constant=literal))[0]
+        return self._add(GraphNode(self._count(1), (literal.type,), user_line(), constant=literal))[0]
 
     # Building inside
 
@@ -400,9 +400,9 @@ def outputs_of(graph: Graph, outputs: Any, what: str) -> tuple[list[Port], Struc
     return [graph._port(x, f"{label} of {what}") for x, label in zip(leaves, labels, strict=True)], structure
 
 
-def reached(ends: Iterable[Port], stop: Callable[[Port], bool]) -> tuple[list[Node], set[int]]:
+def reached(ends: Iterable[Port], stop: Callable[[Port], bool]) -> tuple[list[GraphNode], set[int]]:
     """The nodes that the ends depend on, in the order they were built, and all their numbers; `stop` ends a path."""
-    nodes: dict[int, Node] = {}
+    nodes: dict[int, GraphNode] = {}
     met: set[int] = set()
     stack = list(ends)
     while stack:
@@ -456,7 +456,7 @@ def cut(inputs: list[Port] | None, outputs: Sequence[Port], name: str, where: st
     )
 
 
-def _equation(node: Node, number_of: Callable[[Port], int], first: int) -> Equation:
+def _equation(node: GraphNode, number_of: Callable[[Port], int], first: int) -> Equation:
     inputs = tuple([o if isinstance(o, Literal) else number_of(o) for o in node.inputs])
     outputs = tuple(range(first, first + len(node.types)))
     return Equation(node.op, inputs, node.params or {}, outputs, node.types, node.line)  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ class Program(Graph):
         place = self.input_names.index(by)
         type_ = self.input_types[place]
         if type_.shape or not is_inexact(type_.dtype):
-            raise ArgumentError(f"derivative is by a scalar float, but {by!r} is {type_!r}; stage ad.grad or ad.jacobian instead")
+            raise ArgumentError(f"derivative needs a scalar float, but {by!r} is {type_!r}; stage ad.grad or ad.jacobian instead")
         made = derivative(self, place)
         return replace(self, name=made.name, equations=made.equations, outputs=made.outputs)
 

@@ -29,7 +29,7 @@ from ..ir.graph import Literal
 from .arguments import match_type
 from .building import (
     Graph,
-    Node,
+    GraphNode,
     Port,
     checked_feed,
     current_graph,
@@ -155,7 +155,7 @@ def _pull(
     return [None if node is None else work.leaves.get(node.serial, (node, None))[1] for node in found]
 
 
-def _record(graph: Graph, node: Node, recorded: dict[int, tape.Node]) -> None:
+def _record(graph: Graph, node: GraphNode, recorded: dict[int, tape.Node]) -> None:
     """The tape's node for a node of the graph, if it depends on a source."""
     parents = []
     mask = 0

@@ -95,8 +95,8 @@ class Arguments:
             name = input_names(self.f, leaf_names("", structure))[i]
             kind = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
             raise ArgumentError(
-                f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames if the "
-                "program shall be compiled for its value"
+                f"{name} of {name_of(self.f)} is {kind}; jit takes arrays and numbers. Name it in static_argnames to "
+                "compile a program for each of its values"
             )
         return type(x) is not int or -(2**63) <= x < 2**63  # others have no dtype
 

@@ -20,7 +20,7 @@ from .specialization import PROFILED_CALLS, PROFILED_SECONDS, Function, Signatur
 
 
 class Mirror:
-    """The copy on a GPU of an array that a program reads outside of its function; it is made anew when the array has changed."""
+    """The copy on a GPU of an array that a program reads outside its function; renewed when the array has changed."""
 
     def __init__(self) -> None:
         self.held: tuple[Any, Any] | None = None  # the contents that were copied, and the copy
@@ -34,12 +34,12 @@ class Mirror:
 
 
 def _same_bits(a: Any, b: Any) -> bool:
-    """Whether two arrays in order, of one type, have the same bits."""
+    """Whether two contiguous arrays of one type have the same bits."""
     return bool(np.array_equal(*(x.reshape(-1).view(np.uint8) for x in (a, b))))
 
 
 class GPUSpecialization(Specialization):
-    """A program on a GPU. Flat inputs are arrays of its GPU or values of the host, which are copied over."""
+    """A program on a GPU. Flat inputs are arrays on that GPU, or host values, which are copied there."""
 
     def __init__(self, staged: Staged, signature: Signature, began: float, device: Any, precision: str) -> None:
         from .cuda.program import DeviceProgram  # heavy: loads LLVM
@@ -89,7 +89,7 @@ class GPUSpecialization(Specialization):
             return tuple([y[()] for y in self.device.fetched(results)])
 
     def opened(self, leaves: Sequence[Any]) -> tuple[list[int], dict[int, Any], Any]:
-        """The addresses of the inputs on the GPU, the arrays that results may take, and what else must live through the call."""
+        """The addresses of the inputs on the GPU, the donated arrays, and the objects that must live through the call."""
         device, types = self.device, self.types
         arrays: dict[int, Any] = {}
         first = len(leaves) - len(self.captured)
@@ -106,7 +106,7 @@ class GPUSpecialization(Specialization):
         return addresses, given, (arrays, alive)
 
     def is_shared(self, i: int, addresses: Sequence[int]) -> bool:
-        """Whether another input has some of the memory of input i."""
+        """Whether another input shares memory with input i."""
         spans = [(a, a + t.size * t.dtype.itemsize) for a, t in zip(addresses, self.types, strict=True)]
         begin, end = spans[i]
         return any(k != i and start < end and begin < stop for k, (start, stop) in enumerate(spans))
@@ -120,7 +120,7 @@ class GPUSpecialization(Specialization):
         return self.device.adopt(self.device.imported(x), self.types[i])
 
     def function(self, signature: Signature, name: str, otherwise: Function | None) -> Function | None:
-        """The program as a function of arrays on the GPU, each an argument, which hands other calls on."""
+        """The program as a function of arrays on the GPU, one per argument; it passes other calls on."""
         from . import native  # heavy: loads LLVM
 
         arguments = [child for _, child in signature.structure.children[0][1].children]
@@ -148,7 +148,7 @@ class GPUSpecialization(Specialization):
     # -- what there is to see --
 
     def report(self) -> list[str]:
-        """What the program is made of, what its kernels take of the GPU, its guards, its loops, and what runs on the host."""
+        """Kernels with their registers and memory, guards, loops, and the steps that run on the host."""
         program = self.program
         launched = Counter(kernel.name for kernel in program.kernels)
         how_often = "launches that depend on numbers" if program.launches is None else counted(program.launches, "launch")
@@ -177,13 +177,13 @@ class GPUSpecialization(Specialization):
         return lines + list(dict.fromkeys(self.calls_on_host()))
 
     def calls_on_host(self) -> Iterator[str]:
-        """What is copied to the host, computed there and copied back, with the bytes that move."""
+        """The steps that are computed on the host, with the bytes transferred."""
         for step in self.program.on_host:
             moved = sum(v.buffer.nbytes for v in (*step.reads(), *step.writes()))
             yield f"calls NumPy for {step.op.name} on the host, {moved} bytes there and back ({', '.join(step.lines)})"
 
     def profile(self, leaves: Sequence[Any]) -> str:
-        """How long a call takes on the GPU, and each of its steps, by events of the GPU; the longest first."""
+        """How long a call takes on the GPU, and each of its steps, by CUDA events; the longest first."""
         device, program = self.device, self.program
         with device.active():
             addresses, _, _alive = self.opened(leaves)

@@ -75,8 +75,8 @@ from .gpu import GPUSpecialization
 from .specialization import Signature, Specialization, Staged, in_rows, inputs_behind, same_guards, same_program
 
 Function = Callable[..., Any]
-MANY = 3  # times that a function is compiled again for one reason, before it is said
-MOST_SPECIALIZATIONS = 16  # of one signature; a function that takes more runs eagerly from then on
+MANY = 3  # times that a function is recompiled for one reason before a warning
+MOST_SPECIALIZATIONS = 16  # per signature; a function that needs more runs eagerly from then on
 
 
 class CompileWarning(UserWarning):
@@ -95,15 +95,15 @@ def jit(
     adopt: bool = False,
     source: bool = False,
 ) -> Any:
-    """Compile a function. Arguments named static are part of the program: they must hash, and each value is compiled anew.
+    """Compile a function. Static arguments are part of the program: they must be hashable, and each value is compiled separately.
 
-    With `deterministic` the results are the same to the last bit for any number of threads, those of BLAS included.
+    With `deterministic` the results are bitwise the same for any number of threads, those of BLAS included.
 
-    Arguments on a GPU (arrays of CuPy, or of any library with `__cuda_array_interface__` or DLPack) make a program for that
-    GPU, whose results are CuPy's arrays there. With `device="cuda"` NumPy's arrays are copied to the current GPU, and results
-    back. `precision="tf32"` lets products of float32 on a GPU round their factors to 10 bits.
+    For arguments on a GPU (CuPy arrays, or those of any library with `__cuda_array_interface__` or DLPack) the program runs on
+    that GPU and returns CuPy arrays. With `device="cuda"` NumPy arrays are copied to the current GPU, and results back.
+    `precision="tf32"` lets products of float32 on a GPU round their factors to 10 bits.
 
-    Arguments in `donate_argnums` are given away: results may be written over them, and their contents are undefined afterwards.
+    Arguments in `donate_argnums` are donated: results may be written over them, and their contents are undefined afterwards.
 
     With `adopt=True`, compile `ad.adopt(f)`: a function that uses numpy, math or other libraries as they are.
 
@@ -131,7 +131,7 @@ def jit(
 
 
 class Uncompiled(NamedTuple):
-    """What came of a call for which there is no program."""
+    """The result of a call for which there is no program."""
 
     result: Any
 
@@ -139,7 +139,7 @@ class Uncompiled(NamedTuple):
 class Jitted:
     """A compiled function: call it like the one it was made from."""
 
-    staged_as = "f"  # inside another function that is staged, it is what it was made from
+    staged_as = "f"  # inside another staged function, it is inlined
 
     def __init__(
         self, f: Function, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], options: Options = DEFAULT
@@ -150,8 +150,8 @@ class Jitted:
         self.specializations: dict[Signature, list[Specialization]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
-        self.varying: set[Any] = set()  # places outside of the function whose values have changed: numbers there become inputs
-        self._by_order = False  # there is a program for arrays that are held row by row only
+        self.varying: set[Any] = set()  # outside places whose values have changed: numbers there become inputs
+        self._by_order = False  # there is a program for arrays in C order only
         self._lock = lock()
         self._calls = Chain((), self._find)  # without keywords
         self._named: dict[tuple[str, ...], Chain] = {}  # by keywords, as they are given
@@ -168,11 +168,11 @@ class Jitted:
         except (OperationError, IndexError, np.linalg.LinAlgError) as error:
             if passed_boundary(error):
                 raise
-            return self._find(*args, **kwargs)  # an operation failed; the function may know what to do then
+            return self._find(*args, **kwargs)  # an operation failed; the function may handle that
 
     @boundary
     def _find(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that no native entry took: its arguments need to be opened in Python, or are new."""
+        """A call that no native entry accepted: its arguments have to be flattened in Python, or have new types."""
         if is_tracking() and any(isinstance(unwrap_fresh(x), Traced) for x in flatten((args, kwargs))[0]):
             return self._inside(args, kwargs)
         leaves, signature = self.arguments.open(args, kwargs, self._by_order)
@@ -198,13 +198,13 @@ class Jitted:
         if isinstance(compiled, Uncompiled):
             return compiled.result
         if self._by_order and not by_order:
-            return self._find(*args, **kwargs)  # the arrays may be held in another order than the program takes them to be
+            return self._find(*args, **kwargs)  # the arrays may be in another memory order than the program expects
         result = self._attempt(compiled, leaves, args, kwargs)
-        # A value on the edge may be on the other side in machine code, by rounding.
+        # By rounding, a value at a threshold may be on its other side in machine code.
         return self._eagerly(args, kwargs) if result is compiled.missed else result
 
     def _attempt(self, specialization: Specialization, leaves: list[Any], args: Any, kwargs: Any) -> Any:
-        """What a program gives. Where an operation fails, what the function gives: it may catch the error, or raises its own."""
+        """The result of a program; if an operation fails, that of the function, which may catch the error or raise its own."""
         found, changed = specialization.outside()
         if changed is not None:
             self.varying.add(changed)
@@ -215,10 +215,10 @@ class Jitted:
             return self._eagerly(args, kwargs)
 
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the function itself gives. Like a program, it leaves the arrays that it is given alone: it gets copies.
+        """The result of the function itself. Like a program, it must not change its arguments, so it gets copies.
 
-        Of arrays on a GPU it gets copies in host memory, where operations fail as NumPy's do; its results go to the GPU. Inside
-        another transform, it gets them as they are.
+        Arrays on a GPU are copied to the host, where operations fail as NumPy's do; results are copied to the GPU. Inside
+        another transform, arguments are passed unchanged.
         """
         given = flatten((args, kwargs))[0]
         inside = any(isinstance(unwrap_fresh(x), Traced) for x in given)
@@ -230,14 +230,14 @@ class Jitted:
         return map_leaves(functools.partial(sent, gpus[0]), result) if gpus else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call with values of other transforms: by compiled derivatives, or as the function itself."""
+        """A call with values of other transforms: runs compiled derivatives, or the function itself."""
         if self.eager or self.options.device is not None:
             return self._eagerly(args, kwargs)
         try:
             return self._derivatives.result(args, kwargs)
         except NotCompiledError as error:
             give_up = error.give_up
-        result = self._eagerly(args, kwargs)  # first: if the function fails as well, the error is its own
+        result = self._eagerly(args, kwargs)  # first: if the function fails too, its own error is raised
         if give_up is not None:
             give_up()
         return result
@@ -264,7 +264,7 @@ class Jitted:
         return GPUSpecialization(staged, signature, began, gpu.numbered(signature.target.gpu), self.options.precision)
 
     def _compile(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Specialization | Uncompiled:
-        """A specialization for the path of this call; if there can be none, or one too many, the call has run without."""
+        """A specialization for this call; if it cannot be compiled, or there are too many, the call runs eagerly."""
         began = time.perf_counter()
         known = self.specializations.setdefault(signature, [])
         if len(known) >= MOST_SPECIALIZATIONS:
@@ -277,13 +277,13 @@ class Jitted:
         try:
             staged = self._stage(args, kwargs, leaves, signature)
             if staged.failed or any(same_program(staged, specialization) for specialization in known):
-                # The function has caught an error; or a value is on the edge, by rounding on the other side in machine code.
+                # The function has caught an error; or, by rounding, a value is on the other side of a threshold in machine code.
                 return Uncompiled(self._eagerly(args, kwargs))
         except PythonNumberError:
             return Uncompiled(self._eagerly(args, kwargs))
         except (DeviceError, NotCompiledError):
             raise
-        except Exception as error:  # of the function, which meets stand-ins for its arguments; or a bug
+        except Exception as error:  # of the function, which sees traced values; or a bug
             return self._run_instead(args, kwargs, signature, error, is_bug(error))
         try:
             specialization = self._path(staged, signature, began)
@@ -296,7 +296,7 @@ class Jitted:
             copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
             result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
             if found is specialization.missed or not agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
-                if Trace("jit").level > before + 1:  # a transform inside the function has shown its tracers to `type`
+                if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
                     raise ConversionError(
                         f"type() of a traced value gives the class of the tracer ({self._line_of_type}); write isinstance(x, …), "
                         "or x.__class__ for type(x)"
@@ -320,7 +320,7 @@ class Jitted:
         return self._named.get(given)
 
     def _remember(self, specialization: Specialization, signature: Signature, args: Any, kwargs: Any) -> None:
-        """Have later calls like this one, which came through Python, find their function by the types of their arguments."""
+        """Let later calls like this one, which went through Python, find their function by the types of their arguments."""
         chain = self._chain(tuple(kwargs))
         if chain is not None:
             arguments = [*args, *(kwargs[name] for name in chain.names)]
@@ -328,16 +328,16 @@ class Jitted:
             chain.remember(arguments, specialization, make, specialization.missed)
 
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
-        """The result of a call that cannot be compiled. If the function fails as well, the error is its own."""
+        """The result of a call that cannot be compiled. If the function fails too, its own error is raised."""
         result = self._eagerly(args, kwargs)
         self._not_compiled(signature, error, bug)
         return Uncompiled(result)
 
     def _not_compiled(self, signature: Signature, error: Exception, bug: bool) -> None:
-        """Run eagerly from now on, and warn; but a bug of ours is raised, unless the user asked for eager runs instead."""
+        """Run eagerly from now on, and warn. A bug in adjoint is raised instead, unless the user asked for eager runs."""
         if bug and os.environ.get("ADJOINT_COMPILER_ERRORS") != "eager":
             raise CompilerError(
-                f"the compiler failed on {name_of(self.f)}: {type(error).__name__}: {error}. This is a bug of adjoint, please "
+                f"the compiler failed on {name_of(self.f)}: {type(error).__name__}: {error}. This is a bug in adjoint, please "
                 "report it; meanwhile call the function without jit, or set ADJOINT_COMPILER_ERRORS=eager"
             ) from error
         ours = adjoint_error_behind(error)
@@ -345,14 +345,14 @@ class Jitted:
         self._give_up(signature, f"{type(error).__name__}: {error} ({where})" if ours is None else str(ours))
 
     def _count(self, signature: Signature, specialization: Specialization) -> None:
-        """Warn, once, when a function is compiled again and again for the same reason."""
+        """Warn, once, when a function is recompiled repeatedly for the same reason."""
         reason = self._why_again(signature, specialization)
         if reason is None:
             return
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if self.reasons[reason] == MANY:
             warnings.warn(
-                f"{name_of(self.f)} was compiled again for the third time because {reason}; report() lists what there is "
+                f"{name_of(self.f)} was compiled again for the third time because {reason}; report() lists the specializations "
                 f"(called at {user_line()})",
                 CompileWarning,
                 stacklevel=user_level(),
@@ -398,10 +398,10 @@ class Jitted:
         )
 
     def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Staged:
-        """The graph of this call's path, and what it depends on.
+        """The graph of this call, and what it depends on. Arrays that the function reads outside are inputs.
 
-        Arrays that the function finds outside are inputs. A function that cannot be staged so, because it hands them to code that
-        takes plain arrays only, is staged with the arrays of this call, which are then compared at each call.
+        If the function passes them to code that takes plain arrays only, it is staged with the arrays of this call instead,
+        which are then compared at each call.
         """
         draws = Draws(self.f)
         reads = Reads(self.varying)
@@ -456,7 +456,7 @@ class Jitted:
         if stage.asks_for_order:
             if not all(map(in_rows, reads.values)):
                 raise UnsupportedError(
-                    "it writes in place, and an array that it reads outside is not held row by row; pass that as an argument"
+                    "it writes in place, and an array that it reads outside is not in C order; pass it as an argument"
                 )
             self._by_order = True
             for chain in (self._calls, *self._named.values()):
@@ -476,7 +476,7 @@ class Jitted:
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:
-        """The program for these arguments, compiled if need be, to be looked at: `.graph`, `.lowered`, `.native.text`."""
+        """The program for these arguments, compiled if necessary, for inspection: `.graph`, `.lowered`, `.native.text`."""
         leaves, signature = self.arguments.open(args, kwargs, self._by_order)
         if signature is None:
             raise ArgumentError("lower needs arrays, not values inside another transform")
@@ -518,7 +518,7 @@ class Jitted:
 
 
 class Deterministic(Jitted):
-    """A compiled function whose results do not depend on the number of threads: our loops' never do, those of BLAS may."""
+    """A compiled function whose results do not depend on the number of threads: our loops never do, BLAS may."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from . import native  # heavy: loads LLVM
@@ -539,7 +539,7 @@ class Derived(Jitted):
 
 
 def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
-    """An argument; the numbers that staging works with are held as the user's are."""
+    """An argument; the numbers that staging uses keep the memory layout of the user's array."""
     if strides is None:
         return stage.input_like(name, to_stage(x))
     traced = stage.input_like(name, with_strides(x, strides))

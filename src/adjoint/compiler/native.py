@@ -151,14 +151,14 @@ def _nothing() -> Any:
 
 
 def places_check(places: Sequence[Place]) -> Callable[[], Any]:
-    """A function that looks at what a program reads outside, natively: it gives MISS if that is not as it was, else ()."""
+    """A native function that checks the places that a program reads: it returns MISS if one has changed, else ()."""
     engine, (point, memory) = _nothing(), _entry()
     address = engine.get_function_address("program")
     return entry.bind_entry(point, address, [], [], places=places, keep=engine, memory=memory, name="places")
 
 
 def native(name: program_cache.Name | None, lowered: Callable[[], Lowered]) -> Native:
-    """A program: as an earlier process kept it under that name, or else compiled from what `lowered` gives, and kept."""
+    """A program: loaded from the cache under that name, or compiled from the result of `lowered` and cached."""
     if not Switch.PROGRAM_CACHE.on:
         name = None
     program = None if name is None else program_cache.read(name)

@@ -19,5 +19,5 @@ def set_num_threads(count: int) -> None:
     from . import native  # heavy: loads LLVM
 
     if not isinstance(count, (int, np.integer)) or count < 1:
-        raise ShapeError(f"the number of threads is a whole number of at least 1, not {count!r}")
+        raise ShapeError(f"the number of threads must be a positive integer, not {count!r}")
     native.pool().threads = int(count)

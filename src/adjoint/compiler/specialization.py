@@ -45,8 +45,8 @@ class Signature(NamedTuple):
     types: tuple[Type, ...]
     weak: tuple[Any, ...]  # the class of a Python number, None for an array
     static: tuple[Any, ...]
-    scalars: tuple[bool, ...]  # whether a number without axes is one of NumPy's scalars, and no array
-    strides: tuple[Any, ...] = ()  # where they matter, of each array that is not held row by row; None for the others
+    scalars: tuple[bool, ...]  # whether a 0-d value is a NumPy scalar, not an array
+    strides: tuple[Any, ...] = ()  # where they matter: the strides of each array that is not in C order; None for the others
     target: Target | None = None  # None: this processor
     donated: tuple[int, ...] = ()  # arguments whose memory results may take
 
@@ -67,14 +67,14 @@ class Staged(NamedTuple):
     captured: Sequence[int]  # the places of the last inputs of the graph
     weak: Sequence[Any]  # the class of each of those that is a Python number, else None
     scalars: Sequence[bool]  # whether each of those is one of NumPy's scalars
-    by_order: bool  # what is a view and what is a copy follows from the order in memory of its inputs
+    by_order: bool  # the memory order of its inputs decides what is a view and what is a copy
     source: Sequence[str] = ()  # what became of each loop and branch of the source
 
 
 class Specialization:
-    """One compiled program: the graph of one path through the function, and its machine code.
+    """One compiled program: the graph of one run of the function, and its machine code.
 
-    The code may be there from an earlier process. What it was made of is then worked out only for those who look at it.
+    The code may come from an earlier process. The lowered form is then recomputed on demand.
     """
 
     def __init__(self, staged: Staged, signature: Signature, began: float) -> None:
@@ -99,7 +99,7 @@ class Specialization:
         self.missed = entry.MISS
 
     def keep(self, staged: Staged, signature: Signature) -> list[Any]:
-        """Note what the program is made of; the class of each input that is a Python number, else None."""
+        """Keep the graph of the program, and the class of each input that is a Python number, else None."""
         self.staged = staged.graph
         self.guards = staged.guards
         self.places = staged.places
@@ -133,7 +133,7 @@ class Specialization:
         return f"<program of {self.staged.name}: print it, or look at .graph, .lowered, .native.text and .native.assembly()>"
 
     def outside(self) -> tuple[list[Any], Any]:
-        """The values that the program reads outside of the function; and the key of the place that is not as it was, or None."""
+        """The values that the program reads outside the function, and the key of the first place that has changed, or None."""
         values, changed = values_at(self.places)
         if changed is not None:
             return [], self.keys[len(values)]
@@ -144,14 +144,14 @@ class Specialization:
         return [as_leaf(values[i]) for i in self.captured], None
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """The result for flat inputs, or MISS if the path is not that of this call."""
+        """The result for flat inputs, or MISS if the guards do not hold for them."""
         results = self.flat(*leaves)
         return results if results is self.missed else self.staged.out_structure.unflatten(results)
 
     def function(self, signature: Signature, name: str, otherwise: Function | None) -> Function | None:
         """The program as a function of the positional arguments, and then of those with keywords, in the order of the signature.
 
-        It hands other calls on, or returns `missed`. None if the arguments need Python to open.
+        It passes other calls on, or returns `missed`. None if the arguments have to be flattened in Python.
         """
         from .runtime import entry  # heavy: loads LLVM
 
@@ -214,7 +214,7 @@ def same_program(staged: Staged, specialization: Specialization) -> bool:
 
 
 def same_guards(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
-    """Whether the same questions, at the same lines, got the same answers: masks are answers too, and so is nan."""
+    """Whether the same guards, at the same lines, have the same values; masks and nan compare by value."""
     if len(some) != len(others):
         return False
     asked = [(a.number, a.of, a.line) == (b.number, b.of, b.line) for a, b in zip(some, others, strict=True)]
@@ -232,7 +232,7 @@ def inputs_behind(graph: Graph, number: int) -> list[str]:
 
 
 def in_rows(x: Any) -> bool:
-    """Whether it is no array, or one that is held row by row."""
+    """Whether x is not an array, or one in C order."""
     return not isinstance(x, np.ndarray) or x.flags.c_contiguous
 
 

@@ -91,7 +91,7 @@ def _from_environment() -> frozenset[Switch]:
     known = {switch.value: switch for switch in Switch}
     for name in names:
         if name not in known:
-            raise ArgumentError(f"ADJOINT_WITHOUT names {name!r}, which is no optimisation; there are {', '.join(known)}")
+            raise ArgumentError(f"ADJOINT_WITHOUT names {name!r}, which is not an optimisation; there are {', '.join(known)}")
     return frozenset(known[name] for name in names)
 
 

@@ -247,7 +247,7 @@ class AttributeMissingError(AdjointError, AttributeError):
 
 
 class CompilerError(AdjointError, RuntimeError):
-    """The compiler itself has failed: a bug of ours, which is not hidden behind a slow eager run."""
+    """The compiler itself has failed: a bug in adjoint, which is not hidden behind a slow eager run."""
 
 
 class UnsupportedError(AdjointError, TypeError, NotImplementedError):

@@ -30,7 +30,7 @@ _KINDS = {"divide": "divide", "overflow": "over", "underflow": "under", "invalid
 
 
 class _Reporter:
-    """What NumPy writes its log to, or calls, in the place of the user's handler. `modes` are the user's."""
+    """What NumPy writes its log to, or calls, in place of the user's handler. `modes` are the user's."""
 
     def __init__(self, modes: dict[str, Any], handler: Any) -> None:
         self.modes, self.handler = modes, handler
@@ -124,7 +124,7 @@ def renew(is_inside: bool) -> None:
 
 
 def _reporting() -> tuple[Any, _Reporter] | None:
-    """The current settings, with reports in the place of warnings."""
+    """The current settings, with reports in place of warnings."""
     modes: dict[str, Any] = {**np.geterr()}
     handler: Any = np.geterrcall()
     reporter = _Reporter(*(handler.undone(modes, handler) if isinstance(handler, _Reporter) else (modes, handler)))

@@ -154,7 +154,7 @@ def _structure_of(example: Any) -> Structure:
     return flatten(example)[1]
 
 
-class Node(NamedTuple):
+class OpenContainer(NamedTuple):
     """The immediate parts of a container. `roles` are those of the fields of a class."""
 
     kind: Any
@@ -165,7 +165,7 @@ class Node(NamedTuple):
     static: Any = None
 
 
-_Opener = Callable[[Any], Node]
+_Opener = Callable[[Any], OpenContainer]
 _registered: dict[type, _Opener] = {}
 
 #: Packages whose classes are containers, with what registers them once such a class is met.
@@ -190,16 +190,16 @@ def _opener(cls: Any) -> _Opener | None:
     return None if fields is None else functools.partial(_open_record, fields)
 
 
-def _open_sequence(tree: Any) -> Node:
-    return Node(type(tree), [f"[{i}]" for i in range(len(tree))], tree, type(tree))
+def _open_sequence(tree: Any) -> OpenContainer:
+    return OpenContainer(type(tree), [f"[{i}]" for i in range(len(tree))], tree, type(tree))
 
 
-def _open_named_tuple(tree: Any) -> Node:
+def _open_named_tuple(tree: Any) -> OpenContainer:
     cls = type(tree)
-    return Node(cls, [f".{name}" for name in cls._fields], tree, lambda parts: cls(*parts))
+    return OpenContainer(cls, [f".{name}" for name in cls._fields], tree, lambda parts: cls(*parts))
 
 
-def _open_dict(tree: Any) -> Node:
+def _open_dict(tree: Any) -> OpenContainer:
     cls, order = type(tree), list(tree)
     try:
         keys = sorted(order)
@@ -215,16 +215,16 @@ def _open_dict(tree: Any) -> Node:
         copy.update(result)
         return copy
 
-    return Node(cls, [f"[{key!r}]" for key in keys], [tree[key] for key in keys], build)
+    return OpenContainer(cls, [f"[{key!r}]" for key in keys], [tree[key] for key in keys], build)
 
 
-def _open_record(fields: Fields, tree: Any) -> Node:
+def _open_record(fields: Fields, tree: Any) -> OpenContainer:
     cls, names = type(tree), fields.names
 
     def build(parts: list[Any]) -> Any:
         return fields.build(cls, dict(zip(names, parts, strict=True)))
 
-    return Node(cls, [f".{name}" for name in names], [getattr(tree, name) for name in names], build, fields.roles)
+    return OpenContainer(cls, [f".{name}" for name in names], [getattr(tree, name) for name in names], build, fields.roles)
 
 
 def register_container(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Callable[[Any, Any], Any]) -> type:
@@ -244,15 +244,15 @@ def register_container(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unf
     if not isinstance(cls, type):
         raise ArgumentError(f"register_container takes a class, not {type(cls).__name__}")
     if cls in (tuple, list, dict, type(None)) or issubclass(cls, (np.ndarray, np.generic, float, int, complex, str, Traced)):
-        raise ArgumentError(f"{cls.__name__} cannot be registered: what it is to transforms is fixed")
+        raise ArgumentError(f"{cls.__name__} cannot be registered: transforms already have a rule for it")
 
-    def open_(tree: Any) -> Node:
+    def open_(tree: Any) -> OpenContainer:
         pair = flatten(tree)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(f"the flatten of {cls.__name__} must return (children, static part), not {type(pair).__name__}")
         children, static = tuple(pair[0]), pair[1]
         keys = [f"[{i}]" for i in range(len(children))]
-        return Node(cls, keys, children, lambda parts: unflatten(static, tuple(parts)), None, Static(static))
+        return OpenContainer(cls, keys, children, lambda parts: unflatten(static, tuple(parts)), None, Static(static))
 
     register_opener(cls, open_)
     return cls
@@ -264,7 +264,7 @@ def register_opener(cls: type, open_: _Opener) -> None:
     _opener.cache_clear()
 
 
-def _open(tree: Any) -> Node | None:
+def _open(tree: Any) -> OpenContainer | None:
     """The immediate parts of a container, or None for a leaf."""
     cls: Any = type(tree)
     opener = _opener(cls)

@@ -48,7 +48,7 @@ class _Probe(Trace):
         return Traced(self, None, len(self.equations) - 1)
 
     def shape(self, x: Traced) -> tuple[int, ...]:
-        raise UnsupportedError("partials may not depend on the shape of an argument; declare the op as opaque")
+        raise UnsupportedError("partials must not depend on the shape of an argument; declare the op as opaque")
 
     def dtype(self, x: Traced) -> np.dtype[Any]:
         raise UnsupportedError("a rule asks for the dtype of a value")

@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     keep    what to save of (y, x0, x1, …): DROP, VALUE or TYPE
     pull    (g, saved, types, params) ↦ the cotangents of the differentiated arguments, in order
     quick   the same for plain arrays, with ordinary products: a zero cotangent times an infinite partial is nan
-            there, so whoever calls it looks for nan afterwards; the very same function where no product is taken
+            there, so the caller checks for nan afterwards; the same function where no product is taken
     into    (total, g, *xs, **params): adds the cotangent of the only argument to an array in place
     careful (g, origin, saved, types, params): as `pull`, where it is known which zeros of g are those of a mask
     masks   (saved, i): where the partial by differentiated argument i is a zero of a mask; None if it never is
@@ -312,7 +312,7 @@ def _reads(op: Opaque, count: int) -> set[int]:
 
 
 def _structured_plan(op: Structured, count: int, wanted: list[int]) -> Plan:
-    """For whoever has only the results: the op runs again with its residuals. A tape asks for both at once instead."""
+    """If only the results are available: the op runs again with its residuals. A tape asks for both at once instead."""
     flags = tuple(i in wanted for i in range(count))
 
     def pull(gs: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:

@@ -89,7 +89,7 @@ def counterpart(f: Any, xp: Any) -> Callable[..., Any]:
 
 
 class _Copies:
-    """Copies functions of ours, and those that they call, each once."""
+    """Copies our own functions, and those that they call, each once."""
 
     def __init__(self, xp: Any) -> None:
         self.xp, self.numpy = xp, Namespace(xp)

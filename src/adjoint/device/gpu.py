@@ -14,7 +14,7 @@ from ..core.types import Type
 
 ALIGNED = 16  # bytes: kernels read and write as much at once
 _PACKED = 1 << 16  # bytes of host values that are copied together
-_PINNED = 1 << 20  # bytes of a result from which on it is copied through pinned memory
+_PINNED = 1 << 20  # bytes; larger results are copied through pinned memory
 
 
 @functools.cache
@@ -38,7 +38,7 @@ def numbered(number: int) -> Memory:
 
 
 def holding(address: int) -> int:
-    """The number of the GPU that holds an address; the current one's for none, that of an empty array."""
+    """The number of the GPU that holds an address; the current GPU for the null address of an empty array."""
     runtime = cupy().cuda.runtime
     return int(runtime.pointerGetAttributes(address).device if address else runtime.getDevice())
 
@@ -53,7 +53,7 @@ class Memory:
         count = xp.cuda.runtime.getDeviceCount()
         self.number = xp.cuda.runtime.getDevice() if number is None else number
         if not 0 <= self.number < count:
-            raise DeviceError(f"there is no GPU {self.number}; CuPy counts {count}, from 0")
+            raise DeviceError(f"there is no GPU {self.number}; CuPy finds {count}, numbered from 0")
         self._stream, self._ndarray, self._current = xp.cuda.get_current_stream, xp.ndarray, xp.cuda.runtime.getDevice
 
     def is_active(self) -> bool:
@@ -87,7 +87,7 @@ class Memory:
         return self.xp.empty(t.shape, t.dtype)
 
     def again(self, array: Any, t: Type) -> Any:
-        """A result in the memory of an array that was donated."""
+        """A result in the memory of a donated array."""
         return self.xp.ndarray(t.shape, t.dtype, array.data)
 
     def bytes(self, size: int) -> Any:
@@ -97,7 +97,7 @@ class Memory:
         return int(array.data.ptr)
 
     def taken(self, x: Any, t: Type) -> int:
-        """The address of an array that a program takes as it is; 0 for others."""
+        """The address of an array that a program uses without a copy; 0 for others."""
         if type(x) is not self._ndarray or x.shape != t.shape or x.dtype != t.dtype or not x.flags.c_contiguous:
             return 0
         data = x.data
@@ -105,7 +105,7 @@ class Memory:
         return address if address % ALIGNED == 0 and data.device_id == self.number else 0
 
     def imported(self, x: Any) -> Any:
-        """An array of any library on this GPU, as one of CuPy's, without a copy."""
+        """An array of any library on this GPU as a CuPy array, without a copy."""
         xp = self.xp
         if isinstance(x, xp.ndarray):
             return x
@@ -115,7 +115,7 @@ class Memory:
             raise ArgumentError(f"a {type(x).__name__} cannot be read by CuPy: {error}") from error
 
     def adopt(self, x: Any, t: Type) -> Any:
-        """A value as an array on the GPU, in order and at an address that wide accesses can use."""
+        """A value as a contiguous array on the GPU, aligned for wide accesses."""
         xp = self.xp
         array = xp.ascontiguousarray(xp.asarray(x, t.dtype).reshape(t.shape))
         return array if array.data.ptr % ALIGNED == 0 else array.copy()
@@ -134,7 +134,7 @@ class Memory:
             if i not in large:
                 nbytes = t.size * t.dtype.itemsize
                 packed[places[i] : places[i] + nbytes] = np.ascontiguousarray(value, t.dtype).reshape(-1).view(np.uint8)
-        if size:  # which waits until the host's memory is read, since that is not pinned
+        if size:  # synchronises until the host memory is read, since it is not pinned
             room.data.copy_from_host_async(packed.ctypes.data, size, self._stream())
         start = self.address(room)
         return [self.address(large[i]) if i in large else start + place for i, place in enumerate(places)], (room, large, packed)

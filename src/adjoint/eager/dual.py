@@ -36,7 +36,7 @@ class Dual(Trace):
         super().__init__(name, level)
         self.retreats = retreats
         self.overflowed = False
-        # Of a program that is written down, by identity: values that were computed; tangents, and where they are live.
+        # Of a staged program, by identity: values that were computed; tangents, and where they are live.
         self.computed: dict[int, Value] = {}
         self.masks: dict[int, tuple[Value, Any]] = {}
 
@@ -92,7 +92,7 @@ class Dual(Trace):
         return product_of_tangents(op, xs, ts)(t, p)
 
     def write(self, op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Value | None:
-        """As `push`, in a program that is written down: an ordinary product where the tangent holds no zero of a mask."""
+        """As `push`, in a staged program: an ordinary product where the tangent holds no zero of a mask."""
         self.computed[id(y)] = y
         live = [self.live(t) for t in ts if t is not None]
         if isinstance(op, Elementwise):

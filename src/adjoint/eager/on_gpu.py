@@ -33,7 +33,7 @@ class OnGPU(Trace):
     """Runs ops on arrays of a GPU. `value` is CuPy's array."""
 
     __slots__ = ()
-    has_numbers = False  # that could be looked at without a wait: rules take the way that is right for all numbers
+    has_numbers = False  # numbers cannot be inspected without a wait: rules take the path that is right for all numbers
 
     def show(self, x: Traced) -> str:
         return repr(x.value)
@@ -48,7 +48,7 @@ class OnGPU(Trace):
             y = impl(*values, **params)
         except (TypeError, AttributeError, NotImplementedError) as error:
             raise UnsupportedError(
-                f"{op.name} has no form on CuPy's arrays ({error}); compile the function with ad.jit, or pass copies on the host"
+                f"{op.name} is not available for CuPy arrays ({error}); use ad.jit, or pass copies on the host"
             ) from error
         return tuple(map(lift, y)) if op.many else lift(y)
 
@@ -73,12 +73,12 @@ ON_GPU = OnGPU("CuPy", 0.125)  # inside of all that differentiate, around what `
 
 
 def lift(x: Any) -> Any:
-    """An array on a GPU as a value of ON_GPU; anything else as it is."""
+    """An array on a GPU as a value of ON_GPU; anything else unchanged."""
     return x if isinstance(x, (*_HOST, Traced)) or gpu_of(x) is None else Traced(ON_GPU, x, None)
 
 
 def follows_gpu(run: F) -> F:
-    """A transform, whose first argument is a function or itself, that also takes arrays on a GPU and then gives such arrays."""
+    """Let a transform, whose first argument is a function or itself, also take arrays on a GPU and return such arrays."""
 
     @functools.wraps(run)
     def entry(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +103,7 @@ def follows_gpu(run: F) -> F:
 
 
 def landed(result: Any, device: Any = None) -> Any:
-    """A result with its arrays on the GPU as CuPy's. With a device, what a transform made itself (zeros) is copied there."""
+    """A result with its arrays on the GPU as CuPy arrays. With a device, the zeros of a transform are copied there."""
     return map_leaves(functools.partial(_landed, device), result)
 
 
@@ -119,7 +119,7 @@ def _imported(device: Any, x: Any) -> Any:
 
 
 def _on(gpu: Any, a: Any) -> Any:
-    """An operand for CuPy: of the host's values, numbers are taken as they are, arrays copied."""
+    """An operand for CuPy: host numbers are passed unchanged, host arrays are copied."""
     a = unwrap_fresh(a)
     if isinstance(a, Traced):
         return a.value

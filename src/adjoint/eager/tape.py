@@ -429,7 +429,7 @@ class Pass:
 
     def pull_structured(self, back: Pull, gs: Sequence[Value | None], residuals: Any) -> Sequence[Any]:
         """The cotangents of the operands of a loop or a branch. Their masks are found if they are needed: where a result is not
-        finite, or asked for later. A program that is written down has them in it, and loses them if nothing reads them.
+        finite, or asked for later. A staged program has them in it, and loses them if nothing reads them.
         """
         origin = self.origin
         known = functools.cache(lambda: origin.masks(gs) if isinstance(origin, Several) else [None] * len(gs))

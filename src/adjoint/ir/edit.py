@@ -181,12 +181,12 @@ def _live_one_by_one(equations: Columns, outputs: Sequence[Operand]) -> Any:
 
 
 def mapped(operands: Iterable[Operand], number: Callable[[int], Operand]) -> tuple[Operand, ...]:
-    """Operands with other values in the place of values; constants stay."""
+    """Operands with other values in place of values; constants stay."""
     return tuple([number(o) if isinstance(o, int) else o for o in operands])
 
 
 def substitute(graph: G, replaced: Mapping[int, Operand]) -> G:
-    """With other values or constants read in the place of some."""
+    """With other values or constants read in place of some."""
 
     def read(n: int) -> Operand:
         return replaced.get(n, n)
@@ -220,7 +220,7 @@ def numbered(
 
 
 def cut(name: str, graph: Graph, inputs: Sequence[int], types: Mapping[int, Type] | None = None) -> Graph:
-    """The same equations as a function of these values, numbered anew. Values that are no inputs of the graph are named r1, …"""
+    """The same equations as a function of these values, renumbered. Values that are no inputs of the graph are named r1, …"""
     types = graph.types if types is None else types
     names: list[str] = []
     for n in inputs:

@@ -17,7 +17,7 @@ from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from ..core.bind import Traced, fresh
 from ..core.errors import UnsupportedError
-from ..core.tree import Node, Static, register_opener
+from ..core.tree import OpenContainer, Static, register_opener
 from ..core.types import dtype_of, shape_of
 from .table import FUNCTIONS, lift
 
@@ -406,7 +406,7 @@ class _Labels:
         return same and (self.rest is other.rest or (self.rest is not None and self.rest.equals(other.rest)))
 
 
-def _open_series(s: Any) -> Node:
+def _open_series(s: Any) -> OpenContainer:
     value = s.array.value if isinstance(s.array, TracedArray) else s.to_numpy()
     labels = _Labels([s.index], s.name)
 
@@ -416,10 +416,10 @@ def _open_series(s: Any) -> Node:
             return part
         return _series(part, labels.axes[0], labels.name)
 
-    return Node(pd.Series, [""], [value], build, None, Static(labels))
+    return OpenContainer(pd.Series, [""], [value], build, None, Static(labels))
 
 
-def _open_frame(df: Any) -> Node:
+def _open_frame(df: Any) -> OpenContainer:
     is_float = [isinstance(d, TracedDtype) or (isinstance(d, np.dtype) and d.kind in "fc") for d in df.dtypes]
     places = [i for i, flag in enumerate(is_float) if flag] or list(range(df.shape[1]))
     others = [i for i in range(df.shape[1]) if i not in places]
@@ -443,7 +443,7 @@ def _open_frame(df: Any) -> Node:
         frame.columns = columns
         return frame
 
-    return Node(pd.DataFrame, [""], [value], build, None, Static(labels))
+    return OpenContainer(pd.DataFrame, [""], [value], build, None, Static(labels))
 
 
 def shape_of_part(part: Any) -> Any:

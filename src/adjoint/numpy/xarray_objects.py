@@ -9,7 +9,7 @@ from typing import Any
 import xarray as xr
 
 from ..core.bind import Traced
-from ..core.tree import Node, Static, register_opener
+from ..core.tree import OpenContainer, Static, register_opener
 
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 
@@ -68,11 +68,11 @@ class _Labels:
         return cls(part, coords=self.coords, dims=self.dims, name=self.name, attrs=self.attrs)
 
 
-def _open(array: Any) -> Node:
+def _open(array: Any) -> OpenContainer:
     labels = _Labels(array)
     data = array.variable._data
     value = data if isinstance(data, Traced) else array.data
-    return Node(xr.DataArray, [""], [value], lambda parts: labels.around(parts[0]), None, Static(labels))
+    return OpenContainer(xr.DataArray, [""], [value], lambda parts: labels.around(parts[0]), None, Static(labels))
 
 
 def operate(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:

@@ -125,7 +125,7 @@ def _square(x: Any) -> Any:
 
 def _power(a: Any, b: Any) -> Any:
     if type(b) is int and type(a) is int and b > 64 and abs(a) > 1:
-        raise OverflowError("a power of Python's whole numbers is beyond 64 bits")  # and takes very long to compute
+        raise OverflowError("a power of Python integers exceeds 64 bits")  # and takes very long to compute
     try:
         y = a**b
     except (ZeroDivisionError, OverflowError):  # two Python numbers: give what NumPy gives

@@ -5,7 +5,7 @@ Singular values that count as zero and are so, up to rounding:
     dP = −P dA P + P Pᴴ dAᴴ (1 − A P) + (1 − P A) dAᴴ Pᴴ P          (Golub and Pereyra)
 
 A coarse cutoff leaves out C = A − A P A, which is not zero. As A changes, what is kept turns into what is cut, at a rate with the
-differences of their squared singular values in the denominator, 1/(σ² − τ²) in the place of 1/σ²:
+differences of their squared singular values in the denominator, 1/(σ² − τ²) in place of 1/σ²:
 
     dP = −P dA P + Y + Z      Y − CᴴC Y PᴴP = (1 − P A) (dAᴴ + Cᴴ dA P) PᴴP      Z − P Pᴴ Z C Cᴴ = P Pᴴ (dAᴴ + P dA Cᴴ) (1 − A P)
 """

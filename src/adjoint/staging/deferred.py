@@ -270,7 +270,7 @@ class Deferred(Tape):
         return Graph(self.name, names, tuple(types), columns, results), before.tolist()
 
     def run(self, graph: Graph, before: Sequence[int], outputs: Sequence[int]) -> None:
-        """Record a graph in the place of what was written: of values from before, with these values as its results."""
+        """Record a graph in place of what was written: of values from before, with these values as its results."""
         self.materialised = True
         found = graph.run_flat([self.leaves[n] if n in self.leaves else self.value(n) for n in before])
         for number, y in zip(outputs, found, strict=True):

@@ -51,7 +51,7 @@ _KEEP_ORDER = frozenset({"where", "concatenate"})  # ops that look at the order 
 _PARTS = {
     "the truth of": Asked.TRUTH,
     "int() of": Asked.WHOLE,
-    IN_MEMORY: Asked.TYPE,  # that of arrays held row by row, as programs take them
+    IN_MEMORY: Asked.TYPE,  # that of arrays in C order, as programs take them
     "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
 }
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})

@@ -61,7 +61,7 @@ _hooks: list[Any] = []
 _lock = lock()
 
 
-def _hook(event: str, args: tuple[Any, ...], events: dict[str, str] = _EVENTS) -> None:  # globals are gone at the very end
+def _hook(event: str, args: tuple[Any, ...], events: dict[str, str] = _EVENTS) -> None:  # globals are gone at the end
     if event in events and _staging is not None and _staging.get() is not None and not (event == "open" and _is_harmless(*args)):
         line = _line(sys._getframe(1))
         if line is not None:

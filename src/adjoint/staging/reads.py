@@ -61,7 +61,7 @@ from .purity import refused
 from .reach import is_library, is_ours, is_users
 from .stand_ins import is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
-from .watch import HOOKS, Module, Names, reading, same_items
+from .watch import HOOKS, Names, WatchedModule, reading, same_items
 
 MOST_PLACES = 1000  # per program
 MOST_ITEMS = 16  # of a container of numbers checked one by one; a longer one is compared as a whole
@@ -406,7 +406,7 @@ class Reads:
             return replaced
         known = self._functions.get(id(module))
         if known is None:
-            known = self._functions[id(module)] = Module(self, module)
+            known = self._functions[id(module)] = WatchedModule(self, module)
             self.alive.append(module)
             self._unwritten.append((f"the module {module.__name__}", known._is_unwritten))
         return known

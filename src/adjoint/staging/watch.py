@@ -60,7 +60,7 @@ class Names(dict[str, Any]):
         return same_items(self, self.noted)
 
 
-class Module(types.ModuleType):
+class WatchedModule(types.ModuleType):
     """A user module, as a staged function sees it."""
 
     def __init__(self, reads: Reads, real: types.ModuleType) -> None:

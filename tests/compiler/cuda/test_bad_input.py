@@ -1,4 +1,4 @@
-"""Bad input, with the simulator in the place of a GPU."""
+"""Bad input, with the simulator in place of a GPU."""
 
 import pytest
 import stand_in

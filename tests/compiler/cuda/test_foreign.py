@@ -1,4 +1,4 @@
-"""Which foreign steps run on a GPU, with NumPy in the place of CuPy."""
+"""Which foreign steps run on a GPU, with NumPy in place of CuPy."""
 
 import pytest
 import stand_in

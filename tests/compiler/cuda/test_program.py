@@ -6,7 +6,6 @@ import test_compiled_programs as programs
 from night import asked
 from on_device import both_orders, on_cpu
 
-import adjoint as ad
 from adjoint.compiler.cuda import layout
 
 ASKED = asked(25)

@@ -4,14 +4,14 @@ import numpy as np
 from on_device import both_orders, on_cpu, program
 
 from adjoint.compiler.cuda.simulator import Simulator
-from adjoint.compiler.cuda.text import Module, _with_loops_named
+from adjoint.compiler.cuda.text import DeviceModule, _with_loops_named
 
 X = np.linspace(0.1, 1.0, 40)
 
 
 def test_an_empty_module_has_a_text():
-    assert Module().for_gpu() is not None
-    assert "ptx_kernel" not in Module().for_simulator()
+    assert DeviceModule().for_gpu() is not None
+    assert "ptx_kernel" not in DeviceModule().for_simulator()
 
 
 def test_equal_kernels_are_one_function():

@@ -244,7 +244,7 @@ def test_members_meet(pool):
 
 @contextlib.contextmanager
 def intercepted(function):
-    """Programs that are loaded meanwhile call this function in the place of the pool's."""
+    """Programs that are loaded meanwhile call this function in place of the pool's."""
     kept = GROUP(function)
     llvmlite.binding.add_symbol("adjoint_parallel_group", ctypes.cast(kept, ctypes.c_void_p).value)
     try:

@@ -21,7 +21,7 @@ from . import graph
 from .handles import Handles
 from .libraries import Libraries
 from .ptx import Use, machine_code
-from .text import Kernel, Module
+from .text import DeviceModule, Kernel
 
 Made = tuple[list[Any], list[int], int, Any]  # arrays, their addresses, the address of an arena (0 without one), and its owner
 _APART = 256  # bytes: arrays begin at multiples of it
@@ -73,7 +73,7 @@ class GPU(Memory):
             xp.cuda.driver.CUDADriverError,
         )  # of a kernel or a lost GPU
 
-    def load(self, module: Module) -> dict[str, Any]:
+    def load(self, module: DeviceModule) -> dict[str, Any]:
         """The functions of a module, by name."""
         if not module.entries:
             return {}
@@ -104,7 +104,7 @@ class GPU(Memory):
 
         return launch
 
-    def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
+    def use(self, functions: dict[str, Any], module: DeviceModule) -> dict[str, Use]:
         """The registers, spills and shared memory of each kernel, as reported by the driver."""
         ask = self.xp.cuda.driver.funcGetAttribute
         return {name: Use(*(ask(what, f.ptr) for what in (_REGISTERS, _LOCAL, _SHARED))) for name, f in functions.items()}

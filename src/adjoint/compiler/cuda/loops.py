@@ -51,7 +51,7 @@ class Looping(Threads):
             view = store.view
             if self.carried.get(view.buffer, -1) == place[0] and (view.strides, view.offset) == place[1:]:
                 return view
-        raise AssertionError("a place of a sweep is one that its kernel stores to")
+        raise AssertionError("a carry of a sweep must be stored by its kernel")
 
     def moves(self, view: View) -> list[tuple[str, int]]:
         return list(zip(self.indices, self.strides[id(view)], strict=True))

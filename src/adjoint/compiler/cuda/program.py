@@ -28,7 +28,7 @@ from .lowering import lower
 from .replay import FEWEST, Replays, can_be_captured, launches
 from .routine import DeviceRoutine, flags
 from .table import Action, Table
-from .text import Kernel, Module
+from .text import DeviceModule, Kernel
 from .threads import Threads
 from .tiles import TileThreads
 
@@ -45,7 +45,7 @@ class DeviceProgram:
         clock: Clock | None = None,
     ) -> None:
         self.lowered, self.device, self.precision, self.clock = lowered, device, precision, clock
-        self.module = Module()
+        self.module = DeviceModule()
         self.kernels: list[Kernel] = []
         self.libraries = device.libraries(precision)
         self.reused = reusable(lowered, donated)  # by output: the input whose memory it takes

@@ -26,7 +26,7 @@ def _target() -> Any:
 
 
 def ptx(text: str, processor: str = "sm_70") -> str:
-    """The PTX of a module. What is compiled for a processor runs on all later ones, too."""
+    """The PTX of a module. Code for a processor also runs on all later ones."""
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     machine = _target().create_target_machine(cpu=processor, opt=3)
@@ -38,7 +38,7 @@ def ptx(text: str, processor: str = "sm_70") -> str:
 
 
 class Use(NamedTuple):
-    """What a kernel takes of a GPU."""
+    """The resources of a kernel."""
 
     registers: int
     spilled: int  # bytes
@@ -58,7 +58,7 @@ def assembler() -> str | None:
 
 @functools.cache
 def knows(processor: str) -> bool:
-    """Whether `ptxas` is there and compiles for a processor: that of CUDA 13 has left out the oldest."""
+    """Whether `ptxas` is installed and supports a processor: CUDA 13 dropped the oldest."""
     program = assembler()
     if program is None:
         return False
@@ -74,7 +74,7 @@ def _package(name: str) -> Any:
 
 
 def assembled(text: str, processor: str) -> dict[str, Use]:
-    """Run PTX through `ptxas`: what each kernel uses. What it refuses is an error with its message."""
+    """Run PTX through `ptxas`: the resources of each kernel. A refusal is an error with its message."""
     return linked(text, processor)[1]
 
 
@@ -109,7 +109,7 @@ def _use(text: str) -> Use:
 
 
 def machine_code(text: str, processor: str, link: Callable[[str], bytes], versions: Sequence[str] = ()) -> bytes:
-    """The machine code (cubin) of a module for a GPU. It is kept on disk, beside that for this processor.
+    """The machine code (cubin) of a module for a GPU. It is cached on disk, next to that for this processor.
 
     `link` makes it of PTX; `versions` are those of what `link` uses.
     """

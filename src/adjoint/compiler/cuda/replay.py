@@ -20,11 +20,11 @@ from .libraries import ASYNCHRONOUS
 from .tiles import Tile
 
 FEWEST = 8  # launches of a program that is worth a graph
-MOST = 8  # graphs of one program; those that were not used for longest go
+MOST = 8  # graphs of one program; the least recently used are dropped
 
 
 def launches(lowered: Lowered) -> int | None:
-    """How many launches and calls of libraries a program makes; None if that depends on numbers."""
+    """How many launches and library calls a program makes; None if that depends on numbers."""
     count = 0
     for step in lowered.steps:
         if isinstance(step, (While, WhileVjp, Branch)):
@@ -37,7 +37,7 @@ def launches(lowered: Lowered) -> int | None:
 
 
 def can_be_captured(lowered: Lowered, device: Any) -> bool:
-    """Whether a program waits for nothing on the way."""
+    """Whether a program runs without synchronising."""
 
     def can_be(step: Any) -> bool:
         if isinstance(step, (Launch, Tile, Sweep, Product)):
@@ -55,7 +55,7 @@ def can_be_captured(lowered: Lowered, device: Any) -> bool:
 
 
 class Replays:
-    """The graphs of a program, by the addresses that they hold; None for addresses that were met once."""
+    """The graphs of a program, by the addresses that they hold; None for addresses seen once."""
 
     def __init__(self, device: Any) -> None:
         self.device = device

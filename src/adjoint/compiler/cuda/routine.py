@@ -139,7 +139,7 @@ class DeviceRoutine:
         }
         if type(step) not in kinds:
             name = type(step).__name__.lower()
-            raise UnsupportedError(f"{name} has no form on a GPU ({', '.join(step.lines)}); compile it for the CPU")
+            raise UnsupportedError(f"{name} cannot run on a GPU ({', '.join(step.lines)}); compile it for the CPU")
         return kinds[type(step)](step)
 
     def launch(self, step: Launch) -> Action:

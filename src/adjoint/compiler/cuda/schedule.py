@@ -74,7 +74,7 @@ def schedule(lowered: Lowered) -> None:
 
 
 def apart(step: Step) -> list[Step]:
-    """A kernel as several, if it combines along loops of which neither are part of the others: along rows, and along columns."""
+    """Split a kernel that reduces along loops that are not nested in each other, such as rows and columns."""
     if not isinstance(step, Kernel):
         return [step]
     kernel = written_out(step)
@@ -107,7 +107,7 @@ class Scheduling:
         return View.whole(buffer, shape)
 
     def swept(self, scan: Scan) -> Step | Sweep:
-        """A loop as one launch, if its iterations do nothing but compute at each point: the loop goes into the thread."""
+        """A loop as one launch, if its body is elementwise: the loop moves inside the thread."""
         found = sweep(scan)
         if found is None:
             return scan
@@ -145,7 +145,7 @@ class Scheduling:
             yield from self.launches(part)
 
     def tile(self, bands: RowTiles) -> Iterator[Step | AddAt | Tile]:
-        """Kernels over the same rows as one launch, if they suit one."""
+        """Kernels over the same rows as one launch, if possible."""
         made = tiled(bands)
         if made is None:
             for kernel in bands.kernels:
@@ -187,7 +187,7 @@ class Scheduling:
         yield from added  # type: ignore[misc]
 
     def combined(self, made: Launch) -> Iterator[Step]:
-        """Where the pieces of a launch leave their parts, and the kernels that combine them."""
+        """The buffers for the partial results of a launch, and the kernels that combine them."""
         pieces = made.layout.pieces
         if pieces == 1:
             return

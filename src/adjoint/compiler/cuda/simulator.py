@@ -18,7 +18,7 @@ from ...core.types import Type
 from ..lower.kernel import View
 from ..native import load, object_code
 from .ptx import Use, assembled, assembler, ptx
-from .text import Kernel, Module
+from .text import DeviceModule, Kernel
 
 
 class Replayed:
@@ -37,7 +37,7 @@ def _truth(address: int) -> bool:
 
 
 class Simulator:
-    """A GPU that is not there. `flip` gives the order of the threads within a phase: it must not matter."""
+    """A simulated GPU. `flip` reverses the order of the threads within a phase, which must not matter."""
 
     xp = np
     name = "simulator"
@@ -60,7 +60,7 @@ class Simulator:
     def wait(self) -> None:
         pass
 
-    def load(self, module: Module) -> dict[str, Any]:
+    def load(self, module: DeviceModule) -> dict[str, Any]:
         """The functions of a module, by name."""
         if not module.entries:
             return {}
@@ -78,8 +78,8 @@ class Simulator:
 
         return launch
 
-    def use(self, functions: dict[str, Any], module: Module) -> dict[str, Use]:
-        """What each kernel would take of a GPU, as `ptxas` says; nothing without it."""
+    def use(self, functions: dict[str, Any], module: DeviceModule) -> dict[str, Use]:
+        """The registers, spills and shared memory of each kernel, as reported by `ptxas`; empty without it."""
         return assembled(ptx(module.for_gpu(), self.processor), self.processor) if functions and assembler() else {}
 
     def libraries(self, precision: str) -> Any:
@@ -92,7 +92,7 @@ class Simulator:
         return self._recording
 
     def captured(self, run: Callable[[], None]) -> Callable[[], None]:
-        """The work itself, to be done again, with loops and branches as a graph has them."""
+        """The work itself, to be repeated, with loops and branches as in a graph."""
 
         def replay() -> None:
             self._recording = Replayed()
@@ -110,13 +110,13 @@ class Simulator:
         return end - begin
 
     def empty(self, t: Type) -> Any:
-        """A new array; it holds noise, so that what is not written shows."""
+        """A new array, filled with noise so that missing writes show."""
         made = np.empty(t.shape, t.dtype)
         made.reshape(-1).view(np.uint8)[...] = 0xA5
         return made
 
     def maker(self, types: Sequence[Type], arena: int) -> Callable[[], Any]:
-        """A function that gives new arrays, their addresses, that of an arena of some bytes (0 without one), and the arena."""
+        """A function that returns new arrays, their addresses, the address of an arena (0 without one), and the arena."""
 
         def make() -> Any:
             arrays = [self.empty(t) for t in types]
@@ -126,7 +126,7 @@ class Simulator:
         return make
 
     def again(self, array: Any, t: Type) -> Any:
-        """A result in the memory of an array that was donated."""
+        """A result in the memory of a donated array."""
         return array.reshape(t.shape)
 
     def bytes(self, size: int) -> Any:
@@ -139,7 +139,7 @@ class Simulator:
         return int(array.ctypes.data)
 
     def taken(self, x: Any, t: Type) -> int:
-        """The address of an array that a program takes as it is; 0 for others."""
+        """The address of an array that a program uses without a copy; 0 for others."""
         fits = type(x) is np.ndarray and (x.shape, x.dtype) == t and x.flags.c_contiguous and x.flags.aligned
         return self.address(x) if fits else 0
 

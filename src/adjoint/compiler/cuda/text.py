@@ -47,7 +47,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kernel as it is written: its phases, and what is around them."""
+    """The text of a kernel: its phases, and the code around them."""
 
     name: str
     arguments: str
@@ -63,7 +63,7 @@ class Entry:
             yield f"define internal void @{self.name}_{i}({self.arguments}) nounwind {how} {{\n{body}\n}}"
 
 
-class Module:
+class DeviceModule:
     """Collects the kernels of a program; equal ones share one function."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Module:
 
 
 def _with_loops_named(text: str) -> str:
-    """Each loop that is to be unrolled gets a name, which says how often."""
+    """Each loop to be unrolled gets a distinct metadata node with its unroll factor."""
     named: list[str] = []
 
     def name(found: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ from .launch import Launch
 from .layout import is_flag
 
 _32_BITS = 1 << 31
-UNROLLED = {20: 4, 100: 2}  # by the additions that an iteration costs: how many are written out
+UNROLLED = {20: 4, 100: 2}  # by the cost of an iteration in additions: how many are unrolled
 
 
 class Parts(NamedTuple):
@@ -113,7 +113,7 @@ class Threads(Nest):
         return point, lane, piece
 
     def at(self, point: str, term: str = "") -> None:
-        """Go to a point of the kept loops and a term of the reduced ones. Without a term, those are at their beginning."""
+        """Move to a point of the kept loops and a term of the reduced ones; without a term, to their start."""
         layout = self.layout
         indices = ["0"] * len(self.loops)
         lengths = [self.loops[i].length for i in layout.kept]
@@ -157,14 +157,14 @@ class Threads(Nest):
                     self.result(r, value, point, piece)
 
     def unroll(self) -> None:
-        """Mark the loop just written: several iterations of short code together, so that their loads are under way at once."""
+        """Mark the loop just written for unrolling: several short iterations together, so that their loads overlap."""
         work = sum(map(cost, self.kernel.code))
         count = next((count for most, count in UNROLLED.items() if work <= most), 1)
         if count > 1 and self.layout.terms > self.layout.lanes * self.layout.pieces:
             self.code.lines[-2] += f", !llvm.loop !UNROLL{count}"  # the branch back to its head
 
     def several(self, point: str) -> None:
-        """Neighbouring points of one thread, without tests between them; the last few of all one by one."""
+        """Adjacent points of one thread, without tests between them; the last few one by one."""
         code, layout = self.code, self.layout
         end = code.let(f"add nuw nsw i64 {point}, {layout.per_thread}")
         full, rest, after = map(code.mark, ("full", "rest", "after"))
@@ -181,7 +181,7 @@ class Threads(Nest):
         code.label(after)
 
     def neighbours(self, point: str) -> None:
-        """Neighbouring points of a row at once: what lies side by side is read and written as one vector."""
+        """Adjacent points of a row at once: contiguous elements are read and written as one vector."""
         code, kernel = self.code, self.kernel
         self.at(point)
         *outer, first = self.indices
@@ -244,7 +244,7 @@ class Threads(Nest):
         code.do(f"store <{count} x {kind}> {vector}, ptr {self.address(view)}, align {self.alignment(view)}")
 
     def point(self, totals: Sequence[str]) -> list[str]:
-        """All that is done at one point of the domain; the values of the lines."""
+        """Emit the code of one point of the domain; returns the values of the lines."""
         code, kernel = self.code, self.kernel
         values = self.run(kernel.code)
         for store in kernel.stores:
@@ -257,7 +257,7 @@ class Threads(Nest):
         return values
 
     def raise_flags(self, values: Sequence[str]) -> None:
-        """Set the truths over the whole domain that this point decides."""
+        """Set the flags over the whole domain that this point determines."""
         code = self.code
         for r in self.flags:
             found = values[r.scalar] if r.how == "any" else code.let(f"xor i1 {values[r.scalar]}, true")
@@ -298,12 +298,12 @@ class Threads(Nest):
                     self.result(r, value, point, piece)
 
     def slot(self, start: int, r: Reduce, thread: str) -> str:
-        """Where a thread leaves its total of a reduction, in shared memory."""
+        """The address of a thread's partial total of a reduction, in shared memory."""
         base = self.code.let(f"getelementptr inbounds i8, ptr %shared, i64 {start}")
         return self.code.let(f"getelementptr inbounds {MEMORY[r.view.dtype.name]}, ptr {base}, i64 {thread}")
 
     def result(self, r: Reduce, value: str, point: str, piece: str) -> None:
-        """Write what a block has of a result: all of it, or a part."""
+        """Write the block's share of a result: all of it, or a partial result."""
         self.at(point)
         parts = self.partials.get(r.view.buffer)
         if parts is None:
@@ -323,7 +323,7 @@ def combined(code: Code, r: Reduce, a: str, b: str) -> str:
 
 
 def _slots(reductions: Sequence[Reduce], threads: int) -> tuple[list[int], int]:
-    """Where the totals of each reduction begin in shared memory, and the bytes of all."""
+    """The offset of the totals of each reduction in shared memory, and the total size."""
     starts, size = [], 0
     for r in reductions:
         starts.append(size)

@@ -23,7 +23,7 @@ from .threads import Parts, Threads, combined
 
 SHARED = 40_000  # bytes of shared memory that a block may take
 MOST_BLOCKS = 1024  # that gather totals
-TERMS, FEW_TERMS = 16, 4  # of a row, for a thread: if a warp can take the row, it need not wait for others; if it cannot
+TERMS, FEW_TERMS = 16, 4  # of a row, per thread: if one warp can process the row, it need not wait for others; if it cannot
 FEWEST_THREADS = 1 << 14  # for which rows are enough to keep a GPU busy
 
 
@@ -65,7 +65,7 @@ class Tile:
 
 
 def tiled(bands: RowTiles) -> Tile | None:
-    """The kernels of a group as one launch; None if they do not suit one."""
+    """The kernels of a group as one launch; None if that is not possible."""
     kernels, inner = [], 1
     for kernel in bands.kernels:
         kernel.loops = split(kernel, bands.length)
@@ -108,7 +108,7 @@ def _place(kernel: Kernel, r: Reduce) -> int:
 
 
 def _suits(kernel: Kernel, r: Reduce) -> bool:
-    """Whether a total has an element for each point of a row, or one for all; what is between has several threads for one."""
+    """Whether a total has one element per point of a row, or one for all; otherwise several threads would share an element."""
     return r.view.buffer.size == 1 or all(loop.strides[_place(kernel, r)] for loop in kernel.loops[1:])
 
 
@@ -181,7 +181,7 @@ class _Writer(Threads):
         return values
 
     def index_in_total(self, r: Reduce) -> str:
-        """Where a thread gathers: an element that is its own."""
+        """The element that a thread accumulates into."""
         if r.view.buffer.size == 1:
             return "%thread"
         inner = [*zip(self.indices[1:], self.strides[id(r.view)][1:], strict=True)]

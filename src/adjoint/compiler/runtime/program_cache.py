@@ -37,7 +37,7 @@ _LOADED = time.time_ns()  # when this process loaded the compiler
 
 @dataclass(frozen=True)
 class CachedProgram:
-    """What machine code needs to run: see `native.Native`."""
+    """Everything that machine code needs to run: see `native.Native`."""
 
     code: str  # the key of its entry
     symbols: tuple[str, ...]  # called functions of BLAS, LAPACK and scipy.special

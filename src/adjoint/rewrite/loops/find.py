@@ -384,7 +384,7 @@ class FlatGraph:
                 e.op is put and self.type_of(e.inputs[0]) != e.types[0]
             ):
                 raise RefusedError(
-                    f"integers of an index change from iteration to iteration that are not neighbours{self.at(loop.start + i)}"
+                    f"integers of an index that are not adjacent change from iteration to iteration{self.at(loop.start + i)}"
                 )
 
 

@@ -191,7 +191,7 @@ class _ValueNumbering:
 
 
 class _Input(NamedTuple):
-    """An input of a scan that is written anew."""
+    """An input of a scan that is rewritten."""
 
     value: int  # in the old body
     operand: Operand
@@ -199,7 +199,7 @@ class _Input(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """A result of a scan that is written anew."""
+    """A result of a scan that is rewritten."""
 
     value: Operand  # in the old body
     number: int
@@ -207,7 +207,7 @@ class _Output(NamedTuple):
 
 
 class _Writer:
-    """Writes the graph anew."""
+    """Rewrites the graph."""
 
     def __init__(self, free: int) -> None:
         self.equations: list[Equation] = []

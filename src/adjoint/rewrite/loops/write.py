@@ -108,7 +108,7 @@ def _slice(indices: Sequence[int], size: int) -> slice | None:
 
 
 class _Rolling:
-    """One walk over a graph: equations are copied, those of a loop become a scan in the place of the first of them."""
+    """One walk over a graph: equations are copied, those of a loop become a scan in place of the first of them."""
 
     def __init__(self, flat: FlatGraph) -> None:
         self.flat = flat

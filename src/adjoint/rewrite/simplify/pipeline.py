@@ -38,7 +38,7 @@ def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
 
 
 def _body(body: Graph, assume: str | None, counts: Counter[str]) -> Graph:
-    """The body of a loop or a branch, simplified once, however often it is met."""
+    """The body of a loop or a branch, simplified once, however often it occurs."""
     key = ("simplified", assume)
     if key not in body.derived:
         smaller, found = simplify(body, assume)

@@ -261,7 +261,7 @@ class Rewriter:
 
     def in_place(self, o: Operand, type_: Type, line: str) -> Operand | None:
         """An operand brought to the type of what it replaces; None if that would change its dtype."""
-        if isinstance(o, Literal) and o.is_weak:  # in the place of a computed value, which is not weak
+        if isinstance(o, Literal) and o.is_weak:  # in place of a computed value, which is not weak
             o = Literal(np.asarray(o.value, type_.dtype))
         own = self.type_of(o)
         if own == type_:
