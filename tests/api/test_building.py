@@ -132,10 +132,10 @@ def test_symbols_of_several_threads():
 def test_deep_graphs():
     x = ad.symbols("x")
     z = x
-    for _ in range(20_000):
+    for _ in range(5_000):  # several times the limit of recursion
         z = np.sin(z) + 0.1
     f = ad.function(x, [z, ad.gradients(z, x)])
-    assert len(f) > 60_000
+    assert len(f) > 15_000
     value, slope = f(0.3)
     assert np.isfinite(value)
     assert np.isfinite(slope)

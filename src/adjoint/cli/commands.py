@@ -28,25 +28,13 @@ from ..algebra.formula import CONSTANTS, Formula, FormulaError, near
 from ..algebra.parse import ExpressionError
 from ..core.errors import AdjointError, last_line
 from ..core.tree import flatten
-from ..export.program import DERIVATIVES
 from . import completion
+from .parser import SUMMARIES, TARGETS, Command, commands_of, parser_for, protected
 from .report import plain, shown
 from .target import Target, UsageError, names_in, target
 from .terminal import Terminal, abandon
 
 OK, FAILED, USAGE, BROKEN_PIPE, INTERRUPTED = 0, 1, 2, 141, 130
-
-_SUMMARIES = {
-    "grad": "value and gradient at a point",
-    "trace": "the evaluation trace, step by step",
-    "compare": "every way to differentiate, side by side",
-    "symbolic": "the derivative as a formula",
-    "graph": "the program as a graph: text, LaTeX, picture, page",
-    "export": "the program and its derivatives in another language",
-    "check": "derivatives against finite differences",
-    "demo": "a tour",
-    "completion": "completion for bash, zsh or fish",
-}
 
 
 # -- commands ---------------------------------------------------------------------------------------------------
@@ -276,7 +264,7 @@ def export(options: argparse.Namespace, out: Terminal) -> int:
     f = _named(at)
     if at.is_formula:
         f.__name__ = "f"
-    write = getattr(exporters, _TARGETS.get(options.to, options.to))
+    write = getattr(exporters, TARGETS.get(options.to, options.to))
     try:
         made = write(f, *at.args, path=options.out, **settings)
     except OSError as error:
@@ -291,9 +279,6 @@ def export(options: argparse.Namespace, out: Terminal) -> int:
 
 
 #: Short names of targets.
-_TARGETS = {"js": "javascript", "py": "python", "tex": "latex"}
-
-
 def check(options: argparse.Namespace, out: Terminal) -> int:
     at = target(options.what, options.values, options.args, draw=True)
     fixed = at.chosen(options.wrt)
@@ -334,14 +319,14 @@ def demo(options: argparse.Namespace, out: Terminal) -> int:
     ):
         quoted = " ".join(f'"{w}"' if set(w) & set(" *(") else w for w in words)
         out.say(out.style(f"$ adjoint {quoted}", "cyan"))
-        inner, _ = _parser().parse_known_args(words)
+        inner, _ = parser_for(COMMANDS).parse_known_args(words)
         inner.run(inner, out)
         out.say()
     return OK
 
 
 def complete(options: argparse.Namespace, out: Terminal) -> int:
-    out.say(completion.script(options.shell, _commands(_parser()), _SUMMARIES).rstrip())
+    out.say(completion.script(options.shell, commands_of(parser_for(COMMANDS)), SUMMARIES).rstrip())
     return OK
 
 
@@ -349,93 +334,20 @@ def _json(out: Terminal, data: Any) -> None:
     out.say(json.dumps(plain(data), indent=2))
 
 
-# -- the words of the command line ------------------------------------------------------------------------------
+COMMANDS: dict[str, Command] = {
+    "grad": grad,
+    "trace": trace,
+    "compare": compare,
+    "symbolic": symbolic,
+    "graph": graph,
+    "export": export,
+    "check": check,
+    "demo": demo,
+    "completion": complete,
+}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="adjoint",
-        description="Exact derivatives, from the command line.",
-        epilog='A formula is written as in Python: "log(x1) + x1*x2 - sin(x2)". A function in a file is file.py:name.',
-    )
-    parser.add_argument("--version", action="version", version=f"adjoint {ad.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="command", dest="command")
-
-    def command(name: str, run: Callable[[argparse.Namespace, Terminal], int], what: bool = True) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=_SUMMARIES[name], description=_SUMMARIES[name].capitalize() + ".")
-        made.set_defaults(run=run, json=False)
-        made.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour of the output")
-        if what:
-            made.add_argument("what", help="a formula, or a function in a file: file.py:name", metavar="formula|file.py:name")
-            made.add_argument("--json", action="store_true", help="print JSON")
-        return made
-
-    def point(made: argparse.ArgumentParser, wrt: str) -> None:
-        made.add_argument("values", nargs="*", metavar="name=value", help="values: x=3, x=pi/4, x=[1,2,3]")
-        made.add_argument("--args", nargs="+", metavar="value", help="arguments of a function in a file, by position")
-        made.add_argument("--wrt", metavar="names", help=wrt)
-
-    def formats(made: argparse.ArgumentParser, *kinds: str) -> None:
-        group = made.add_mutually_exclusive_group()
-        for kind in kinds:
-            group.add_argument(f"--{kind}", action="store_const", const=kind, dest="format", help=f"print {kind}")
-        made.set_defaults(format="text")
-
-    point(command("grad", grad), "the arguments to differentiate, with commas between them (all floats)")
-    made = command("trace", trace)
-    point(made, "the arguments whose tangent is 1 in the forward tangent trace (the first)")
-    formats(made, "markdown", "latex", "html")
-    made.add_argument("--mode", choices=("reverse", "forward"), help="only the adjoints or only the tangents")
-    made.add_argument("--limit", type=_limit, default=60, metavar="n", help="leave out the middle of programs longer than n (60)")
-    made.add_argument("--all", action="store_true", help="leave nothing out")
-    made.add_argument("--lines", action="store_true", help="show the source line of each step")
-    point(command("compare", compare), "the arguments to differentiate, with commas between them (all floats)")
-    made = command("symbolic", symbolic)
-    made.add_argument("--wrt", metavar="names", help="the names to differentiate by, with commas between them (all)")
-    made.add_argument("--order", type=int, default=1, metavar="n", help="how many times to differentiate (1)")
-    formats(made, "latex", "python")
-    made = command("graph", graph)
-    point(made, argparse.SUPPRESS)
-    formats(made, "latex", "python")
-    made.add_argument("--html", metavar="path", help="write a page to explore the graph in")
-    made.add_argument("--svg", metavar="path", help="write a picture")
-    made.add_argument("--simplify", action="store_true", help="simplify the graph first")
-    made = command("export", export)
-    point(made, "the arguments to differentiate, with commas between them (all floats)")
-    kinds = {"gradient": "grad", "value_and_gradient": "value-and-grad"}
-    for kind, meaning in DERIVATIVES.items():
-        flag = f"--{kinds.get(kind, kind)}"
-        made.add_argument(flag, action="append_const", const=kind, dest="derivatives", help=f"also {meaning}")
-    targets = [*exporters.EXPORTERS, *(short for short, name in _TARGETS.items() if name in exporters.EXPORTERS)]
-    made.add_argument("--to", choices=targets, required=True, help="the language")
-    made.add_argument("-o", "--out", metavar="path", help="the file to write; without it the text is printed")
-    made = command("check", check)
-    point(made, "the arguments to check, with commas between them (all floats)")
-    made.add_argument("--order", type=int, default=2, metavar="n", help="up to which order (2)")
-    command("demo", demo, what=False)
-    made = command("completion", complete, what=False)
-    made.add_argument("shell", choices=completion.SHELLS)
-    return parser
-
-
-def _limit(text: str) -> int:
-    value = int(text)
-    if value < 2:
-        raise argparse.ArgumentTypeError("it is at least 2")
-    return value
-
-
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    raise AssertionError("the parser has commands")
-
-
-def _protected(words: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
-    """The words with a space before a formula such as -x**2, which would be parsed as an option."""
-    known = {option for made in _commands(parser).values() for action in made._actions for option in action.option_strings}
-    return [f" {w}" if w.startswith("-") and not w.startswith("--") and w not in known and w != "-" else w for w in words]
+# -- running ----------------------------------------------------------------------------------------------------
 
 
 def _decoded(word: str) -> str:
@@ -448,13 +360,13 @@ def _decoded(word: str) -> str:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    parser = _parser()
+    parser = parser_for(COMMANDS)
     given = [_decoded(word) for word in (sys.argv[1:] if words is None else words)]
     if sys.stdout is None or sys.stderr is None:  # closed by the caller
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it stays open until the end
-    options = parser.parse_args(_protected(given, parser))
+    options = parser.parse_args(protected(given, parser))
     if options.command is None:
         parser.print_help()
         return USAGE

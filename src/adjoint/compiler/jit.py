@@ -44,7 +44,6 @@ from ..core.errors import (
     user_line,
 )
 from ..core.locks import cached, lock
-from ..core.places import values_at
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import final, flatten, leaf_names, map_leaves
@@ -72,7 +71,8 @@ from .arguments import (
 from .calls import Chain
 from .compose import Derivatives, NotCompiledError
 from .gpu import GPUSpecialization
-from .specialization import Signature, Specialization, Staged, in_rows, inputs_behind, same_guards, same_program
+from .recompilation import why_again
+from .specialization import Signature, Specialization, Staged, in_rows, same_program
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is recompiled for one reason before a warning
@@ -346,7 +346,7 @@ class Jitted:
 
     def _count(self, signature: Signature, specialization: Specialization) -> None:
         """Warn, once, when a function is recompiled repeatedly for the same reason."""
-        reason = self._why_again(signature, specialization)
+        reason = why_again(self.f, self.specializations, signature, specialization)
         if reason is None:
             return
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
@@ -357,37 +357,6 @@ class Jitted:
                 CompileWarning,
                 stacklevel=user_level(),
             )
-
-    def _why_again(self, signature: Signature, specialization: Specialization) -> str | None:
-        """What made a new program necessary: the first guard that differs, or the first argument of another type."""
-        known = self.specializations[signature]
-        if known:
-            changed = values_at(known[0].places)[1]
-            if changed is not None:
-                return f"{changed.name}, which it reads outside, has changed"
-            for mine, theirs in zip(specialization.guards, known[0].guards, strict=False):
-                if not same_guards([mine], [theirs]):
-                    behind = ", ".join(inputs_behind(specialization.staged, mine.number))
-                    return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
-            lines = [guard.line for guard in (*known[0].guards, *specialization.guards)]
-            return f"the path changes ({lines[-1]})" if lines else "an array that it reads outside has another type"
-        others = [s for s, specializations in self.specializations.items() if specializations]
-        if not others:
-            return None
-        last = others[-1]
-        if signature.structure != last.structure:
-            path = signature.structure.changed(last.structure) if signature.structure.fits(last.structure) else None
-            if path is None:
-                return "its arguments are built in another way"
-            return f"{input_names(self.f, [path])[0]} has another value, which is a static part of an argument"
-        names = input_names(self.f, leaf_names("", signature.structure))
-        for name, t, u, w, v in zip(names, signature.types, last.types, signature.weak, last.weak, strict=True):
-            if t != u or w is not v:
-                what = "shape" if t.shape != u.shape else "dtype" if t.dtype != u.dtype else "class"
-                return f"the argument {name} has another {what}"
-        if signature.strides != last.strides:
-            return "an argument is held in memory in another order"
-        return "a static argument has another value" if signature.static != last.static else "an argument has another class"
 
     def _give_up(self, signature: Signature, why: str) -> None:
         self.eager[signature] = why

@@ -124,9 +124,7 @@ class Op:
         self.impl = impl
         for fact, value in facts.items():
             if fact not in _FACTS:
-                raise TypeError(
-                    f"the op {name!r} is declared with {fact}=, which is not a fact about an op: {', '.join(_FACTS)}"
-                )
+                raise TypeError(f"the op {name!r} is declared with {fact}=, which is not a fact about an op: {', '.join(_FACTS)}")
             setattr(self, fact, value)
         self.axes = (self.axes,) if isinstance(self.axes, str) else self.axes
         self.cases = tuple(self.cases)
