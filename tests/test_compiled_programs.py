@@ -527,14 +527,14 @@ def test_derivatives_and_batches_of_programs(chunk):
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 6)))
-def test_programs_over_what_stands_outside(chunk):
+def test_programs_that_read_outside_values(chunk):
     for number, steps, types, c in drawn(4000 + chunk, CHUNK, SHAPES, longest=6):
         check_outside(number, steps, types, c)
 
 
 @pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 6)))
 def test_programs_in_row_tiles(chunk, monkeypatch):
-    """Kernels that take turns, as those of large arrays do: a few rows at a time, and in pieces."""
+    """Kernels that alternate, as those of large arrays do: a few rows at a time, and in pieces."""
     for name, least in (("WORTH", 0), ("_LARGE", 0), ("TILE", 100)):
         monkeypatch.setattr(row_tiles, name, least)
     monkeypatch.setattr(schedule, "_PIECE", 20)

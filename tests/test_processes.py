@@ -332,7 +332,7 @@ def test_programs_that_are_dropped_are_freed():
     assert float(finish(start(code, MALLOC_ARENA_MAX="1", OMP_NUM_THREADS="1"))) < 15_000  # bytes
 
 
-def test_functions_of_a_dropped_program_go_on_while_they_are_held():
+def test_functions_outlive_their_program():
     code = """
     def held():
         f = ad.jit(lambda x: np.cumsum(np.sin(x)) + 1.0)

@@ -50,7 +50,7 @@ def test_mistakes(text, reason, column):
         parse(text, NAMES)
 
 
-def test_texts_that_are_no_expression():
+def test_texts_that_are_not_expressions():
     with pytest.raises(ArgumentError, match="empty"):
         parse("", NAMES)
     with pytest.raises(ExpressionError):

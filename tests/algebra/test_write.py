@@ -51,6 +51,6 @@ def test_names(name, expected):
     assert latex_name(name) == expected
 
 
-def test_what_is_shared_gets_a_name():
+def test_shared_terms_get_a_name():
     shared = parse("t = exp(sin(x*y + x/y)*cos(x - y) + w1*x*y); sin(t) + t*cos(t) + log(1 + t)", NAMES)
     assert Infix().write(shared, NAMES).names

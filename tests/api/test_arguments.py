@@ -429,7 +429,7 @@ def test_argnums():
         "custom_vjp",
     ],
 )
-def test_what_is_transformed_must_be_a_function(name):
+def test_transforms_need_a_function(name):
     with complaint(TypeError, f"{name} expects a function", "float", clean=False):
         getattr(ad, name)(3.0)
 

@@ -86,37 +86,37 @@ def test_scan_returns_the_last_carry_and_the_stacked_ys():
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("checkpoint", [None, "sqrt", 1, 3])
 def test_scan_agrees_with_a_python_loop(reverse, checkpoint):
-    def turn(w, c, x):
+    def iteration(w, c, x):
         return np.tanh(w @ c) + x, np.sum(c) * x
 
     def loop(w, c, xs):
-        c, ys = ad.scan(lambda c, x: turn(w, c, x), c, xs, reverse=reverse, checkpoint=checkpoint)
+        c, ys = ad.scan(lambda c, x: iteration(w, c, x), c, xs, reverse=reverse, checkpoint=checkpoint)
         return np.concatenate([c, ys])
 
     def plain(w, c, xs):
         ys = [None] * 4
         for i in reversed(range(4)) if reverse else range(4):
-            c, ys[i] = turn(w, c, xs[i])
+            c, ys[i] = iteration(w, c, xs[i])
         return np.concatenate([c, np.stack(ys)])
 
     agree(loop, plain, W, np.array([0.2, 0.4]), XS, second=(reverse, checkpoint) in ((False, None), (True, 3)))
 
 
-def test_only_what_is_wanted():
+def test_only_wanted_derivatives_are_computed():
     """A loop through which some carries, rows and results have no derivative, or no cotangent comes to them."""
 
-    def turn(w, c, x):
+    def iteration(w, c, x):
         k, a, b = c
         return (k + 1, a * w + x * k, np.cos(b)), (a, b * 2.0, k)
 
     def loop(w, xs):
-        (_, a, _), (ys, _, ks) = ad.scan(lambda c, x: turn(w, c, x), (0, 1.0, 0.5), xs)
+        (_, a, _), (ys, _, ks) = ad.scan(lambda c, x: iteration(w, c, x), (0, 1.0, 0.5), xs)
         return a + ys * ks
 
     def plain(w, xs):
         c, out = (0, 1.0, 0.5), []
         for i in range(4):
-            c, (y, _, k) = turn(w, c, xs[i])
+            c, (y, _, k) = iteration(w, c, xs[i])
             out.append(y * k)
         return c[1] + np.stack(out)
 
@@ -124,25 +124,25 @@ def test_only_what_is_wanted():
 
 
 def test_containers_as_carry_rows_and_results():
-    def turn(state, row):
+    def iteration(state, row):
         after = {"p": state["p"] + row[0] * state["q"][0], "q": [np.sin(state["p"]) * row[1]]}
         return after, {"e": after["p"] ** 2, "k": (row[0],)}
 
     def loop(p, a, b):
-        last, out = ad.scan(turn, {"p": p, "q": [p * 2.0]}, (a, b))
+        last, out = ad.scan(iteration, {"p": p, "q": [p * 2.0]}, (a, b))
         return last["p"] + last["q"][0] + out["e"] + out["k"][0]
 
     def plain(p, a, b):
         state, es = {"p": p, "q": [p * 2.0]}, []
         for i in range(3):
-            state, out = turn(state, (a[i], b[i]))
+            state, out = iteration(state, (a[i], b[i]))
             es.append(out["e"] + out["k"][0])
         return state["p"] + state["q"][0] + np.stack(es)
 
     agree(loop, plain, 0.4, XS[:3], XS[1:])
 
 
-def test_no_turns():
+def test_no_iterations():
     f = lambda w, c: ad.scan(lambda c, x: (c * w, x * c), c, np.zeros(0))
     carry, ys = f(2.0, 3.0)
     assert carry == 3.0
@@ -161,11 +161,11 @@ def test_nested_loops_and_derivatives_inside():
         return ad.scan(lambda e, k: (e + np.sin(c * x * k), None), 0.0, np.array([1.0, 2.0]))[0]
 
     def loop(x0, xs):
-        def turn(c, x):
+        def iteration(c, x):
             slope = ad.grad(inner_energy)(c, x)
             return c - 0.1 * slope, ad.fori_loop(0, 3, lambda i, v: v * c + i * x, slope)
 
-        c, ys = ad.scan(turn, x0, xs)
+        c, ys = ad.scan(iteration, x0, xs)
         return c + ys
 
     def plain(x0, xs):
@@ -184,18 +184,18 @@ def test_nested_loops_and_derivatives_inside():
 
 
 def test_a_written_carry():
-    def turn(c, x):
+    def iteration(c, x):
         c = c.copy()
         c[1:] += x * c[0]
         c[0] = np.sin(c[1])
         return c, c[1]
 
     def loop(c, xs):
-        return ad.scan(turn, c, xs)[0]
+        return ad.scan(iteration, c, xs)[0]
 
     def plain(c, xs):
         for i in range(4):
-            c, _ = turn(c, xs[i])
+            c, _ = iteration(c, xs[i])
         return c
 
     agree(loop, plain, np.array([0.1, 0.2, 0.3]), XS)
@@ -209,12 +209,12 @@ def test_float32_and_complex_carries():
     np.testing.assert_allclose(ad.grad(z)(0.5), ad.grad(lambda w: np.abs((w + 1j) ** 3) ** 2)(0.5))
 
 
-def test_a_python_number_takes_the_dtype_that_a_turn_makes_of_it():
+def test_a_python_number_takes_the_dtype_that_an_iteration_makes_of_it():
     assert ad.scan(lambda c, x: (c + x, None), 0, np.ones(3))[0] == 3.0
     assert ad.scan(lambda c, x: (c + x, None), 0.0, np.ones(3, np.float32))[0].dtype == np.float32
     assert ad.fori_loop(0, 3, lambda i, c: c * 1j, 1) == -1j
     assert ad.scan(lambda c, x: (0.0, x), np.float32(1), np.ones(2))[0].dtype == np.float32
-    assert ad.fori_loop(0, 3, lambda i, c: c + [0.5, 1.0, 2.0][i], 0) == 3.5  # turn by turn
+    assert ad.fori_loop(0, 3, lambda i, c: c + [0.5, 1.0, 2.0][i], 0) == 3.5  # iteration by iteration
 
 
 def test_results_are_arrays_of_their_own():
@@ -267,7 +267,7 @@ def test_bounds_that_a_graph_computes():
 
 @pytest.mark.parametrize("checkpoint", [None, "sqrt", 2])
 def test_while_agrees_with_a_python_loop(checkpoint):
-    """The number of turns depends on the values, and differs within a batch."""
+    """The number of iterations depends on the values, and differs within a batch."""
 
     def loop(a, x):
         going = lambda s: np.abs(s[0] * s[0] - a) > 1e-3
@@ -289,12 +289,12 @@ def test_while_agrees_with_a_python_loop(checkpoint):
 
 def test_while_in_scan_in_while():
     def loop(x):
-        def turn(c, k):
+        def iteration(c, k):
             c = ad.while_loop(lambda v: v < 2.0 * k, lambda v: v * 1.5 + 0.1 * x, c)
             return c * 0.3, c
 
         def outer(s):
-            c, ys = ad.scan(turn, s, np.array([1.0, 2.0]))
+            c, ys = ad.scan(iteration, s, np.array([1.0, 2.0]))
             return c + np.sum(ys)
 
         return ad.while_loop(lambda s: s < 12.0, outer, x)
@@ -314,7 +314,7 @@ def test_while_in_scan_in_while():
     agree(loop, plain, 0.7)
 
 
-def test_integers_and_truth_values_go_round():
+def test_integers_and_bools_round_trip():
     def loop(x):
         def step(s):
             k, odd, v = s
@@ -350,10 +350,10 @@ def test_branches_close_over_values():
 
 def test_cond_in_a_loop():
     def loop(x, xs):
-        def turn(c, v):
+        def iteration(c, v):
             return ad.cond(v > 0, lambda c: np.sin(c) * v, lambda c: c + x, c), c
 
-        c, ys = ad.scan(turn, x, xs)
+        c, ys = ad.scan(iteration, x, xs)
         return c + ys
 
     def plain(x, xs):
@@ -375,7 +375,7 @@ def test_only_one_branch_runs():
     assert ad.graph(f)(2.0)(3.0) == 9.0
 
 
-def test_what_a_branch_does_to_values_from_outside_belongs_to_it():
+def test_ops_on_outer_values_belong_to_the_branch():
     """Neither when it is written down nor when it runs is anything done for a branch that is not chosen."""
 
     def f(x):
@@ -423,18 +423,18 @@ def test_map_is_a_loop_in_a_graph():
 # -- what a body may do -----------------------------------------------------------------------------------------
 
 
-def test_a_body_that_asks_for_numbers_is_run_turn_by_turn():
-    def turn(c, x):
+def test_a_body_that_asks_for_numbers_is_run_iteration_by_iteration():
+    def iteration(c, x):
         return (c * x, c) if x > 0 else (c - x, x)
 
     def loop(c, xs):
-        c, ys = ad.scan(turn, c, xs)
+        c, ys = ad.scan(iteration, c, xs)
         return c + ys
 
     def plain(c, xs):
         ys = []
         for i in range(4):
-            c, y = turn(c, xs[i])
+            c, y = iteration(c, xs[i])
             ys.append(y)
         return c + np.stack(ys)
 
@@ -451,12 +451,12 @@ def test_a_body_that_asks_for_numbers_is_run_turn_by_turn():
     with pytest.raises(BatchError, match="the truth of a value inside vmap"):
         ad.vmap(loop)(np.ones(2), np.stack([XS, XS]))
     with pytest.raises(ArgumentError, match="checkpoint='sqrt' of scan needs a body that can be staged, but the truth of"):
-        ad.scan(turn, 0.4, XS, checkpoint="sqrt")
-    with pytest.raises(ShapeError, match="no iterations cannot know what turn returns"):
-        ad.scan(turn, 0.4, XS[:0])
+        ad.scan(iteration, 0.4, XS, checkpoint="sqrt")
+    with pytest.raises(ShapeError, match="no iterations cannot know what iteration returns"):
+        ad.scan(iteration, 0.4, XS[:0])
 
 
-def test_what_a_body_closes_over_is_never_frozen():
+def test_captured_values_are_not_constants():
     """Values of every transform around a loop, used inside it."""
 
     def f(a, b, c):
@@ -609,7 +609,7 @@ def test_bad_input_is_refused_by_name(call, kind, message):
     assert "test_control.py" in str(error.value)
 
 
-def test_an_error_in_a_turn_names_the_line():
+def test_an_error_in_an_iteration_names_the_line():
     with pytest.raises(np.linalg.LinAlgError) as error:
         ad.scan(lambda c, x: (np.linalg.inv(c) * x, None), np.zeros((2, 2)), XS)
     assert any("inv" in note and "test_control.py" in note for note in error.value.__notes__)

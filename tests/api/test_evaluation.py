@@ -106,7 +106,7 @@ def test_a_value_read_twice_gets_both_parts_in_one_step():
     assert step.contribution == 6.0
 
 
-def test_partials_are_told_in_the_names_of_the_graph():
+def test_partials_use_the_names_of_the_graph():
     run = evaluate(lambda x, y: np.sin(x) * y + x**3 + np.sum(np.array([1.0, 2.0]) * y), (2.0, 3.0))
     told = [text for texts in run.partials for text in texts]
     assert "∂v2/∂x = cos(x)" in told
@@ -152,7 +152,7 @@ def test_a_loop_of_our_own_is_one_equation():
     assert "scan" in str(ad.trace(f)(0.5))
 
 
-def test_what_is_not_a_float_is_handed_on():
+def test_arguments_that_are_not_floats_are_passed_on():
     run = evaluate(lambda x, n, how, labels: x[labels].sum() ** n if how == "power" else x, (np.arange(3.0), 2, "power", [0, 2]))
     assert run.graph.input_names == ("x",)
     np.testing.assert_allclose(run.adjoints[0], [4, 0, 4])

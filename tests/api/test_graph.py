@@ -15,5 +15,5 @@ assert not drawing, drawing
 """
 
 
-def test_a_graph_that_nobody_draws_loads_nothing_that_draws():
+def test_a_graph_that_is_not_drawn_loads_no_drawing_code():
     subprocess.run([sys.executable, "-c", STAGED], check=True)

@@ -184,7 +184,7 @@ def test_writing_to_a_variable_is_refused():
         x.reshape(2, 1).T[...] = 5.0
 
 
-def test_writing_to_what_the_backward_pass_needs_leaves_it_alone():
+def test_writes_do_not_change_saved_residuals():
     x = leaf([1.0, 2.0])
     y = np.exp(x)
     z = np.sum(y)
@@ -257,7 +257,7 @@ def test_an_array_without_gradient_pickles():
     np.testing.assert_array_equal(x.numpy(), [1.0, 2.0])
 
 
-def test_writing_to_what_nobody_needs_is_recorded():
+def test_writes_to_unneeded_arrays_are_recorded():
     x = leaf([1.0, 2.0])
     y = x * 2
     y += 1
@@ -289,7 +289,7 @@ def test_mixes_with_the_functional_style():
     np.testing.assert_array_equal(w.grad, [2, 4])
 
 
-def test_what_is_no_longer_reachable_is_freed():
+def test_unreachable_nodes_are_freed():
     x = leaf(np.ones(10))
     y = np.sin(x)
     node = weakref.ref(y.aux)

@@ -124,7 +124,7 @@ def test_outputs_keep_their_form():
     assert ad.function([x], (x + 1.0, [x, {"a": x * 3.0}]))(1.0) == (2.0, [1.0, {"a": 3.0}])
 
 
-def test_only_what_is_needed_is_kept():
+def test_only_needed_values_are_kept():
     x, y = ad.symbols("x y")
     wanted = np.sin(x)
     np.linalg.inv(np.exp(y) * np.ones((2, 2)))

@@ -86,7 +86,7 @@ def test_chunks(chunk):
         np.testing.assert_allclose(parts[key], whole[key], rtol=1e-14)
 
 
-def test_chunks_bound_what_is_in_flight():
+def test_chunks_bound_memory():
     sizes = []
 
     def f(x):

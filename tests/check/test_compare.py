@@ -50,7 +50,7 @@ def test_numbers_on_one_line(value, text):
     assert abbreviated(value) == text
 
 
-def test_what_is_no_point():
+def test_invalid_points():
     with pytest.raises(ArgumentError, match="needs the point"):
         compare(lambda x: x)
     with pytest.raises(ArgumentError):

@@ -56,7 +56,7 @@ def test_arguments_are_not_written_to():
         (lambda x: None, ad.AdjointError, "returned None"),
     ],
 )
-def test_what_has_no_difference(f, error, message):
+def test_results_without_a_difference(f, error, message):
     with pytest.raises(error, match=message):
         finite_difference(f, 1.0)
 

@@ -170,7 +170,7 @@ def test_code_that_asks_for_numbers_runs_eagerly():
         ad.graph(cube)(2.0)
 
 
-def test_what_rules_read_outside_is_seen():
+def test_reads_of_rules_are_seen():
     scale = 7.0
 
     @primitive

@@ -29,7 +29,7 @@ def test_signatures_tell_programs_apart():
 
 
 @pytest.mark.parametrize("a, b", [(1, 1.0), (1, True), (0.0, False)])
-def test_static_values_are_told_apart_by_class(a, b):
+def test_static_values_are_distinguished_by_class(a, b):
     assert opened(1.0, a, static=(1,))[1] != opened(1.0, b, static=(1,))[1]
 
 
@@ -46,7 +46,7 @@ def test_leaves_are_contiguous():
 
 
 @pytest.mark.parametrize("x", ["text", object(), {1, 2}])
-def test_what_is_no_argument(x):
+def test_invalid_arguments(x):
     with pytest.raises(ArgumentError):
         opened(x)
 

@@ -87,7 +87,7 @@ def test_static_keywords():
     ids=["transposed", "every second", "reversed", "broadcast", "columns"],
 )
 @pytest.mark.parametrize("first", ["strided", "rows"])
-def test_arrays_that_are_not_held_row_by_row(change, first):
+def test_arrays_that_are_not_in_c_order(change, first):
     f = ad.jit(lambda x, y: np.sum(np.sin(x) * x, axis=0) + y)
     x = change(RNG.normal(size=(6, 6)))
     wanted = np.sum(np.sin(x) * x, axis=0) + 1.0

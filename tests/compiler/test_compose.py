@@ -70,7 +70,7 @@ def programs(jitted):
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gives_what_the_function_gives(name, transform):
+def test_the_result_is_that_of_the_function(name, transform):
     f, apply = FUNCTIONS[name], TRANSFORMS[transform]
     if name == "branches" and "vmap" in transform:
         pytest.skip("a branch on an element of a batch")

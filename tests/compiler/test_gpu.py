@@ -67,7 +67,7 @@ def test_arrays_of_other_libraries(gpu, library):
         np.testing.assert_allclose(gpu.get(f(library(gpu.put(X)), gpu.put(W))), X @ W, rtol=1e-13)
 
 
-def test_an_array_of_no_numbers(gpu):
+def test_an_array_of_objects(gpu):
     x = stand_in.ndarray(np.array(["a"]))
     with pytest.raises(ArgumentError, match=r"x of .* is an array of dtype <U1"):
         ad.jit(lambda x: x)(x)
@@ -124,7 +124,7 @@ def test_a_function_that_cannot_be_compiled_runs_on_the_host(gpu):
     np.testing.assert_array_equal(gpu.get(y), X)
 
 
-def test_graphs_are_kept_for_addresses_that_come_again(gpu):
+def test_graphs_are_kept_for_repeated_addresses(gpu):
     device, done = gpu.gpus[0], []
     replays = Replays(device)
     for _ in range(3):

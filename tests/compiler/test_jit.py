@@ -75,7 +75,7 @@ X = RNG.normal(size=(4, 3))
         lambda x: np.sum(x[:0], axis=0),
     ],
 )
-def test_what_programs_are_made_of(f):
+def test_the_pieces_of_programs(f):
     with np.errstate(all="ignore"):
         same(f, X)
 
@@ -148,7 +148,7 @@ def test_python_control_flow_is_guarded():
     assert "test_jit.py:" in f.report()
 
 
-def test_a_number_that_decides_how_often_a_loop_turns():
+def test_a_number_that_decides_how_often_a_loop_runs():
     def f(x, n):
         for _ in range(n):
             x = np.sin(x)
@@ -205,7 +205,7 @@ def test_random_draws_and_files_are_not_frozen(tmp_path):
     np.testing.assert_array_equal(g(1.0), [4.0, 5.0])
 
 
-def test_what_cannot_be_compiled_runs_eagerly_with_one_warning():
+def test_uncompilable_functions_run_eagerly_with_one_warning():
     f = ad.jit(lambda x: float(x) + 1)
     with pytest.warns(CompileWarning, match=r"float\(\)"):
         assert f(2.0) == 3.0
@@ -227,7 +227,7 @@ def test_errors_are_those_of_the_function():
 
 
 @pytest.mark.parametrize("bad", ["text", np.array(["a"]), np.array([None]), object()])
-def test_arguments_that_are_no_numbers_are_named(bad):
+def test_arguments_that_are_not_numbers_are_named(bad):
     @ad.jit
     def f(x, y):
         return x

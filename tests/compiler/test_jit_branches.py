@@ -62,16 +62,16 @@ def branch(s, x, test, body, other):
 
 
 def repeat_while(s, x, bound, body):
-    turns = 0
-    while abs(s) > bound and turns < 4:
+    iterations = 0
+    while abs(s) > bound and iterations < 4:
         s, x = run(body, s, x)
         s = 0.6 * s
-        turns += 1
+        iterations += 1
     return s, x
 
 
-def repeat(s, x, turns, body):
-    for i in range(turns):
+def repeat(s, x, iterations, body):
+    for i in range(iterations):
         s, x = run(body, s + 0.1 * i, x)
     return s, x
 
@@ -104,11 +104,11 @@ def slope(s, x, body):
 
 
 def loop(s, x, body):
-    """A loop that stays one, unless its body asks for numbers: then it is run turn by turn."""
+    """A loop that stays one, unless its body asks for numbers: then it is run iteration by iteration."""
     return ad.fori_loop(0, 2, lambda i, carry: run(body, carry[0] + 0.1 * i, carry[1]), (s, x))
 
 
-def whole_turns(s, x, body):
+def whole_iterations(s, x, body):
     for _ in range(min(int(abs(s) * 1.7), 3)):
         s, x = run(body, s, x)
     return s, x
@@ -152,7 +152,7 @@ PYTHON = {
     "slope": slope,
     "loop": loop,
     "jit": lambda s, x, body: ad.jit(lambda s, x: run(body, s, x))(s, x),
-    "int": whole_turns,
+    "int": whole_iterations,
     "assert": insist,
     "write": write,
     "mask": mask,
@@ -338,26 +338,26 @@ class Structured:
 
     @classmethod
     def loop_while(cls, s, x, bound, body, checkpoint):
-        def turn(carry):
-            s, x, turns = carry
+        def iteration(carry):
+            s, x, iterations = carry
             s, x = run_loops(body, s, x, cls)
-            return 0.6 * s, x, turns + 1
+            return 0.6 * s, x, iterations + 1
 
         goes_on = lambda carry: (abs(carry[0]) > bound) & (carry[2] < 5)
-        return ad.while_loop(goes_on, turn, (s, x, 0), checkpoint=checkpoint)[:2]
+        return ad.while_loop(goes_on, iteration, (s, x, 0), checkpoint=checkpoint)[:2]
 
     @classmethod
-    def loop_for(cls, s, x, turns, body, checkpoint):
-        turn = lambda i, carry: run_loops(body, carry[0] + 0.1 * i, carry[1], cls)
-        return ad.fori_loop(0, turns, turn, (s, x), checkpoint=checkpoint)
+    def loop_for(cls, s, x, iterations, body, checkpoint):
+        iteration = lambda i, carry: run_loops(body, carry[0] + 0.1 * i, carry[1], cls)
+        return ad.fori_loop(0, iterations, iteration, (s, x), checkpoint=checkpoint)
 
     @classmethod
     def loop_rows(cls, s, x, reverse, body, checkpoint):
-        def turn(carry, row):
+        def iteration(carry, row):
             s, x = run_loops(body, carry[0] + row, carry[1], cls)
             return (s, x), s * row
 
-        (s, x), ys = ad.scan(turn, (s, x), x, reverse=reverse, checkpoint=checkpoint)
+        (s, x), ys = ad.scan(iteration, (s, x), x, reverse=reverse, checkpoint=checkpoint)
         return s + np.sum(ys), x
 
     @classmethod
@@ -390,15 +390,15 @@ class Unrolled(Structured):
 
     @classmethod
     def loop_while(cls, s, x, bound, body, checkpoint):
-        turns = 0
-        while abs(s) > bound and turns < 5:
+        iterations = 0
+        while abs(s) > bound and iterations < 5:
             s, x = run_loops(body, s, x, cls)
-            s, turns = 0.6 * s, turns + 1
+            s, iterations = 0.6 * s, iterations + 1
         return s, x
 
     @classmethod
-    def loop_for(cls, s, x, turns, body, checkpoint):
-        for i in range(turns):
+    def loop_for(cls, s, x, iterations, body, checkpoint):
+        for i in range(iterations):
             s, x = run_loops(body, s + 0.1 * i, x, cls)
         return s, x
 

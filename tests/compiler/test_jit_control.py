@@ -61,14 +61,14 @@ def test_scan_in_both_modes(length, reverse):
         lambda x: ad.fori_loop(0, 2, lambda i, c: ad.fori_loop(i, 1, lambda j, d: d * x, c), x),
     ],
 )
-def test_loops_without_turns(f):
+def test_loops_without_iterations(f):
     same(lambda x: (f(x), ad.grad(f)(x), ad.jvp(f, (x,), (3.0,))[1], ad.grad(ad.grad(f))(x)), 2.0)
     x = np.array([0.5, 2.0])
-    same(lambda x: (ad.vmap(f)(x), ad.vmap(ad.grad(f))(x)), x, native=False)  # NumPy finds the largest number of turns
+    same(lambda x: (ad.vmap(f)(x), ad.vmap(ad.grad(f))(x)), x, native=False)  # NumPy finds the largest number of iterations
 
 
-def test_loops_of_which_some_make_no_turn():
-    """Each example of a batch makes turns of its own number, none among them."""
+def test_loops_of_which_some_make_no_iteration():
+    """The examples of a batch have different numbers of iterations, zero among them."""
     counted = lambda v, n: ad.fori_loop(0, n, lambda i, c: c * np.sin(v) + i, v)
     grown = lambda v, n: ad.while_loop(lambda c: c < 2.0, lambda c: c * 1.5 + v, v, checkpoint="sqrt")
     v, n = np.array([0.1, 3.0, 1.9, 5.0]), np.array([0, 3, 1, 0])
@@ -90,7 +90,7 @@ def test_map_in_both_modes():
         lambda x: np.sum(ad.map(lambda r: ad.map(lambda v: v * np.sum(r), r), x)),
         lambda x: ad.scan(lambda c, r: (c + np.sum(ad.map(lambda v: v * c, r)), None), 0.3, x)[0],
         lambda x: np.sum(ad.vmap(lambda r: ad.map(lambda v: v * np.sum(r), r))(x)),
-        lambda x: np.sum(ad.map(lambda r: r * 2 if r[0] > 0.5 else r, x)),  # asks: turn by turn, with guards
+        lambda x: np.sum(ad.map(lambda r: r * 2 if r[0] > 0.5 else r, x)),  # asks: iteration by iteration, with guards
     ):
         same(lambda x, f=f: (f(x), ad.grad(f)(x), ad.jvp(f, (x,), (np.cos(x),))[1]), X)
     none = np.zeros((0, 3))
@@ -117,29 +117,29 @@ def test_while_and_its_trip_count():
 
     root = ad.jit(newton)
     for a in (2.0, 3.0, 100.0):
-        value, turns = root(a)
+        value, iterations = root(a)
         assert value == pytest.approx(a**0.5)
-        assert turns == newton(a)[1]
-    assert len(root.specializations) == 1  # one program, whatever the number of turns
+        assert iterations == newton(a)[1]
+    assert len(root.specializations) == 1  # one program, whatever the number of iterations
     assert len(next(iter(root.specializations.values()))) == 1
     same(ad.grad(lambda a: newton(a)[0]), 2.0)
 
 
 @pytest.mark.parametrize("checkpoint", [None, 1, 2, 3, 100, "sqrt"])
 def test_the_backward_pass_of_while(checkpoint):
-    """Any number of turns, none included, cut into segments of any length."""
+    """Any number of iterations, none included, cut into segments of any length."""
 
-    def f(x, turns):
-        def turn(carry):
+    def f(x, iterations):
+        def iteration(carry):
             v, i, seen = carry
             return np.sin(v) * x + 0.1 * i, i + 1, np.logical_or(seen, v[0] > 1)
 
-        v, _, _ = ad.while_loop(lambda c: c[1] < turns, turn, (x, 0, False), checkpoint=checkpoint)
+        v, _, _ = ad.while_loop(lambda c: c[1] < iterations, iteration, (x, 0, False), checkpoint=checkpoint)
         return np.sum(v * v)
 
     compiled = ad.jit(ad.value_and_grad(f))
-    for turns in (0, 1, 2, 3, 4, 5, 10, 17):
-        for got, want in zip(compiled(X[1], turns), ad.value_and_grad(f)(X[1], turns), strict=True):
+    for iterations in (0, 1, 2, 3, 4, 5, 10, 17):
+        for got, want in zip(compiled(X[1], iterations), ad.value_and_grad(f)(X[1], iterations), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-12)
     path = compiled.lower(X[1], 3)
     assert not path.lowered.calls_python
@@ -152,10 +152,10 @@ def test_while_in_while_backward():
         def inner(x):
             return ad.while_loop(lambda c: c > 1.0, lambda c: c * 0.7 * np.cos(a), x)
 
-        def turn(c):
+        def iteration(c):
             return inner(c[0]) + a * 1.3, c[1] + 1
 
-        return ad.while_loop(lambda c: c[1] < 4, turn, (a, 0))[0]
+        return ad.while_loop(lambda c: c[1] < 4, iteration, (a, 0))[0]
 
     same(ad.value_and_grad(f), 0.8)
     same(ad.value_and_grad(f), np.float32(0.8), rtol=1e-5)
@@ -166,10 +166,10 @@ def test_a_failure_on_the_way_back():
     """An index that is out of bounds only when the states come again, or a callback inside, in a loop of its own."""
 
     def f(x, k):
-        def turn(c):
+        def iteration(c):
             return c[0] * x[c[1] + k] + np.sum(np.sort(c[0] * x)), c[1] + 1
 
-        return ad.while_loop(lambda c: c[1] < 2, turn, (x[0], 0))[0]
+        return ad.while_loop(lambda c: c[1] < 2, iteration, (x[0], 0))[0]
 
     same(ad.grad(f), X[1], 0, native=False)
     with pytest.raises(IndexError):
@@ -177,29 +177,29 @@ def test_a_failure_on_the_way_back():
 
 
 def test_a_long_while_is_cut_into_segments():
-    """A million turns, both modes, in the memory of two thousand states."""
+    """A million iterations, both modes, in the memory of two thousand states."""
 
-    def f(x, turns):
-        turn = lambda c: (np.sin(c[0]) + 1e-3 * x, c[1] + 1)
-        return ad.while_loop(lambda c: c[1] < turns, turn, (x, 0), checkpoint="sqrt")[0]
+    def f(x, iterations):
+        iteration = lambda c: (np.sin(c[0]) + 1e-3 * x, c[1] + 1)
+        return ad.while_loop(lambda c: c[1] < iterations, iteration, (x, 0), checkpoint="sqrt")[0]
 
-    back, forward = ad.jit(ad.grad(f)), ad.jit(lambda x, turns: ad.jvp(lambda x: f(x, turns), (x,), (1.0,))[1])
-    for turns in (5, 1_000_000):
-        assert back(0.3, turns) == pytest.approx(forward(0.3, turns), rel=1e-9)
+    back, forward = ad.jit(ad.grad(f)), ad.jit(lambda x, iterations: ad.jvp(lambda x: f(x, iterations), (x,), (1.0,))[1])
+    for iterations in (5, 1_000_000):
+        assert back(0.3, iterations) == pytest.approx(forward(0.3, iterations), rel=1e-9)
     assert not back.lower(0.3, 5).lowered.calls_python
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory as Linux does")
-def test_a_million_turns_in_bounded_memory():
+def test_a_million_iterations_in_bounded_memory():
     """All states together take 140 MB, which are not there: in segments they are not needed, at once they raise MemoryError."""
     code = """
 import resource, numpy as np, adjoint as ad
-def f(x, turns, checkpoint):
-    turn = lambda i, c: np.sin(c) + 1e-3 * x
-    return np.sum(ad.fori_loop(0, turns, turn, x, checkpoint=checkpoint))
+def f(x, iterations, checkpoint):
+    iteration = lambda i, c: np.sin(c) + 1e-3 * x
+    return np.sum(ad.fori_loop(0, iterations, iteration, x, checkpoint=checkpoint))
 x = np.linspace(0.1, 0.5, 16)
-pieces, whole = (ad.jit(ad.grad(lambda x, turns, c=c: f(x, turns, c))) for c in ("sqrt", None))
-forward = ad.jit(lambda x, turns: ad.jvp(lambda x: f(x, turns, "sqrt"), (x,), (np.ones(16),))[1])
+pieces, whole = (ad.jit(ad.grad(lambda x, iterations, c=c: f(x, iterations, c))) for c in ("sqrt", None))
+forward = ad.jit(lambda x, iterations: ad.jvp(lambda x: f(x, iterations, "sqrt"), (x,), (np.ones(16),))[1])
 rows = lambda x: np.sum(ad.scan(lambda c, _: (np.sin(c) + 1e-3 * x, None), x, length=1_000_000, checkpoint="sqrt")[0])
 scanned = ad.jit(ad.grad(rows))
 scanned.lower(x)  # compiled, and not run: neither now nor while it is written down
@@ -248,7 +248,7 @@ def test_only_the_branch_that_is_chosen_runs():
 
 
 def test_branches_of_different_cost():
-    """A thousand turns or one product: each mode agrees with the eager tape on either side, and in a batch of both."""
+    """A thousand iterations or one product: each mode agrees with the eager tape on either side, and in a batch of both."""
 
     def f(x):
         return ad.cond(x > 0, lambda x: ad.fori_loop(0, 1000, lambda i, c: np.sin(c) + 0.1 * x, x), lambda x: x * x, x)

@@ -66,7 +66,7 @@ def test_nan_is_an_answer():
     same(f, (np.nan,), (2.5,), (np.nan,), paths=2)
 
 
-def test_what_fails_on_another_path_does_not_fail():
+def test_a_failure_behind_a_guard_miss_is_ignored():
     same(
         lambda x: np.linalg.inv(x) if x[0, 0] > 0 else x * 2,
         *[(a,) for a in (np.eye(2), np.zeros((2, 2)), 3 * np.eye(2), np.ones((2, 2)), np.eye(2))],

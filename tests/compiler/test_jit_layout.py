@@ -134,7 +134,7 @@ def a_copy_by_an_array(np, x):
 
 
 @pytest.mark.parametrize("f", [a_row, a_column_of_a_part, a_row_seen_later, a_copy_by_an_array])
-def test_what_an_integer_of_the_values_chooses_is_a_view(f):
+def test_an_integer_index_gives_a_view(f):
     """An integer of NumPy's gives a view, an array without axes a copy, also where they are traced."""
     ours = lambda x: f(anp, x)
     batch = np.stack([A, A[::-1] * 1.5])

@@ -79,12 +79,12 @@ def insists(x):
 
 
 def loop_with_everything(x):
-    turns = 0
-    while x < 5 and turns < 9:
-        x, turns = x * 1.5 + 0.1, turns + 1
+    iterations = 0
+    while x < 5 and iterations < 9:
+        x, iterations = x * 1.5 + 0.1, iterations + 1
         if x > 4:
             break
-        if turns == 2:
+        if iterations == 2:
             continue
         x = x + 0.01
     else:
@@ -409,7 +409,7 @@ generator = np.random.default_rng(0)
         (lambda x: x + len(Path(__file__).read_text()), "reads the file"),
     ],
 )
-def test_what_cannot_be_compiled_is_right_and_says_why_and_where(f, why):
+def test_uncompilable_functions_are_right_and_say_why_and_where(f, why):
     compiled = ad.jit(f)
     with pytest.warns(CompileWarning) as seen:
         assert compiled(0.75) == f(0.75)
@@ -431,14 +431,14 @@ def test_random_draws_differ_from_call_to_call(draw):
 
 
 @pytest.mark.parametrize("result", ["text", object(), ad.static(n for n in [1])])
-def test_results_that_are_no_arrays(result):
+def test_results_that_are_not_arrays(result):
     compiled = ad.jit(lambda x: result)
     with pytest.warns(CompileWarning, match=f"returned {type(result).__name__}, but jit needs numbers or arrays"):
         assert compiled(1.0) is result
     assert compiled(2.0) is result
 
 
-def test_a_mistake_of_the_function_is_no_reason_to_give_up():
+def test_an_error_of_the_function_does_not_stop_compiling():
     """An error that comes with and without `jit` is raised without a warning, and other calls are compiled."""
 
     def f(x):

@@ -219,7 +219,7 @@ def test_donation_can_be_off():
             assert np.shares_memory(x, y) is not bool(off)
 
 
-def test_what_is_off_is_part_of_the_keys():
+def test_switches_are_part_of_the_cache_keys():
     assert key() == ""
     with without(Switch.PIECES):
         assert key() == "without ['pieces']"
@@ -234,7 +234,7 @@ def run(value):
     return subprocess.run([sys.executable, "-c", text], env=settings, capture_output=True, text=True, check=False)
 
 
-def test_the_environment_names_what_is_off():
+def test_the_environment_switches_optimisations_off():
     assert run(" row_tiles, pieces,").stdout == "without ['pieces', 'row_tiles']\n"
     refused = run("row_tile").stderr
     assert "ArgumentError: ADJOINT_WITHOUT names 'row_tile', which is not an optimisation; there are row_tiles, " in refused

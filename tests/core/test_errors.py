@@ -25,7 +25,7 @@ def test_unsupported_functions():
         ad.grad(lambda x: np.sum(ufunc(x)))(X)
 
 
-def test_operands_that_are_no_numbers():
+def test_operands_that_are_not_numbers():
     for f in (lambda x: x + "a", lambda x: x * None, lambda x: x @ {}, lambda x: object() - x, lambda x: x < "b"):
         with pytest.raises(TypeError):
             ad.grad(f)(X)

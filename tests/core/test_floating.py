@@ -121,7 +121,7 @@ def _fails(x):
     raise ValueError("no")
 
 
-def test_what_the_function_sets_stays():
+def test_settings_of_the_function_stay():
     handler = lambda kind, flag: None
 
     def f(x):

@@ -45,6 +45,6 @@ def test_types(name, types, numbers, expected):
     assert type_rule(OPS[name], types, {}, numbers) == expected  # as it was kept
 
 
-def test_shapes_that_do_not_fit_are_told_without_the_batch():
+def test_shape_errors_leave_out_the_batch_axis():
     with pytest.raises(ShapeError, match=r"add does not take arguments of the shapes \(2,\), \(3,\): they do not broadcast"):
         type_rule(OPS["add"], [Type((2,), FLOAT), Type((3,), FLOAT)], {})

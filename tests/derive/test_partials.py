@@ -45,7 +45,7 @@ def test_a_partial_alone_is_that_of_the_rule(name):
         ("neg", (False, False)),
     ],
 )
-def test_what_a_partial_reads(name, needs):
+def test_values_that_a_partial_reads(name, needs):
     assert split(OPS[name])[0].needs == needs
 
 

@@ -38,7 +38,7 @@ CASES = [pytest.param(op, one, id=f"{op.name}-{i}") for op in OPAQUE for i, one 
 
 @pytest.mark.filterwarnings("ignore:logm result may be inaccurate")  # in single precision
 @pytest.mark.parametrize("op, one", CASES)
-def test_what_is_not_saved_is_not_read(op, one):
+def test_unsaved_values_are_not_read(op, one):
     """Every choice of differentiated arguments and of results that a cotangent comes to, in every precision."""
     args = one.draw(op.domain, np.random.default_rng(1))
     dtypes = [np.float32, np.float64, *([np.complex64, np.complex128] if op.complex_domain else [])]

@@ -46,7 +46,7 @@ def test_a_ufunc_is_that_of_the_namespace():
     assert xp.called == ["sin"]
 
 
-def test_our_functions_are_copied_with_what_they_call():
+def test_our_functions_are_copied_with_their_callees():
     xp = Recorded()
     copied = counterpart(impl, xp)
     assert isinstance(copied, types.FunctionType)

@@ -196,7 +196,7 @@ def test_a_list_that_the_function_adds_to_is_the_user_s():
     assert len(log) == 2
 
 
-def test_read_only_errors_of_the_user_s_own_stay_what_they_are():
+def test_read_only_errors_of_user_code_are_unchanged():
     fixed = np.broadcast_to(1.0, 3)
 
     def f(w):

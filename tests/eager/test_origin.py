@@ -163,7 +163,7 @@ def test_zeros_of_masks_and_of_arithmetic_in_programs_of_arrays(name):
         np.testing.assert_allclose(pushed[known], np.array(expected)[known])
 
 
-def test_a_compiled_checkpoint_hands_masks_on():
+def test_a_compiled_checkpoint_passes_masks_on():
     f = lambda x: np.sum(ad.checkpoint(SQUARE_BELOW)(np.sqrt(x)))
     np.testing.assert_allclose(ad.jit(ad.grad(f))(np.array([0.0, 1.0])), [np.nan, 0.5])
     g = lambda x: np.sum(ad.checkpoint(lambda v: np.where(v > 0.5, v, 0.0))(np.sqrt(x)))

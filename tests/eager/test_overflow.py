@@ -66,7 +66,7 @@ KEPT = {
 
 @pytest.mark.parametrize("form", FIRST)
 @pytest.mark.parametrize("name", KEPT)
-def test_what_is_not_lost_is_kept(name, form):
+def test_values_without_overflow_are_kept(name, form):
     f, expected = KEPT[name]
     found = FORMS[form](f, 1e300)
     if name == "infinite by itself" and "compiled" in form:
@@ -75,7 +75,7 @@ def test_what_is_not_lost_is_kept(name, form):
         assert found == expected
 
 
-def test_only_what_overflowed_is_lost():
+def test_only_overflowed_elements_are_lost():
     x = np.array([2.0, 1e300, -3.0, 1e-5])
     expected = [1.0, np.nan, -1.0, 1.0]
     for f in (

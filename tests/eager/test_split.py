@@ -111,7 +111,7 @@ def test_functions_of_a_hermitian_matrix(phi, dtype, values):
 
 @pytest.mark.parametrize("values", SPECTRA, ids=str)
 @pytest.mark.parametrize("dtype", [float, complex])
-def test_what_a_matrix_is_made_of_by_its_singular_values(dtype, values):
+def test_a_matrix_rebuilt_from_its_singular_values(dtype, values):
     a = rotated(values, dtype) @ unitary(len(values), dtype)
     check(by_svd(lambda s: s), a, second=False)
     check(by_svd(lambda s: s**3), a, second=False)  # a·aᴴ·a

@@ -44,7 +44,7 @@ def test_nodes_hold_only_what_the_backward_pass_needs(f, count):
     assert len(saved(f, X)) == count
 
 
-def test_intermediate_values_that_nobody_needs_are_freed_at_once():
+def test_dead_intermediate_values_are_freed_at_once():
     alive = []
 
     def f(x):

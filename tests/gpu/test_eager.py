@@ -101,7 +101,7 @@ def test_arrays_on_the_gpu_outside(gpu):
     np.testing.assert_allclose(gpu.get(g), 2 * M.T @ (M @ X) + M[0], rtol=1e-12)
 
 
-def test_what_has_no_counterpart_is_named(gpu):
+def test_ops_without_a_counterpart_are_named(gpu):
     with pytest.raises(UnsupportedError, match=r"scan is not available for CuPy arrays.*ad\.jit"):
         ad.grad(lambda x: np.sum(ad.scan(lambda c, _: (np.where(c > 0, np.sin(c), c), None), x, None, 3)[0]))(gpu.put(X))
 

@@ -280,7 +280,7 @@ def test_report_profile_and_text(gpu):
     assert "kernel over" in str(path)
 
 
-def test_what_runs_on_the_host_is_in_the_report(gpu):
+def test_host_calls_are_in_the_report(gpu):
     f = check(gpu, lambda a: np.sort(np.linalg.eigvals(a).real), X @ X.T, rtol=1e-9)
     assert "on the host, " in f.report()
 

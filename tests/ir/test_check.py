@@ -50,7 +50,7 @@ def test_types_are_compared_with_those_of_the_op():
     assert caught.value.equation is wrong.equations[0]
 
 
-def test_a_held_graph_is_checked():
+def test_a_nested_graph_is_checked():
     staged = ad.graph(lambda x: ad.fori_loop(0, 3, lambda i, c: np.sin(c), x))(1.0)
     (loop,) = [e for e in staged.equations if e.op.name == "scan"]
     body = loop.params["body"]

@@ -50,7 +50,7 @@ def test_kinds_leave_out_the_integers_of_an_index():
     assert columns.integers.tolist()[:3] == [e.params["spec"][0] for e in graph().equations if e.op.name == "getitem"][:3]
 
 
-def test_constants_are_held_once():
+def test_constants_are_stored_once():
     g = ad.graph(lambda x: (x * 2.0 + 2.0, x * -0.0, x * 0.0, x + np.array([1.0, 2.0]), x - np.array([1.0, 2.0])))(np.ones(2))
     assert [str(o.value) for o in columns_of(g).literals] == ["2.0", "-0.0", "0.0", "[1. 2.]"]
 
@@ -91,7 +91,7 @@ def test_dead_code():
         assert short == renumber(dead_code(g))
 
 
-def test_repeated_numbers_take_no_room():
+def test_repeated_numbers_are_stored_once():
     g = ad.jit(ad.grad(lambda x: np.sum(3.0 * x))).lower(np.ones(10**6)).staged
     held = [o.value for o in g.equations.literals if not o.is_weak and o.value.size > 1]
     assert all(not any(value.strides) for value in held)

@@ -113,9 +113,9 @@ def test_constants_that_are_equal_but_not_one_object():
 
 
 def test_columns_count():
-    def staged(step, turns=4, start=2.0):
+    def staged(step, iterations=4, start=2.0):
         def f(x):
-            for i in range(turns):
+            for i in range(iterations):
                 x = step(x, i) * start
             return x
 
@@ -155,6 +155,6 @@ def test_ops_of_the_user_have_no_name(own_op):
 
 
 @pytest.mark.parametrize("value", [print, object(), {1: 2}, np.array([None]), np.array(["a"]), np.dtype("M8[s]")])
-def test_what_is_not_told_by_its_value_has_no_name(value):
+def test_objects_compared_by_identity_have_no_name(value):
     equation = Equation(sum_, (0,), {"axis": value}, (1,), (FLOAT,))
     assert fingerprint(Graph("f", ("x",), (FLOAT,), (equation,), (1,))) is None

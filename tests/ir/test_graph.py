@@ -80,7 +80,7 @@ def test_float32_and_weak_numbers():
     assert staged(np.ones(2, np.float32)).dtype == np.float32
 
 
-def test_what_cannot_be_staged_says_so():
+def test_unstageable_code_says_so():
     def branch(x):
         return x if x[0, 0] > 0 else -x
 
@@ -157,7 +157,7 @@ def test_arguments_of_a_call_are_refused_by_name():
             program(*args, **kwargs)
 
 
-def test_what_cannot_be_staged_is_refused_with_the_line():
+def test_unstageable_code_is_refused_with_the_line():
     for f, message in (
         (lambda x: None, "returned None, but graph needs a value; is a return statement missing"),
         (lambda x: (), r"returned \(\), but graph needs a value"),

@@ -106,11 +106,11 @@ def test_empty_lines_and_comments_are_passed_over():
 
 def test_nested_bodies_and_branches_round_trip():
     def f(x, xs):
-        def turn(c, v):
+        def iteration(c, v):
             c = ad.cond(v > 0, lambda c: ad.fori_loop(0, 2, lambda i, u: u * x + i, c), lambda c: c, c)
             return c, ad.while_loop(lambda u: u < 3.0, lambda u: u * 2.0 + 1.0, v)
 
-        return ad.scan(turn, x, xs, checkpoint=2)
+        return ad.scan(iteration, x, xs, checkpoint=2)
 
     for g in (f, ad.grad(lambda x, xs: np.sum(f(x, xs)[1]) + f(x, xs)[0], (0, 1))):
         staged = ad.graph(g)(0.5, np.ones(4))

@@ -76,7 +76,7 @@ def _check(found, expected, options, dtype):
 
 
 def _sizes(i):
-    """Small and large arrays; by day one of them, by turns."""
+    """Small and large arrays; by day one of them, alternately."""
     return (False, True) if AT_NIGHT else (i % 2 == 0,)
 
 

@@ -84,7 +84,7 @@ def message(f, run=TRANSFORMS["grad"]):
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("imports", ["plain", "plain, by another name", "both"])
 @pytest.mark.parametrize("name", LINES)
-def test_plain_code_is_told_both_ways_out(name, imports, transform):
+def test_advice_for_plain_code_has_two_alternatives(name, imports, transform):
     text = message(program(imports)[name], TRANSFORMS[transform])
     assert IMPORT in text
     assert ADOPT in text
@@ -100,7 +100,7 @@ def test_both_ways_work(name):
 
 
 @pytest.mark.parametrize("name", ["number", "sine", "instance", "shared", "default", "whole"])
-def test_code_with_our_numpy_is_not_told_to_import_it(name):
+def test_code_that_imports_adjoint_numpy_is_not_told_to(name):
     text = message(program("ours")[name])
     assert "import adjoint.numpy" not in text
     assert text.endswith(f"(users_module.py:{LINES[name]})")
@@ -151,7 +151,7 @@ def test_the_imperative_style():
     assert program("ours")["zeros"](w[0]).requires_grad
 
 
-def test_a_function_of_ours_does_not_advise_itself():
+def test_advice_does_not_name_our_own_function():
     fit = adjoint.scipy.stats.norm.fit
     for f in (lambda x: fit(x * np.arange(3.0))[0], lambda x: adjoint.scipy.stats.norm.fit(x * np.arange(3.0))[0]):
         text = message(f)
@@ -159,7 +159,7 @@ def test_a_function_of_ours_does_not_advise_itself():
         assert "ad.extend.numerical" in text
 
 
-def test_what_is_advised_exists():
+def test_advised_functions_exist():
     text = message(lambda x: np.sum(adjoint.scipy.linalg.solve_continuous_are(x * np.eye(2), np.eye(2), np.eye(2), np.eye(2))))
     assert "Riccati" in text
     assert "ad.implicit" not in text

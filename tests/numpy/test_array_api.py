@@ -532,7 +532,7 @@ def test_asarray_of_new_memory_can_be_written_to():
     assert shared[0] == 5.0
 
 
-def test_a_single_truth_as_index():
+def test_a_single_bool_as_index():
     x = np.array([1.0, 2.0])
     assert ad.grad(lambda x: 2 * x[True].sum())(x).tolist() == [2, 2]
     assert ad.grad(lambda x: x[False].sum() + x[0])(x).tolist() == [1, 0]

@@ -71,7 +71,7 @@ def test_an_empty_index():
     assert ad.grad(lambda x: np.sum(x[collections.deque()]) + np.sum(x))(X).tolist() == [1.0] * 4
 
 
-def test_what_is_no_index():
+def test_invalid_indices():
     for index in ("a", {0: 1}, Like([0.5])):
         with pytest.raises(IndexError):
             ad.grad(lambda x, index=index: np.sum(x[index]))(X)
@@ -156,7 +156,7 @@ def test_subclasses_with_a_meaning_of_their_own_are_refused(value, words, use):
         ad.grad(lambda x: use(x, value))(X)
 
 
-def test_a_matrix_is_no_argument():
+def test_a_matrix_is_not_an_argument():
     with pytest.raises(ad.AdjointError, match=r"np\.matrix"):
         ad.grad(lambda m: np.sum(m * m))(np.eye(2).view(np.matrix))
 
@@ -234,7 +234,7 @@ def remembering(known):
 
 @pytest.mark.parametrize("number", [float, np.float64])
 @pytest.mark.parametrize("way", range(4))
-def test_the_entry_of_a_plain_number_is_no_result_for_a_traced_one(way, number):
+def test_the_entry_of_a_plain_number_is_not_found_for_a_traced_one(way, number):
     def square(x):
         return remembering(known)[way](x)
 

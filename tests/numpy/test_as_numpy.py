@@ -245,7 +245,7 @@ def test_ends_as_in_numpy(name, mode):
 
 
 @pytest.mark.parametrize("places", [[True, False, True], True, (False,)])
-def test_insert_takes_no_list_of_truth_values(places):
+def test_insert_refuses_a_list_of_bools(places):
     """Which could be a mask as well as the places 0 and 1."""
     with pytest.raises(ValueError, match="boolean"):
         ad.vjp(lambda x: np.insert(x, places, 9.0), V)

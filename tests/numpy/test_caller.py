@@ -335,7 +335,7 @@ SPELLED = {
 
 @pytest.mark.parametrize("text", SPELLED)
 @pytest.mark.parametrize("before", ["", "z = x; x = y", "n = m; y = x", "del m2"])
-def test_the_name_of_what_is_called(text, before):
+def test_the_name_of_the_callee(text, before):
     m = Module()
     source = f"def f(x, y, m, m2, look, made):\n    {before or 'pass'}\n    return {text}"
     scope = {}

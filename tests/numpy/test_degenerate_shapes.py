@@ -104,7 +104,7 @@ MAKES_NOTHING = {
 
 
 @pytest.mark.parametrize("name", MAKES_NOTHING)
-def test_what_is_made_of_nothing_can_be_written_to(name):
+def test_new_empty_arrays_can_be_written_to(name):
     """Arrays that hold no derivative yet take traced values, as those of np.zeros do."""
 
     def f(x):

@@ -126,7 +126,7 @@ def test_refused(name, transform):
 
 
 @pytest.mark.parametrize("name", ["struct.pack", "np.nditer", "json", "decimal"])
-def test_user_code_may_catch_what_is_raised_there(name):
+def test_user_code_may_catch_the_errors(name):
     f, _ = REFUSED[name]
 
     def careful(x):

@@ -131,7 +131,7 @@ copy.copy(a) | copy.deepcopy(a) | np.lib.stride_tricks.sliding_window_view(a, 1,
 
 
 @pytest.mark.parametrize("text", [part.strip() for line in SHARING.strip().splitlines() for part in line.split(" | ")])
-def test_what_shares_memory(text):
+def test_results_that_share_memory(text):
     """Written to both ways: what the result is changes with the array, and the array with the result."""
 
     def program(np, a):

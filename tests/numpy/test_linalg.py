@@ -404,7 +404,7 @@ def test_errors_are_those_of_numpy(f, shape):
     assert str(plain.value) == str(traced.value)
 
 
-def test_a_vector_inside_vmap_is_no_matrix():
+def test_a_vector_inside_vmap_is_not_a_matrix():
     with pytest.raises(np.linalg.LinAlgError, match="1-dimensional"):
         ad.vmap(np.linalg.inv)(np.eye(3))
 

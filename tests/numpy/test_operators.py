@@ -39,7 +39,7 @@ def test_in_place_operators(op):
 
 @pytest.mark.parametrize("other", ["text", None, object(), {}])
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.__name__)
-def test_what_numpy_does_not_take_is_a_type_error(op, other):
+def test_operands_that_numpy_refuses_are_type_errors(op, other):
     with pytest.raises(TypeError):
         ad.grad(lambda x: op(x, other))(1.0)
 

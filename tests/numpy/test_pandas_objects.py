@@ -176,7 +176,7 @@ def test_within_containers():
     assert g["b"] == 21.0
 
 
-def test_columns_that_are_no_floats_stay():
+def test_columns_that_are_not_floats_stay():
     mixed = D.assign(name=["x", "y", "z"], n=[1, 2, 3])
     for transform in (ad.grad, lambda f: ad.jit(ad.grad(f))):
         g = transform(lambda d: (d.a * d.n).sum() if d.name.iloc[0] == "x" else 0.0)(mixed)
@@ -225,7 +225,7 @@ def test_the_rest_is_refused_with_the_line(name):
     assert caught.value.line == f"test_pandas_objects.py:{f.__code__.co_firstlineno}"
 
 
-def test_what_holds_no_floats():
+def test_arguments_without_floats():
     with pytest.raises(ad.AdjointError, match="argument 0 is int64"):
         ad.grad(lambda s: s.sum())(pd.Series([1, 2]))
     with pytest.raises(ad.AdjointError, match="needs floats"):

@@ -27,7 +27,7 @@ def test_new_arrays_of_traced_values():
     check(f, 0.5)
 
 
-def test_arguments_that_numpy_does_not_look_at():
+def test_arguments_that_numpy_does_not_dispatch_on():
     check(lambda c: anp.pad(V, 1, constant_values=c), 0.5)
     check(lambda c: anp.nan_to_num(np.array([np.nan, 1.0]), nan=c), 0.5)
     check(lambda b: anp.kaiser(5, b), 2.5, rtol=1e-4)

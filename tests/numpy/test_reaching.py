@@ -62,7 +62,7 @@ def test_a_ufunc_passes_for_numpys():
         anp.add(1.0)
 
 
-def test_what_has_no_derivative_refuses():
+def test_ops_without_a_derivative_raise():
     for f in (lambda x: anp.bmat(x), lambda x: anp.bmat([[x]]), lambda x: anp.asmatrix(x)):
         with pytest.raises(ad.AdjointError, match="use arrays and @"):
             ad.grad(f)(X)
@@ -74,7 +74,7 @@ def test_what_has_no_derivative_refuses():
 @pytest.mark.parametrize(
     ("ours", "numpys"), [(anp, np), (anp.linalg, np.linalg), (anp.fft, np.fft)], ids=["numpy", "linalg", "fft"]
 )
-def test_what_pickles_in_numpy_pickles_here(ours, numpys):
+def test_functions_pickle_as_in_numpy(ours, numpys):
     for name in numpys.__all__:
         if callable(getattr(numpys, name)):
             function = getattr(ours, name)

@@ -410,7 +410,7 @@ def check_writes(f):
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 3)])
 @pytest.mark.parametrize("index", [True, False, np.True_, np.array(False), (np.True_, ...)], ids=str)
-def test_a_single_truth_chooses_all_or_nothing(index, shape):
+def test_a_single_bool_selects_all_or_nothing(index, shape):
     X = np.arange(1.0, 1.0 + np.prod(shape, dtype=int)).reshape(shape)
 
     def read(x):

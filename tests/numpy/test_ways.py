@@ -27,7 +27,7 @@ def test_a_view_is_read_as_by_numpy(name):
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_what_is_stored_is_read_back_and_nothing_else_changes(name):
+def test_stores_change_only_their_elements(name):
     way, reference = WAYS[name]
     part = -1.0 - reference(BASE)
     stored = np.asarray(way.store(BASE, part))
@@ -46,7 +46,7 @@ def test_reading_and_storing_are_differentiable(name):
     np.testing.assert_allclose(stored, 2 * reference(BASE))
 
 
-def test_views_are_told_from_copies():
+def test_views_and_copies_are_distinguished():
     assert shares(BASE[1], BASE)
     assert not shares(BASE.copy(), BASE)
     assert not shares(BASE.T.ravel(), BASE)

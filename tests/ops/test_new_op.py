@@ -135,6 +135,6 @@ def test_an_expression_may_not_branch():
         del OPS["test_branching"]
 
 
-def test_what_is_no_fact_is_refused():
+def test_unknown_facts_are_refused():
     with pytest.raises(TypeError, match="'test_colour' is declared with colour=, which is not a fact about an op"):
         elementwise("test_colour", np.sin, partials=lambda y, x: (1,), colour="red")

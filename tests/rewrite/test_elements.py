@@ -64,7 +64,7 @@ def test_one_value_read_directly_and_through_another():
 
 
 @pytest.mark.parametrize(("i", "j"), [(3, 3), (3, 4), (-1, 19), (-1, 18), (0, -20)])
-def test_what_was_added_at_one_place(i, j):
+def test_values_added_at_one_place(i, j):
     same(
         HEAD
         + """  v4: float64[] = gather x, i {axis=0}
@@ -78,7 +78,7 @@ def test_what_was_added_at_one_place(i, j):
 
 
 @pytest.mark.parametrize("rest", ["return v6, v4", "v7: float64[] = sum v5 {axis=(0,), keepdims=False}\n  return v6, v7"])
-def test_what_is_read_as_a_whole_is_computed_as_a_whole(rest):
+def test_whole_reads_compute_whole_arrays(rest):
     same(
         HEAD
         + f"""  v4: float64[20] = mul x, y

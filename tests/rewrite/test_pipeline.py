@@ -16,7 +16,7 @@ def test_loops_are_rolled_before_anything_is_simplified():
     assert list(PASSES) == ["dead code", "roll", "forward writes", "simplify", "elements", "share iterations", "sink sums"]
 
 
-def test_what_each_pass_leaves():
+def test_the_number_of_equations_after_each_pass():
     graph = ad.graph(ad.value_and_grad(loss))(np.ones(3))
     found = optimize(graph)
     assert list(found.sizes) == ["staged", *PASSES]

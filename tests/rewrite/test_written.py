@@ -33,7 +33,7 @@ def same(text, *args):
 A, X = RNG.normal(size=(3, 3)), 2.5
 
 
-def test_what_was_written_is_read():
+def test_written_elements_are_read():
     head = "graph f(a: float64[3,3], x: float64[]) {\n  v2: float64[3,3] = put a, x {spec=(0, 1)}\n"
     found = same(head + "  v3: float64[] = getitem v2 {spec=(0, -2)}\n  v4: float64[] = sin v3\n  return v4\n}", A, X)
     assert found == ["sin"]

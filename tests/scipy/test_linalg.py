@@ -254,7 +254,7 @@ def test_the_type_of_a_matrix_function_depends_on_the_matrix(name):
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("kind", ["sym", "her", "pos", "triangular", "diagonal", "tridiagonal"])
-def test_what_a_structure_leaves_out_is_not_read(kind, lower, mode):
+def test_elements_outside_a_structure_are_not_read(kind, lower, mode):
     """nan may stand there, and there is no derivative."""
     upper = np.tri(3, dtype=bool).T
     read = {"diagonal": np.eye(3, dtype=bool), "tridiagonal": np.tri(3, k=1, dtype=bool) & np.tri(3, k=1, dtype=bool).T}

@@ -124,7 +124,7 @@ def test_frozen_distributions():
         ad.grad(lambda mu: stats.norm(mu, 2.0).rvs())(0.5)
 
 
-def test_what_is_not_covered_is_scipys():
+def test_other_functions_are_scipys():
     assert stats.skewnorm is scipy.stats.skewnorm
     assert stats.norm.interval(0.95) == scipy.stats.norm.interval(0.95)
 

@@ -60,7 +60,7 @@ def test_the_function_runs_once():
     assert len(calls) == 1
 
 
-def test_a_variable_is_told_from_the_value_that_it_starts_from():
+def test_a_variable_differs_from_its_initial_value():
     agrees(lambda x: ad.grad(lambda t: looped(t, x) + np.sum(x * t))(x), X)
     agrees(lambda x: ad.grad(lambda t: np.sum(t * x))(x), X)  # too short for a loop
 
@@ -136,7 +136,7 @@ def test_a_value_that_leaks_is_refused_as_ever():
         ad.jit(g)(X)
 
 
-def test_guards_of_the_turns():
+def test_guards_of_the_iterations():
     def f(x):
         for i in range(60):
             x = x - 0.01 * x if x > 0.5 else 0.9 * x + 0.001 * i

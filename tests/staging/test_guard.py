@@ -57,7 +57,7 @@ def test_an_answer_that_is_not_a_number():
     assert np.isnan(compiled(np.nan))
 
 
-def test_without_questions_there_are_no_guards():
+def test_code_without_branches_has_no_guards():
     stage, _ = staged(lambda x: np.sin(x) * x.shape[0], np.ones(3))
     assert not stage.guards
     assert stage.holds() is None

@@ -296,7 +296,7 @@ def test_the_clock_and_counters():
         refused(f, "other constants each time")
 
 
-def test_what_is_the_same_each_time_is_no_draw():
+def test_repeatable_numbers_are_not_draws():
     calls = []
 
     def f(x):

@@ -323,7 +323,7 @@ def agree(compiled, f, *args):
 @pytest.mark.parametrize("transform", [lambda f: f, ad.grad, lambda f: ad.vmap(f)], ids=["value", "grad", "vmap"])
 @pytest.mark.parametrize("kind", ["array", "float", "integers"])
 @pytest.mark.parametrize("way", WAYS)
-def test_what_stands_outside_is_seen(way, kind, transform):
+def test_outside_values_are_seen(way, kind, transform):
     first, second = map(copy.copy, VALUES[kind])
     f, put = WAYS[way](first)
     x = np.stack([X, X + 1]) if transform not in (ad.grad,) and transform(f) is not f else X
@@ -397,7 +397,7 @@ def test_arrays_are_read_without_another_program():
     assert len(paths) == 1
 
 
-def test_signed_zeros_and_nan_are_told_apart():
+def test_signed_zeros_and_nan_are_distinguished():
     zero = 0.0
     compiled = ad.jit(lambda x: np.copysign(x, zero))
     assert np.signbit(compiled(1.0)) == 0
@@ -412,7 +412,7 @@ def test_signed_zeros_and_nan_are_told_apart():
     assert compiled(1.0) == 0.0
 
 
-def test_constants_that_nobody_can_change_are_folded():
+def test_read_only_constants_are_folded():
     table = np.arange(3.0)
     table.flags.writeable = False
     compiled = ad.jit(lambda x: np.sum(x * np.exp(table)))
@@ -540,7 +540,7 @@ def test_a_buffer_outside_is_written_at_each_call():
     ],
     ids=["clock", "date", "environment", "random", "np.random", "anp.random"],
 )
-def test_what_cannot_be_checked_runs_eagerly(f):
+def test_unverifiable_reads_run_eagerly(f):
     compiled = ad.jit(f)
     with pytest.warns(CompileWarning, match=rf"\({HERE}:\d+\)"):
         compiled(1.0)

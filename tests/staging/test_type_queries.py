@@ -130,7 +130,7 @@ def test_identity_however_it_is_written(name):
 
 
 @pytest.mark.parametrize("f", [lambda x, y=None: x if y is None else y, lambda x, y=1.0: x * (y is not None)])
-def test_comparisons_with_constants_are_no_comparisons(f):
+def test_identity_with_a_constant_does_not_count(f):
     assert not compares_identity(f)
 
 

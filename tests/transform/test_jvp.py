@@ -35,7 +35,7 @@ def test_jvp():
 
 
 @pytest.mark.parametrize("flags", [(True, True), (True, False), (False, True), (False, False)])
-def test_only_what_is_asked_for_has_a_tangent(flags):
+def test_only_requested_inputs_have_a_tangent(flags):
     pushed = jvp(F, flags)
     check(pushed, infer_types)
     assert len(pushed.input_names) == 2 + sum(flags)

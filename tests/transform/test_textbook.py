@@ -62,7 +62,7 @@ def test_it_can_be_differentiated_again():
     assert second(2.0) == 12.0
 
 
-def test_what_is_no_scalar_input_is_refused_by_name():
+def test_inputs_that_are_not_scalars_are_refused_by_name():
     g = ad.graph(lambda x, n, w: np.sum(w) * x * n)(2.0, 3, np.ones(3))
     with pytest.raises(ad.AdjointError, match="has no input 'q'; it has x, n, w"):
         g.derivative("q")

@@ -46,7 +46,7 @@ def test_vjp_in_two_halves():
     np.testing.assert_allclose(ys[0], f(X, W)[0])
 
 
-def test_only_what_the_backward_half_needs_is_kept():
+def test_only_residuals_of_the_backward_half_are_kept():
     halves = vjp(F, (False, True), (False, True))
     assert [t.shape for t in halves.residual_types()] == [(2,)]
     assert halves.needed == (0,)
@@ -67,7 +67,7 @@ def test_vmap():
     np.testing.assert_allclose(s, np.sin(stack * W).sum(axis=1))
 
 
-def test_what_all_iterations_share_is_not_stacked():
+def test_loop_invariants_are_not_stacked():
     """Residuals that depend only on what a loop closes over are computed again, rows and consts handed on."""
 
     def loss(w, xs):

@@ -240,7 +240,7 @@ def test_large_arrays_are_summarised(visit):
     assert "min 0   mean 0.5   max 1" in tab.text("#details")
 
 
-def test_what_is_not_finite_is_marked(visit):
+def test_nonfinite_values_are_marked(visit):
     graph = ad.graph(lambda x: np.log(x) + x)(np.ones(2))
     tab = visit(page(evaluate_graph(graph, [np.array([0.0, 1.0])])))
     assert drawn(tab, ".mark") >= 2

@@ -79,7 +79,7 @@ def test_a_tree_has_no_crossings():
         assert not any(min(a, b) < x < max(a, b) for x in leaves)
 
 
-def test_sources_stand_near_their_reader():
+def test_sources_are_placed_near_their_reader():
     chain = [Edge(i, i + 1) for i in range(1, 20)]
     drawing = place([(20.0, 20.0)] * 21, [Edge(0, 20), *chain])
     assert drawing.boxes[0].y == drawing.boxes[19].y

@@ -34,7 +34,7 @@ def test_a_sum_in_a_product_is_in_parentheses(notation):
 
 
 @pytest.mark.parametrize("a, b", [(2.0, 3.0), (-2.0, 0.5)])
-def test_python_text_has_the_value_that_it_says(a, b):
+def test_python_text_evaluates_to_its_value(a, b):
     n = Python()
     scope = {"x": a, "y": b, "np": np}
     for text, expected in (

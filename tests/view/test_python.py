@@ -55,7 +55,7 @@ def test_every_op(name):
 @pytest.mark.parametrize(
     "name", sorted(name for name in UNWRITTEN if name in OPS and (OPS[name].cases or name in op_samples.STRUCTURED))
 )
-def test_what_cannot_be_written_is_refused_by_name(name):
+def test_unwritable_ops_are_refused_by_name(name):
     program, _ = op_samples.programs(name)[0]
     with pytest.raises(UnsupportedError, match=rf"'{name}' cannot be written .*op_samples.py"):
         program.python()

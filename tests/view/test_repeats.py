@@ -23,7 +23,7 @@ def test_runs(text, expected):
     assert runs(text) == expected
 
 
-def test_a_hundred_turns_of_a_loop():
+def test_a_hundred_iterations_of_a_loop():
     body = [f"op{i}" for i in range(37)]
     assert runs(["start", *body * 100, "end"]) == [Run(1, 37, 100)]
 

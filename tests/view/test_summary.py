@@ -33,7 +33,7 @@ def test_large_arrays_are_summarised():
     assert told["map"][-1][-1] == "9"
 
 
-def test_what_is_not_finite_is_counted():
+def test_nonfinite_values_are_counted():
     told = summary(np.array([1.0, np.nan, np.inf, -np.inf, 3.0]))
     assert (told["nan"], told["inf"]) == (1, 2)
     assert told["map"] == ["0xxx9"]

@@ -68,7 +68,7 @@ def test_edges_go_down(drawn):
             assert start < end
 
 
-def test_types_stand_at_the_edges():
+def test_types_are_written_at_the_edges():
     root = ET.fromstring(GRAPHS["network"].svg())
     assert {"float64[3]", "float64[3,3]", "float64[]"} == set(texts(root, "type"))
     both = ET.fromstring(ad.graph(lambda x: np.sum(x.astype(np.float64)))(np.ones((2, 2), np.float32)).svg())

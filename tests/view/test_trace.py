@@ -110,7 +110,7 @@ def test_the_result_is_not_called_like_an_input():
     assert "z₁ = v₁ = 2 " in ad.trace(lambda y1, x: (y1 * x, x))(1.0, 2.0).text()
 
 
-def test_a_comparison_is_told_from_the_values_around_it():
+def test_a_comparison_differs_from_the_values_around_it():
     assert "v₁ = v₀ == 1 = True" in ad.trace(lambda x: x if x == 1 else -x)(1.0).text()
 
 
@@ -212,7 +212,7 @@ def test_a_value_that_is_returned_twice():
     assert "y₂ = v₀ = 2            │ v̄₀ = ȳ₂ = 1" in text
 
 
-def test_what_is_broadcast_is_summed():
+def test_broadcast_operands_are_summed():
     text = ad.trace(lambda x, b: x + b)(np.ones(3), 2.0).text(modes="reverse")
     assert "v̄₀ = v̄₁·∂v₁/∂v₀ = sum(v̄₁·1) = 3" in text
 

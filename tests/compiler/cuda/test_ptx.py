@@ -81,7 +81,7 @@ def test_every_op(processor):
 
 
 @needs_ptxas
-def test_what_ptxas_refuses_is_an_error():
+def test_ptxas_refusals_are_errors():
     with pytest.raises(RuntimeError, match="ptxas refuses the program for sm_90"):
         ptx.assembled(".version 7.8\n.target sm_90\nnonsense", "sm_90")
 

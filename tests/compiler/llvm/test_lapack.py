@@ -116,9 +116,9 @@ def normalise_singular_vectors(results):
     """Those that belong to no singular value are any basis of what is left."""
     u, s, vh = results
     k = s.shape[-1]
-    turn = signs(u[..., :k])
+    phase = signs(u[..., :k])
     rest = [x @ np.swapaxes(x, -1, -2) for x in (u[..., k:], np.swapaxes(vh, -1, -2)[..., k:])]
-    return u[..., :k] * turn, s, vh[..., :k, :] * np.swapaxes(turn, -1, -2), *rest
+    return u[..., :k] * phase, s, vh[..., :k, :] * np.swapaxes(phase, -1, -2), *rest
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -330,7 +330,7 @@ print(path.native.was_cached, float(f(np.eye(40), np.full(40, 0.5)).sum()))
 """
 
 
-def test_another_process_finds_the_functions_that_kept_code_calls(tmp_path):
+def test_another_process_finds_the_functions_that_cached_code_calls(tmp_path):
     def run():
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM],

@@ -14,7 +14,7 @@ from adjoint.compiler.lower.step import ParallelGroup
 
 RNG = np.random.default_rng(0)
 X = np.linspace(0.1, 0.9, 4)
-TURNS = 3000
+LENGTH = 3000
 MEMBER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 GROUP = ctypes.CFUNCTYPE(None, MEMBER, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
@@ -32,16 +32,16 @@ def groups(compiled, *args):
     return [step for step in compiled.lower(*args).lowered.steps if isinstance(step, ParallelGroup)]
 
 
-def loop(x, turns=TURNS, reverse=False):
-    return ad.scan(lambda c, _: (np.sin(c) + 0.1, None), x, None, length=turns, reverse=reverse)[0]
+def loop(x, iterations=LENGTH, reverse=False):
+    return ad.scan(lambda c, _: (np.sin(c) + 0.1, None), x, None, length=iterations, reverse=reverse)[0]
 
 
 def recurrence(w, xs, reverse=False):
-    def turn(h, x):
+    def iteration(h, x):
         h = np.tanh(w * h + x)
         return h, h
 
-    return ad.scan(turn, np.zeros(xs.shape[1]), xs, reverse=reverse)[1]
+    return ad.scan(iteration, np.zeros(xs.shape[1]), xs, reverse=reverse)[1]
 
 
 def both_ways(w, v, xs):
@@ -73,10 +73,10 @@ def scatter(x, v, at):
 
 
 def squares(a):
-    def turn(c, _):
+    def iteration(c, _):
         return np.linalg.cholesky(c @ c.T + np.eye(len(c))), None
 
-    return ad.scan(turn, a, None, length=200)[0]
+    return ad.scan(iteration, a, None, length=200)[0]
 
 
 PROGRAMS = {

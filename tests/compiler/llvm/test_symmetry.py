@@ -44,7 +44,7 @@ def test_transposed_and_strided_matrices():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite(value):
+def test_nonfinite_values(value):
     a = np.eye(5)
     a[1, 3] = a[3, 1] = value
     with np.errstate(all="ignore"):

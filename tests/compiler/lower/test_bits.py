@@ -49,14 +49,14 @@ def test_shifts(dtype, other, side):
     check(lambda x: shift(shift(x, 3), 40), NUMBERS[dtype])
 
 
-def test_truths_are_shifted_as_numpy_does():
+def test_bools_are_shifted_as_in_numpy():
     x = NUMBERS["bool"]
     for f in (lambda x: x << x, lambda x: x >> x, lambda x: x << 2):
         found = ad.jit(f)(x)
         same_bits(found, f(x))
 
 
-def test_what_has_no_bits():
+def test_objects_without_a_fingerprint():
     with pytest.raises(TypeError):
         ad.jit(lambda x: x & 1)(np.ones(3))
     with pytest.raises(TypeError):

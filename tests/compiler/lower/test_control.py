@@ -39,7 +39,7 @@ def test_while_and_cond_are_steps():
     assert any(isinstance(s, Branch) for s in ad.jit(g).lower(3.0).lowered.steps)
 
 
-def test_what_is_checkpointed_stands_among_the_rest():
+def test_a_checkpoint_among_other_equations():
     f = lambda x: np.sum(ad.checkpoint(lambda y: np.sin(y) * y)(x) ** 2)
     (kernel,) = ad.jit(f).lower(np.ones(5)).lowered.steps
     assert not kernel.stores

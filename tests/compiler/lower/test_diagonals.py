@@ -31,7 +31,7 @@ def filled(found):
     st.randoms(use_true_random=False),
 )
 @settings(max_examples=150, deadline=None)
-def test_what_is_found_is_the_matrix_bit_for_bit(rows, columns, shift, numbers, dtype, changed, transposed, random):
+def test_diagonals_reproduce_the_matrix_bit_for_bit(rows, columns, shift, numbers, dtype, changed, transposed, random):
     distance = np.arange(columns) - np.arange(rows)[:, None] - shift
     with np.errstate(invalid="ignore"):
         matrix = np.where(distance < 0, numbers[0], np.where(distance > 0, numbers[2], numbers[1])).astype(dtype)

@@ -79,7 +79,7 @@ def test_shifts_keep_signed_zeros_and_dtypes():
         assert (got.dtype, got.tobytes()) == (wanted.dtype, wanted.tobytes())
 
 
-def test_numbers_written_to_truths_are_whether_they_are_not_zero():
+def test_numbers_written_to_bools_are_compared_with_zero():
     def f(y):
         v = np.empty_like(y)
         v[...] = y * 2

@@ -9,7 +9,7 @@ RNG = np.random.default_rng(0)
 X, AT = RNG.normal(size=(10, 3)), RNG.integers(-10, 10, 25)
 
 
-def test_a_read_joins_what_is_done_with_it():
+def test_a_read_joins_the_kernel_of_its_use():
     f = lambda x, i: np.sum(np.sin(x[i]) ** 2)
     (kernel,) = ad.jit(f).lower(X, AT).lowered.steps
     assert [line.kind for line in kernel.code].count("gather") == 1
@@ -25,7 +25,7 @@ def test_the_transpose_adds_to_zeros():
     np.testing.assert_allclose(ad.jit(f)(X, AT), f(X, AT), rtol=1e-13)
 
 
-def test_an_index_out_of_bounds_is_told_in_the_end():
+def test_an_index_out_of_bounds_is_reported_at_the_end():
     compiled = ad.jit(lambda x, i: x[i])
     (outside,) = compiled.lower(X, AT).lowered.out_of_bounds
     assert outside.shape == ()

@@ -23,7 +23,7 @@ def checked(f, *args):
     return [step for step in made.lowered.steps if isinstance(step, Launch)], made
 
 
-def test_a_short_axis_is_written_out_and_its_sum_joins_what_reads_it():
+def test_a_short_axis_is_unrolled_and_its_sum_joins_its_reader():
     """Pairs are visited once for the value and, with what is stored for it, once for each side of the gradient."""
     launches, _ = checked(pairs, X)
     assert sum(launch.domain == (50, 50) for launch in launches) == 1

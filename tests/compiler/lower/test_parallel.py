@@ -16,8 +16,8 @@ X = np.linspace(0.1, 0.9, 4)
 LONG, SHORT = 3000, 20
 
 
-def loop(x, turns=LONG, reverse=False):
-    return ad.scan(lambda c, _: (np.sin(c) + 0.1, None), x, None, length=turns, reverse=reverse)[0]
+def loop(x, iterations=LONG, reverse=False):
+    return ad.scan(lambda c, _: (np.sin(c) + 0.1, None), x, None, length=iterations, reverse=reverse)[0]
 
 
 def steps(f, *args):
@@ -51,7 +51,7 @@ def test_short_loops_are_left_alone():
     assert not groups(lambda x: loop(x, LONG) + loop(x * 2, SHORT), X)
 
 
-def test_a_member_goes_on_with_what_needs_it_alone():
+def test_steps_that_need_one_member_join_it():
     def chain(x):
         return loop(loop(x)[::-1])
 
@@ -71,7 +71,7 @@ def test_two_loops_after_one():
     assert [[member.count("Scan") for member in kinds(group)] for group in found] == [[1, 1], [1, 1]]
 
 
-def test_what_is_computed_in_one_loop_may_belong_to_several_members():
+def test_one_kernel_may_be_split_between_members():
     """What the second loop starts from is over the same points as what is made of the result of the first."""
 
     def f(x):
@@ -89,7 +89,7 @@ def test_loops_on_the_way_back():
     assert [[member.count("Scan") for member in kinds(group)] for group in found] == [[1, 1], [1, 1]]
 
 
-def test_what_a_member_needs_comes_before():
+def test_dependences_of_a_member_come_before_it():
     def f(x, m):
         first = loop(x)
         return first + loop(np.sum(m, axis=0)), first * 2
@@ -127,7 +127,7 @@ def test_calls_of_python_are_not_passed():
     assert any(isinstance(step, Foreign) for step in steps(lambda x: np.fft.fft(x), X))
 
 
-def test_steps_that_use_all_cores_are_no_members():
+def test_steps_that_use_all_cores_are_not_members():
     big = np.ones(300_000)
     assert not groups(lambda x: (np.sum(np.sin(x)), np.sum(np.cos(x[:-1]))), big)
     assert not groups(lambda a: (a @ a, a.T @ (a + 1)), np.ones((150, 150)))
@@ -168,8 +168,8 @@ def drawn(rng):
             found.append(Foreign(None, tuple(some[:cut]), {}, tuple(some[cut:]), {}))
             continue
         body = fails if kind < 0.35 else busy if kind < 0.45 else inside
-        turns = LONG if rng.random() < 0.6 else 1
-        found.append(Scan(body, turns, False, tuple(some[:cut]), (), (), tuple(some[cut:]), (), (), (), {}))
+        iterations = LONG if rng.random() < 0.6 else 1
+        found.append(Scan(body, iterations, False, tuple(some[:cut]), (), (), tuple(some[cut:]), (), (), (), {}))
     asked = [(views[0], "singular")] if rng.random() < 0.5 else []
     return Lowered(buffers, found, [], [], None, [], asked)
 

@@ -100,7 +100,7 @@ def test_a_step_between_that_does_not_matter_comes_later():
     assert rest
 
 
-def test_what_a_later_step_reads_is_whole():
+def test_buffers_read_by_later_steps_are_stored_whole():
     def f(x):
         y = np.exp(x - np.max(x, axis=1, keepdims=True))
         return np.sum(y / np.sum(y, axis=1, keepdims=True), axis=1), np.sort(y, axis=0)

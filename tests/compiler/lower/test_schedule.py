@@ -17,7 +17,7 @@ def lengths(kernel):
     return [loop.length for loop in kernel.loops]
 
 
-def test_axes_that_move_alike_are_one_loop():
+def test_axes_with_compatible_strides_are_one_loop():
     x = RNG.normal(size=(4, 5, 12))
     assert lengths(kernel_of(np.sin, x)) == [240]
     assert lengths(kernel_of(lambda x: np.sin(x) * x[0], x)) == [4, 60]

@@ -24,7 +24,7 @@ def test_one_pass_for_operations_over_the_same_points():
     assert len(kernel.reductions) == 1
 
 
-def test_what_a_kernel_has_no_use_for_moves_to_the_one_that_reads_it():
+def test_unused_lines_move_to_the_kernel_that_reads_them():
     """exp stands in the graph before the sum that it is divided by; it is computed after it, and not stored."""
 
     def f(x):
@@ -39,7 +39,7 @@ def test_what_a_kernel_has_no_use_for_moves_to_the_one_that_reads_it():
     np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-13)
 
 
-def test_what_both_need_is_stored_once():
+def test_shared_values_are_stored_once():
     def f(x):
         y = np.exp(x)
         return y / np.sum(y)
@@ -50,7 +50,7 @@ def test_what_both_need_is_stored_once():
     assert len(first.stores) == 1
 
 
-def test_what_moved_is_found_again():
+def test_moved_lines_are_found():
     """The second reader gets it from the first, and so does the caller."""
 
     def f(x):

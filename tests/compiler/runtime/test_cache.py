@@ -19,7 +19,7 @@ def place(tmp_path, monkeypatch):
     return folder
 
 
-def test_what_is_written_is_read(place):
+def test_written_values_are_read(place):
     name = cache.key("text", "processor")
     assert cache.read(name) is None
     cache.write(name, b"code")
@@ -67,7 +67,7 @@ def test_nothing_is_kept_if_the_folder_is_empty(monkeypatch):
     assert cache.read("name") is None
 
 
-def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch, tmp_path):
+def test_a_folder_that_cannot_be_made_is_not_an_error(monkeypatch, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setenv("ADJOINT_CACHE_DIR", str(file / "inside"))

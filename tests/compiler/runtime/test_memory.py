@@ -127,7 +127,7 @@ def test_zeros(shelves):
     assert ctypes.string_at(block, memory.LARGE) == bytes(memory.LARGE)
 
 
-def test_whoever_finds_them_in_use_does_without(shelves):
+def test_a_busy_free_list_is_bypassed(shelves):
     """As in a child of a fork, whose parent had them in use."""
     shelves.word("lock", ctypes.c_int32).value = 1
     block = shelves.take(None, memory.LARGE)

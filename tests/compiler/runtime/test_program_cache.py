@@ -43,7 +43,7 @@ def twice(f, *args):
     return results
 
 
-def _turns(x):
+def _iterations(x):
     return ad.fori_loop(0, 2000, lambda i, c: np.sin(c) + 0.1, x)
 
 
@@ -58,7 +58,7 @@ PROGRAMS = {
     "large constants": (lambda x: np.outer(np.arange(500.0), x) + np.linspace(0, 1, 3500).reshape(500, 7), X),
     "folded constants": (lambda x: x[:, None] + np.sin(np.arange(700.0)), X),
     "a loop": (ad.grad(lambda x: ad.scan(lambda c, r: (np.sin(c) * r, c), 1.0, x)[0]), X),
-    "loops at the same time": (lambda x: _turns(x) * _turns(x + 1), X),
+    "loops at the same time": (lambda x: _iterations(x) * _iterations(x + 1), X),
     "a branch": (lambda x: x * 2 if x[0] > 0 else x, X),
     "a Python number": (lambda x, y: x * y, X, 2.0),
 }
@@ -119,7 +119,7 @@ def entries(place):
 
 @pytest.mark.parametrize("damage", [lambda p: p.write_bytes(p.read_bytes()[:-3]), lambda p: p.unlink(), lambda p: p.chmod(0o666)])
 @pytest.mark.parametrize("of", [0, 1])
-def test_what_is_damaged_is_made_again(place, lowered, damage, of):
+def test_damaged_entries_are_rebuilt(place, lowered, damage, of):
     f = lambda x: np.sum(np.cos(x) * x)
     expected = ad.jit(f)(X)
     for path in entries(place)[of]:

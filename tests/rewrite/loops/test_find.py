@@ -37,7 +37,7 @@ def test_a_stretch_is_cut_where_an_operand_breaks_the_pattern():
     assert graph.difference(whole, 3) == "iteration 4 of 6 differs in what 'add' reads"
 
 
-def test_what_does_not_break_is_not_cut():
+def test_unbroken_stretches_are_not_cut():
     graph, refusals = flat(*BROKEN[:3]), []
     assert graph.narrow(Stretch(0, 3, 1), refusals) == [Stretch(0, 3, 1)]
     assert not refusals

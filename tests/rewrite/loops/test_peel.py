@@ -50,7 +50,7 @@ def test_several_constants():
     assert loops_of(f, P)
 
 
-def test_what_only_looks_like_a_first_iteration_stays():
+def test_false_first_iterations_stay():
     def f(p):
         v = np.exp(p[0])
         for i in range(1, 12):

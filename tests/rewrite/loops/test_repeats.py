@@ -47,7 +47,7 @@ def test_parts_of_a_stretch():
 
 
 @given(st.lists(st.integers(0, 2), max_size=60), st.integers(5, 8))
-def test_what_is_found_repeats(entries, least):
+def test_stretches_repeat(entries, least):
     found = find(entries, least)
     for a, b in itertools.pairwise(found):
         assert a.stop <= b.start
@@ -68,7 +68,7 @@ def test_long_sequences_take_little_time():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_long_sequences_are_looked_at_in_places(seed, monkeypatch):
+def test_long_sequences_are_sampled(seed, monkeypatch):
     draw = np.random.default_rng(seed)
 
     def noise(count):

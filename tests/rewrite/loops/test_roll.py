@@ -283,7 +283,7 @@ def test_a_stretch_of_other_iterations_in_the_middle_gives_two_loops():
     in_all_modes(branching, np.array([0.3, 0.4]), least=2)
 
 
-def test_every_second_turn_differs():
+def test_every_second_iteration_differs():
     def alternating(x):
         for i in range(40):
             x = x + 0.1 * np.sin(x) if i % 2 else x * 0.9
@@ -414,7 +414,7 @@ def test_writes_to_an_array_that_is_read():
     rolled(ad.grad(f), np.float64(0.5), loops=2)
 
 
-def test_two_rows_for_each_turn():
+def test_two_rows_for_each_iteration():
     def f(x):
         u = anp.zeros((20, 2))
         for i in range(20):
@@ -452,7 +452,7 @@ def test_a_list_of_results_is_one_array():
 # -- results and reports ----------------------------------------------------------------------------------------
 
 
-def test_results_of_early_turns():
+def test_results_of_early_iterations():
     def f(x):
         seen = []
         for _ in range(20):
@@ -532,7 +532,7 @@ def test_python_numbers_as_arguments():
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
-def test_time_does_not_grow_with_the_turns():
+def test_time_does_not_grow_with_the_iterations():
     def cost(iterations):
         graph = staged(ad.value_and_grad(lambda x: euler(x, x, iterations=iterations)), np.array([0.3, 0.4]))
         began = time.process_time()

@@ -85,7 +85,7 @@ def test_the_values_stay_the_same(f):
         (almost_alike, "scan", 2, 2),
     ],
 )
-def test_what_is_computed_once(f, name, before, after):
+def test_invariants_are_computed_once(f, name, before, after):
     graph = dead_code(simplify(ad.graph(f)(X, W, XS))[0])
     assert count(graph, name) == before
     assert count(share_iterations(graph), name) == after

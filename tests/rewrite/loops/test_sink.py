@@ -79,7 +79,7 @@ def test_a_sum_that_the_loop_reads_stays():
     assert sink_sums(graph) == graph
 
 
-def test_what_is_larger_in_factors_stays():
+def test_sums_with_larger_factors_stay():
     """Products of two by two matrices along long axes: the factors would take more memory than the sum."""
 
     def f(a, b):
