@@ -36,7 +36,7 @@ def test_while_loops(limit):
 @pytest.mark.parametrize("checkpoint", [None, 2, "sqrt"])
 @pytest.mark.parametrize("limit", [-1.0, 8.0, 12.0, 200.0])
 def test_gradients_of_while_loops(limit, checkpoint):
-    loop = lambda x, w, limit: ad.while_loop(lambda c: np.sum(c) < limit, lambda c: c * w + np.sin(c), x, checkpoint=checkpoint)
+    loop = lambda x, w, limit: ad.while_loop(lambda c: np.sum(c) < limit, lambda c: c * w + np.sin(w), x, checkpoint=checkpoint)
     check(ad.grad(lambda x, w, limit: np.sum(loop(x, w, limit) ** 2), (0, 1)), X + 1.1, 1.2, limit)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from on_device import both_orders, on_cpu, program
+from scipy import special
 
 import adjoint as ad
 from adjoint.compiler.cuda import layout
@@ -35,10 +36,10 @@ def test_products_and_empty_arrays(dtype):
 
 
 def test_an_op_without_a_kernel_runs_on_the_host():
-    f = lambda x: np.sort(np.sin(x)) + 1
+    f = lambda x: special.gammaln(np.sin(x) + 2) + 1
     found, made = both_orders(f, (np.arange(5.0),))
     np.testing.assert_allclose(found[0], on_cpu(f, (np.arange(5.0),))[0], rtol=1e-14)
-    assert any(step.op.name == "sort" for step in made.lowered.steps if hasattr(step, "op"))
+    assert [step.op.name for step in made.on_host] == ["gammaln"]
 
 
 def test_steps_are_timed():
