@@ -1,4 +1,4 @@
-"""What an error must say: its kind, the line of the user, and words."""
+"""Checks of an error: its class, the user's line, and the words of its message."""
 
 import contextlib
 import os

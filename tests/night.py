@@ -1,10 +1,9 @@
-"""What `make test` leaves to `make nightly`, which runs the same tests with ADJOINT_NIGHT=1: the rest of large matrices and of
-random examples.
+"""Sampling of long tests: `make test` runs a part of large matrices and of random examples, `make nightly` (ADJOINT_NIGHT=1) all.
 
     @pytest.mark.parametrize("name", sampled(NAMES, 5))    about a fifth of them
     @settings(max_examples=examples(250))                  a third of them
 
-A sample is the same on every run. Whoever samples sees to it that each function is tried in each mode all the same.
+A sample is the same on every run. A sampled test must still cover each function in each mode (`key=`).
 """
 
 import os
@@ -14,7 +13,7 @@ AT_NIGHT = os.environ.get("ADJOINT_NIGHT") == "1"
 
 
 def sampled(cases, every, key=None):
-    """About one in `every` cases, all of them at night; with `key`, at least one for each of its values."""
+    """About one in `every` cases, all of them in `make nightly`; with `key`, at least one for each of its values."""
     cases, seen = list(cases), set()
     if AT_NIGHT:
         return cases
@@ -28,10 +27,10 @@ def sampled(cases, every, key=None):
 
 
 def examples(count):
-    """So many examples at night, a third of them by day."""
+    """All examples in `make nightly`, a third of them in `make test`."""
     return count if AT_NIGHT else max(count // 3, 2)
 
 
 def asked(count):
-    """How many random programs: ADJOINT_PROGRAMS, or so many, three times as many at night."""
+    """How many random programs: ADJOINT_PROGRAMS, or `count`, three times as many in `make nightly`."""
     return int(os.environ.get("ADJOINT_PROGRAMS", 3 * count if AT_NIGHT else count))

@@ -1,4 +1,4 @@
-"""What users rely on, promise by promise: each test states one sentence of the semantics and holds us to it."""
+"""docs/semantics.md, promise by promise: each test checks one sentence."""
 
 import asyncio
 import copy

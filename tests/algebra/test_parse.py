@@ -1,4 +1,4 @@
-"""Expressions from text: what is read, and how each mistake is told, with its column."""
+"""Expressions from text: what is accepted, and the message and column of each mistake."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bodies of loops: the carry keeps its types, and an iteration that changes them is told where."""
+"""Bodies of loops: the carry keeps its types, and the error for an iteration that changes them names the leaf."""
 
 import numpy as np
 import pytest

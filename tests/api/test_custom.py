@@ -1,4 +1,4 @@
-"""custom_jvp, custom_vjp, checkpoint: in every mode, nested, batched, and what bad rules get."""
+"""custom_jvp, custom_vjp, checkpoint: in every mode, nested, batched, and the errors for bad rules."""
 
 import pickle
 

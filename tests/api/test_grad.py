@@ -1,4 +1,4 @@
-"""Gradients: nested transforms, and what is said of results, tangents and cotangents that do not fit."""
+"""Gradients: nested transforms, and the errors for results, tangents and cotangents that do not fit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The arrays that a function is called with stay as they are, wherever they stand in its arguments."""
+"""The arrays that a function is called with never change, wherever they are in its arguments."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""vmap: axes, containers, nesting, chunks, and what mistakes get; map."""
+"""vmap: axes, containers, nesting, chunks, and the errors for mistakes; map."""
 
 from collections import namedtuple
 

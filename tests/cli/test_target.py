@@ -1,4 +1,4 @@
-"""What the words of a command stand for: a formula, or a function in a file, and its arguments."""
+"""The target of a command: a formula, or a function in a file, and its arguments."""
 
 import numpy as np
 import pytest

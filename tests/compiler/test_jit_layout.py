@@ -1,4 +1,4 @@
-"""What is a view and what is a copy under `jit`, for arguments that are held in memory in any order."""
+"""What is a view and what is a copy under `jit`, for arguments in any memory order."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Functions whose results depend on how an argument is held in memory: by rows, by columns, with gaps."""
+"""Functions whose results depend on the memory layout of an argument: C order, Fortran order, strided."""
 
 import warnings
 

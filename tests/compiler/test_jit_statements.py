@@ -1,4 +1,4 @@
-"""Python's own statements under `jit`: what they ask is guarded, what they print is said once, what does not compile is named."""
+"""Python's own statements under `jit`: conditions become guards, prints happen once, code that does not compile is named."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""What bad input gets: an error of the fitting kind that names the user's own line and what to write instead."""
+"""Bad input raises an error of the right class that names the user's line and says what to write instead."""
 
 import pickle
 import traceback

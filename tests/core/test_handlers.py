@@ -1,4 +1,4 @@
-"""Whether an error raised now would be caught by the user's code: told from where each frame stands in its function."""
+"""Whether an error raised now would be caught by user code, determined from the current instruction of each frame."""
 
 import contextlib
 import sys

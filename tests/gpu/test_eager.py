@@ -1,4 +1,4 @@
-"""Eager transforms of arrays on a GPU: as on the host, op by op on CuPy; what has no counterpart there is refused by name."""
+"""Eager transforms of arrays on a GPU: as on the host, op by op on CuPy; ops without a counterpart there are refused by name."""
 
 import numpy as np
 import pytest

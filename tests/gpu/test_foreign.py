@@ -1,4 +1,4 @@
-"""Ops without a kernel of ours: on the GPU by CuPy, where it computes as NumPy does; else on the host, which `report()` says."""
+"""Ops without a generated kernel: on the GPU through CuPy where it gives NumPy's results, else on the host."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The name of a graph: the same for the same equations, another for any others, none for what is not told by its value."""
+"""The fingerprint of a graph: equal for equal graphs, different for others, none for objects that cannot be compared by value."""
 
 import numpy as np
 import pytest

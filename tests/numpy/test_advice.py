@@ -1,4 +1,4 @@
-"""What the errors of plain NumPy code tell to write: both ways out, and none that the code has already taken."""
+"""Advice in the errors of plain NumPy code: both alternatives, and none that the code already follows."""
 
 import concurrent.futures
 

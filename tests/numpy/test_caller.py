@@ -1,4 +1,4 @@
-"""Whoever asks a traced value for its number gets it where nothing is lost; else the error names the call and what to write."""
+"""Code that asks a traced value for its number gets it where no derivative is lost; otherwise the error names the call."""
 
 import array
 import cmath

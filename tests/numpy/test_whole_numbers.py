@@ -1,4 +1,4 @@
-"""What NumPy makes of whole numbers, bools and narrow floats: the dtypes and the numbers of a program are the same."""
+"""Integers, bools and narrow floats: dtypes and values are NumPy's."""
 
 import numpy as np
 import pytest

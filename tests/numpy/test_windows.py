@@ -1,4 +1,4 @@
-"""sliding_window_view: the parts of an array as axes of their own."""
+"""sliding_window_view: windows of an array as additional axes."""
 
 import numpy as np
 import pytest

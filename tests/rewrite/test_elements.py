@@ -1,4 +1,4 @@
-"""Arrays of which few elements are read: only those are computed, and the results stay what they are."""
+"""If only a few elements of an array are read, only those are computed, with the same results."""
 
 from __future__ import annotations
 

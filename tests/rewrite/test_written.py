@@ -1,4 +1,4 @@
-"""Elements that are read where they were written."""
+"""Store-to-load forwarding."""
 
 from __future__ import annotations
 

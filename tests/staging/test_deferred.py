@@ -1,4 +1,4 @@
-"""Gradients under jit: the function is written down and its loops are found before it is differentiated."""
+"""Gradients under jit: the function is staged and its loops are found before it is differentiated."""
 
 import numpy as np
 import pytest

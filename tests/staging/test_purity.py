@@ -1,4 +1,4 @@
-"""What a staged function takes from outside is refused with the user's line; what only looks like it is not."""
+"""Impure functions are refused with the user's line; pure functions that look similar are not."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A compiled function answers as the function would, whatever it reads outside of it and whatever happens there between calls."""
+"""A compiled function gives the function's results, whatever it reads outside and however that changes between calls."""
 
 import collections
 import contextlib

@@ -1,4 +1,4 @@
-"""Staging: what is written down, and on which line."""
+"""Staging: the equations recorded, and their source lines."""
 
 import numpy as np
 

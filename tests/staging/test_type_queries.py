@@ -1,4 +1,4 @@
-"""type(x) and x is y, which no stand-in can answer; and arguments, which stay as they are."""
+"""type(x) and x is y, which a traced value cannot answer by itself; and arguments, which never change."""
 
 import copy
 import functools

@@ -1,4 +1,4 @@
-"""Code that a staged function runs as it is: what its names refer to is checked at each call."""
+"""Code that a staged function runs without a copy: the values of its names are checked at each call."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Hooks on what a staged function reads outside: they see reads, and are gone afterwards."""
+"""Hooks on the outside reads of a staged function: they see every read, and are removed afterwards."""
 
 from types import SimpleNamespace
 

@@ -97,7 +97,7 @@ class Trace:
         return False
 
     def overflow(self) -> None:
-        """NumPy has met an overflow in the op that is running."""
+        """NumPy has reported an overflow in the running op."""
 
     def abandon(self) -> None:
         """Mark the staged program as valid for this call only."""
@@ -198,7 +198,7 @@ class _HiddenMethods(type):
         return () if asks in _ABSTRACT else type.__dict__["__mro__"].__get__(cls)  # type: ignore[no-any-return]
 
     def __eq__(cls, other: object) -> bool:
-        """`type(x) == float` in user code. No class can answer for each of its values, so that this is an error."""
+        """`type(x) == float` in user code. The class of all tracers cannot answer for each value, so this is an error."""
         if cls is not other and _may_be_traced(other) and not is_library(sys._getframe(1)):
             name = other.__name__  # type: ignore[attr-defined]
             raise ConversionError(

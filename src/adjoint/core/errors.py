@@ -247,7 +247,7 @@ class AttributeMissingError(AdjointError, AttributeError):
 
 
 class CompilerError(AdjointError, RuntimeError):
-    """The compiler itself has failed: a bug in adjoint, which is not hidden behind a slow eager run."""
+    """The compiler itself has failed: a bug in adjoint, which must not be hidden by a slow eager run."""
 
 
 class UnsupportedError(AdjointError, TypeError, NotImplementedError):
@@ -363,7 +363,7 @@ def _is_refusal(error: BaseException, frames: list[types.FrameType]) -> bool:
 
 
 def _is_unfit_call(error: BaseException, caller: types.FrameType) -> bool:
-    """Whether we have called a user's function, a branch say, that takes other arguments: the error is raised at our call."""
+    """Whether we called a user's function, such as a branch, with arguments that it does not take."""
     called = _UNFIT.match(str(error)) if type(error) is TypeError else None
     return called is not None and called[1].partition(".")[0] not in caller.f_globals
 

@@ -30,7 +30,7 @@ _KINDS = {"divide": "divide", "overflow": "over", "underflow": "under", "invalid
 
 
 class _Reporter:
-    """What NumPy writes its log to, or calls, in place of the user's handler. `modes` are the user's."""
+    """The handler that NumPy logs to or calls, in place of the user's handler. `modes` are the user's."""
 
     def __init__(self, modes: dict[str, Any], handler: Any) -> None:
         self.modes, self.handler = modes, handler
@@ -64,13 +64,13 @@ class _Reporter:
 
 
 def tell() -> None:
-    """Let the recordings that are open know that the op that is running has overflowed."""
+    """Tell the open recordings that the running op has overflowed."""
     for listener in LISTENERS:
         listener()
 
 
 def _warn(text: str) -> None:
-    """A RuntimeWarning of the innermost line of the user's."""
+    """A RuntimeWarning at the user's innermost line."""
     frame, _ = user_frame()
     if frame is None:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
@@ -100,7 +100,7 @@ Modes = tuple[Any, _Reporter, Token[Any]]  # the settings that report, what they
 
 
 def replace() -> Modes | None:
-    """Let NumPy report what it would warn of, and every overflow; None if that is so already."""
+    """Let NumPy report warnings and every overflow; None if it does so already."""
     if _MODES is None:
         return None
     current = _MODES.get()
@@ -152,7 +152,7 @@ def restore(replaced: Modes | None) -> None:
 
 
 class quiet:  # noqa: N801 - used as np.errstate is
-    """No warning, as in np.errstate(all="ignore"), but an overflow is heard: in arithmetic of ours that may be differentiated."""
+    """No warnings, as in np.errstate(all="ignore"), but overflows are reported, for our own arithmetic."""
 
     __slots__ = ("token",)
     token: Any

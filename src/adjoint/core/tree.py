@@ -116,7 +116,7 @@ class Structure:
 
 
 class Static:
-    """A part of a container that is no leaf. Compared by its class and value; without a hash, by identity or as an array."""
+    """A part of a container that is not a leaf. Compared by its class and value; without a hash, by identity or as an array."""
 
     __slots__ = ("value",)
 
@@ -168,7 +168,7 @@ class OpenContainer(NamedTuple):
 _Opener = Callable[[Any], OpenContainer]
 _registered: dict[type, _Opener] = {}
 
-#: Packages whose classes are containers, with what registers them once such a class is met.
+#: Packages whose classes are containers, with the function that registers them on first use.
 LATE: dict[str, Callable[[], None]] = {}
 
 

@@ -85,7 +85,7 @@ def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[]
 def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_computed: Callable[[int], bool]) -> Sequence[Any]:
     """What partials read of (y, x0, …), with nan where an argument was computed and is infinite, if a partial would be 0 there.
 
-    For a staged program, where nobody hears of an overflow: an infinity counts as one unless it was given.
+    For a staged program, in which overflows are not reported: an infinity counts as an overflow unless it was given.
     """
     if for_finite_numbers.get():
         return values

@@ -34,7 +34,7 @@ Pull = Callable[[Any, tuple[Any, ...], Sequence[Any], dict[str, Any]], Sequence[
 
 
 class Plan(NamedTuple):
-    """What reverse mode does for one op and one choice of differentiated arguments.
+    """How reverse mode handles one op, for one set of differentiated arguments.
 
     wanted  which arguments are differentiated
     keep    what to save of (y, x0, x1, …): DROP, VALUE or TYPE
@@ -293,7 +293,7 @@ class _Marks(Trace):
 
 
 def _reads(op: Opaque, count: int) -> set[int]:
-    """Which of (y, x0, x1, …) the reverse rule reads, found by running it on the op's samples; all if there are none."""
+    """Which of (y, x0, x1, …) the reverse rule reads, found by running it on the op's samples; all of them without samples."""
     rng = np.random.default_rng(0)
     cases = [case for case in op.cases if len(case.args) == count]
     if not cases:

@@ -22,7 +22,7 @@ from ..core.types import Shape, Type
 from .graph import Equation, Graph, Literal, Operand, is_repeated
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-_SMALL = 16  # elements of an array that is told by its contents as quickly as by its place
+_SMALL = 16  # elements; up to this size an array is identified by its contents as quickly as by identity
 
 
 class Kind(NamedTuple):

@@ -172,7 +172,7 @@ def _int(self: Traced) -> int:
 def _ask_for_tables(x: Traced) -> None:
     """Have a function that `jit` stages staged again with traced tables, if it indexes a plain array by a traced value.
 
-    C code converts the index, and then reads or writes the array: nothing else can be done here.
+    C code converts the index and then reads or writes the array, so it cannot be intercepted later.
     """
     stage = next((trace for trace in around.get() if isinstance(trace, Guarded) and not trace.has_tables), None)
     if stage is None or x.dtype.kind not in "iub":  # type: ignore[attr-defined]

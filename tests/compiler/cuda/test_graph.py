@@ -1,4 +1,4 @@
-"""Programs as CUDA graphs have them, in the simulator: fixed addresses, loops and branches by truths in memory."""
+"""Programs as CUDA graphs, in the simulator: fixed addresses, loops and branches by flags in memory."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Launches: sums at places, and which of these never change."""
+"""Launches: scatter-adds, and which of their offsets never change."""
 
 import numpy as np
 import pytest

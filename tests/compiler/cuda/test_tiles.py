@@ -1,4 +1,4 @@
-"""Several kernels over the same rows in one launch: which are, and the same numbers as apart."""
+"""Several kernels over the same rows in one launch: which are grouped, and that results equal those of separate launches."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops as they are written: which of them are written out, so that the loop around becomes vectors."""
+"""Loop nests: which loops are unrolled, so that the enclosing loop is vectorized."""
 
 import numpy as np
 import pytest

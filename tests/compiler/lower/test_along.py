@@ -1,4 +1,4 @@
-"""Elements along an axis by their numbers, and sums at such places: kernels, not calls of NumPy."""
+"""take_along_axis and its scatter-add: kernels, not calls into NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels over the same points are merged, short axes written out, cheap values at neighbouring points computed again."""
+"""Kernels over the same points are merged, short axes are unrolled, cheap values at neighbouring points are recomputed."""
 
 import numpy as np
 from on_device import both_orders, on_cpu

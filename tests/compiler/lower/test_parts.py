@@ -1,4 +1,4 @@
-"""Kernels in parts: what shares no computation is told apart, and the parts compute the same."""
+"""Kernels split into parts that share no computation: the parts compute the same."""
 
 import numpy as np
 

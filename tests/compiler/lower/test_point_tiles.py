@@ -1,4 +1,4 @@
-"""Loops in tiles of points: which are, which are not, and the same numbers to the last bit."""
+"""Loops in tiles of points: which loops are tiled, which are not, and bitwise equal results."""
 
 import random
 import signal

@@ -1,4 +1,4 @@
-"""Matrix products: loops, tiles that are written out, or BLAS."""
+"""Matrix products: loops, unrolled tiles, or BLAS."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Elementwise ops in the words of scalar code."""
+"""Elementwise ops as scalar code."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Places of extrema and places in sorted arrays: as NumPy finds them, nan and equal values included, without a call of it."""
+"""Positions of extrema and in sorted arrays: as in NumPy, nan and equal values included, without calling it."""
 
 import numpy as np
 import pytest

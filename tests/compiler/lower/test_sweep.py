@@ -1,4 +1,4 @@
-"""Loops whose points do not depend on each other go inside: which do, which do not, and the same numbers either way."""
+"""Loop interchange of pointwise scans: which loops qualify, which do not, and equal results either way."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Short axes that are written out."""
+"""Unrolling of short axes."""
 
 import numpy as np
 

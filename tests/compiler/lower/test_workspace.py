@@ -1,4 +1,4 @@
-"""What is fused, what is stored, what is computed again."""
+"""Which values are fused, stored or recomputed."""
 
 import numpy as np
 

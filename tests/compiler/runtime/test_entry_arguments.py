@@ -1,4 +1,4 @@
-"""The native check of arguments: what fits the program goes on, everything else is compiled anew or runs eagerly."""
+"""The native check of arguments: arguments that fit run the program, all others are compiled separately or run eagerly."""
 
 import warnings
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Memory of large results is used again, within limits, from any thread, and is the array's own in all that users see."""
+"""Memory of large results is reused, within limits, from any thread; to users the arrays own their data."""
 
 import ctypes
 import gc

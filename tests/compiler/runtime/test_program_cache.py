@@ -1,4 +1,4 @@
-"""Programs kept by their graph: found again, told apart, and never taken for another."""
+"""Programs cached by their graph: found again, and never confused with another."""
 
 import os
 import re

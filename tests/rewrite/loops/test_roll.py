@@ -1,4 +1,4 @@
-"""Loops in flat graphs: the rolled graph gives the same bits, in every mode; what is no loop is left and explained."""
+"""Loops in flat graphs: the rolled graph gives the same bits, in every mode; sequences that are not loops stay, with a reason."""
 
 import time
 

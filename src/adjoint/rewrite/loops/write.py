@@ -74,7 +74,7 @@ class _Writer:
         return o if whole else self.emit(getitem, o, line=line, spec=spec)
 
     def rows(self, array: Operand, spec: tuple[Any, ...], entry: int, indices: Sequence[int], line: str) -> Operand:
-        """What an index reads with each of the integers at one of its entries, stacked."""
+        """The elements that an index reads with each of the integers at one of its entries, stacked."""
         axis = axis_of(spec, entry)
         part = _slice(indices, self.type_of(array).shape[axis])
         if part is None:

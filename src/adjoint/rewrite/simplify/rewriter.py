@@ -30,7 +30,7 @@ _PER_ELEMENT = (strong_mul_op, strong_mul_either_op, where)
 
 
 class Zero(Literal):
-    """A zero without a sign: what is left of a product of the chain rule that an exact zero has ended."""
+    """A zero without a sign: the result of a product of the chain rule with an exact zero."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class Rewriter:
     def emit(
         self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...], line: str
     ) -> tuple[Operand, ...]:
-        """The results of an equation: values there are already, constants, what a rule builds, or new values."""
+        """The results of an equation: existing values, constants, the result of a rule, or new values."""
         if any(isinstance(o, Literal) for o in inputs):
             inputs = self.shrunk(op, inputs, types)
         key = self.key(op, inputs, params) if self.share else None
