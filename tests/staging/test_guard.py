@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.staging.guard import Asked, Guarded
+from adjoint.staging.guard import Guarded
+from adjoint.staging.questions import Asked
 
 QUESTIONS = {
     "truth": (lambda x: bool(x > 0.5), [0.3, 0.7, 0.5]),

@@ -256,7 +256,7 @@ class Jitted:
 
     # -- compiling --
 
-    def _path(self, staged: Staged, signature: Signature, began: float) -> Specialization:
+    def _specialize(self, staged: Staged, signature: Signature, began: float) -> Specialization:
         if signature.target is None:
             return Specialization(staged, signature, began)
         from .cuda import gpu  # heavy: loads LLVM, and CuPy
@@ -286,7 +286,7 @@ class Jitted:
         except Exception as error:  # of the function, which sees traced values; or a bug
             return self._run_instead(args, kwargs, signature, error, is_bug(error))
         try:
-            specialization = self._path(staged, signature, began)
+            specialization = self._specialize(staged, signature, began)
         except (DeviceError, MemoryError):
             raise
         except Exception as error:

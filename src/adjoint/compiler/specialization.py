@@ -16,7 +16,7 @@ from ..core.types import Type
 from ..ir.graph import Graph
 from ..ir.text import show
 from ..rewrite.pipeline import Optimized, optimize
-from ..staging.guard import Guard
+from ..staging.questions import Guard
 from .lower.donate import read_results, reusable
 from .lower.fuse import lower
 from .lower.kernel import Kernel

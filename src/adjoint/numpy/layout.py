@@ -21,7 +21,8 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.op import Op
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ..staging.guard import IN_MEMORY, Guarded
+from ..staging.guard import Guarded
+from ..staging.questions import IN_MEMORY
 
 Strides = tuple[int, ...]
 

@@ -24,7 +24,7 @@ from ..ops.broadcast import cast
 from ..ops.elementwise import absolute, greater_equal, less, logical_and, power
 from ..staging.body import Body
 from ..staging.guard import OPERATOR_MODULES
-from ..staging.python import EXAMPLES, conditions, result_class, settled
+from ..staging.python import EXAMPLES, conditions, promoted, result_class
 from ..staging.stage import Stage
 from .variables import RefusedError
 
@@ -88,7 +88,7 @@ class SourceBody(Body):
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         lifted: Sequence[Any] = [self.lift(a) for a in args]
         if self.light and not self.operating:
-            lifted = settled(op, lifted, self.python_class)
+            lifted = promoted(op, lifted, self.python_class)
         return super().process(op, tuple(lifted), params)
 
     def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:

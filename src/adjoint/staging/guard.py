@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,43 +29,17 @@ from ..ir.columns import Columns, ColumnWriter, parameters
 from ..ir.edit import live, mapped
 from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape
-from ..ops.elementwise import equal, isnan, logical_and, logical_or, not_equal, trunc
+from ..ops.elementwise import equal, isnan, logical_and, logical_or
 from ..ops.reduce import all_
 from .lazy import Elsewhere, Numbers
-from .python import OPERATORS, conditions, result_class, settled
+from .python import OPERATORS, conditions, promoted, result_class
+from .questions import IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage
 
-
-class Asked(Enum):
-    """How much of a value an answer depends on."""
-
-    TRUTH = "whether it is zero"
-    WHOLE = "its whole part"
-    ALL = "every bit"
-    TYPE = "nothing but its type"
-
-
-IN_MEMORY = "the order in memory of"
 _KEEP_ORDER = frozenset({"where", "concatenate"})  # ops that look at the order of all operands, as elementwise ones do
-_PARTS = {
-    "the truth of": Asked.TRUTH,
-    "int() of": Asked.WHOLE,
-    IN_MEMORY: Asked.TYPE,  # that of arrays in C order, as programs take them
-    "the printed number of": Asked.TYPE,  # nothing comes back from where it is printed
-}
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 MOST_CAPTURED = 256  # captured inputs
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
-
-
-class Guard(NamedTuple):
-    """A question about a value, and its answer."""
-
-    number: int  # of the value
-    of: Asked
-    answer: Any
-    what: str
-    line: str
 
 
 #: The modules between an operator in the user's code and `Guarded.operate`.
@@ -324,7 +297,7 @@ class Guarded(Stage):
         if self.pending and any(
             isinstance(a, Traced) and a.aux[0] in self.pending for a in args if getattr(a, "by", None) is self
         ):
-            args = settled(op, args, self.class_of_pending)
+            args = promoted(op, args, self.class_of_pending)
         operands, facts = self.operands_of(op, args)
         if params:
             facts.append(parameters(op, params))
@@ -443,7 +416,7 @@ class Guarded(Stage):
         return self.program.line_of[x.aux[0]]
 
     def concrete(self, x: Traced, what: str) -> Any:
-        number, of = x.aux[0], _PARTS.get(what, Asked.ALL)
+        number, of = x.aux[0], PARTS.get(what, Asked.ALL)
         try:
             value = self.numbers[number]
         except Exception:
@@ -482,7 +455,7 @@ class Guarded(Stage):
             if guard.number >= since and key not in self.checked:
                 type_ = program.types[program.type_of[guard.number]]
                 with on_line(guard.line):  # attribute the ops on the answer to the same line
-                    yield _same(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)
+                    yield same_answer(Traced(self, None, (guard.number, type_, type_.shape != ())), type_, guard)
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         results = tuple([self.operand(y) for y in outputs])
@@ -519,16 +492,3 @@ def strengthened(x: Any) -> Any:
 def _weight(number: Any) -> tuple[Any, ...]:
     """The promotion key of a Python number: its class, and for an integer whether it fits."""
     return (int, number < 0, max(number, ~number).bit_length()) if type(number) is int else (type(number),)
-
-
-def _same(x: Value, type_: Type, guard: Guard) -> Value:
-    """Whether a value has the answer of a guard."""
-    kind, answer = type_.dtype.kind, np.asarray(guard.answer)
-    if guard.of is Asked.TRUTH:
-        same = (not_equal if guard.answer else equal)(x, np.zeros((), type_.dtype))
-    else:
-        x = trunc(x) if guard.of is Asked.WHOLE and kind == "f" else x
-        same = equal(x, answer)
-        if kind in "fc" and np.any(np.isnan(answer)):
-            same = logical_or(same, logical_and(isnan(x), np.isnan(answer)))
-    return all_(same, axis=tuple(range(type_.ndim)), keepdims=False) if type_.shape else same

@@ -99,7 +99,7 @@ def result_class(name: str, classes: Sequence[type]) -> type | None:
     return int if widest is bool and name not in ("and", "or", "xor") else widest
 
 
-def settled(op: Op, args: Sequence[Value], class_of_number: Callable[[Value], type | None]) -> Sequence[Value]:
+def promoted(op: Op, args: Sequence[Value], class_of_number: Callable[[Value], type | None]) -> Sequence[Value]:
     """Operands with Python numbers cast to the dtype that they take beside arrays and NumPy's scalars.
 
     For values that are Python numbers in the user's program, and of which the program that is staged knows the type alone.
