@@ -114,7 +114,7 @@ class Specialization:
     @cached
     def optimized(self) -> Optimized:
         """The staged graph after all passes."""
-        return optimize(self.staged, self.weak)
+        return optimize(self.staged, self.weak, complex_parts=True)
 
     @property
     def graph(self) -> Graph:

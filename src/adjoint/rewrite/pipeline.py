@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from ..ir.edit import dead_code
 from ..ir.graph import Graph
+from .complex import has_complex, split_complex
 from .elements import compute_elements
 from .loops import Rolled, RolledLoop, Unrolled, roll, share_iterations, sink_sums
 from .simplify import simplify
 from .written import forward_writes
+
+COMPLEX_PARTS = "complex parts"
 
 # Each takes a graph, and which of its inputs are Python numbers; rolling also tells what became of the loops.
 PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
@@ -21,6 +24,7 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "roll": roll,  # equations that repeat become scans
     "forward writes": forward_writes,  # elements are taken from where they come from
     "simplify": lambda graph, weak: simplify(graph)[0],
+    COMPLEX_PARTS: lambda graph, weak: simplify(split_complex(graph, weak))[0],
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
@@ -39,10 +43,12 @@ class Optimized(NamedTuple):
         return "passes: " + ", ".join(f"{name} {size}" for name, size in self.sizes.items()) + " equations"
 
 
-def optimize(graph: Graph, weak: Collection[int] = ()) -> Optimized:
-    """Run all passes. The inputs `weak` are Python numbers."""
+def optimize(graph: Graph, weak: Collection[int] = (), complex_parts: bool = False) -> Optimized:
+    """Run all passes. The inputs `weak` are Python numbers. With `complex_parts`, complex values become pairs of real ones."""
     sizes, rolled = {"staged": len(graph)}, Rolled(graph, (), ())
     for name, run in PASSES.items():
+        if name == COMPLEX_PARTS and not (complex_parts and has_complex(graph)):
+            continue
         result = run(graph, weak)
         if isinstance(result, Rolled):
             rolled, result = result, result.graph

@@ -58,9 +58,8 @@ class Lowering(Workspace):
     def run(self, guarded: bool) -> Lowered:
         inputs = []
         for i, t in enumerate(self.graph.input_types):
-            buffer = self.buffer(t, "input")
-            inputs.append(buffer)
-            self.values[i] = View.whole(buffer, t.shape)
+            view = self.values[i] = self.array(t, "input")
+            inputs.append(view.buffer)
         for equation in gather.reads_first(self.graph, self.scattered.keys()) if self.writes_in_place else self.graph.equations:
             self.equation(equation)
         taken: set[Buffer] = set()
@@ -171,7 +170,9 @@ class Lowering(Workspace):
 
     def copy_any(self, source: Any, out: View) -> None:
         """Copy a view, or a plain value, of any dtype."""
-        if out.dtype in NATIVE:
+        if out.is_complex:
+            self.copy((source if isinstance(source, View) else self.view(Literal(source))).parts, out.parts)
+        elif out.dtype in NATIVE:
             self.copy(Literal(source) if not isinstance(source, View) else source, out)
         else:
             self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
@@ -186,7 +187,7 @@ class Lowering(Workspace):
                 view.buffer.kind = "output"
                 taken.add(view.buffer)
                 return view
-        out = View.whole(self.buffer(t, "output"), t.shape)
+        out = self.array(t, "output")
         taken.add(out.buffer)
         if t.dtype in NATIVE:
             self.copy(self.operand(operand, t.shape), out)

@@ -20,6 +20,10 @@ from ...core.types import Shape, Type
 
 Dtype = np.dtype[Any]
 
+#: By the dtype of its parts, a complex dtype.
+_COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+PARTS = {whole: part for part, whole in _COMPLEX.items()}
+
 
 @dataclass(slots=True, eq=False)
 class Buffer:
@@ -42,21 +46,25 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Elements of a buffer, by a stride for each axis. Strides and offset count elements."""
+    """Elements of a buffer, by a stride for each axis. Strides and offset count elements.
+
+    The buffer of a complex array has real elements, two for each of the view's. No kernel reads such a view: see `as_real`.
+    """
 
     buffer: Buffer
     shape: Shape
     strides: tuple[int, ...]
     offset: int = 0
+    is_complex: bool = False
 
     @staticmethod
-    def whole(buffer: Buffer, shape: Shape) -> View:
+    def whole(buffer: Buffer, shape: Shape, is_complex: bool = False) -> View:
         """All of a buffer, in C order."""
-        return View(buffer, shape, contiguous(shape))
+        return View(buffer, shape, contiguous(shape), is_complex=is_complex)
 
     @property
     def dtype(self) -> Dtype:
-        return self.buffer.dtype
+        return _COMPLEX[self.buffer.dtype] if self.is_complex else self.buffer.dtype
 
     @property
     def type(self) -> Type:
@@ -64,13 +72,20 @@ class View:
 
     @property
     def is_whole(self) -> bool:
-        return self.offset == 0 and self.buffer.size == size_of(self.shape) and self.strides == contiguous(self.shape)
+        size = size_of(self.shape) * (1 + self.is_complex)
+        return self.offset == 0 and self.buffer.size == size and self.strides == contiguous(self.shape)
+
+    @property
+    def parts(self) -> View:
+        """The elements of a complex view as pairs of real ones."""
+        assert self.is_complex
+        return View(self.buffer, (*self.shape, 2), (*(2 * s for s in self.strides), 1), 2 * self.offset)
 
     def over(self, domain: Shape) -> View:
         """This view broadcast to a domain: axes of size one, and missing ones in front, have stride 0."""
         missing = len(domain) - len(self.shape)
         strides = (0,) * missing + tuple(0 if n == 1 else s for n, s in zip(self.shape, self.strides, strict=True))
-        return View(self.buffer, domain, strides, self.offset)
+        return View(self.buffer, domain, strides, self.offset, self.is_complex)
 
     def __repr__(self) -> str:
         return f"{self.buffer!r}[+{self.offset}, {self.strides}]"

@@ -10,7 +10,8 @@ import numpy as np
 from ...core.op import Op
 from ...ir.graph import Equation, Literal
 from ...ops import broadcast, index, sort
-from .kernel import View
+from ...ops.pairs import as_complex, as_real
+from .kernel import PARTS, View
 from .lowered import Rules
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ def as_numpy_does(view: View, change: Callable[[Any], Any]) -> View | None:
         return None
     moved = changed.__array_interface__["data"][0] - stand_in.__array_interface__["data"][0]
     strides = tuple(0 if n == 1 else s for n, s in zip(changed.shape, changed.strides, strict=True))
-    return View(view.buffer, changed.shape, strides, view.offset + moved)
+    return View(view.buffer, changed.shape, strides, view.offset + moved, view.is_complex)
 
 
 def transposed(view: View) -> View:
     """The matrices of a view, each transposed."""
     *stack, m, n = view.shape
     *outer, down, across = view.strides
-    return View(view.buffer, (*stack, n, m), (*outer, across, down), view.offset)
+    return View(view.buffer, (*stack, n, m), (*outer, across, down), view.offset, view.is_complex)
 
 
 def region(view: View, spec: tuple[Any, ...]) -> View:
@@ -68,4 +69,24 @@ def reshaped(low: Lowering, equation: Equation) -> bool:
     return low.hold(equation, view)
 
 
-RULES: Rules = dict.fromkeys(_VIEWS, reshaped)
+def parts(low: Lowering, equation: Equation) -> bool:
+    """The elements of a complex array, two by two."""
+    view = low.view(equation.inputs[0])
+    return view.is_complex and low.hold(equation, view.parts)
+
+
+def joined_parts(low: Lowering, equation: Equation) -> bool:
+    """Pairs of real elements that are neighbours, as complex ones; they are copied if they are no neighbours."""
+    (x,), (result,) = equation.inputs, equation.types
+    if result.dtype not in PARTS:
+        return False
+    pairs = low.view(x)
+    if pairs.strides[-1] != 1 or pairs.offset % 2 or any(s % 2 for s in pairs.strides[:-1]):
+        whole = low.local(pairs.type)
+        low.copy(pairs, whole)
+        pairs = whole
+    strides = tuple(s // 2 for s in pairs.strides[:-1])
+    return low.hold(equation, View(pairs.buffer, pairs.shape[:-1], strides, pairs.offset // 2, is_complex=True))
+
+
+RULES: Rules = {**dict.fromkeys(_VIEWS, reshaped), as_real: parts, as_complex: joined_parts}

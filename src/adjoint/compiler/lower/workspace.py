@@ -17,7 +17,7 @@ from ...ir.graph import Literal, Operand
 from ..switches import Switch
 from .dead_code import needed
 from .diagonals import Diagonals, diagonals
-from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
+from .kernel import PARTS, Buffer, Kernel, Scalar, Store, View, size_of
 from .lowered import Frame, Line, LoweredValue
 from .scalar import Writer
 from .schedule import cost
@@ -59,12 +59,17 @@ class Workspace:
     # -- buffers and what is in them --
 
     def buffer(self, t: Type, kind: str, data: Any = None) -> Buffer:
-        buffer = Buffer(len(self.buffers), t.dtype, size_of(t.shape), kind, data)
+        pairs = t.dtype in PARTS
+        buffer = Buffer(len(self.buffers), PARTS.get(t.dtype, t.dtype), size_of(t.shape) * (1 + pairs), kind, data)
         self.buffers.append(buffer)
         return buffer
 
+    def array(self, t: Type, kind: str, data: Any = None) -> View:
+        """A new buffer, as an array."""
+        return View.whole(self.buffer(t, kind, data), t.shape, t.dtype in PARTS)
+
     def local(self, t: Type) -> View:
-        return View.whole(self.buffer(t, "local"), t.shape)
+        return self.array(t, "local")
 
     def type_of(self, operand: Operand) -> Type:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
@@ -80,7 +85,7 @@ class Workspace:
             key = id(operand)
             if key not in self.constants:
                 data = np.ascontiguousarray(operand.value)
-                view = View.whole(self.buffer(operand.type, "constant", data), operand.type.shape)
+                view = self.array(operand.type, "constant", data)
                 self.constants[key] = (operand, view)  # kept alive, so that its id stays unique
             return self.constants[key][1]
         value = self.now(self.values[operand])

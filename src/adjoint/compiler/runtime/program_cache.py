@@ -100,7 +100,9 @@ def _bare(step: Foreign) -> Foreign:
     """A call without the contents of its arrays, which are passed by address, and without source lines."""
 
     def bare(o: Any) -> Any:
-        return View(Buffer(-1, o.dtype, o.buffer.size, o.buffer.kind), o.shape, o.strides, o.offset) if isinstance(o, View) else o
+        if not isinstance(o, View):
+            return o
+        return replace(o, buffer=Buffer(-1, o.buffer.dtype, o.buffer.size, o.buffer.kind))
 
     operands, outs = tuple(map(bare, step.operands)), tuple(map(bare, step.outs))
     return replace(step, operands=operands, outs=outs, params=dict(step.params), lines={})

@@ -1,0 +1,43 @@
+"""Complex arrays as real ones with an axis of length two behind the others, the real and the imaginary part; the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.op import case
+from .broadcast import cast, conj
+from .declare import linear
+
+
+def _as_complex(x: Any) -> Any:
+    z = np.empty(x.shape[:-1], np.result_type(x.dtype, np.complex64))
+    z.real, z.imag = x[..., 0], x[..., 1]
+    return z[()]
+
+
+_PAIRS = np.array([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5]])
+
+# In the convention of ∂f/∂re − i ∂f/∂im, the cotangent of an imaginary part is turned round.
+as_real = linear(
+    "as_real",
+    lambda z: np.stack([np.real(z), np.imag(z)], axis=-1),
+    transpose=lambda g, z: cast(conj(as_complex(g)), dtype=z.dtype),
+    axes=(),
+    cases=[case(_as_complex(_PAIRS)), case((2, 3)), case(())],
+    doc="The real and the imaginary part of a complex array, along a new last axis.",
+    no_axes="array",
+    cost=1,
+    python="np.stack([np.real({0}), np.imag({0})], axis=-1)",
+)
+as_complex = linear(
+    "as_complex",
+    _as_complex,
+    transpose=lambda g, x: as_real(conj(g)),
+    axes=(),
+    cases=[case(_PAIRS), case((2,)), case((3, 1, 2))],
+    doc="The complex array whose real and imaginary parts are along the last axis.",
+    cost=1,
+    python="def",
+)
