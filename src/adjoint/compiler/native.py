@@ -21,7 +21,7 @@ from ..core.locks import at_fork
 from ..core.places import Place
 from .llvm import emit, lapack, symbols
 from .llvm.program import Module
-from .lower import special
+from .lower import pocketfft, special
 from .lower.kernel import View
 from .lower.schedule import work
 from .lower.step import Foreign, Lowered
@@ -60,13 +60,22 @@ def one_thread_of_blas() -> blas.OneThread:
     return blas.OneThread(libraries, pool())
 
 
-_BY_SCIPY = re.compile(rf"^declare .*@(special\.[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(", re.MULTILINE)
+_BY_LIBRARIES = re.compile(
+    rf"^declare .*@(special\.[\w.]+|{re.escape(pocketfft.PREFIX)}[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(",
+    re.MULTILINE,
+)
 
 
 def _add_symbols(names: Sequence[str]) -> None:
-    """Register the functions of BLAS, LAPACK and scipy.special that a program calls, which its machine code names."""
+    """Register the functions of BLAS, LAPACK, scipy.special and NumPy's pocketfft that a program calls, which its code names."""
     for name in names:
-        llvm.add_symbol(name, special.of_line(name).address if name.startswith(special.PREFIX) else _of_linear_algebra(name))
+        llvm.add_symbol(name, _address(name))
+
+
+def _address(name: str) -> int:
+    if name.startswith(special.PREFIX):
+        return special.of_line(name).address
+    return pocketfft.address(name) if name.startswith(pocketfft.PREFIX) else _of_linear_algebra(name)
 
 
 @functools.cache
@@ -178,7 +187,7 @@ def assembled(lowered: Lowered, timed: bool = False) -> Native:
     name, code, was_cached = object_code(text)
     program = program_cache.CachedProgram(
         name,
-        tuple(_BY_SCIPY.findall(text)),
+        tuple(_BY_LIBRARIES.findall(text)),
         tuple(buffer.data for buffer in written.constants),
         tuple(written.foreign),
         written.guarded,

@@ -20,7 +20,7 @@ from ..staging.questions import Guard
 from .lower.donate import read_results, reusable
 from .lower.fuse import lower
 from .lower.kernel import Kernel
-from .lower.step import Branch, Cumulative, Foreign, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step
+from .lower.step import Branch, Cumulative, Foreign, Fourier, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step
 from .runtime import program_cache
 from .switches import Switch
 
@@ -256,6 +256,7 @@ def _kinds(steps: Sequence[Step]) -> str:
         PointTiles: "loops over points",
         Product: "product",
         Lapack: "call of LAPACK",
+        Fourier: "Fourier transform",
         Cumulative: "cumulative step",
         Foreign: "call of NumPy",
         Branch: "branch",

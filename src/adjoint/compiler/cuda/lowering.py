@@ -23,6 +23,7 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 
 class _Lowering(Lowering):
     has_cumulative = False  # it is sequential
+    has_transforms = False  # it has its own
     writes_in_place = False
     most_fused_functions = sys.maxsize  # a launch costs more than the code of a function
 

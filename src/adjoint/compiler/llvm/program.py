@@ -21,6 +21,7 @@ from ..lower.step import (
     Branch,
     Cumulative,
     Foreign,
+    Fourier,
     Lapack,
     Lowered,
     ParallelGroup,
@@ -36,7 +37,7 @@ from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, cumulative, lapack, parallel, point_tiles, row_tiles, tile, vecmath
+from . import control, cumulative, fourier, lapack, parallel, point_tiles, row_tiles, tile, vecmath
 from .instruction import Code, Function
 from .nest import Nest
 
@@ -176,6 +177,8 @@ class StepRoutine:
             (tile.product if step.is_narrow else lapack.product)(self, step)
         elif isinstance(step, Lapack):
             lapack.emit(self, step)
+        elif isinstance(step, Fourier):
+            fourier.emit(self, step)
         elif isinstance(step, Cumulative):
             cumulative.emit(self, step)
         elif isinstance(step, (Scan, While, WhileVjp, Branch)):

@@ -129,7 +129,11 @@ def _add(low: Lowering, equation: Equation, step: Step, outs: Sequence[View]) ->
 
 def _solid(low: Lowering, operand: Operand) -> View:
     """An operand in contiguous memory, as the body of a loop reads it."""
-    view = low.view(operand)
+    return solid(low, low.view(operand))
+
+
+def solid(low: Lowering, view: View) -> View:
+    """A view in contiguous memory; a copy otherwise."""
     if view.strides == contiguous(view.shape) or 0 in view.shape:
         return view
     whole = low.local(view.type)

@@ -18,7 +18,7 @@ from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
-from . import control, cumulative, einsum, frames, gather, matrix, product, reductions, scalar, searches, views
+from . import control, cumulative, einsum, fourier, frames, gather, matrix, product, reductions, scalar, searches, views
 from .in_place import write_in_place
 from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
@@ -40,6 +40,7 @@ class Lowering(Workspace):
     """Goes through the equations of a graph, in order."""
 
     has_cumulative = True  # whether the back end has a step for cumulative sums
+    has_transforms = True  # whether it can call NumPy's Fourier transforms
     writes_in_place = True
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 
@@ -225,5 +226,6 @@ _RULES: Rules = {
     **product.RULES,
     **einsum.RULES,
     **control.RULES,
+    **fourier.RULES,
     **matrix.RULES,
 }

@@ -18,7 +18,7 @@ from .dead_code import prune
 from .kernel import Buffer, Dtype, Kernel, Loop, Reduce, Scalar, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
 from .scalar import is_native, lines_of, word_of
-from .step import Branch, Cumulative, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
+from .step import Branch, Cumulative, Fourier, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
 from .unroll import unrolled
 
 #: About how long a word of scalar code takes, in additions; what is not here is a function.
@@ -30,6 +30,7 @@ _MOST_PIECES = 64
 _SHORT = 8  # iterations of a loop that may be unrolled
 _LONGEST = 500  # additions per point after unrolling
 _UNKNOWN_LENGTH = 1000  # the assumed length of a loop of unknown length
+_BUTTERFLY = 3  # additions for an element, for each factor of two of the length of a Fourier transform
 _ITERATION = 30  # the overhead of one, in additions: about 10 ns
 
 
@@ -139,6 +140,8 @@ def work(step: Step) -> int:
         return size_of(step.out.shape) * step.left.shape[-1]
     if isinstance(step, Lapack):  # a cube of the longest side
         return max(size_of(v.shape) * max(v.shape[-2:], default=1) for v in step.writes())
+    if isinstance(step, Fourier):
+        return _BUTTERFLY * size_of(step.out.shape) * max(1, step.out.shape[-1].bit_length())
     if isinstance(step, Cumulative):
         return 2 * size_of(step.out.shape)
     if isinstance(step, RowTiles):

@@ -95,6 +95,26 @@ class Lapack:
 
 
 @dataclass(slots=True, eq=False)
+class Fourier:
+    """A Fourier transform of each row of a contiguous array: see `lower.pocketfft`."""
+
+    routine: str
+    operand: View
+    out: View
+    factor: float
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield self.operand
+
+    def writes(self) -> Iterator[View]:
+        yield self.out
+
+    def __str__(self) -> str:
+        return f"{self.routine} {self.operand!r} to {self.out!r}"
+
+
+@dataclass(slots=True, eq=False)
 class Foreign:
     """A call back into NumPy: an operation without native code."""
 
@@ -321,7 +341,9 @@ def _indented(lowered: Lowered, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in str(lowered).splitlines())
 
 
-Step = Kernel | RowTiles | PointTiles | Product | Lapack | Cumulative | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
+Step = (
+    Kernel | RowTiles | PointTiles | Product | Lapack | Fourier | Cumulative | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
+)
 
 
 def bodies(step: Step) -> tuple[Lowered, ...]:

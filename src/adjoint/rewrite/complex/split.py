@@ -31,6 +31,7 @@ from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops import broadcast, control, index, reduce, shape, shift, sort, windows
 from ...ops.broadcast import broadcast_to, cast, reshape
 from ...ops.elementwise import truncate
+from ...ops.fft import fft
 from ...ops.index import getitem
 from ...ops.linalg import einsum, matmul
 from ...ops.norm import norm
@@ -178,9 +179,19 @@ class _Splitter(Trace):
         found = None if rule is None else rule(self, e)
         if found is not None:
             return [self.held(found, e.types[0])]
-        operands = tuple([self.whole(o) if t.dtype in _PART and isinstance(o, int) else self.real(o) for o, t in zip(e.inputs, given, strict=True)])
+        operands = tuple([self.given(e, o, t) for o, t in zip(e.inputs, given, strict=True)])
         made = self.emit(e.op, operands, e.params, e.types)
         return [_Complex(t, whole=y) if t.dtype in _PART else y for y, t in zip(made, e.types, strict=True)]
+
+    def given(self, e: Equation, o: Operand, t: Type) -> Operand:
+        """An operand of an op that has no formula. Native transforms take complex numbers only."""
+        if t.dtype in _PART:
+            return self.whole(o) if isinstance(o, int) else o
+        if e.op is not fft or isinstance(o, Literal):
+            return self.real(o)
+        dtype = _PART[e.types[0].dtype]
+        x = self.fitted(self.values[o], Type(t.shape, dtype))
+        return self.operand(as_complex(stack(x, np.zeros(t.shape, dtype), axis=t.ndim)))
 
     def held(self, result: Any, t: Type) -> _Held:
         """A result, in the type that the equation says: parts may be numbers, or have to be broadcast."""
