@@ -15,7 +15,16 @@ def loss(x):
 
 
 def test_loops_are_rolled_before_anything_is_simplified():
-    assert list(PASSES) == ["dead code", "roll", "forward writes", "simplify", "complex parts", "elements", "share iterations", "sink sums"]
+    assert list(PASSES) == [
+        "dead code",
+        "roll",
+        "forward writes",
+        "simplify",
+        "complex parts",
+        "elements",
+        "share iterations",
+        "sink sums",
+    ]
 
 
 def test_the_number_of_equations_after_each_pass():

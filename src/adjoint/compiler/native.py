@@ -61,7 +61,8 @@ def one_thread_of_blas() -> blas.OneThread:
 
 
 _BY_LIBRARIES = re.compile(
-    rf"^declare .*@(special\.[\w.]+|{re.escape(pocketfft.PREFIX)}[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(",
+    r"^declare .*@(special\.[\w.]+|"
+    rf"{re.escape(pocketfft.PREFIX)}[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(",
     re.MULTILINE,
 )
 

@@ -37,7 +37,7 @@ def parts(z):
 
 def check(got, want, eps, ulps):
     """Parts within a few units in the last place of the modulus; infinities and nan where NumPy has them."""
-    assert got.dtype == want.dtype and got.shape == want.shape
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
     with np.errstate(all="ignore"):
         size = np.abs(want)
         for a, b in zip(parts(got), parts(want), strict=True):
@@ -123,7 +123,9 @@ def test_products_are_the_plain_formula(dtype):
     assert np.isnan(native(lambda z: z * 2.0, np.array([complex(1.0, np.inf)])).real).all()
 
 
-@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or"])
+@pytest.mark.parametrize(
+    "name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or"]
+)
 def test_comparisons(name):
     z, f = samples(np.complex128), getattr(np, name)
     with np.errstate(invalid="ignore"):

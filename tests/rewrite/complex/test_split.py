@@ -109,8 +109,15 @@ PROGRAMS = {
     "large matmul": (lambda a, b: a @ b, (C, 30, 40), (C, 40, 20)),
     "stacked matmul": (lambda a, b: a @ b, (C, 3, 2, 4), (C, 4, 5)),
     "einsum": (lambda a, b: np.einsum("ij,kj->ik", a, b), (C, 3, 4), (C, 5, 4)),
-    "gather": (lambda a: (a[np.array([0, 2, 2])], a[:, np.array([1, -1])], np.take_along_axis(a, np.array([[1], [0], [1]]), 1)), (C, 3, 2)),
-    "joined": (lambda a, b: (np.concatenate([a, b]), np.stack([b, a], 1), np.pad(a, 2), np.roll(a, 2), np.diff(a)), (C, 5), (R, 5)),
+    "gather": (
+        lambda a: (a[np.array([0, 2, 2])], a[:, np.array([1, -1])], np.take_along_axis(a, np.array([[1], [0], [1]]), 1)),
+        (C, 3, 2),
+    ),
+    "joined": (
+        lambda a, b: (np.concatenate([a, b]), np.stack([b, a], 1), np.pad(a, 2), np.roll(a, 2), np.diff(a)),
+        (C, 5),
+        (R, 5),
+    ),
     "parts": (lambda a: (a.real * a.imag, np.abs(a), np.angle(a), np.linalg.norm(a)), (C, 5)),
     "euler": (lambda t: (np.exp(1j * t), np.cos(t) + 1j * np.sin(t)), (R, 5)),
     "of a single": (lambda a: np.exp(a) * 2j + a.real, (np.complex64, 5)),
@@ -227,7 +234,19 @@ def guarded(z, w):
     return z * w[1] if np.abs(z[0]) > 0.1 else z / w[0]
 
 
-LOOPS = [rolled, mandelbrot, in_place, scanned, scan_of_a_real_carry, repeated, until_small, counted, branched, checkpointed, guarded]
+LOOPS = [
+    rolled,
+    mandelbrot,
+    in_place,
+    scanned,
+    scan_of_a_real_carry,
+    repeated,
+    until_small,
+    counted,
+    branched,
+    checkpointed,
+    guarded,
+]
 
 
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])

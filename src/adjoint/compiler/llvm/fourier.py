@@ -25,7 +25,7 @@ def emit(routine: StepRoutine, step: Fourier) -> None:
         _array(code, "i64", [rows, *lengths]),
         _array(code, "i64", [down[0], 0, down[1], *across]),
     ]
-    # What the function gets as its last argument is declared as a function, too: its address counts, and is found in the same way.
+    # What the function gets as its last argument is declared as a function, too: only its address is used.
     routine.module.declared.add(f"declare void @{function}(ptr, ptr, ptr, ptr)")
     if data:
         routine.module.declared.add(f"declare void @{data}()")

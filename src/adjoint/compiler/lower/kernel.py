@@ -21,8 +21,8 @@ from ...core.types import Shape, Type
 Dtype = np.dtype[Any]
 
 #: By the dtype of its parts, a complex dtype.
-_COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
-PARTS = {whole: part for part, whole in _COMPLEX.items()}
+_COMPLEX: dict[Dtype, Dtype] = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+PARTS: dict[Dtype, Dtype] = {whole: part for part, whole in _COMPLEX.items()}
 
 
 @dataclass(slots=True, eq=False)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,10 +50,10 @@ class _Ufunc(ctypes.Structure):
 def loop(routine: str, char: str) -> Loop | None:
     """The function for operands of a dtype, by its letter; None if this NumPy has none, or is built in another way."""
     try:
-        from numpy.fft import _pocketfft_umath
+        module = importlib.import_module("numpy.fft._pocketfft_umath")
     except ImportError:
         return None
-    ufunc: Any = getattr(_pocketfft_umath, routine, None)
+    ufunc: Any = getattr(module, routine, None)
     if not isinstance(ufunc, np.ufunc):
         return None
     head = _Ufunc.from_address(id(ufunc) + object.__basicsize__)

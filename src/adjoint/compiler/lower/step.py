@@ -342,7 +342,19 @@ def _indented(lowered: Lowered, by: int = 2) -> str:
 
 
 Step = (
-    Kernel | RowTiles | PointTiles | Product | Lapack | Fourier | Cumulative | Foreign | Scan | While | WhileVjp | Branch | ParallelGroup
+    Kernel
+    | RowTiles
+    | PointTiles
+    | Product
+    | Lapack
+    | Fourier
+    | Cumulative
+    | Foreign
+    | Scan
+    | While
+    | WhileVjp
+    | Branch
+    | ParallelGroup
 )
 
 

@@ -85,7 +85,7 @@ def _strong_mul_either(a: Parts, b: Parts) -> Parts:
 
 
 def _exp(z: Parts) -> Parts:
-    """exp(a)·(cos b + i sin b); a large factor exp(a) is applied in two steps, since the product may be finite where it is not."""
+    """exp(a)·(cos b + i sin b). A large factor exp(a) is applied in two steps: the product may be finite where it is not."""
     most = 88.0 if _is_single(z) else 709.0
     is_large = ops.greater(z.re, most)
     size, rest = ops.exp(where(is_large, z.re - most, z.re)), where(is_large, math.exp(most), 1.0)

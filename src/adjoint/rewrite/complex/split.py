@@ -30,8 +30,8 @@ from ...ir.edit import bodies, distinct
 from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops import broadcast, control, index, reduce, shape, shift, sort, windows
 from ...ops.broadcast import broadcast_to, cast, reshape
-from ...ops.elementwise import truncate
-from ...ops.fft import fft
+from ...ops.elementwise import absolute, mul, truncate
+from ...ops.fft import fft, irfft
 from ...ops.index import getitem
 from ...ops.linalg import einsum, matmul
 from ...ops.norm import norm
@@ -39,7 +39,10 @@ from ...ops.pairs import as_complex, as_real
 from ...ops.shape import stack
 from .formulas import FORMULAS, Parts, truth
 
-_PART = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+_PART: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
 
 
 def split_complex(graph: Graph, weak: Collection[int] = ()) -> Graph:
@@ -187,9 +190,9 @@ class _Splitter(Trace):
         """An operand of an op that has no formula. Native transforms take complex numbers only."""
         if t.dtype in _PART:
             return self.whole(o) if isinstance(o, int) else o
-        if e.op is not fft or isinstance(o, Literal):
+        if e.op not in (fft, irfft) or isinstance(o, Literal):
             return self.real(o)
-        dtype = _PART[e.types[0].dtype]
+        dtype = part_of(e.types[0]).dtype
         x = self.fitted(self.values[o], Type(t.shape, dtype))
         return self.operand(as_complex(stack(x, np.zeros(t.shape, dtype), axis=t.ndim)))
 
@@ -245,9 +248,12 @@ class _Splitter(Trace):
             return _PART[e.types[0].dtype]
         types = self.old_types
         operands = [
-            o.value if isinstance(o, Literal) and o.is_weak else types[o].dtype if isinstance(o, int) else o.type.dtype for o in e.inputs
+            o.value if isinstance(o, Literal) and o.is_weak else types[o].dtype if isinstance(o, int) else o.type.dtype
+            for o in e.inputs
         ]
-        plain = [d.type(0).item() if isinstance(o, int) and o in self.weak else d for o, d in zip(e.inputs, operands, strict=True)]
+        plain = [
+            d.type(0).item() if isinstance(o, int) and o in self.weak else d for o, d in zip(e.inputs, operands, strict=True)
+        ]
         return _PART[np.result_type(*plain)]
 
     # -- loops and branches --
@@ -341,7 +347,7 @@ def _prod(s: _Splitter, e: Equation) -> Any:
     n, front = shape_of(z.re)[axis], (slice(None),) * axis
     if not n or any(not isinstance(x, Traced) for x in z):
         return None
-    multiply = FORMULAS[_MUL]
+    multiply = FORMULAS[mul]
     while n > 1:
         half = n // 2
         left, right = (Parts(*[getitem(x, spec=(*front, slice(k, k + half))) for x in z]) for k in (0, half))
@@ -355,15 +361,12 @@ def _prod(s: _Splitter, e: Equation) -> Any:
 
 def _norm(s: _Splitter, e: Equation) -> Any:
     z = s.parts(e.inputs[0])
-    return FORMULAS[_ABS](Parts(norm(z.re, **e.params), norm(z.im, **e.params)))
+    return FORMULAS[absolute](Parts(norm(z.re, **e.params), norm(z.im, **e.params)))
 
 
 def _of_truths(s: _Splitter, e: Equation) -> Any:
     return e.op(truth(s.parts(e.inputs[0])), **e.params)
 
-
-from ...ops.elementwise import absolute as _ABS
-from ...ops.elementwise import mul as _MUL
 
 _RULES: dict[Op, Callable[[_Splitter, Equation], Any]] = {
     **dict.fromkeys(FORMULAS, _elementwise),
