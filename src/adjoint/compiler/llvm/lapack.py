@@ -15,6 +15,7 @@ import numpy as np
 from ..lower.kernel import View, size_of
 from ..lower.step import Lapack, Product
 from ..switches import Switch
+from . import elimination
 from .cholesky import pull_back
 from .instruction import REGISTER, Code, literal
 from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
@@ -247,7 +248,10 @@ def _cholesky(c: Matrix, a: str) -> str:
 
 def _factors(c: Matrix, a: str, pivots: str, info: str) -> str:
     n = c.side()
-    failed = c.lapack("getrf", c.number(n), c.number(n), a, c.number(n), pivots)
+    if elimination.is_small(n):
+        failed = elimination.factors(c, a, pivots, n)
+    else:
+        failed = c.lapack("getrf", c.number(n), c.number(n), a, c.number(n), pivots)
     c.code.store(failed, info, np.dtype(bool))
     return failed
 
@@ -261,7 +265,11 @@ def _solve(c: Matrix, a: str, pivots: str, x: str) -> str:
 def _inverse(c: Matrix, pivots: str, info: str, x: str, work: str) -> str:
     """From the factors, in place; nan if there is none."""
     n = c.side()
-    c.lapack("getri", c.number(n), x, c.number(n), pivots, work, c.number(c.step.work[0].buffer.size))
+    size = c.step.work[0].buffer.size
+    if elimination.is_small(n) and n * n <= size:
+        elimination.inverse(c, x, pivots, work, n)
+    else:
+        c.lapack("getri", c.number(n), x, c.number(n), pivots, work, c.number(size))
 
     def put_nan(i: str) -> None:
         c.code.do(f"store {c.kind} {literal(np.nan, c.dtype)}, ptr {c.element(x, i)}")

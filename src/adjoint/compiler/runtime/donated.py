@@ -38,7 +38,7 @@ def function(native: Native, inputs: Sequence[Input], reused: Mapping[int, int])
 
 def _over(arrays: Sequence[Any], i: int, t: Type) -> Any:
     """The memory of an argument as an array of this type; a copy if another argument, or a reader of it, would see that."""
-    given = arrays[i]
+    given = np.ascontiguousarray(arrays[i]).reshape(-1).view(t.dtype)  # a complex array may become a real one of twice the size
     others = [a for k, a in enumerate(arrays) if k != i]
     if not t.shape or not given.flags.writeable or any(np.may_share_memory(given, other) for other in others):
         return given.reshape(t.shape).copy()
