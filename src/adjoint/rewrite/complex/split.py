@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from ...core.bind import Trace, Traced
-from ...core.op import Op
+from ...core.op import Op, Structured
 from ...core.types import Type, Value, dtype_of, shape_of
 from ...derive import type_rule
+from ...ir.columns import Columns, Kind
 from ...ir.edit import bodies, distinct
 from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops import broadcast, control, index, reduce, shape, shift, sort, windows
@@ -51,13 +52,24 @@ def split_complex(graph: Graph, weak: Collection[int] = ()) -> Graph:
 
 
 def has_complex(graph: Graph) -> bool:
-    """Whether any value is complex, in the bodies of loops too."""
-    return any(
-        any(t.dtype in _PART for t in e.types)
-        or any(isinstance(o, Literal) and o.type.dtype in _PART for o in e.inputs)
-        or any(map(has_complex, bodies(e.params).values()))
-        for e in graph.equations
-    ) or any(t.dtype in _PART for t in (*graph.input_types, *graph.output_types))
+    """Whether any value is complex, or has to become it, in the bodies of loops too."""
+    if any(t.dtype.kind == "c" for t in graph.input_types) or any(map(_is_complex, graph.outputs)):
+        return True
+    if isinstance(graph.equations, Columns):
+        return any(map(_is_complex, graph.equations.literals)) or any(map(_gives_complex, graph.equations.kinds))
+    return any(_gives_complex(e) or any(map(_is_complex, e.inputs)) for e in graph.equations)
+
+
+def _gives_complex(e: Equation | Kind) -> bool:
+    if e.op is irfft:  # whose operand becomes complex
+        return True
+    if any(t.dtype.kind == "c" for t in e.types):
+        return True
+    return isinstance(e.op, Structured) and any(map(has_complex, bodies(e.params).values()))
+
+
+def _is_complex(o: Operand) -> bool:
+    return isinstance(o, Literal) and (type(o.value) is complex or (not o.is_weak and o.value.dtype.kind == "c"))
 
 
 def _body(graph: Graph) -> Graph:
@@ -174,7 +186,7 @@ class _Splitter(Trace):
     def results(self, e: Equation, given: Sequence[Type]) -> Sequence[_Held]:
         """What an equation gives."""
         inner = any(map(has_complex, bodies(e.params).values()))
-        if not inner and not any(t.dtype in _PART for t in (*given, *e.types)):
+        if not inner and e.op is not irfft and not any(t.dtype in _PART for t in (*given, *e.types)):
             return self.emit(e.op, tuple(map(self.real, e.inputs)), e.params, e.types)
         if e.op in _LOOPS:
             return self.loop(e)
