@@ -306,3 +306,12 @@ def test_optimize_splits_only_if_asked():
     g = ad.graph(lambda z: z * z)(draw(C, 3))
     assert COMPLEX_PARTS not in optimize(g).sizes
     assert COMPLEX_PARTS in optimize(g, complex_parts=True).sizes
+
+
+def test_a_donated_complex_array_may_become_a_real_one():
+    z = draw(C, 3000)
+    f = lambda z: np.concatenate([np.cumsum(z.real), np.cumsum(z.imag)])
+    want = f(z)
+    got = ad.jit(f, donate_argnums=0)(z)
+    agree(got, want)
+    assert np.shares_memory(got, z)
