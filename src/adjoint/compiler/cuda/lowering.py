@@ -23,6 +23,8 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 
 class _Lowering(Lowering):
     has_cumulative = False  # it is sequential
+    dtypes = scalar.NATIVE
+    orders = False
     writes_in_place = False
     most_fused_functions = sys.maxsize  # a launch costs more than the code of a function
 
@@ -32,6 +34,8 @@ class _Lowering(Lowering):
     def elementwise(self, equation: Equation) -> bool:
         if not scalar.has_code(equation.op):
             return False  # a function of SciPy, which is code for this processor
+        if equation.op in scalar.DIVISIONS and equation.types[0].dtype.kind == "f":
+            return False  # a card has no exact fmod in LLVM's code: see `exact`
         return super().elementwise(equation)
 
     def finish(self, lowered: Lowered) -> None:

@@ -18,14 +18,14 @@ from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
-from . import control, cumulative, einsum, frames, gather, matrix, product, reductions, scalar, searches, views
+from . import control, convolve, cumulative, einsum, frames, gather, matrix, order, product, reductions, scalar, searches, views
 from .in_place import write_in_place
 from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
 from .point_tiles import in_point_tiles
-from .scalar import NATIVE, Writer
+from .scalar import EVERY, Writer
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
 from .workspace import FEW, FUNCTION, Workspace
@@ -40,6 +40,8 @@ class Lowering(Workspace):
     """Goes through the equations of a graph, in order."""
 
     has_cumulative = True  # whether the back end has a step for cumulative sums
+    dtypes = EVERY
+    orders = True  # whether it sorts short rows by comparing all pairs
     writes_in_place = True
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 
@@ -117,14 +119,17 @@ class Lowering(Workspace):
         dtypes = [self.promoting(o) for o in equation.inputs]
         self.stay_weak(equation, dtypes)
         numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
-        if result.dtype == np.int32 and any(self.types[o].dtype.kind == "i" for o in numbers):
-            return False  # a Python int that may not fit: NumPy refuses it
+        widest = np.dtype(np.uint64) if any(d == np.uint64 for d in dtypes if isinstance(d, np.dtype)) else result.dtype
+        if widest.kind in "iu" and widest != np.int64 and any(self.types[o].dtype.kind == "i" for o in numbers):
+            return False  # a Python int that may not fit: NumPy refuses it, or compares it exactly
+        if equation.op in scalar.DIVISIONS and not any(isinstance(o, np.dtype) for o in dtypes) and not dtypes[1]:
+            return False  # Python numbers, of which the second may be zero: Python raises
         if equation.op in (cast, truncate):
             wanted = [result.dtype]
-            if result.dtype not in NATIVE or self.type_of(equation.inputs[0]).dtype not in NATIVE:
+            if result.dtype not in self.dtypes or self.type_of(equation.inputs[0]).dtype not in self.dtypes:
                 return False
         else:
-            found = scalar.working_dtypes(equation.op, dtypes, result.dtype)
+            found = scalar.working_dtypes(equation.op, dtypes, result.dtype, self.dtypes)
             if found is None:
                 return False
             wanted = found
@@ -171,7 +176,7 @@ class Lowering(Workspace):
 
     def copy_any(self, source: Any, out: View) -> None:
         """Copy a view, or a plain value, of any dtype."""
-        if out.dtype in NATIVE:
+        if out.dtype in self.dtypes:
             self.copy(Literal(source) if not isinstance(source, View) else source, out)
         else:
             self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
@@ -188,7 +193,7 @@ class Lowering(Workspace):
                 return view
         out = View.whole(self.buffer(t, "output"), t.shape)
         taken.add(out.buffer)
-        if t.dtype in NATIVE:
+        if t.dtype in self.dtypes:
             self.copy(self.operand(operand, t.shape), out)
         else:
             self.copy_any(operand.value if isinstance(operand, Literal) else self.view(operand), out)
@@ -221,6 +226,8 @@ _RULES: Rules = {
     **gather.RULES,
     **reductions.RULES,
     **searches.RULES,
+    **order.RULES,
+    **convolve.RULES,
     **product.RULES,
     **einsum.RULES,
     **control.RULES,

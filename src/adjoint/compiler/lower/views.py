@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.op import Op
 from ...ir.graph import Equation, Literal
-from ...ops import broadcast, index, sort
+from ...ops import broadcast, index, sort, windows
 from .kernel import View
 from .lowered import Rules
 
@@ -49,6 +49,7 @@ _VIEWS: dict[Op, Callable[[Any, dict[str, Any]], Any]] = {
     broadcast.broadcast_to: lambda a, p: np.broadcast_to(a, p["shape"]),
     index.getitem: lambda a, p: a[(*p["spec"], ...)],
     sort.equal_shared: lambda a, p: a,
+    windows.windows: lambda a, p: np.lib.stride_tricks.sliding_window_view(a, p["width"], p["axes"]),
 }
 
 
