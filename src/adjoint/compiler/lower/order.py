@@ -10,13 +10,14 @@ quantiles). NumPy sorts longer rows. The order is stable, and nan comes last.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.types import Type
 from ...ir.graph import Equation, Literal, Operand
-from ...ops import reduce, sort
+from ...ops import index, reduce, sort
 from .lowered import Rules
 from .scalar import BOOL
 
@@ -81,9 +82,9 @@ def _order(low: Lowering, x: Operand, axis: int) -> int:
         before = pairs("logical_or", before, pairs("logical_and", pairs.spread(nan, 1), behind))
     rank = pairs.sum(before, _INDEX)
     places = np.arange(pairs.n).reshape([pairs.n if k == pairs.axis else 1 for k in range(len(t.shape))])
-    index = Type(t.shape, _INDEX)
-    given = low.emit("broadcast_to", (Literal(places),), index, shape=t.shape)
-    return low.emit("add_along", (given, rank), index, axis=pairs.axis, shape=t.shape)
+    numbers = Type(t.shape, _INDEX)
+    given = low.emit("broadcast_to", (Literal(places),), numbers, shape=t.shape)
+    return low.emit("add_along", (given, rank), numbers, axis=pairs.axis, shape=t.shape)
 
 
 def argpartition(low: Lowering, equation: Equation) -> bool:
@@ -140,7 +141,30 @@ def share_equal(low: Lowering, equation: Equation) -> bool:
     return True
 
 
+def last_write(low: Lowering, equation: Equation) -> bool:
+    """Of the writes to places that integer arrays name, those that no later one overwrites."""
+    (result,), extent = equation.types, equation.params["extent"]
+    size = math.prod(result.shape)
+    line = Type((size,), _INDEX)
+    if not _is_short(low, line, 0) or any(low.type_of(o).dtype.kind != "i" for o in equation.inputs):
+        return False
+    pairs = _Pairs(low, line, 0)
+    is_later: Operand = pairs.constant(np.tri(size, size, -1, dtype=bool))
+    for array, n in zip(equation.inputs, extent, strict=True):
+        at = low.emit("cast", (array,), Type(low.type_of(array).shape, _INDEX), dtype=_INDEX)
+        at = low.emit("broadcast_to", (at,), Type(result.shape, _INDEX), shape=result.shape)
+        at = low.emit("reshape", (at,), line, shape=line.shape)
+        from_behind = low.emit("less", (at, Literal(0)), Type(line.shape, BOOL))
+        at = low.emit("where", (from_behind, low.emit("add", (at, Literal(n)), line), at), line)
+        is_later = pairs("logical_and", is_later, pairs("equal", pairs.spread(at, 0), pairs.spread(at, 1)))
+    overwritten = low.emit("any", (is_later,), Type(line.shape, BOOL), axis=(0,), keepdims=False)
+    wins = low.emit("logical_not", (overwritten,), Type(line.shape, BOOL))
+    low.values[equation.outputs[0]] = low.values[low.emit("reshape", (wins,), result, shape=result.shape)]
+    return True
+
+
 RULES: Rules = {
+    index.last_write: last_write,
     reduce.argsort: argsort,
     sort.argpartition: argpartition,
     sort.order_statistics: order_statistics,

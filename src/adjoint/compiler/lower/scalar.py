@@ -45,7 +45,7 @@ FUNCTIONS = frozenset(
     }
 )
 _DIVISION = frozenset({"quotient", "fmod"})  # of integers, towards zero; and what is left of a float
-WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS | _TESTS | FUNCTIONS
+WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS | _TESTS | _DIVISION | FUNCTIONS
 _INTERNAL = _LOGIC | {"select"}  # names of no op
 
 
