@@ -366,7 +366,7 @@ def test_a_bug_of_the_compiler_is_not_hidden(monkeypatch):
     def broken(*args):
         raise IndexError("list index out of range")
 
-    monkeypatch.setattr("adjoint.compiler.specialization.lower", broken)
+    monkeypatch.setattr("adjoint.compiler.lower.fuse.lower", broken)
     monkeypatch.setenv("ADJOINT_CACHE_DIR", "")
     with pytest.raises(
         ad.AdjointError, match=r"the compiler failed on <lambda>: IndexError: list index out of range.*report it"

@@ -7,7 +7,7 @@ import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.rewrite.loops.moving import with_arrays, with_slices
 
-N = 40
+N = 80
 X = np.random.default_rng(0).normal(size=N)
 
 
@@ -35,7 +35,7 @@ def smeared(x):
 def blocks(x):
     y = anp.zeros(N)
     for i in range(0, N, 2):
-        y[i : i + 2] = np.cos(np.sin(x[i : i + 2]) * (i + 1.0))
+        y[i : i + 2] = np.sin(x[i : i + 2]) * (i + 1.0)
     return np.sum(y * y)
 
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ...core.op import Op
 from ...core.types import Type
 from ...ir.edit import map_bodies
 from ...ir.graph import Equation, Graph, Literal
 from ...ops.index import gather, getitem, place, put, put_at, scatter_add
 
-_AS_ARRAYS = {getitem: gather, put: put_at, place: scatter_add}
+_AS_ARRAYS: dict[Op, Op] = {getitem: gather, put: put_at, place: scatter_add}
 _AS_SLICES = {arrays: slices for slices, arrays in _AS_ARRAYS.items()}
 
 _LONGEST = 64  # elements of a slice; a longer one is read faster from the array than at integers
