@@ -45,7 +45,7 @@ def lower(graph: Graph, exporter: str) -> Lowered:
 class _Lowering(Lowering):
     has_cumulative = False
     dtypes = NATIVE
-    orders = False
+    has_array_kernels = False
     writes_in_place = False
 
     def __init__(self, graph: Graph, exporter: str) -> None:

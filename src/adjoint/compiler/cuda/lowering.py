@@ -24,7 +24,7 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 class _Lowering(Lowering):
     has_cumulative = False  # it is sequential
     dtypes = scalar.NATIVE
-    orders = False
+    has_array_kernels = False
     writes_in_place = False
     most_fused_functions = sys.maxsize  # a launch costs more than the code of a function
 
@@ -35,7 +35,7 @@ class _Lowering(Lowering):
         if not scalar.has_code(equation.op):
             return False  # a function of SciPy, which is code for this processor
         if equation.op in scalar.DIVISIONS and equation.types[0].dtype.kind == "f":
-            return False  # a card has no exact fmod in LLVM's code: see `exact`
+            return False  # a GPU has no exact fmod in LLVM's code: see `exact`
         return super().elementwise(equation)
 
     def finish(self, lowered: Lowered) -> None:

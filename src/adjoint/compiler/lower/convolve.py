@@ -20,6 +20,7 @@ from ...ops import windows
 from .kernel import Dtype, Kernel, Reduce, View
 from .lowered import Line, Rules
 from .scalar import BOOL, Writer
+from .views import reshaped
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -30,6 +31,8 @@ _FEW = 16  # elements of a factor, or of a window, that are terms in the code of
 def convolve(low: Lowering, equation: Equation) -> bool:
     (a, v), (result,), mode = equation.inputs, equation.types, equation.params["mode"]
     types = [low.type_of(o) for o in (a, v)]
+    if not low.has_array_kernels:
+        return False
     if (
         result.dtype == BOOL
         or any(t.dtype not in low.dtypes for t in (*types, result))
@@ -113,6 +116,8 @@ def overlap(low: Lowering, equation: Equation) -> bool:
     """The sum of all windows, each at its place."""
     (g,), (result,), axes = equation.inputs, equation.types, equation.params["axes"]
     t = low.type_of(g)
+    if not low.has_array_kernels:
+        return False
     if result.dtype not in low.dtypes or result.dtype == BOOL or t.dtype != result.dtype or 0 in (*t.shape, *result.shape):
         return False
     ndim = len(result.shape)
@@ -138,4 +143,9 @@ def overlap(low: Lowering, equation: Equation) -> bool:
     return True
 
 
-RULES: Rules = {ops.convolve: convolve, windows.overlap: overlap}
+def all_windows(low: Lowering, equation: Equation) -> bool:
+    """A view in which elements occur several times."""
+    return low.has_array_kernels and reshaped(low, equation)
+
+
+RULES: Rules = {ops.convolve: convolve, windows.windows: all_windows, windows.overlap: overlap}

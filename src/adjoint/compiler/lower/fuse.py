@@ -41,7 +41,7 @@ class Lowering(Workspace):
 
     has_cumulative = True  # whether the back end has a step for cumulative sums
     dtypes = EVERY
-    orders = True  # whether it sorts short rows by comparing all pairs
+    has_array_kernels = True  # for the order of short rows, windows and convolutions, and extrema of integers
     writes_in_place = True
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 

@@ -55,7 +55,7 @@ class _Pairs:
 
 
 def _is_short(low: Lowering, t: Type, axis: int) -> bool:
-    return low.orders and bool(t.shape) and t.dtype in low.dtypes and 0 not in t.shape and t.shape[axis] <= LONGEST
+    return low.has_array_kernels and bool(t.shape) and t.dtype in low.dtypes and 0 not in t.shape and t.shape[axis] <= LONGEST
 
 
 def argsort(low: Lowering, equation: Equation) -> bool:

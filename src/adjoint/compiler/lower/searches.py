@@ -34,7 +34,7 @@ def place_of_extremum(low: Lowering, equation: Equation) -> bool:
     t, axis = low.type_of(x), equation.params["axis"]
     if t.dtype not in low.dtypes or 0 in t.shape or not t.shape or math.prod(t.shape) > _MOST:
         return False
-    if t.dtype not in FLOATS and not low.orders:
+    if t.dtype not in FLOATS and not low.has_array_kernels:
         return False
     if axis is None:
         t, axis = Type((math.prod(t.shape),), t.dtype), 0
