@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -71,6 +71,13 @@ class Staged(NamedTuple):
     source: Sequence[str] = ()  # what became of each loop and branch of the source
 
 
+def lower(graph: Graph, weak: Collection[int], guarded: bool) -> Lowered:
+    """The steps of a graph: see `lower.fuse`."""
+    from .lower import fuse  # heavy: the code generator, which a program from disk does not need
+
+    return fuse.lower(graph, weak, guarded)
+
+
 class Specialization:
     """One compiled program: the graph of one run of the function, and its machine code.
 
@@ -133,8 +140,6 @@ class Specialization:
     @cached
     def lowered(self) -> Lowered:
         """How: loops, products, calls."""
-        from .lower.fuse import lower  # heavy, as above
-
         return lower(self.graph, self.weak, bool(self.guards))
 
     def __str__(self) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.lower.fuse import lower
 from adjoint.compiler.runtime import cache, program_cache
+from adjoint.compiler.specialization import lower
 
 X = np.linspace(0.1, 1, 7)
 
@@ -30,7 +30,7 @@ def place(tmp_path, monkeypatch):
 def lowered(monkeypatch):
     """How often a program was made of its graph."""
     made = []
-    monkeypatch.setattr("adjoint.compiler.lower.fuse.lower", lambda *args: made.append(1) or lower(*args))
+    monkeypatch.setattr("adjoint.compiler.specialization.lower", lambda *args: made.append(1) or lower(*args))
     return made
 
 
