@@ -516,7 +516,7 @@ def test_a_mistake_of_the_compiler_is_not_hidden(monkeypatch):
 
     monkeypatch.setattr(native, "_array", broken)
     with pytest.raises(RuntimeError, match="broken"):
-        ad.jit(np.sort)(np.ones(3))
+        ad.jit(np.spacing)(np.ones(3))
 
 
 def test_an_operation_that_is_tried_for_its_failure_alone():
@@ -587,8 +587,8 @@ def test_the_report():
     def f(x, flag):
         if flag:
             return np.sum(x @ x)
-        last = ad.scan(lambda c, row: (np.sort(c) * row, None), x[0], x)[0]
-        return np.sum(ad.cond(last[0] > 0, np.sort, lambda v: v, last))
+        last = ad.scan(lambda c, row: (np.nextafter(c, 9.0) * row, None), x[0], x)[0]
+        return np.sum(ad.cond(last[0] > 0, lambda v: np.nextafter(v, 9.0), lambda v: v, last))
 
     compiled = ad.jit(f)
     x = np.eye(3) + 0.5
@@ -605,4 +605,4 @@ def test_the_report():
     assert re.search(r"1 loop, .*1 branch", text)
     assert len(re.findall(r"guard: the truth of a value was (True|False) \(test_jit_statements.py:\d+\)", text)) == 3
     # The body of the loop and a branch call NumPy: each line once.
-    assert len(re.findall(r"calls NumPy for argsort \(test_jit_statements.py:\d+\)", text)) == 2
+    assert len(re.findall(r"calls NumPy for nextafter \(test_jit_statements.py:\d+\)", text)) == 2

@@ -43,7 +43,7 @@ def test_places_are_checked_natively():
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
 def test_calls_back_into_numpy(shape):
     x = np.random.default_rng(0).normal(size=(*shape, 4))
-    np.testing.assert_array_equal(ad.jit(lambda x: np.sort(x) * 2)(x), np.sort(x) * 2)
+    np.testing.assert_array_equal(ad.jit(lambda x: np.nextafter(x, 9.0) * 2)(x), np.nextafter(x, 9.0) * 2)
 
 
 def test_threads():

@@ -28,14 +28,14 @@ def test_leaves_are_as_programs_take_them(x):
 
 def test_a_program_describes_itself():
     def f(x):
-        return np.sort(np.sin(x)) if x[0, 0] < 0.5 else x
+        return np.nextafter(np.sin(x), 9.0) if x[0, 0] < 0.5 else x
 
     specialization = ad.jit(f).lower(X)
     first, *rest = specialization.report()
     assert "equation" in first
     assert any("guard" in line for line in rest)
-    assert any("sort" in line for line in rest)
-    assert "sort" in str(specialization.graph)
+    assert any("nextafter" in line for line in rest)
+    assert "nextafter" in str(specialization.graph)
 
 
 def test_a_guard_that_does_not_hold_is_a_miss():
@@ -45,7 +45,7 @@ def test_a_guard_that_does_not_hold_is_a_miss():
 
 
 def test_steps_of_bodies_are_found():
-    lowered = ad.jit(lambda x: ad.scan(lambda c, r: (np.sort(c + r), c), x[0], x)[0]).lower(X).lowered
+    lowered = ad.jit(lambda x: ad.scan(lambda c, r: (np.nextafter(c + r, 9.0), c), x[0], x)[0]).lower(X).lowered
     steps = list(every_step(lowered))
     (loop,) = [step for step in steps if isinstance(step, Scan)]
     assert len(steps) > len(lowered.steps)

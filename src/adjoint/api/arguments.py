@@ -14,7 +14,7 @@ import numpy as np
 from ..core.bind import Trace, Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.tree import LEAF, Structure, flatten, leaf_names
-from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
+from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
 from ..eager.on_gpu import lift
 
 PLAIN = (np.ndarray, np.generic, float, int, complex)
@@ -105,7 +105,7 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
             raise x.by.leaked()
         given, x = x, snapshot(x)
         x.layout = given.noted_strides  # needed if something is written in place
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask separately")
     if isinstance(x, (bool, int, np.bool_, np.integer)) or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
         fix = f"write {float(x)!r}" if isinstance(x, (int, np.integer)) else "pass x.astype(float)"

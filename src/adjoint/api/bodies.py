@@ -14,7 +14,7 @@ import numpy as np
 from ..core.bind import Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from ..core.tree import Structure, final, flatten, leaf_names
-from ..core.types import Type, Value, dtype_of
+from ..core.types import Type, Value, dtype_of, is_masked
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
@@ -27,7 +27,7 @@ _LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
 def leaf(x: Any, label: str) -> Value:
     """A leaf of the arguments: an array, a traced value, or a Python number."""
     x = unwrap_fresh(x)
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise ArgumentError(f"{label} is a masked array; pass x.filled(0.0) and the mask separately")
     if not isinstance(x, NUMBERS) or (isinstance(x, np.ndarray) and x.dtype.kind not in "biufc"):
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__

@@ -19,11 +19,9 @@ import numpy as np
 from ..core.errors import OperationError, UnsupportedError
 from ..core.locks import at_fork
 from ..core.places import Place
-from .llvm import emit, lapack, symbols
-from .llvm.program import Module
+from .llvm import emit, symbols
 from .lower import pocketfft, special
 from .lower.kernel import View
-from .lower.schedule import work
 from .lower.step import Foreign, Lowered
 from .runtime import blas, cache, entry, memory, program_cache
 from .runtime.threads import TEXT as POOL
@@ -62,7 +60,7 @@ def one_thread_of_blas() -> blas.OneThread:
 
 _BY_LIBRARIES = re.compile(
     r"^declare .*@(special\.[\w.]+|"
-    rf"{re.escape(pocketfft.PREFIX)}[\w.]+|adjoint_[ds](?:{'|'.join(lapack.BLAS + lapack.LAPACK)}))\(",
+    rf"{re.escape(pocketfft.PREFIX)}[\w.]+|adjoint_[ds](?:{'|'.join(blas.BLAS + blas.LAPACK)}))\(",
     re.MULTILINE,
 )
 
@@ -87,7 +85,7 @@ def _of_linear_algebra(symbol: str) -> int:
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     pointer_of = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))
     name = symbol.removeprefix("adjoint_")
-    capsule = _published("cython_blas" if name[1:] in lapack.BLAS else "cython_lapack").__pyx_capi__[name]
+    capsule = _published("cython_blas" if name[1:] in blas.BLAS else "cython_lapack").__pyx_capi__[name]
     address: int = pointer_of(capsule, name_of(capsule))
     return address
 
@@ -174,16 +172,24 @@ def native(name: program_cache.Name | None, lowered: Callable[[], Lowered]) -> N
     program = None if name is None else program_cache.read(name)
     code = None if program is None else _kept_code(program.code)
     if program is not None and code is not None:
-        return Native(program, code, True, lambda: Module(lowered()).text())
+        return Native(program, code, True, lambda: _module(lowered()).text())
     made = assembled(lowered())
     if name is not None:
         program_cache.write(name, made.program)
     return made
 
 
+def _module(lowered: Lowered, timed: bool = False) -> Any:
+    from .llvm.program import Module  # heavy: the code generator, which a program from disk does not need
+
+    return Module(lowered, timed)
+
+
 def assembled(lowered: Lowered, timed: bool = False) -> Native:
     """A program compiled from its steps. If `timed`, it accumulates the cycles of each step."""
-    written = Module(lowered, timed)
+    from .lower.schedule import work  # heavy, as above
+
+    written = _module(lowered, timed)
     text = written.text()
     name, code, was_cached = object_code(text)
     program = program_cache.CachedProgram(

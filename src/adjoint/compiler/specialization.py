@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,14 +15,14 @@ from ..core.tree import Structure
 from ..core.types import Type
 from ..ir.graph import Graph
 from ..ir.text import show
-from ..rewrite.pipeline import Optimized, optimize
 from ..staging.questions import Guard
-from .lower.donate import read_results, reusable
-from .lower.fuse import lower
 from .lower.kernel import Kernel
 from .lower.step import Branch, Cumulative, Foreign, Fourier, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step
 from .runtime import program_cache
 from .switches import Switch
+
+if TYPE_CHECKING:
+    from ..rewrite.pipeline import Optimized
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
@@ -71,6 +71,13 @@ class Staged(NamedTuple):
     source: Sequence[str] = ()  # what became of each loop and branch of the source
 
 
+def lower(graph: Graph, weak: Collection[int], guarded: bool) -> Lowered:
+    """The steps of a graph: see `lower.fuse`."""
+    from .lower import fuse  # heavy: the code generator, which a program from disk does not need
+
+    return fuse.lower(graph, weak, guarded)
+
+
 class Specialization:
     """One compiled program: the graph of one run of the function, and its machine code.
 
@@ -83,9 +90,7 @@ class Specialization:
         from .runtime import donated, entry
 
         weak = self.keep(staged, signature)
-        reused = reusable(self.lowered, signature.donated) if signature.donated else {}  # by result: an argument
-        if reused:
-            read_results(self.lowered, reused)
+        reused = self.reused(signature.donated) if signature.donated else {}  # by result: an argument
         machine = [*emit.described(), *([f"over {reused}"] if reused else [])]
         name = program_cache.name_of(self.staged, self.weak, bool(self.guards), machine)
         self.native = native.native(name, lambda: self.lowered)
@@ -111,9 +116,20 @@ class Specialization:
         self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
         return weak
 
+    def reused(self, donated: Any) -> Any:
+        """The arguments whose memory the results take, by result."""
+        from .lower.donate import read_results, reusable  # for donated arguments only
+
+        reused = reusable(self.lowered, donated)
+        if reused:
+            read_results(self.lowered, reused)
+        return reused
+
     @cached
     def optimized(self) -> Optimized:
         """The staged graph after all passes."""
+        from ..rewrite.pipeline import optimize  # heavy: the passes, which a program from disk does not need
+
         return optimize(self.staged, self.weak, complex_parts=True)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -48,6 +49,12 @@ def shape_of(value: Value) -> Shape:
         return value.shape  # type: ignore[no-any-return]
     except AttributeError:
         return ()
+
+
+def is_masked(x: Any) -> bool:
+    """Whether an array has a mask. If there is one, numpy.ma is loaded; otherwise that would take long."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(x, masked.MaskedArray)
 
 
 def ndim_of(value: Value) -> int:

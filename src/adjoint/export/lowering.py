@@ -45,6 +45,8 @@ def lower(graph: Graph, exporter: str) -> Lowered:
 class _Lowering(Lowering):
     has_cumulative = False
     has_transforms = False
+    dtypes = NATIVE
+    has_array_kernels = False
     writes_in_place = False
 
     def __init__(self, graph: Graph, exporter: str) -> None:

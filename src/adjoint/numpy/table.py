@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.bind import Traced, is_tracking
 from ..core.errors import ArgumentError, UnsupportedError
-from ..core.types import Value
+from ..core.types import Value, is_masked
 from ..device.arrays import gpu_of
 from ..eager import on_gpu
 from ..ops.shape import stack
@@ -116,7 +116,7 @@ def given_array(x: Any) -> Traced | None:
 def without_class(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An array of a subclass as a plain one, if its arithmetic is that of arrays."""
     name = type(x).__name__
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise UnsupportedError(
             f"a {name} would lose its mask next to traced values; use np.where with the mask, or x.filled(value) for the numbers"
         )

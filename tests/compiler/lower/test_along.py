@@ -69,7 +69,7 @@ def test_out_of_bounds(wrong):
 def test_sorted(shape, axis):
     x = numbers(shape)
     report = check(lambda x: np.sort(x, axis=axis), x)
-    assert report.count("calls NumPy") == 1  # argsort
+    assert "calls NumPy" not in report
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])

@@ -92,8 +92,8 @@ def test_a_step_that_reads_other_rows_comes_after():
 def test_a_step_between_that_does_not_matter_comes_later():
     def f(x):
         most = np.max(x, axis=1, keepdims=True)
-        order = np.argsort(most[:, 0])  # a call of NumPy
-        return np.exp(x - most), order
+        above = np.nextafter(most[:, 0], 9.0)  # a call of NumPy
+        return np.exp(x - most), above
 
     group, *rest = steps_of(f, X)
     assert isinstance(group, RowTiles)

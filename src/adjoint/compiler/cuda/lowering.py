@@ -24,6 +24,8 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 class _Lowering(Lowering):
     has_cumulative = False  # it is sequential
     has_transforms = False  # it has its own
+    dtypes = scalar.NATIVE
+    has_array_kernels = False
     writes_in_place = False
     most_fused_functions = sys.maxsize  # a launch costs more than the code of a function
 
@@ -33,6 +35,8 @@ class _Lowering(Lowering):
     def elementwise(self, equation: Equation) -> bool:
         if not scalar.has_code(equation.op):
             return False  # a function of SciPy, which is code for this processor
+        if equation.op in scalar.DIVISIONS and equation.types[0].dtype.kind == "f":
+            return False  # a GPU has no exact fmod in LLVM's code: see `exact`
         return super().elementwise(equation)
 
     def finish(self, lowered: Lowered) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SIDE_BY_SIDE = 8  # rows: as many additions are under way while one waits
 
+_WORDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+
 
 def emit(routine: StepRoutine, step: Cumulative) -> None:
     views = [*([step.factors] if step.factors else []), step.terms, step.out]
@@ -86,7 +88,7 @@ class _Rows:
     def combined(self, so_far: str, values: Sequence[str]) -> str:
         if self.step.how == "recurrence":
             return self.operation("add", self.operation("mul", values[0], so_far), values[1])
-        return self.operation("add" if self.step.how == "sum" else "mul", so_far, values[0])
+        return self.operation(_WORDS[self.step.how], so_far, values[0])
 
     def operation(self, word: str, a: str, b: str) -> str:
         return self.code.operation(word, [a, b], self.dtype, self.dtype)

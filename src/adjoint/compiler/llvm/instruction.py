@@ -15,9 +15,10 @@ from .builder import Builder
 Dtype = np.dtype[Any]
 
 #: The LLVM types in a register and in memory: a bool is i1 or i8.
-REGISTER = {"float64": "double", "float32": "float", "int64": "i64", "int32": "i32", "bool": "i1"}
+REGISTER = {"float64": "double", "float32": "float", "bool": "i1"}
+REGISTER |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 MEMORY = {**REGISTER, "bool": "i8"}
-_SUFFIX = {"double": "f64", "float": "f32", "i64": "i64", "i32": "i32"}
+_SUFFIX = {"double": "f64", "float": "f32", **{f"i{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}}
 _COMPARE = {
     "equal": ("oeq", "eq", "eq"),
     "not_equal": ("une", "ne", "ne"),
@@ -122,7 +123,7 @@ class Code(Builder):
         kind = REGISTER[dtype.name]
         if dtype.kind == "f":
             return self.let(f"fcmp {real} {kind} {a}, {b}")
-        return self.let(f"icmp {unsigned if dtype.kind == 'b' else signed} {kind} {a}, {b}")
+        return self.let(f"icmp {unsigned if dtype.kind in 'bu' else signed} {kind} {a}, {b}")
 
     def pick(self, condition: str, dtype: Dtype, a: str, b: str) -> str:
         kind = REGISTER[dtype.name]
@@ -176,12 +177,31 @@ def _cast(c: Code, source: Dtype, result: Dtype, x: str) -> str:
         return x
     if source.kind == "b":
         return c.let(f"{'uitofp' if result.kind == 'f' else 'zext'} i1 {x} to {after}")
-    if source.kind == "i":
-        how = "sitofp" if result.kind == "f" else "sext" if result.itemsize > source.itemsize else "trunc"
+    if source.kind in "iu":
+        sign = "s" if source.kind == "i" else "u"
+        wider = "sext" if source.kind == "i" else "zext"
+        how = f"{sign}itofp" if result.kind == "f" else wider if result.itemsize > source.itemsize else "trunc"
         return c.let(f"{how} {before} {x} to {after}")
     if result.kind == "f":
         return c.let(f"{'fpext' if result.itemsize > source.itemsize else 'fptrunc'} {before} {x} to {after}")
-    # Out of range, and for nan, processors give the smallest integer; in LLVM it is undefined.
+    return _whole(c, source, result, x)
+
+
+def _whole(c: Code, source: Dtype, result: Dtype, x: str) -> str:
+    """A float as an integer. Out of range, and for nan, processors give the smallest integer; in LLVM it is undefined.
+
+    Few bits are the last ones of an int32; those of an unsigned integer, of the next larger signed one, or of the same size.
+    """
+    before, after = REGISTER[source.name], REGISTER[result.name]
+    if result.itemsize < 4 or result.kind == "u":
+        way = np.dtype(np.int32 if result.itemsize < 4 else np.int64)
+        signed = _whole(c, source, way, x)
+        if result.itemsize < 8:
+            return _cast(c, way, result, signed)
+        large = c.let(f"fcmp oge {before} {x}, {literal(2.0**63, source)}")
+        inside = c.let(f"and i1 {large}, {c.let(f'fcmp olt {before} {x}, {literal(2.0**64, source)}')}")
+        whole = c.let(f"fptoui {before} {c.pick(inside, source, x, literal(0, source))} to {after}")
+        return c.pick(inside, result, whole, signed)
     bits = result.itemsize * 8
     least = -(2 ** (bits - 1))
     inside = c.let(f"fcmp oge {before} {x}, {literal(least, source)}")
@@ -200,9 +220,10 @@ def _shift(how: str) -> Rule:
 
     def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
         kind, bits = REGISTER[source.name], 8 * source.itemsize
+        word = "lshr" if how == "ashr" and source.kind == "u" else how
         inside = c.let(f"icmp ult {kind} {b}, {bits}")
-        made = c.let(f"{how} {kind} {a}, {c.pick(inside, source, b, str(bits - 1))}")
-        return c.pick(inside, source, made, "0") if how == "shl" else made
+        made = c.let(f"{word} {kind} {a}, {c.pick(inside, source, b, str(bits - 1))}")
+        return made if word == "ashr" else c.pick(inside, source, made, "0")
 
     return rule
 
@@ -210,6 +231,9 @@ def _shift(how: str) -> Rule:
 def _quotient(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
     """Of integers, towards zero; 0 if b is, and wrapped around where it overflows."""
     kind = REGISTER[source.name]
+    if source.kind == "u":
+        zero = c.let(f"icmp eq {kind} {b}, 0")
+        return c.pick(zero, source, "0", c.let(f"udiv {kind} {a}, {c.pick(zero, source, '1', b)}"))
     zero, minus = c.let(f"icmp eq {kind} {b}, 0"), c.let(f"icmp eq {kind} {b}, -1")
     plain = c.let(f"sdiv {kind} {a}, {c.pick(c.let(f'or i1 {zero}, {minus}'), source, '1', b)}")
     return c.pick(zero, source, "0", c.pick(minus, source, _negate(c, source, result, a), plain))
@@ -230,7 +254,6 @@ _RULES: dict[str, Rule] = {
     "bits.not": lambda c, source, result, x: c.let(f"xor {REGISTER[source.name]} {x}, -1"),
     "bits.left": _shift("shl"),
     "bits.right": _shift("ashr"),
-    # Words that only exporters use: `jit` calls NumPy for these.
     "quotient": _quotient,
     "fmod": _arithmetic("frem", "srem"),
     "neg": _negate,
@@ -254,6 +277,8 @@ _START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, 
 
 
 def start_of(how: str, dtype: Dtype) -> str:
+    if dtype.kind in "iu" and how in ("max", "min"):
+        return literal(np.iinfo(dtype).min if how == "max" else np.iinfo(dtype).max, dtype)
     return literal(_START[how], dtype)
 
 
@@ -261,7 +286,7 @@ def combine(c: Code, how: str, dtype: Dtype, a: str, b: str) -> str:
     """Combine two parts of a reduction. Sums and products may be reassociated, so that they vectorize."""
     kind = REGISTER[dtype.name]
     if how in ("max", "min"):
-        return c.intrinsic({"max": "maximum", "min": "minimum"}[how], kind, a, b)
+        return c.intrinsic({"f": f"{how}imum", "i": f"s{how}", "u": f"u{how}"}[dtype.kind], kind, a, b)
     if how in ("any", "all"):
         return c.let(f"{'or' if how == 'any' else 'and'} i1 {a}, {b}")
     if dtype.kind == "f":

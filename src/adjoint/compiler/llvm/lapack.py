@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .program import StepRoutine
 
 #: The routines, without the letter of the precision.
-BLAS = ("gemm", "gemv", "trsm", "trsv")
-LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 

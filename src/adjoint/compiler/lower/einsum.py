@@ -21,7 +21,7 @@ from ...ops import linalg
 from ..switches import Switch
 from .kernel import Dtype, Reduce, View, size_of
 from .lowered import Rules
-from .scalar import BOOL, FLOATS, NATIVE, Writer
+from .scalar import BOOL, FLOATS, Writer
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -45,7 +45,7 @@ def einsum(low: Lowering, equation: Equation) -> bool:
     for t, letters in zip(types, inputs, strict=True):
         if any(sizes.setdefault(c, n) != n for c, n in zip(letters, t.shape, strict=True)):
             return False  # a broadcast axis of length one
-    if 0 in sizes.values() or result.dtype == BOOL or any(t.dtype not in NATIVE for t in (*types, result)):
+    if 0 in sizes.values() or result.dtype == BOOL or any(t.dtype not in low.dtypes for t in (*types, result)):
         return False
     factors = [_with_diagonals(letters, low.view(o)) for o, letters in zip(equation.inputs, inputs, strict=True)]
     if len(factors) > 2 and any(c not in output for c in sizes):

@@ -20,7 +20,6 @@ from ...ops import index, shape, shift
 from ..switches import Switch
 from .kernel import Scalar, View, Window, size_of
 from .lowered import Frame, Line, Rules
-from .scalar import NATIVE
 from .views import region
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def placed(low: Lowering, equation: Equation) -> bool:
     """Zeros with a value at a basic index: a frame if the index has no steps."""
     (x,) = equation.inputs
     (result,) = equation.types
-    if result.dtype not in NATIVE or size_of(result.shape) == 0:
+    if result.dtype not in low.dtypes or size_of(result.shape) == 0:
         return False
     spec = equation.params["spec"]
     framed = _framed(low, x, spec, result.shape) if size_of(low.type_of(x).shape) else None
@@ -49,7 +48,7 @@ def put(low: Lowering, equation: Equation) -> bool:
     """A copy with a value written at a basic index."""
     x, v = equation.inputs
     (result,) = equation.types
-    if any(t.dtype not in NATIVE for t in (result, low.type_of(x), low.type_of(v))):
+    if any(t.dtype not in low.dtypes for t in (result, low.type_of(x), low.type_of(v))):
         return False
     if Switch.WINDOW_WRITES.on and _put_window(low, equation):
         return True
@@ -151,7 +150,7 @@ def _window(spec: tuple[Any, ...], shape: Shape, view: View) -> tuple[View, Wind
 def joined(low: Lowering, equation: Equation) -> bool:
     """Each piece is written in place."""
     (result,) = equation.types
-    if result.dtype not in NATIVE or any(low.type_of(o).dtype not in NATIVE for o in equation.inputs):
+    if result.dtype not in low.dtypes or any(low.type_of(o).dtype not in low.dtypes for o in equation.inputs):
         return False
     out, axis = low.local(result), equation.params["axis"]
     is_stack, start = equation.op is shape.stack, 0
@@ -168,7 +167,7 @@ def rolled(low: Lowering, equation: Equation) -> bool:
     """A cyclic shift: each point reads one element of the array, one of two ranges along each axis."""
     (x,) = equation.inputs
     (result,) = equation.types
-    if result.dtype not in NATIVE or 0 in result.shape:
+    if result.dtype not in low.dtypes or 0 in result.shape:
         return False
     value: Line | View = low.view(x)
     for by, axis in zip(equation.params["shifts"], equation.params["axes"], strict=True):
@@ -194,7 +193,7 @@ def differences(low: Lowering, equation: Equation) -> bool:
     """Of neighbours: one view of the array less another."""
     (x,) = equation.inputs
     (result,) = equation.types
-    if result.dtype not in NATIVE or result.dtype.kind == "b" or low.type_of(x).dtype != result.dtype:
+    if result.dtype not in low.dtypes or result.dtype.kind == "b" or low.type_of(x).dtype != result.dtype:
         return False
     axes = (slice(None),) * equation.params["axis"]
     ends = (slice(1, None), slice(0, -1))

@@ -18,14 +18,29 @@ from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
 from ...ops.elementwise import truncate
-from . import control, cumulative, einsum, fourier, frames, gather, matrix, product, reductions, scalar, searches, views
+from . import (
+    control,
+    convolve,
+    cumulative,
+    einsum,
+    fourier,
+    frames,
+    gather,
+    matrix,
+    order,
+    product,
+    reductions,
+    scalar,
+    searches,
+    views,
+)
 from .in_place import write_in_place
 from .kernel import Buffer, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
 from .point_tiles import in_point_tiles
-from .scalar import NATIVE, Writer
+from .scalar import EVERY, Writer
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
 from .workspace import FEW, FUNCTION, Workspace
@@ -41,6 +56,8 @@ class Lowering(Workspace):
 
     has_cumulative = True  # whether the back end has a step for cumulative sums
     has_transforms = True  # whether it can call NumPy's Fourier transforms
+    dtypes = EVERY
+    has_array_kernels = True  # for the order of short rows, windows and convolutions, and extrema of integers
     writes_in_place = True
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 
@@ -117,14 +134,17 @@ class Lowering(Workspace):
         dtypes = [self.promoting(o) for o in equation.inputs]
         self.stay_weak(equation, dtypes)
         numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
-        if result.dtype == np.int32 and any(self.types[o].dtype.kind == "i" for o in numbers):
-            return False  # a Python int that may not fit: NumPy refuses it
+        widest = np.dtype(np.uint64) if any(d == np.uint64 for d in dtypes if isinstance(d, np.dtype)) else result.dtype
+        if widest.kind in "iu" and widest != np.int64 and any(self.types[o].dtype.kind == "i" for o in numbers):
+            return False  # a Python int that may not fit: NumPy refuses it, or compares it exactly
+        if equation.op in scalar.DIVISIONS and not any(isinstance(o, np.dtype) for o in dtypes) and not dtypes[1]:
+            return False  # Python numbers, of which the second may be zero: Python raises
         if equation.op in (cast, truncate):
             wanted = [result.dtype]
-            if result.dtype not in NATIVE or self.type_of(equation.inputs[0]).dtype not in NATIVE:
+            if result.dtype not in self.dtypes or self.type_of(equation.inputs[0]).dtype not in self.dtypes:
                 return False
         else:
-            found = scalar.working_dtypes(equation.op, dtypes, result.dtype)
+            found = scalar.working_dtypes(equation.op, dtypes, result.dtype, self.dtypes)
             if found is None:
                 return False
             wanted = found
@@ -173,7 +193,7 @@ class Lowering(Workspace):
         """Copy a view, or a plain value, of any dtype."""
         if out.is_complex:
             self.copy((source if isinstance(source, View) else self.view(Literal(source))).parts, out.parts)
-        elif out.dtype in NATIVE:
+        elif out.dtype in self.dtypes:
             self.copy(Literal(source) if not isinstance(source, View) else source, out)
         else:
             self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
@@ -190,7 +210,7 @@ class Lowering(Workspace):
                 return view
         out = self.array(t, "output")
         taken.add(out.buffer)
-        if t.dtype in NATIVE:
+        if t.dtype in self.dtypes:
             self.copy(self.operand(operand, t.shape), out)
         else:
             self.copy_any(operand.value if isinstance(operand, Literal) else self.view(operand), out)
@@ -223,6 +243,8 @@ _RULES: Rules = {
     **gather.RULES,
     **reductions.RULES,
     **searches.RULES,
+    **order.RULES,
+    **convolve.RULES,
     **product.RULES,
     **einsum.RULES,
     **control.RULES,

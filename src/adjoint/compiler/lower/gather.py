@@ -18,7 +18,7 @@ from ...ops import index, sort
 from ...ops.elementwise import add
 from .kernel import Reduce, Scatter, View, size_of
 from .lowered import Line, Rules
-from .scalar import BOOL, NATIVE, Writer
+from .scalar import BOOL, Writer
 from .views import as_numpy_does
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def gather(low: Lowering, equation: Equation) -> bool:
     x, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(x)
-    if t.dtype not in NATIVE or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
+    if t.dtype not in low.dtypes or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
         return False
     table, domain = low.view(x), result.shape
     views = [low.view(a) for a in arrays if not isinstance(a, Literal) or low.type_of(a).shape]
@@ -50,7 +50,7 @@ def scatter(low: Lowering, equation: Equation) -> bool:
     g, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(g)
-    if result.dtype not in NATIVE or t.dtype != result.dtype or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
+    if result.dtype not in low.dtypes or t.dtype != result.dtype or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
         low.scattered.pop(equation.outputs[0], None)
         return False
     if equation.outputs[0] in low.scattered:
@@ -67,7 +67,7 @@ def put(low: Lowering, equation: Equation) -> bool:
     (result,), axis = equation.types, equation.params["axis"]
     count, index = len(arrays), np.broadcast_shapes(*(low.type_of(a).shape for a in arrays))
     dtypes = [low.type_of(o).dtype for o in (x, v)]
-    if result.dtype != dtypes[0] or any(d not in NATIVE for d in dtypes) or not _are_whole(low, arrays) or 0 in result.shape:
+    if result.dtype != dtypes[0] or any(d not in low.dtypes for d in dtypes) or not _are_whole(low, arrays) or 0 in result.shape:
         return False
     # Of two writes to one element the last one counts. Along one axis, loops keep the order; along two, they may not.
     if len(index) > 1 or 0 in index:
@@ -190,7 +190,7 @@ def take_along(low: Lowering, equation: Equation) -> bool:
     x, places = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t, domain = low.type_of(x), result.shape
-    if t.dtype not in NATIVE or not _is_along(low, places, domain, t.shape, axis):
+    if t.dtype not in low.dtypes or not _is_along(low, places, domain, t.shape, axis):
         return False
     table = low.view(x)
     position = low.place(domain, [table, low.view(places)])
@@ -205,7 +205,7 @@ def add_along(low: Lowering, equation: Equation) -> bool:
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(g)
     domain = t.shape
-    if result.dtype not in NATIVE or t.dtype != result.dtype or not _is_along(low, places, domain, result.shape, axis):
+    if result.dtype not in low.dtypes or t.dtype != result.dtype or not _is_along(low, places, domain, result.shape, axis):
         return False
     out = low.local(result)
     low.copy(Literal(0.0), out)
@@ -259,7 +259,7 @@ def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Sh
 
 
 def _are_whole(low: Lowering, arrays: Sequence[Operand]) -> bool:
-    return all(low.type_of(a).dtype in NATIVE and low.type_of(a).dtype.kind == "i" for a in arrays)
+    return all(low.type_of(a).dtype in low.dtypes and low.type_of(a).dtype.kind == "i" for a in arrays)
 
 
 def _without(view: View, axis: int, count: int, domain: Shape) -> View:

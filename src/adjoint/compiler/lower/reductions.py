@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.types import Type
 from ...ir.graph import Equation, Literal
+from ...ops import reduce
 from ...ops.broadcast import sum_
 from ...ops.norm import norm as norm_op
 from ...ops.reduce import all_, any_, max_, min_
 from ...ops.special import logsumexp
 from .kernel import Reduce, View, size_of
 from .lowered import Rules
-from .scalar import BOOL, FLOATS, NATIVE, Writer
+from .scalar import BOOL, FLOATS, Writer
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -22,10 +24,15 @@ def reduction(low: Lowering, equation: Equation) -> bool:
     (x,), (result,) = equation.inputs, equation.types
     how, axes = equation.op.name, equation.params["axis"]
     t = low.type_of(x)
-    if t.dtype not in NATIVE or result.dtype not in NATIVE or (how in ("any", "all") and t.dtype != BOOL):
+    if t.dtype not in low.dtypes or result.dtype not in low.dtypes:
         return False
-    if how in ("max", "min") and (t.dtype not in FLOATS or size_of(t.shape) == 0):
-        return False
+    if how in ("any", "all") and t.dtype != BOOL:
+        x, t = low.emit("not_equal", (x, Literal(0)), Type(t.shape, BOOL)), Type(t.shape, BOOL)
+    if how in ("max", "min"):
+        if size_of(t.shape) == 0 or not (t.dtype in FLOATS or low.has_array_kernels):
+            return False
+        if t.dtype == BOOL:
+            how = "any" if how == "max" else "all"
     out = low.local(result)
     kept = out.strides if equation.params["keepdims"] else _reinsert(out.strides, axes)
     strides = tuple(0 if k in axes else s for k, s in enumerate(kept))
@@ -35,6 +42,20 @@ def reduction(low: Lowering, equation: Equation) -> bool:
     low.kernel(position).reductions.append(Reduce(how, line, axes, View(out.buffer, t.shape, strides)))
     low.ready[out.buffer] = position
     return low.hold(equation, out)
+
+
+def product(low: Lowering, equation: Equation) -> bool:
+    return reduction(low, replace(equation, params={"axis": (equation.params["axis"],), "keepdims": False}))
+
+
+def count_nonzero(low: Lowering, equation: Equation) -> bool:
+    (x,), (result,) = equation.inputs, equation.types
+    t = low.type_of(x)
+    if t.dtype not in low.dtypes:
+        return False
+    truth = x if t.dtype == BOOL else low.emit("not_equal", (x, Literal(0)), Type(t.shape, BOOL))
+    low.values[equation.outputs[0]] = low.values[low.emit("sum", (truth,), result, **equation.params)]
+    return True
 
 
 def _reinsert(strides: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -69,4 +90,10 @@ def norm(low: Lowering, equation: Equation) -> bool:
     return True
 
 
-RULES: Rules = {**dict.fromkeys((sum_, max_, min_, any_, all_), reduction), logsumexp: log_sum_exp, norm_op: norm}
+RULES: Rules = {
+    **dict.fromkeys((sum_, max_, min_, any_, all_), reduction),
+    reduce.prod: product,
+    reduce.count_nonzero: count_nonzero,
+    logsumexp: log_sum_exp,
+    norm_op: norm,
+}

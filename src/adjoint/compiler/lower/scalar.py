@@ -19,12 +19,14 @@ import numpy as np
 from ...core.bind import Traced
 from ...core.op import Expansion, Op
 from ...ops.broadcast import cast
-from ...ops.elementwise import power, strong_mul_either_op, strong_mul_op, truncate
+from ...ops.elementwise import floor_divide, fmod, power, remainder, strong_mul_either_op, strong_mul_op, truncate
 from . import special
 from .kernel import Dtype, Kernel, Scalar
 
 BOOL = np.dtype(bool)
+#: The dtypes that every back end has, and those of this processor.
 NATIVE = frozenset(map(np.dtype, (np.float64, np.float32, np.int64, np.int32, bool)))
+EVERY = NATIVE | frozenset(map(np.dtype, (np.int8, np.int16, np.uint8, np.uint16, np.uint32, np.uint64)))
 FLOATS = frozenset(map(np.dtype, (np.float64, np.float32)))
 
 #: The words that every back end writes. An op of that name is one, unless it says `scalar=`.
@@ -42,7 +44,8 @@ FUNCTIONS = frozenset(
         *("hypot", "erf", "erfc", "floor", "ceil", "trunc", "rint", "power"),
     }
 )
-WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS | _TESTS | FUNCTIONS
+_DIVISION = frozenset({"quotient", "fmod"})  # of integers, towards zero; and what is left of a float
+WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS | _TESTS | _DIVISION | FUNCTIONS
 _INTERNAL = _LOGIC | {"select"}  # names of no op
 
 
@@ -100,12 +103,61 @@ def _strong_mul_either(w: Writer, a: int, b: int) -> int:
     return w("select", zero, w.like(0, a), w("mul", a, b))
 
 
+def _what_is_left(w: Writer, a: int, b: int) -> int:
+    """What is left of a after the division by b towards zero: exact, and with the sign of a. 0 for an integer b of 0."""
+    if w.dtype(a).kind == "f":
+        return w("fmod", a, b)
+    rest = w("sub", a, w("mul", w("quotient", a, b), b))
+    return w("select", w.test("equal", b, w.like(0, b)), w.like(0, a), rest)
+
+
+def _is_rounded(w: Writer, rest: int, b: int) -> int:
+    """Whether the quotient towards zero is greater than the quotient rounded down."""
+    zero = w.like(0, b)
+    opposite = w.test("xor", w.test("less", rest, zero), w.test("less", b, zero))
+    return w.test("and", w.test("not_equal", rest, zero), opposite)
+
+
+def _with_sign(w: Writer, like: int) -> int:
+    """A zero with the sign of another float."""
+    return w("select", w.test("signbit", like), w.like(-0.0, like), w.like(0.0, like))
+
+
+def _remainder(w: Writer, a: int, b: int) -> int:
+    """a - b floor(a / b), as NumPy has it: with the sign of b."""
+    rest = _what_is_left(w, a, b)
+    moved = w("select", _is_rounded(w, rest, b), w("add", rest, b), rest)
+    if w.dtype(a).kind != "f":
+        return moved
+    zero = w.test("equal", rest, w.like(0, rest))  # of b = 0, nan is left
+    return w("select", zero, _with_sign(w, b), moved)
+
+
+def _floor_divide(w: Writer, a: int, b: int) -> int:
+    """floor(a / b), as NumPy has it: from what is left of a, so that it is rounded once."""
+    rest = _what_is_left(w, a, b)
+    is_rounded = _is_rounded(w, rest, b)
+    one = w.like(1, a)
+    if w.dtype(a).kind != "f":
+        towards_zero = w("quotient", a, b)
+        return w("select", is_rounded, w("sub", towards_zero, one), towards_zero)
+    quotient = w("div", w("sub", a, rest), b)
+    quotient = w("select", is_rounded, w("sub", quotient, one), quotient)
+    down = w("floor", quotient)
+    down = w("select", w.test("greater", w("sub", quotient, down), w.like(0.5, a)), w("add", down, one), down)
+    ratio = w("div", a, b)
+    down = w("select", w.test("equal", quotient, w.like(0, a)), _with_sign(w, ratio), down)
+    return w("select", w.test("equal", b, w.like(0, b)), ratio, down)
+
+
 class _NoWordError(Exception):
     """An expression holds an op that scalar code does not have."""
 
 
-#: Ops whose lines depend on which of their operands are numbers. Of floats.
-_RULES: dict[Op, Callable[..., int]] = {strong_mul_op: _strong_mul, strong_mul_either_op: _strong_mul_either}
+#: Ops whose lines depend on which of their operands are numbers, or on the dtype. Products with strong zeros are of floats.
+_STRONG: dict[Op, Callable[..., int]] = {strong_mul_op: _strong_mul, strong_mul_either_op: _strong_mul_either}
+DIVISIONS: dict[Op, Callable[..., int]] = {fmod: _what_is_left, remainder: _remainder, floor_divide: _floor_divide}
+_RULES = _STRONG | DIVISIONS
 
 
 def _expanded(w: Writer, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> int:
@@ -149,11 +201,11 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
     except (OverflowError, ValueError, _NoWordError):  # a number that the dtype does not have, infinity say
         return False
     used = [(line.data, kernel.code[line.args[-1]].dtype) for line in kernel.code if line.kind == "op"]
-    floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _RULES else set())
+    floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _STRONG else set())
     return not any(
         (d not in FLOATS and word in floats_only)
         or (d in FLOATS and word in _BITS | _SHIFTS)
-        or (d == BOOL and word in _ARITHMETIC | _SHIFTS)
+        or (d == BOOL and word in _ARITHMETIC | _SHIFTS | _DIVISION)
         for word, d in used
     )
 
@@ -178,8 +230,11 @@ def is_native(op: Op) -> bool:
     return has_code(op) or special.function_name(op) is not None
 
 
-def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype] | None:
-    """The dtype in which each operand enters, or None if that is not native. An operand is a dtype or a Python number."""
+def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype, dtypes: frozenset[Dtype] = NATIVE) -> list[Dtype] | None:
+    """The dtype in which each operand enters, or None if it is not one of the back end's.
+
+    An operand is a dtype or a Python number.
+    """
     if any(type(o) is int and not -(2**63) <= o < 2**63 for o in operands):
         return None
     given = [o for o in operands if isinstance(o, np.dtype)]
@@ -195,11 +250,13 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype) -> list[Dtype
             common = np.result_type(*operands)
         except OverflowError:  # a Python int outside the range of the dtype it is compared with
             return None
-        whole = any(type(o) is int for o in operands) and common.kind == "i"
-        wanted = [np.dtype(np.int64) if whole else common] * len(operands)
+        whole = any(type(o) is int for o in operands) and common.kind in "iu"
+        if common.kind == "f" and given and all(d.kind in "iu" for d in given) and not any(type(o) is float for o in operands):
+            return None  # integers of which no dtype has all: NumPy compares them exactly
+        wanted = [np.dtype(np.int64) if whole and common != np.uint64 else common] * len(operands)
     else:
         wanted = [result] * len(operands)
-    if any(d not in NATIVE for d in (*wanted, *given, result)) or not _takes(op, tuple(wanted)):
+    if any(d not in dtypes for d in (*wanted, *given, result)) or not _takes(op, tuple(wanted)):
         return None
     return wanted
 

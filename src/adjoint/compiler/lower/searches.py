@@ -32,7 +32,9 @@ def place_of_extremum(low: Lowering, equation: Equation) -> bool:
     """The least index of what equals the extremum, or of the first nan, which NumPy takes for it."""
     (x,), (result,) = equation.inputs, equation.types
     t, axis = low.type_of(x), equation.params["axis"]
-    if t.dtype not in FLOATS or 0 in t.shape or not t.shape or math.prod(t.shape) > _MOST:
+    if t.dtype not in low.dtypes or 0 in t.shape or not t.shape or math.prod(t.shape) > _MOST:
+        return False
+    if t.dtype not in FLOATS and not low.has_array_kernels:
         return False
     if axis is None:
         t, axis = Type((math.prod(t.shape),), t.dtype), 0
@@ -42,7 +44,9 @@ def place_of_extremum(low: Lowering, equation: Equation) -> bool:
     how = equation.op.name.removeprefix("arg")
     top = low.emit(how, (x,), kept, axis=(axis,), keepdims=True)
     truth = Type(t.shape, BOOL)
-    is_top = low.emit("logical_or", (low.emit("equal", (x, top), truth), low.emit("isnan", (x,), truth)), truth)
+    is_top = low.emit("equal", (x, top), truth)
+    if t.dtype in FLOATS:
+        is_top = low.emit("logical_or", (is_top, low.emit("isnan", (x,), truth)), truth)
     n = t.shape[axis]
     count = np.arange(n, dtype=_COUNT).reshape([n if k == axis else 1 for k in range(len(t.shape))])
     places = low.emit("where", (is_top, Literal(count), Literal(np.float64(n))), Type(t.shape, _COUNT))

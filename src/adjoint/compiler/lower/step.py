@@ -171,7 +171,7 @@ class Scan:
 class Cumulative:
     """Along the last axis of the views: out[0] = terms[0], out[i] = out[i - 1] combined with terms[i]; see `lower.cumulative`."""
 
-    how: str  # sum, prod, recurrence
+    how: str  # sum, prod, max, min, recurrence
     factors: View | None  # of a recurrence
     terms: View
     out: View

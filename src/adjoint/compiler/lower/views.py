@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.op import Op
 from ...ir.graph import Equation, Literal
-from ...ops import broadcast, index, sort
+from ...ops import broadcast, index, sort, windows
 from ...ops.pairs import as_complex, as_real
 from .kernel import PARTS, View
 from .lowered import Rules
@@ -50,6 +50,7 @@ _VIEWS: dict[Op, Callable[[Any, dict[str, Any]], Any]] = {
     broadcast.broadcast_to: lambda a, p: np.broadcast_to(a, p["shape"]),
     index.getitem: lambda a, p: a[(*p["spec"], ...)],
     sort.equal_shared: lambda a, p: a,
+    windows.windows: lambda a, p: np.lib.stride_tricks.sliding_window_view(a, p["width"], p["axes"]),
 }
 
 
@@ -89,4 +90,4 @@ def joined_parts(low: Lowering, equation: Equation) -> bool:
     return low.hold(equation, View(pairs.buffer, pairs.shape[:-1], strides, pairs.offset // 2, is_complex=True))
 
 
-RULES: Rules = {**dict.fromkeys(_VIEWS, reshaped), as_real: parts, as_complex: joined_parts}
+RULES: Rules = {**dict.fromkeys(_VIEWS.keys() - {windows.windows}, reshaped), as_real: parts, as_complex: joined_parts}

@@ -27,6 +27,9 @@ _NAMES = (
     ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
 )
 
+#: The functions of BLAS and LAPACK that programs call, for both dtypes.
+BLAS = ("gemm", "gemv", "trsm", "trsv")
+LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
 
 #: A function that counts the calls that are under way, and does something if there are now so many.
 _COUNTING = """

@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from ..lower.schedule import work
 from ..lower.step import Lowered, PointTiles, Scan, Step, While, WhileVjp, bodies
 
 FAILED = -1  # a Python exception is set
@@ -143,6 +142,8 @@ no:
 
 def iterations_between(loop: Scan | While | WhileVjp, body: Lowered) -> int:
     """The number of iterations of a loop between two reads of the clock, a power of two; 0 for never."""
+    from ..lower.schedule import work  # heavy, and not needed for programs from disk
+
     if isinstance(loop, Scan) and work(loop) < _LONG:
         return 0
     iterations = _PULSE // max(1, sum(map(work, body.steps)))
@@ -151,6 +152,8 @@ def iterations_between(loop: Scan | While | WhileVjp, body: Lowered) -> int:
 
 def breaks(steps: Sequence[Step]) -> Iterator[bool]:
     """For each step, whether to poll before it: enough work was done since the last poll."""
+    from ..lower.schedule import work  # heavy, as above
+
     done = 0
     for step in steps:
         yield done >= _LONG

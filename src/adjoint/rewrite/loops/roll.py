@@ -2,10 +2,10 @@
 
     v1 = sin x;  v2 = mul v1, w;  v3 = sin v2;  v4 = mul v3, w;  …        becomes a scan of   sin, mul   with a carry
 
-`repeats.py` finds what repeats, `peel.py` makes first iterations like the others, `find.py` finds the role of each operand,
-`write.py` writes the scans. The backward half of a differentiated loop reads the values of the forward half from the last
-iteration to the first: these are stacked, and it becomes a scan in reverse. Inner loops are rolled first, then the loops around
-them. The results stay the same bit for bit.
+`moving.py` writes slices that move as integer arrays, `repeats.py` finds what repeats, `peel.py` makes first iterations like the
+others, `find.py` finds the role of each operand, `write.py` writes the scans. The backward half of a differentiated loop reads
+the values of the forward half from the last iteration to the first: these are stacked, and it becomes a scan in reverse. Inner
+loops are rolled first, then the loops around them. The results stay the same bit for bit.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ...ir.graph import Graph
 from ...ops.control import scan
 from ...ops.index import getitem
 from .find import FUNCTION, FlatGraph
+from .moving import with_arrays, with_slices
 from .peel import peel
 from .repeats import Stretch, disjoint
 from .roles import RefusedError
@@ -78,6 +79,7 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     least = max(least, 6)
     graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
     unrolled: list[Unrolled] = []
+    graph, slices = with_arrays(graph, least) if is_long_enough(len(graph), saving) else (graph, {})
     for _ in range(_MOST_DEPTH):
         if not is_long_enough(len(graph), saving):
             break
@@ -87,7 +89,7 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
             break
         graph = renumber(dead_code(with_scans(flat)))
         unrolled = []
-    return Rolled(graph, tuple(_loops(graph)), tuple(unrolled))
+    return Rolled(with_slices(graph, slices), tuple(_loops(graph)), tuple(unrolled))
 
 
 def is_long_enough(equations: int, saving: int = LEAST_SAVING) -> bool:

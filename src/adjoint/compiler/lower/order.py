@@ -1,0 +1,173 @@
+"""Order by counting: an element's rank is the number of elements that come before it.
+
+    x       3.  1.  2.  1.
+    rank    3   0   2   1         Σ_j [x_j < x_i, or x_j = x_i and j < i]
+    order   1   3   2   0         order[rank[i]] = i
+
+All pairs are compared, in a kernel without branches: the fastest way for short rows, and for the kth elements of them (medians,
+quantiles). NumPy sorts longer rows. The order is stable, and nan comes last.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.types import Type
+from ...ir.graph import Equation, Literal, Operand
+from ...ops import index, reduce, sort
+from .lowered import Rules
+from .scalar import BOOL
+
+if TYPE_CHECKING:
+    from .fuse import Lowering
+
+_INDEX = np.dtype(np.int64)
+LONGEST = 128  # elements of a row that is ordered by counting
+
+
+class _Pairs:
+    """All pairs of elements of the rows of an array: `first` along the row's own axis, `second` along one behind it."""
+
+    def __init__(self, low: Lowering, t: Type, axis: int) -> None:
+        self.low, self.t, self.axis = low, t, axis % len(t.shape)
+        self.n = t.shape[self.axis]
+        self.shape = (*t.shape[: self.axis], self.n, *t.shape[self.axis :])
+
+    def __call__(self, name: str, *operands: Operand, dtype: Any = BOOL) -> int:
+        return self.low.emit(name, operands, Type(self.shape, dtype))
+
+    def spread(self, x: Operand, place: int) -> int:
+        """An array over the pairs: its own axis is the first of the two, or the second."""
+        t = self.low.type_of(x)
+        shape = tuple(1 if k == self.axis + 1 - place else n for k, n in enumerate(self.shape))
+        return self.low.emit("reshape", (x,), Type(shape, t.dtype), shape=shape)
+
+    def constant(self, matrix: Any) -> Literal:
+        """A matrix over the two axes."""
+        return Literal(matrix.reshape(self.n, self.n, *(1,) * (len(self.t.shape) - self.axis - 1)))
+
+    def sum(self, x: Operand, dtype: Any) -> int:
+        """Over the first of the two axes."""
+        return self.low.emit("sum", (x,), Type(self.t.shape, dtype), axis=(self.axis,), keepdims=False)
+
+
+def _is_short(low: Lowering, t: Type, axis: int) -> bool:
+    return low.has_array_kernels and bool(t.shape) and t.dtype in low.dtypes and 0 not in t.shape and t.shape[axis] <= LONGEST
+
+
+def argsort(low: Lowering, equation: Equation) -> bool:
+    (x,), axis = equation.inputs, equation.params["axis"]
+    if not _is_short(low, low.type_of(x), axis):
+        return False
+    low.values[equation.outputs[0]] = low.values[_order(low, x, axis)]
+    return True
+
+
+def _order(low: Lowering, x: Operand, axis: int) -> int:
+    """The indices of the elements of each row, in order."""
+    t = low.type_of(x)
+    if isinstance(x, Literal):  # in memory once, for all pairs
+        x = low.emit("broadcast_to", (x,), t, shape=t.shape)
+    pairs = _Pairs(low, t, axis)
+    one, other = pairs.spread(x, 0), pairs.spread(x, 1)
+    earlier = pairs.constant(np.tri(pairs.n, pairs.n, -1, dtype=bool).T)
+    before = pairs("where", earlier, pairs("less_equal", one, other), pairs("less", one, other))
+    if t.dtype.kind == "f":
+        is_nan = Type(t.shape, BOOL)
+        nan = low.emit("isnan", (x,), is_nan)
+        behind = pairs("logical_or", earlier, pairs("logical_not", pairs.spread(nan, 0)))
+        before = pairs("logical_or", before, pairs("logical_and", pairs.spread(nan, 1), behind))
+    rank = pairs.sum(before, _INDEX)
+    places = np.arange(pairs.n).reshape([pairs.n if k == pairs.axis else 1 for k in range(len(t.shape))])
+    numbers = Type(t.shape, _INDEX)
+    given = low.emit("broadcast_to", (Literal(places),), numbers, shape=t.shape)
+    return low.emit("add_along", (given, rank), numbers, axis=pairs.axis, shape=t.shape)
+
+
+def argpartition(low: Lowering, equation: Equation) -> bool:
+    """A sorted row is a partitioned one."""
+    return argsort(low, equation)
+
+
+def order_statistics(low: Lowering, equation: Equation) -> bool:
+    (x,), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
+    t = low.type_of(x)
+    if not _is_short(low, t, axis) or 0 in result.shape:
+        return False
+    axis %= len(t.shape)
+    kth = np.array([k % t.shape[axis] for k in equation.params["kth"]])
+    places = low.emit("gather", (_order(low, x, axis), Literal(kth)), Type(result.shape, _INDEX), axis=axis)
+    low.values[equation.outputs[0]] = low.values[low.emit("take_along", (x, places), result, axis=axis)]
+    return True
+
+
+def lexsort(low: Lowering, equation: Equation) -> bool:
+    """By the last key, then by the one before it: the order is stable, so that the last sort decides."""
+    (keys,), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
+    t = low.type_of(keys)
+    one = Type(t.shape[1:], t.dtype)
+    if len(t.shape) < 2 or 0 in t.shape or not _is_short(low, one, axis):
+        return False
+    axis %= len(one.shape)
+    order: int | None = None
+    for k in range(t.shape[0]):
+        key = low.emit("getitem", (keys,), one, spec=(k,))
+        if order is None:
+            order = _order(low, key, axis)
+        else:
+            sorted_so_far = low.emit("take_along", (key, order), one, axis=axis)
+            order = low.emit("take_along", (order, _order(low, sorted_so_far, axis)), result, axis=axis)
+    assert order is not None
+    low.values[equation.outputs[0]] = low.values[order]
+    return True
+
+
+def share_equal(low: Lowering, equation: Equation) -> bool:
+    """The mean over equal elements, and over the element itself if it is nan."""
+    (t, y), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
+    keys = low.type_of(y)
+    if not _is_short(low, keys, axis) or low.type_of(t) != result or result.shape != keys.shape or result.dtype.kind != "f":
+        return False
+    pairs = _Pairs(low, keys, axis)
+    itself = pairs.constant(np.eye(pairs.n, dtype=bool))
+    same = pairs("logical_or", itself, pairs("equal", pairs.spread(y, 0), pairs.spread(y, 1)))
+    terms = pairs("where", same, pairs.spread(t, 0), Literal(0.0), dtype=result.dtype)
+    total, count = pairs.sum(terms, result.dtype), pairs.sum(same, _INDEX)
+    number = low.emit("cast", (count,), result, dtype=result.dtype)
+    low.values[equation.outputs[0]] = low.values[low.emit("div", (total, number), result)]
+    return True
+
+
+def last_write(low: Lowering, equation: Equation) -> bool:
+    """Of the writes to places that integer arrays name, those that no later one overwrites."""
+    (result,), extent = equation.types, equation.params["extent"]
+    size = math.prod(result.shape)
+    line = Type((size,), _INDEX)
+    if not _is_short(low, line, 0) or any(low.type_of(o).dtype.kind != "i" for o in equation.inputs):
+        return False
+    pairs = _Pairs(low, line, 0)
+    is_later: Operand = pairs.constant(np.tri(size, size, -1, dtype=bool))
+    for array, n in zip(equation.inputs, extent, strict=True):
+        at = low.emit("cast", (array,), Type(low.type_of(array).shape, _INDEX), dtype=_INDEX)
+        at = low.emit("broadcast_to", (at,), Type(result.shape, _INDEX), shape=result.shape)
+        at = low.emit("reshape", (at,), line, shape=line.shape)
+        from_behind = low.emit("less", (at, Literal(0)), Type(line.shape, BOOL))
+        at = low.emit("where", (from_behind, low.emit("add", (at, Literal(n)), line), at), line)
+        is_later = pairs("logical_and", is_later, pairs("equal", pairs.spread(at, 0), pairs.spread(at, 1)))
+    overwritten = low.emit("any", (is_later,), Type(line.shape, BOOL), axis=(0,), keepdims=False)
+    wins = low.emit("logical_not", (overwritten,), Type(line.shape, BOOL))
+    low.values[equation.outputs[0]] = low.values[low.emit("reshape", (wins,), result, shape=result.shape)]
+    return True
+
+
+RULES: Rules = {
+    index.last_write: last_write,
+    reduce.argsort: argsort,
+    sort.argpartition: argpartition,
+    sort.order_statistics: order_statistics,
+    sort.lexsort: lexsort,
+    sort.share_equal: share_equal,
+}
