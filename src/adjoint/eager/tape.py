@@ -363,7 +363,7 @@ class Pass:
             self.reach(node, g)
             return
         saved, above = self.saved_of(node), self.origins.pop(node.serial, None)
-        self.origin = above
+        self.origin, self.masks = above, None
         if saved is FREED:
             raise FreedError(
                 "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
@@ -416,7 +416,6 @@ class Pass:
         Ordinary products if everything is plain and finite, else products with strong zeros.
         """
         step: Plan = node.plan  # type: ignore[assignment]
-        self.masks = None
         if isinstance(node.op, Structured) and isinstance(saved[0], Pull):
             return self.pull_structured(saved[0], g, saved[1]), False
         if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
