@@ -11,7 +11,7 @@ and the values that each one reads are known. A tape saves only those.
 """
 
 from .batching import batched, type_rule
-from .coupling import any_along, coupled, is_declared
+from .coupling import any_along, coupled, coupled_all, is_declared
 from .forward import push
 from .partials import Partial, define, split
 from .products import Decay, decays, doubted, product_of_tangents
@@ -27,6 +27,7 @@ __all__ = [
     "any_along",
     "batched",
     "coupled",
+    "coupled_all",
     "decays",
     "define",
     "doubted",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.op import Op
-from ..core.types import Shape, Value, shape_of
+from ..core.types import Shape, Value, ndim_of, shape_of
 from ..ops.broadcast import broadcast_to, expand_dims, reshape
 from ..ops.reduce import any_
 
@@ -57,6 +57,11 @@ def coupled(op: Op, params: dict[str, Any], result: int, argument: int, live: Va
     live = any_(live, axis=tuple(range(len(examples), len(shape))), keepdims=False)
     whole = (*examples, *own)
     return any_along(broadcast_to(reshape(live, shape=(*examples, *(1,) * begins)), shape=whole), whole, parent)
+
+
+def coupled_all(live: Value, parent: Shape) -> Value:
+    """The mask of an argument every element of which depends on all that is live."""
+    return broadcast_to(any_(live, axis=tuple(range(ndim_of(live))), keepdims=False), shape=parent)
 
 
 def _each(axes: int | Shape) -> Shape:

@@ -20,7 +20,7 @@ import numpy as np
 from ..core.bind import Traced, numbers
 from ..core.op import Elementwise, Linear, Multilinear, Opaque
 from ..core.types import Type, Value, ndim_of, shape_of
-from ..derive import any_along, coupled, is_declared
+from ..derive import any_along, coupled, coupled_all, is_declared
 from ..ops.broadcast import broadcast_to, expand_dims, where
 from ..ops.elementwise import (
     equal,
@@ -104,7 +104,7 @@ class Origin:
             return _through_product(live, masked, self.shape, self.parents[i].shape)
         if isinstance(op, Opaque) and not op.choice:
             return None if live is None else _or_none(self._coupled(live))
-        weights = np.random.default_rng(0).uniform(1.0, 2.0, self.shape)
+        weights = self._weights()
         weights = weights if live is None else weights * live
         if isinstance(op, Multilinear):
             known = [_positive(x, k - 1 in plan.wanted) for k, x in enumerate(known)]
@@ -144,11 +144,11 @@ class Origin:
                 return True
             if self.op.name == "matmul" and (mask := self._through_matmul(above)) is not None:
                 return mask
+            if max(math.prod(shape_of(x)) for x in (self.parents[self.index], *(x for x in saved if x is not None))) > _MOST:
+                return above is True or coupled_all(above, parent)
             saved = [_marks(x, k - 1 in self.plan.wanted) for k, x in enumerate(saved)]
         known = [None if x is None else numbers(x) for x in saved]
         is_known = not any(k is None and x is not None for k, x in zip(known, saved, strict=True))
-        if math.prod(parent) > _MOST or math.prod(self.shape) > _MOST:
-            return None
         if is_known and not isinstance(above, Traced):
             if any(np.ndim(k) > ndim_of(x) for k, x in zip(known, saved, strict=True) if k is not None) or (
                 above is not True and np.ndim(above) > len(self.shape)
@@ -156,10 +156,15 @@ class Origin:
                 return None  # numbers of a batch
             live = self._of_one(None if above is True else above, known)
             return True if live is None else live
-        weights: Any = np.random.default_rng(0).uniform(1.0, 2.0, self.shape)
-        weights = weights if above is True else where(above, weights, 0.0)
+        weights = self._weights()
+        weights = weights if above is True else where(broadcast_to(above, shape=self.shape), weights, 0.0)
         sent = self.plan.quick(weights, tuple(saved), self.parents, self.params)[self.index]
         return None if sent is None else not_equal(sent, 0)
+
+    def _weights(self) -> Any:
+        """Cotangents whose sums and differences are not 0."""
+        is_signed = isinstance(self.op, Linear) and self.op.name not in _SUMS
+        return np.random.default_rng(0).uniform(1.0, 2.0, self.shape) if is_signed else np.broadcast_to(1.0, self.shape)
 
     def _factors(self) -> list[tuple[int, Any]]:
         """The other factors of a product, where their zeros are those of a mask; None for one that has none."""
@@ -268,19 +273,23 @@ class Joint(Origin):
     is 0 even if all are live, the partial is 0, or a mask is, and the element counts as live.
     """
 
-    __slots__ = ("types",)
+    __slots__ = ("part", "types")
 
-    def __init__(self, above: Origin, node: Any, index: int, saved: Any) -> None:
+    def __init__(self, above: Origin, node: Any, index: int, saved: Any, part: Value) -> None:
         super().__init__(above, node, index, saved)
+        self.part = part  # for its batch axes
         self.types = node.types if node.op.many else (Type(node.shape, node.dtype),)
 
     def _above(self) -> dict[int, Origin]:
         return self.above.each if isinstance(self.above, Several) else {0: self.above}  # type: ignore[dict-item]
 
     def _find_live(self) -> Any:
-        masks = {i: True if origin.live is None else origin.live for i, origin in self._above().items()}
-        if any(mask is not True and np.ndim(mask) > self.types[i].ndim for i, mask in masks.items()):
-            return None  # of a batch: all count as live
+        masks: dict[int, Any] = {}
+        for i, origin in self._above().items():
+            live = True if origin.live is None else origin.live
+            if live is not True and np.ndim(live) > self.types[i].ndim:
+                live = _batched_like(live, self.part) if isinstance(self.part, Traced) else True
+            masks[i] = live
         found = self._reached(masks)
         return None if found is True else _or_none(numbers(found))
 
@@ -316,7 +325,7 @@ def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value
     if above is None or not isinstance(op, (Elementwise, Linear, Opaque)):
         return Given(part)
     if isinstance(op, Opaque) and (op.many or not is_declared(op)):
-        return Joint(above, node, index, saved)
+        return Joint(above, node, index, saved, part)
     if isinstance(op, Elementwise) and node.plan.masks is None and node.shape == node.parents[index].shape:
         return above
     return Origin(above, node, index, saved)
@@ -359,7 +368,13 @@ def _marks(x: Any, is_differentiated: bool) -> Any:
     return weights if factor is None else where(factor, weights, 0.0)
 
 
-_MOST = 1 << 16  # elements of a mask that becomes part of a program
+#: Elements of a factor up to which its zeros, if they are those of a mask, are looked at by another sum of products.
+_MOST = 1 << 16
+#: Linear ops that move, repeat and add: no term has a sign.
+_SUMS = frozenset(
+    {"add_along", "broadcast_to", "concatenate", "cumsum", "einsum", "gather", "getitem", "matmul", "place", "put", "put_at"}
+    | {"reshape", "roll", "scatter_add", "share_equal", "stack", "sum", "take_along", "transpose", "where"}
+)
 _PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
 #: Linear ops that hand every cotangent on.
 WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"})

@@ -15,7 +15,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -94,6 +94,15 @@ class Pick(Node):
 
     __slots__ = ("index",)
     index: int
+
+
+class Nested(NamedTuple):
+    """The backward step of a function that runs again, on a tape of its own.
+
+    run(cotangents, their origins by number, parents) gives the cotangents of the parents and their origins.
+    """
+
+    run: Callable[[Sequence[Value | None], dict[int, Origin], Sequence[Any]], tuple[Sequence[Any], Sequence[Origin | None]]]
 
 
 class Tape(Trace):
@@ -416,8 +425,13 @@ class Pass:
         Ordinary products if everything is plain and finite, else products with strong zeros.
         """
         step: Plan = node.plan  # type: ignore[assignment]
-        if isinstance(node.op, Structured) and isinstance(saved[0], Pull):
+        if saved and isinstance(saved[0], Pull):
             return self.pull_structured(saved[0], g, saved[1]), False
+        if saved and isinstance(saved[0], Nested):
+            each = self.origin.each if isinstance(self.origin, Several) else {}
+            parts, origins = saved[0].run(g, each, node.parents)
+            self.masks = functools.cache(lambda: [o is None or o.live is None or o.live for o in origins])
+            return parts, False
         if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
             parts = step.quick(g, saved, node.parents, node.params)
             if all(part is g or is_finite(part) for part in parts):
