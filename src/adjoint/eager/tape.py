@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy import ndarray
 
-from ..core.bind import FRESH, Trace, Traced, bind, numbers, snapshot, with_gaps
+from ..core.bind import FRESH, Trace, Traced, bind, have_numbers, numbers, snapshot, with_gaps
 from ..core.errors import FreedError, user_line, written_on
 from ..core.floating import quiet, tell
 from ..core.op import Constant, Op, Opaque, Pull, Structured
@@ -277,13 +277,6 @@ class Marking(Tape):
     """A tape that has heard of an overflow: `record.py`, which takes the quick way for others, leaves its ops to `process`."""
 
     __slots__ = ()
-
-
-def have_numbers(x: Any) -> bool:
-    """Whether all values in nested lists are known."""
-    if isinstance(x, (list, tuple)):
-        return all(map(have_numbers, x))
-    return not isinstance(x, Traced) or numbers(x) is not None
 
 
 def _item(find: Callable[[], Sequence[Any]], i: int) -> Callable[[], Any]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import have_numbers
 from ..core.op import Pull, case
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.graph import Graph
@@ -27,7 +28,7 @@ from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import all_live, full, known_masks, mask_type, pullback, pullback_of, zeros_win
+from .vjp import all_live, full, is_sparse_loop, known_masks, mask_type, pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
 Params = dict[str, Any]
@@ -116,7 +117,7 @@ def _pulled_back(
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
     arriving = places(active)
-    bare = once(body, "zeros win", lambda: zeros_win(body))
+    bare = not have_numbers(xs) and once(body, "sparse", lambda: is_sparse_loop(body))
     back, stays_live = pullback_of(body, flags, active, None if bare else False)
     start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in arriving]
     params = {"consts": consts, "checkpoint": checkpoint}
