@@ -5,7 +5,7 @@
 
 An `Origin` goes with each cotangent of a backward pass: through which step it came, and the origin of what went in. It is
 worked out only when a product is not finite. An element is live unless it was masked on the way; whether a linear step leads
-from a live element to a given one is found by sending random weights through it.
+from a live element to a given one is found by sending weights through it.
 """
 
 from __future__ import annotations
