@@ -280,6 +280,9 @@ def check_eager(seed):
 # -- compiled ----------------------------------------------------------------------------------------------------------
 
 
+FAILED = (IndexError, np.linalg.LinAlgError)  # of ops that may fail
+
+
 def check_compiled(seed):
     """One transform, compiled once, for all calls of the program."""
     program = Program(seed, statements(seed))
@@ -297,6 +300,8 @@ def check_compiled(seed):
                 elif call[2] == "another shape" and isinstance(wanted, Exception):
                     continue
                 found = outcome(compiled, *ours.prepare(call))
+                if name != "value" and isinstance(wanted, FAILED) and not isinstance(found, Exception):
+                    continue  # an op that the derivative does not need is dead code, and so are its errors
                 alike(found, wanted, f"{name}, {call[2]}", narrow if name != "value" else 0.0)
     except (RefusedError, *REFUSED):
         pass

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.scipy.special import sici
 
 extreme = pytest.importorskip("extreme", exc_type=ModuleNotFoundError)  # which needs mpmath
 
@@ -161,6 +162,103 @@ def test_zeros_of_masks_and_of_arithmetic_in_programs_of_arrays(name):
         pushed = np.array([push(x, t) for t in np.eye(2)])
         known = ~np.isnan(pushed)
         np.testing.assert_allclose(pushed[known], np.array(expected)[known])
+
+
+@ad.custom_vjp
+def twice(v):
+    return 2 * v
+
+
+@ad.custom_vjp
+def squared(v):
+    return v**2
+
+
+twice.defvjp(lambda v: (2 * v, None), lambda _, g: (2 * g,))
+squared.defvjp(lambda v: (v**2, v), lambda v, g: (2 * g * v,))
+OVERFLOW = lambda x: (x + 1) * 1e308 * 1e10
+#: What opaque ops and custom rules hand on, at [0, 1]. A live zero may be one that the rule gives, or one that it was given.
+OPAQUE_OPS = {
+    "norm and a mask": (lambda x: (lambda v: np.sum((v * np.linalg.norm(v))[1:] ** 2))(np.sqrt(x)), [np.nan, 2.0]),
+    "product and a mask": (lambda x: (lambda v: np.sum(np.where(x > 0.5, v + np.prod(v), 0.0)))(np.sqrt(x) ** 2), [np.nan, 1.0]),
+    "product of a row": (lambda x: np.sum(np.where(x > 0.5, np.prod(ROWS * np.sqrt(x)[:, None], axis=1), 0.0)), [0.0, 1.5]),
+    "norm of a row": (
+        lambda x: np.sum(np.where(x > 0.5, np.linalg.norm(ROWS * np.sqrt(x)[:, None], axis=1), 0.0)),
+        [0.0, np.sqrt(3) / 2],
+    ),
+    "cumulative product": (lambda x: np.cumprod(np.sqrt(x)[::-1])[0], [np.nan, 0.5]),
+    "inverse of one of several": (
+        lambda x: np.sum(np.where((x > 0.5)[:, None, None], np.linalg.inv(EYES * np.sqrt(x)[:, None, None] + MATRIX), 0.0)),
+        [0.0, -0.1875],
+    ),
+    "determinant of one of several": (
+        lambda x: np.sum(np.where(x > 0.5, np.linalg.det(EYES * np.sqrt(x)[:, None, None] + MATRIX), 0.0)),
+        [0.0, 3.5],
+    ),
+    "system": (lambda x: np.sum(np.linalg.solve(np.eye(2), np.sqrt(x)) ** 2), [np.nan, 1.0]),
+    "function with several results": (lambda x: np.sum(np.where(x > 0.5, sici(np.sqrt(x))[0], 0.0)), [0.0, np.sin(1) / 2]),
+    "largest, of a live zero": (lambda x: np.max(np.sqrt(x) * np.array([1.0, -1.0])) ** 2, [np.nan, 0.0]),
+    "sorted, of a live zero": (lambda x: np.sum(np.sort(np.sqrt(x)) ** 2), [np.nan, 1.0]),
+    "median, of a live zero": (lambda x: np.median(np.concatenate([np.sqrt(x), [-1.0]])) ** 2, [np.nan, 0.0]),
+    "custom rule behind a mask": (lambda x: np.sum(np.where(x > 0.5, twice(np.sqrt(x)), 0.0)), [0.0, 1.0]),
+    "custom rule with a zero": (lambda x: np.sum(squared(np.sqrt(x))), [np.nan, 1.0]),
+    "custom rule, of a live zero": (lambda x: np.sum(twice(np.sqrt(x)) ** 2), [np.nan, 4.0]),
+    "checkpoint with a zero": (lambda x: np.sum(ad.checkpoint(np.square)(np.sqrt(x))), [np.nan, 1.0]),
+    "checkpoint, of a live zero": (lambda x: np.sum(ad.checkpoint(np.sqrt)(x) ** 2), [np.nan, 1.0]),
+    "checkpoint behind a mask": (lambda x: np.sum(np.where(x > 0.5, ad.checkpoint(np.sqrt)(x), 0.0)), [0.0, 0.5]),
+    "mask before a checkpoint": (
+        lambda x: np.sum(np.where(x > 0.5, ad.checkpoint(np.square)(np.sqrt(x)), 0.0)),
+        [0.0, 1.0],
+    ),
+    "checkpoint with a mask": (lambda x: np.sum(ad.checkpoint(lambda v: np.where(v > 0.5, v, 0.0))(np.sqrt(x))), [0.0, 0.5]),
+    "index behind a loop": (lambda x: np.sum(LOOP(np.square, np.sqrt(x)[np.array([1, 0])])), [np.nan, 2.0]),
+    "largest of nan": (lambda x: np.max(np.stack([x[0] / x[0], x[1]])), [np.nan, np.nan]),
+    "largest of overflows": (lambda x: np.max(OVERFLOW(x)), [np.nan, np.nan]),
+    "median of overflows": (lambda x: np.median(OVERFLOW(x)), [np.nan, np.nan]),
+    "larger of two overflows": (lambda x: np.maximum(*OVERFLOW(x)), [np.nan, np.nan]),
+    "sorted overflows": (lambda x: np.sum(np.sort(OVERFLOW(x)) * [1.0, 2.0]), [np.nan, np.nan]),
+    "least of an overflow and a number": (lambda x: np.min(np.stack([OVERFLOW(x[0]), x[1]])), [0.0, 1.0]),
+}
+ROWS, EYES = np.ones((2, 3)), np.broadcast_to(np.eye(2), (2, 2, 2))
+
+
+@pytest.mark.parametrize("name", OPAQUE_OPS)
+def test_zeros_that_opaque_ops_hand_on(name):
+    f, expected = OPAQUE_OPS[name]
+    x = np.array([0.0, 1.0])
+    np.testing.assert_allclose(ad.grad(f)(x), expected)
+    np.testing.assert_allclose(ad.jit(ad.grad(f))(x), expected)
+    np.testing.assert_allclose(ad.vmap(ad.grad(f))(np.stack([x, x + 0.7]))[0], expected)
+
+
+@pytest.mark.parametrize("n", [10, 300])
+def test_large_factors_count_as_without_zeros(n):
+    """Behind a computed mask, zeros of a matrix of more than 65,536 elements that is an input are not looked at: then nan."""
+    f = lambda x, w: np.sum(np.where(x > 0.5, w @ np.sqrt(x), 0.0))
+    w, x = np.eye(n), np.ones(n)
+    x[3] = 0.0
+    g = ad.jit(ad.grad(f))(x, w)
+    expected = np.where(x > 0.5, 0.5, 0.0 if n * n <= 1 << 16 else np.nan)
+    np.testing.assert_allclose(g, expected)
+    np.testing.assert_allclose(ad.jit(ad.grad(lambda x: f(x, w)))(x), expected)
+
+
+@pytest.mark.parametrize("n", [1000, 100_000])
+def test_masks_of_any_size_go_through_sums_and_indices(n):
+    x = np.ones(n)
+    x[5] = 0.0
+    at = np.arange(0, n, 2)
+    for f, inside in (
+        (lambda x, at: np.sum(np.where(x[:-1] > 0.5, np.sqrt(x)[:-1], 0.0)), 0.0),
+        (lambda x, at: np.sum(np.where(x > 0.5, np.roll(np.roll(np.sqrt(x), 1), -1), 0.0)), 0.0),
+        (lambda x, at: np.sum(np.sqrt(x)[at]), 0.0),
+        (lambda x, at: np.sum((np.sqrt(x) ** 2)[1:]), np.nan),
+        (lambda x, at: np.sum((np.sqrt(x) ** 2)[at + 1]), np.nan),
+        (lambda x, at: np.sum(np.cumsum(np.sqrt(x) ** 2)[-1:]), np.nan),
+    ):
+        g = ad.jit(ad.grad(f))(x, at)
+        np.testing.assert_equal(g[5], inside)
+        np.testing.assert_allclose(np.delete(g, 5), np.delete(ad.grad(f)(np.ones(n), at), 5))
 
 
 def test_a_compiled_checkpoint_passes_masks_on():

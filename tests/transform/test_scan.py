@@ -73,3 +73,27 @@ def test_no_iterations():
     c, ys = scanned(W, C, XS[:0])
     assert (c.tolist(), ys.shape) == (C.tolist(), (0,))
     np.testing.assert_array_equal(ad.grad(loss(scanned, False), 1)(W, C, XS[:0]), 2 * C)
+
+
+@pytest.mark.parametrize("n", [16, 17])
+@pytest.mark.parametrize("kind", ["for", "while"])
+def test_masks_of_arrays_that_a_loop_reads_at_computed_places(n, kind):
+    """Up to 16 elements any program has masks. Above, a loop that runs eagerly has; in a compiled one every zero wins."""
+
+    def f(x):
+        table = np.sqrt(x)
+        step = lambda i, s: s + table[np.where(s > 1e9, 0, i)] ** 2
+        if kind == "for":
+            return ad.fori_loop(0, 3, step, 0.0)
+        return ad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, step(*c)), (0, 0.0))[1]
+
+    x = np.ones(n)
+    x[[1, n - 1]] = 0.0  # one is read, and its slope is 0 · ∞; the other is not read
+    expected = np.zeros(n)
+    expected[:3] = 1.0, np.nan, 1.0
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(ad.grad(f)(x), expected)
+        if n <= 16:
+            np.testing.assert_array_equal(ad.jit(ad.grad(f))(x), expected)
+        else:
+            np.testing.assert_array_equal(np.delete(ad.jit(ad.grad(f))(x), 1), np.delete(expected, 1))

@@ -54,3 +54,14 @@ def test_an_example_that_has_ended_does_not_spoil_the_others():
     xs = np.array([0.5, 1.5, 3.0])
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(ad.vmap(ad.grad(f))(xs), [ad.grad(f)(x) for x in xs], rtol=1e-10)
+
+
+@pytest.mark.parametrize("run", [lambda g: g, ad.jit], ids=["eager", "compiled"])
+def test_zeros_of_masks_and_of_arithmetic_at_second_order(run):
+    """The inner cotangent is 0 at 0: by the mask, which wins, or as 2y is, which does not."""
+    roots = lambda x: ad.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, np.sqrt(s[1])), (0, x))[1]
+    twice = lambda f: run(ad.grad(lambda x: np.sum(ad.grad(f)(x))))
+    x = np.array([0.0, 1.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(twice(lambda x: np.sum(roots(x) ** 2))(x), [np.nan, -0.25])
+        np.testing.assert_allclose(twice(lambda x: np.sum(np.where(x > 0.5, roots(x), x)))(x), [0.0, -0.1875])

@@ -11,9 +11,11 @@ import numpy as np
 
 from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import ArgumentError, ShapeError
+from ..core.floating import quiet
 from ..core.tree import Structure, flatten, flatten_tangent, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
-from ..eager.tape import Tape, backward
+from ..eager.origin import Given, Origin
+from ..eager.tape import Pass, Tape
 from .arguments import NUMBERS, check_callable, name_of, output_leaf
 from .control import checkpointed
 from .custom_call import Call
@@ -267,7 +269,7 @@ class _Checkpoint(_Custom):
             ]
             return again.first(run, values), kept
 
-        def pull(values: Sequence[Value], gs: Sequence[Value]) -> list[Value | None]:
+        def pull(values: Sequence[Value], gs: Sequence[Value | None], known: dict[int, Origin]) -> Any:
             floats = [i for i, x in enumerate(values) if isinstance(x, NUMBERS) and is_inexact(dtype_of(x))]
             with Tape("checkpoint") as inner:
                 inside = list(values)
@@ -275,17 +277,19 @@ class _Checkpoint(_Custom):
                     inside[i] = inner.leaf(values[i])
                 nodes = [inside[i].aux for i in floats]
                 results = again.second(run, inside)
-            seeds = []
-            for y, g in zip(results, gs, strict=True):
+            reverse, seeds, origins = Pass(nodes), [], []
+            for i, (y, g) in enumerate(zip(results, gs, strict=True)):
                 node = inner.node(y)
-                if node is not None:
+                if node is not None and g is not None:
                     seeds.append((node, g))
-            pulled = backward(seeds, nodes, simple=False)
+                    origins.append(known.get(i) or Given(g))
             cotangents: list[Value | None] = [None] * len(values)
-            for i, g in zip(floats, pulled, strict=True):
-                cotangents[i] = g
-            return cotangents
+            found: list[Origin | None] = [None] * len(values)
+            with quiet():
+                for i, node, g in zip(floats, nodes, reverse.run(seeds, origins), strict=True):
+                    cotangents[i], found[i] = g, reverse.origins.get(node.serial)
+            return cotangents, found
 
         first = lambda values: again.first(run, values)
-        results = Call(name_of(self.f), first, None, forward, pull)(leaves)
+        results = Call(name_of(self.f), first, None, forward, pull, follows=True)(leaves)
         return found["out"].unflatten(results)

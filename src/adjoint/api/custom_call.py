@@ -7,6 +7,7 @@ given for one mode serves the other: both are linear maps, and a tape transposes
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
 from ..derive import Plan
 from ..eager.batch import Batch
 from ..eager.dual import Dual
-from ..eager.tape import Outputs, Tape, backward
+from ..eager.tape import Nested, Outputs, Tape, backward
 from ..ops.broadcast import fit, sum_, zeros_of
 from ..staging.stage import Stage
 from .arguments import NUMBERS
@@ -48,10 +49,19 @@ class Call:
     push    (primals, tangents) ↦ (results, tangents of the results), or None
     forward leaves ↦ (results, residuals), and
     pull    (residuals, cotangents) ↦ cotangents of the leaves, or None
+    follows whether `pull` also takes the origins of the cotangents (a dict by number), and gives those of its results (a list)
     """
 
-    def __init__(self, name: str, f: Function, push: Function | None, forward: Function | None, pull: Function | None) -> None:
-        self.name, self.f, self.push, self.forward, self.pull = name, f, push, forward, pull
+    def __init__(
+        self,
+        name: str,
+        f: Function,
+        push: Function | None,
+        forward: Function | None,
+        pull: Function | None,
+        follows: bool = False,
+    ) -> None:
+        self.name, self.f, self.push, self.forward, self.pull, self.follows = name, f, push, forward, pull, follows
 
     def __call__(self, leaves: Sequence[Value]) -> list[Value]:
         leaves = [unwrap_fresh(x) for x in leaves]
@@ -80,14 +90,20 @@ class Call:
         self.check_closed(results, tape)
         out_types = [Type.of(y) for y in results]
 
-        def pull_wanted(gs: Any, saved: Any, parents: Any, params: dict[str, Any]) -> Any:
-            given = [zeros_of(t) if g is None else g for g, t in zip(gs, out_types, strict=True)]
-            cotangents = pull(given)
+        def fitted(cotangents: Sequence[Any], parents: Any) -> list[Any]:
             return [None if cotangents[i] is None else fit(cotangents[i], p) for i, p in zip(wanted, parents, strict=True)]
+
+        def pull_wanted(gs: Any, saved: Any, parents: Any, params: dict[str, Any]) -> Any:
+            return fitted(pull([zeros_of(t) if g is None else g for g, t in zip(gs, out_types, strict=True)]), parents)
+
+        def follow(gs: Any, origins: Any, parents: Any) -> Any:
+            cotangents, found = pull(gs, origins)
+            return fitted(cotangents, parents), [found[i] for i in wanted]
 
         op = Opaque(self.name, self.f, None, None, many=True)
         plan = Plan(wanted, (), pull_wanted, pull_wanted)
-        node = Outputs(op, list(nodes.values()), plan, (), {}, (), None)  # type: ignore[arg-type]
+        saved = (Nested(follow),) if self.follows else ()
+        node = Outputs(op, list(nodes.values()), plan, saved, {}, (), None)  # type: ignore[arg-type]
         tape.complicate()
         return list(tape.outputs(results, node))
 
@@ -96,7 +112,7 @@ class Call:
         if self.forward is not None and self.pull is not None:
             results, residuals = self.forward(values)
             rule = self.pull
-            return results, lambda gs: rule(residuals, gs)
+            return results, functools.partial(rule, residuals)
         assert self.push is not None
         push = self.push
         floats = [i for i, t in enumerate(types) if t is not None and is_inexact(t.dtype)]

@@ -318,6 +318,13 @@ def numbers(x: Any) -> Any:
     return x
 
 
+def have_numbers(x: Any) -> bool:
+    """Whether all values in nested lists are known."""
+    if isinstance(x, (list, tuple)):
+        return all(map(have_numbers, x))
+    return not isinstance(x, Traced) or numbers(x) is not None
+
+
 def snapshot(x: Any) -> Any:
     """The current state of a traced value, unaffected by later in-place writes."""
     return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x

@@ -101,6 +101,7 @@ class Op:
     cases: Iterable[Case] = ()
     doc: str = ""
     many: bool = False  # returns a tuple of arrays
+    choice: bool = False  # selects among its elements: a partial of 0 means that one was not selected
     into: Rule | None = None  # adds the transpose to an array in place, touching only what it must
     no_axes: str = "scalar"  # what NumPy gives as a result without axes: "scalar", "array", or "same" as the first argument
     commutative: bool = False  # op(a, b) is op(b, a)
@@ -165,13 +166,10 @@ class Elementwise(Op):
     kind = "elementwise"
     axes = ()
 
-    def __init__(
-        self, name: str, impl: Callable[..., Any], partials: Any, arity: int, *, choice: bool = False, **facts: Any
-    ) -> None:
+    def __init__(self, name: str, impl: Callable[..., Any], partials: Any, arity: int, **facts: Any) -> None:
         super().__init__(name, impl, **facts)
         self.partials = partials
         self.arity = arity
-        self.choice = choice  # selects one of its arguments: a partial of 0 means that it was not selected
         self.run: Callable[..., Any] = functools.partial(bind, self)  # may be replaced by a faster recorder
 
     def __call__(self, *args: Any, **params: Any) -> Any:

@@ -11,6 +11,7 @@ and the values that each one reads are known. A tape saves only those.
 """
 
 from .batching import batched, type_rule
+from .coupling import any_along, coupled, coupled_all, is_declared
 from .forward import push
 from .partials import Partial, define, split
 from .products import Decay, decays, doubted, product_of_tangents
@@ -23,10 +24,14 @@ __all__ = [
     "Decay",
     "Partial",
     "Plan",
+    "any_along",
     "batched",
+    "coupled",
+    "coupled_all",
     "decays",
     "define",
     "doubted",
+    "is_declared",
     "plan",
     "product_of_tangents",
     "push",

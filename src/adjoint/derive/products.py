@@ -22,6 +22,7 @@ from ..ops.elementwise import (
     equal,
     is_finite,
     isinf,
+    logical_and,
     logical_not,
     logical_or,
     product_of_live,
@@ -89,6 +90,8 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
     """
     if for_finite_numbers.get():
         return values
+    if op.choice:
+        return _undecided(values) if any(map(is_computed, wanted)) else values
     if op.name == "power" and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
         return values  # its slope grows
     slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]
@@ -96,6 +99,14 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
     # Only y, of 1/x, is zero there.
     lost = {r: equal(values[r], 0) if r == 0 and op.name == "reciprocal" else isinf(values[r]) for r in reads}
     return [where(lost[r], np.nan, x) if r in lost else x for r, x in enumerate(values)] if lost else values
+
+
+def _undecided(values: Sequence[Any]) -> Sequence[Any]:
+    """The operands of a choice, with nan where both are the same infinity: of two overflows, it is not known which is larger."""
+    y, a, b = values
+    if any(known is not None and is_finite(known) for known in map(numbers, (a, b))):
+        return values
+    return y, where(logical_and(isinf(a), equal(a, b)), np.nan, a), b
 
 
 _MOVES = frozenset({"broadcast_to", "getitem", "reshape", "transpose"})

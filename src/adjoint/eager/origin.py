@@ -5,11 +5,12 @@
 
 An `Origin` goes with each cotangent of a backward pass: through which step it came, and the origin of what went in. It is
 worked out only when a product is not finite. An element is live unless it was masked on the way; whether a linear step leads
-from a live element to a given one is found by sending random weights through it.
+from a live element to a given one is found by sending weights through it.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,10 +18,20 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, numbers
-from ..core.op import Elementwise, Linear, Multilinear
+from ..core.op import Elementwise, Linear, Multilinear, Opaque
 from ..core.types import Type, Value, ndim_of, shape_of
-from ..ops.broadcast import broadcast_to, expand_dims, reshape, where
-from ..ops.elementwise import ieee_mul, logical_and, logical_not, logical_or, not_equal, strong_mul_either_op, strong_mul_op
+from ..derive import any_along, coupled, coupled_all, is_declared
+from ..ops.broadcast import broadcast_to, expand_dims, where
+from ..ops.elementwise import (
+    equal,
+    ieee_mul,
+    logical_and,
+    logical_not,
+    logical_or,
+    not_equal,
+    strong_mul_either_op,
+    strong_mul_op,
+)
 from ..ops.reduce import any_
 from .batch import Batch
 
@@ -33,8 +44,8 @@ class Origin:
     It keeps of the node what it may have to look into, and no more: nodes are freed as the pass moves on.
 
     live  an array of bools, or None if all elements are live
-    mask  what is known of that without numbers, in a program that is written down: True if all are live, the condition of a
-          `where`, or None; then the zeros that come up when the program runs count as those of a mask
+    mask  the same in a program that is written down: True if all are live, an array of bools, or None if it is not known; then
+          the zeros that come up when the program runs count as those of a mask
     """
 
     __slots__ = ("_live", "_mask", "above", "index", "op", "params", "parents", "plan", "saved", "shape")
@@ -45,7 +56,7 @@ class Origin:
         if node is not None:
             self.op, self.plan, self.shape, self.params = node.op, node.plan, node.shape, node.params
             self.parents = [Type(p.shape, p.dtype) for p in node.parents]
-            self.saved: Any = saved if isinstance(node.op, Linear) or node.plan.masks is not None else ()
+            self.saved: Any = saved if isinstance(node.op, (Linear, Opaque)) or node.plan.masks is not None else ()
 
     @property
     def live(self) -> Any:
@@ -56,7 +67,8 @@ class Origin:
     @property
     def mask(self) -> Any:
         if self._mask is _UNKNOWN:
-            self._mask = self._find_mask()
+            mask = self._find_mask()
+            self._mask = True if mask is not None and not isinstance(mask, Traced) and np.all(mask) else mask
         return self._mask
 
     def live_in(self, g: Value) -> Value | None:
@@ -90,7 +102,9 @@ class Origin:
         if isinstance(op, Elementwise) or op in _PRODUCTS:
             masked = None if plan.masks is None else plan.masks(known, i)
             return _through_product(live, masked, self.shape, self.parents[i].shape)
-        weights = np.random.default_rng(0).uniform(1.0, 2.0, self.shape)
+        if isinstance(op, Opaque) and not op.choice:
+            return None if live is None else _or_none(self._coupled(live))
+        weights = self._weights()
         weights = weights if live is None else weights * live
         if isinstance(op, Multilinear):
             known = [_positive(x, k - 1 in plan.wanted) for k, x in enumerate(known)]
@@ -100,20 +114,25 @@ class Origin:
     def _find_mask(self) -> Any:
         assert self.above is not None
         above = self.above.mask
-        if above is None:
+        if above is None or (above is not True and ndim_of(above) > len(self.shape)):  # or numbers of a batch
             return None
         op, parent = self.op, self.parents[self.index].shape
         if op.name == "where":
             chosen = self.saved[1] if self.plan.wanted[self.index] == 1 else logical_not(self.saved[1])
-            return _any_along(_both(above, chosen), self.shape, parent)
-        if isinstance(op, Elementwise):
+            return any_along(_both(above, chosen), self.shape, parent)
+        if above is True and (op in _PRODUCTS[:2] or op.name in WHOLE or (isinstance(op, Opaque) and not op.choice)):
+            return True
+        if isinstance(op, Elementwise) or op in _PRODUCTS:
             masked = None if self.plan.masks is None else self.plan.masks(self.saved, self.index)
             if masked is None or (not isinstance(masked, Traced) and not np.any(masked)):
-                return above if above is True else _any_along(above, self.shape, parent)
-            return _any_along(_both(above, logical_not(masked)), self.shape, parent)
-        if above is True and (op in _PRODUCTS[:2] or op.name in WHOLE):
-            return True
-        return self._moved(above) if isinstance(op, Linear) and op not in _PRODUCTS else None
+                return above if above is True else any_along(above, self.shape, parent)
+            return any_along(_both(above, logical_not(masked)), self.shape, parent)
+        if isinstance(op, Opaque) and not op.choice:
+            return self._coupled(above)
+        return self._moved(above)
+
+    def _coupled(self, live: Value) -> Value:
+        return coupled(self.op, self.params, 0, self.plan.wanted[self.index], live, self.shape, self.parents[self.index].shape)
 
     def _moved(self, above: Any) -> Any:
         """Through a linear op: by computing with numbers, if all that matters is known, or else when the program runs."""
@@ -125,11 +144,11 @@ class Origin:
                 return True
             if self.op.name == "matmul" and (mask := self._through_matmul(above)) is not None:
                 return mask
+            if max(math.prod(shape_of(x)) for x in (self.parents[self.index], *(x for x in saved if x is not None))) > _MOST:
+                return above is True or coupled_all(above, parent)
             saved = [_marks(x, k - 1 in self.plan.wanted) for k, x in enumerate(saved)]
         known = [None if x is None else numbers(x) for x in saved]
         is_known = not any(k is None and x is not None for k, x in zip(known, saved, strict=True))
-        if math.prod(parent) > _MOST or math.prod(self.shape) > _MOST:
-            return None
         if is_known and not isinstance(above, Traced):
             if any(np.ndim(k) > ndim_of(x) for k, x in zip(known, saved, strict=True) if k is not None) or (
                 above is not True and np.ndim(above) > len(self.shape)
@@ -137,10 +156,15 @@ class Origin:
                 return None  # numbers of a batch
             live = self._of_one(None if above is True else above, known)
             return True if live is None else live
-        weights: Any = np.random.default_rng(0).uniform(1.0, 2.0, self.shape)
-        weights = weights if above is True else where(above, weights, 0.0)
+        weights = self._weights()
+        weights = weights if above is True else where(broadcast_to(above, shape=self.shape), weights, 0.0)
         sent = self.plan.quick(weights, tuple(saved), self.parents, self.params)[self.index]
         return None if sent is None else not_equal(sent, 0)
+
+    def _weights(self) -> Any:
+        """Cotangents whose sums and differences are not 0."""
+        is_signed = isinstance(self.op, Linear) and self.op.name not in _SUMS
+        return np.random.default_rng(0).uniform(1.0, 2.0, self.shape) if is_signed else np.broadcast_to(1.0, self.shape)
 
     def _factors(self) -> list[tuple[int, Any]]:
         """The other factors of a product, where their zeros are those of a mask; None for one that has none."""
@@ -190,24 +214,6 @@ class Given(Origin):
         return True if self._live is None else self._live
 
 
-class Dense(Given):
-    """Of a cotangent that an opaque op computes from all that it is given: if that is live, no zero is one of a mask."""
-
-    __slots__ = ()
-
-    def __init__(self, above: Origin, g: Value) -> None:
-        super().__init__(g)
-        self.above = above
-
-    @property
-    def live(self) -> Any:
-        return None if self.above.live is None else self._live  # type: ignore[union-attr]
-
-    @property
-    def mask(self) -> Any:
-        return True if self.above.mask is True else super().mask  # type: ignore[union-attr]
-
-
 class Live(Origin):
     """Of a cotangent no zero of which is one of a mask."""
 
@@ -236,19 +242,13 @@ class Marked(Origin):
 
 
 class Several(Origin):
-    """Of the cotangents of several results, by number; together they are known to be live only if each is."""
+    """Of the cotangents of several results, by number."""
 
     __slots__ = ("each",)
 
     def __init__(self) -> None:
         super().__init__(None)
         self.each: dict[int, Origin] = {}
-
-    def _find_live(self) -> Any:
-        return None if all(origin.live is None for origin in self.each.values()) else np.False_
-
-    def _find_mask(self) -> Any:
-        return True if all(origin.mask is True for origin in self.each.values()) else None
 
     def masks(self, gs: Sequence[Value | None]) -> list[Any]:
         """The masks of the cotangents, as a `Pull` takes them."""
@@ -266,13 +266,66 @@ class Several(Origin):
         return found
 
 
+class Joint(Origin):
+    """Of a cotangent that an opaque op of several results hands on, or a custom rule.
+
+    Nothing is declared of a custom rule. What it makes of the live elements alone tells whether they lead to an element; where it
+    is 0 even if all are live, the partial is 0, or a mask is, and the element counts as live.
+    """
+
+    __slots__ = ("part", "types")
+
+    def __init__(self, above: Origin, node: Any, index: int, saved: Any, part: Value) -> None:
+        super().__init__(above, node, index, saved)
+        self.part = part  # for its batch axes
+        self.types = node.types if node.op.many else (Type(node.shape, node.dtype),)
+
+    def _above(self) -> dict[int, Origin]:
+        return self.above.each if isinstance(self.above, Several) else {0: self.above}  # type: ignore[dict-item]
+
+    def _find_live(self) -> Any:
+        masks: dict[int, Any] = {}
+        for i, origin in self._above().items():
+            live = True if origin.live is None else origin.live
+            if live is not True and np.ndim(live) > self.types[i].ndim:
+                live = _batched_like(live, self.part) if isinstance(self.part, Traced) else True
+            masks[i] = live
+        found = self._reached(masks)
+        return None if found is True else _or_none(numbers(found))
+
+    def _find_mask(self) -> Any:
+        masks = {i: origin.mask for i, origin in self._above().items()}
+        return None if any(mask is None for mask in masks.values()) else self._reached(masks)
+
+    def _reached(self, masks: dict[int, Any]) -> Any:
+        if any(mask is True for mask in masks.values()):
+            return True
+        if not is_declared(self.op):
+            return self._by_rule(masks)
+        k, parent = self.plan.wanted[self.index], self.parents[self.index].shape
+        found = [coupled(self.op, self.params, i, k, mask, self.types[i].shape, parent) for i, mask in masks.items()]
+        return functools.reduce(logical_or, found)
+
+    def _by_rule(self, masks: dict[int, Any]) -> Any:
+        draw = np.random.default_rng(0)
+        weights = {i: draw.uniform(1.0, 2.0, self.types[i].shape).astype(self.types[i].dtype) for i in masks}
+        some = self._handed_on({i: where(masks[i], w, np.zeros((), w.dtype)) for i, w in weights.items()})
+        every = self._handed_on(weights)
+        return some is not None and logical_or(not_equal(some, 0), equal(every, 0))
+
+    def _handed_on(self, gs: dict[int, Value]) -> Value | None:
+        given = [gs.get(i) for i in range(len(self.types))]
+        handed = self.plan.pull(given if self.op.many else given[0], self.saved, self.parents, self.params)
+        return handed[self.index]
+
+
 def through(above: Origin | None, node: Any, index: int, saved: Any, part: Value) -> Origin:
     """Of the cotangent `part` that a node has handed on to one of its parents."""
     op = node.op
-    if above is not None and op.name in _DENSE:
-        return Dense(above, part)
-    if above is None or not isinstance(op, (Elementwise, Linear)):
+    if above is None or not isinstance(op, (Elementwise, Linear, Opaque)):
         return Given(part)
+    if isinstance(op, Opaque) and (op.many or not is_declared(op)):
+        return Joint(above, node, index, saved, part)
     if isinstance(op, Elementwise) and node.plan.masks is None and node.shape == node.parents[index].shape:
         return above
     return Origin(above, node, index, saved)
@@ -315,27 +368,20 @@ def _marks(x: Any, is_differentiated: bool) -> Any:
     return weights if factor is None else where(factor, weights, 0.0)
 
 
-_MOST = 1 << 16  # elements of a mask that becomes part of a program
+#: Elements of a factor up to which its zeros, if they are those of a mask, are looked at by another sum of products.
+_MOST = 1 << 16
+#: Linear ops that move, repeat and add: no term has a sign.
+_SUMS = frozenset(
+    {"add_along", "broadcast_to", "concatenate", "cumsum", "einsum", "gather", "getitem", "matmul", "place", "put", "put_at"}
+    | {"reshape", "roll", "scatter_add", "share_equal", "stack", "sum", "take_along", "transpose", "where"}
+)
 _PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
-#: Opaque ops every element of whose argument counts. Those that choose, as max does, and custom rules mean their zeros.
-_DENSE = frozenset({"cumprod", "det", "logsumexp", "norm", "prod", "recurrence"})
 #: Linear ops that hand every cotangent on.
 WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"})
 
 
 def _both(above: Any, chosen: Value) -> Value:
     return chosen if above is True else logical_and(above, chosen)
-
-
-def _any_along(mask: Value, shape: tuple[int, ...], parent: tuple[int, ...]) -> Any:
-    """The mask of an operand that was broadcast to that shape; too large a one is not followed."""
-    if shape == parent:
-        return mask
-    if math.prod(shape) > _MOST or ndim_of(mask) > len(shape):  # or numbers of a batch
-        return None
-    extra = len(shape) - len(parent)
-    axes = (*range(extra), *(a for a in range(extra, len(shape)) if parent[a - extra] != shape[a]))
-    return reshape(any_(broadcast_to(mask, shape=shape), axis=axes, keepdims=False), shape=parent)
 
 
 def _lead(x: Any, ndim: int) -> tuple[int, ...]:

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from .tape import Node, Tape
 
 _UNKNOWN: Any = object()
-#: Ops that compare, and compute nothing of what they choose from.
-_ORDER = frozenset({"max", "min", "equal_shared", "order_statistics"})
 _ZERO_WINS = (strong_mul_op, strong_mul_either_op)
 #: Ops of which NumPy does not say that they overflow.
 _SILENT = frozenset({"convolve", "einsum", "norm"})
@@ -74,8 +72,11 @@ def mark(tape: Tape, node: Node, args: Sequence[Any], ys: Sequence[Any], params:
             inherited = _inherited(op, value, values, masks, params)
             own = _or_none(_overflowed(op, value, values))
             tape.lost[y.aux] = _union([inherited, own])  # type: ignore[index]
-            if isinstance(op, Elementwise) and op.choice:
-                continue  # it compares, and a lost value is large
+            if op.choice:  # it compares, and a lost value is large
+                if isinstance(op, Elementwise) and any(m is not None for m in masks):
+                    tie = logical_and(isinf(value), equal(values[0], values[1]))  # of two that are lost, the larger is not known
+                    node.saved = tuple([_with_nan(v, tie) for v in node.saved])
+                continue
             # Of an elementwise op that overflows, the partial overflows too, or does not depend on it.
             lost = [inherited if isinstance(op, Elementwise) else _union([inherited, own]), *masks]
             if any(m is not None for m in lost):
@@ -121,7 +122,7 @@ def _inherited(op: Op, y: Value, xs: Sequence[Value], masks: Sequence[Value | No
         ts = [None if m is None else where(m, draw.uniform(1.0, 2.0, shape_of(x)), 0.0) for m, x in zip(masks, xs, strict=True)]
         mask = not_equal(push(op, y, weights, ts, params), 0)
         return _or_none(logical_and(mask, not_equal(y, 0)) if op in _ZERO_WINS else mask)
-    return _or_none(isinf(y) if op.name in _ORDER else logical_or(isinf(y), True))
+    return _or_none(isinf(y) if op.choice else logical_or(isinf(y), True))
 
 
 def saturates(op: Elementwise) -> bool:

@@ -15,13 +15,13 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy import ndarray
 
-from ..core.bind import FRESH, Trace, Traced, bind, numbers, snapshot, with_gaps
+from ..core.bind import FRESH, Trace, Traced, bind, have_numbers, numbers, snapshot, with_gaps
 from ..core.errors import FreedError, user_line, written_on
 from ..core.floating import quiet, tell
 from ..core.op import Constant, Op, Opaque, Pull, Structured
@@ -94,6 +94,15 @@ class Pick(Node):
 
     __slots__ = ("index",)
     index: int
+
+
+class Nested(NamedTuple):
+    """The backward step of a function that runs again, on a tape of its own.
+
+    run(cotangents, their origins by number, parents) gives the cotangents of the parents and their origins.
+    """
+
+    run: Callable[[Sequence[Value | None], dict[int, Origin], Sequence[Any]], tuple[Sequence[Any], Sequence[Origin | None]]]
 
 
 class Tape(Trace):
@@ -270,13 +279,6 @@ class Marking(Tape):
     __slots__ = ()
 
 
-def have_numbers(x: Any) -> bool:
-    """Whether all values in nested lists are known."""
-    if isinstance(x, (list, tuple)):
-        return all(map(have_numbers, x))
-    return not isinstance(x, Traced) or numbers(x) is not None
-
-
 def _item(find: Callable[[], Sequence[Any]], i: int) -> Callable[[], Any]:
     return lambda: find()[i]
 
@@ -363,7 +365,7 @@ class Pass:
             self.reach(node, g)
             return
         saved, above = self.saved_of(node), self.origins.pop(node.serial, None)
-        self.origin = above
+        self.origin, self.masks = above, None
         if saved is FREED:
             raise FreedError(
                 "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
@@ -416,9 +418,13 @@ class Pass:
         Ordinary products if everything is plain and finite, else products with strong zeros.
         """
         step: Plan = node.plan  # type: ignore[assignment]
-        self.masks = None
-        if isinstance(node.op, Structured) and isinstance(saved[0], Pull):
+        if saved and isinstance(saved[0], Pull):
             return self.pull_structured(saved[0], g, saved[1]), False
+        if saved and isinstance(saved[0], Nested):
+            each = self.origin.each if isinstance(self.origin, Several) else {}
+            parts, origins = saved[0].run(g, each, node.parents)
+            self.masks = functools.cache(lambda: [o is None or o.live is None or o.live for o in origins])
+            return parts, False
         if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
             parts = step.quick(g, saved, node.parents, node.params)
             if all(part is g or is_finite(part) for part in parts):

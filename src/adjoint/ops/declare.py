@@ -18,15 +18,14 @@ Rule = Callable[..., Any]
 _Op = TypeVar("_Op", bound=Op)
 
 
-def elementwise(name: str, impl: Rule, partials: Rule | tuple[Rule, ...], *, choice: bool = False, **facts: Any) -> Elementwise:
+def elementwise(name: str, impl: Rule, partials: Rule | tuple[Rule, ...], **facts: Any) -> Elementwise:
     """An op applied per element with broadcasting. `partials(y, *xs)` returns ∂y/∂x for every argument.
 
-    A partial that is None says that there is no derivative by that argument: tracing it raises. A `choice` picks one of its
-    arguments: a partial of 0 means that it was not picked.
+    A partial that is None says that there is no derivative by that argument: tracing it raises.
     """
     rule = partials[0] if isinstance(partials, tuple) else partials
     facts["doc"] = facts.get("doc") or impl.__doc__ or ""
-    return _entered(Elementwise(name, impl, partials, positional_count(rule) - 1, choice=choice, **facts))
+    return _entered(Elementwise(name, impl, partials, positional_count(rule) - 1, **facts))
 
 
 def linear(name: str, impl: Rule, transpose: Rule | tuple[Rule | None, ...], *, together: bool = False, **facts: Any) -> Linear:

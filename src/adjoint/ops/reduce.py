@@ -10,17 +10,25 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Shape, Value, dtype_of, shape_of
-from .broadcast import cast, spread, sum_, where
+from .broadcast import cast, expand_dims, spread, sum_, where
 from .declare import constant, linear, opaque
-from .elementwise import equal, isnan, logical_or, strong_mul, strong_mul_either
+from .elementwise import equal, greater, isinf, logical_and, logical_or, strong_mul, strong_mul_either
 from .index import getitem
 from .shape import concatenate, flip
 
 
 def _tie_weights(x: Value, y: Value, axis: Shape, keepdims: bool) -> Value:
-    """Equal weights on the elements that attain the extremum (on the nans, where it is nan)."""
-    hit = logical_or(equal(x, spread(y, shape_of(x), axis, keepdims)), isnan(x))
-    weights = where(hit, 1 / sum_(hit, axis=axis, keepdims=True), 0.0)
+    """Equal weights on the elements that attain the extremum."""
+    return equal_weights(equal(x, spread(y, shape_of(x), axis, keepdims)), x, y if keepdims else expand_dims(y, axis), axis)
+
+
+def equal_weights(hit: Value, x: Value, y: Value, axis: Shape) -> Value:
+    """One over the number of hits, on each of them; nan where y is nan, or an infinity that several elements have: of values that
+    have overflowed, it is not known which is the largest.
+    """
+    count = sum_(hit, axis=axis, keepdims=True)
+    undecided = logical_or(equal(count, 0), logical_and(isinf(y), greater(count, 1)))
+    weights = hit * (1 / where(undecided, np.nan, count))
     return cast(weights, dtype=dtype_of(x)) if dtype_of(x) != dtype_of(weights) else weights
 
 
@@ -37,6 +45,7 @@ def _extremum(name: str, impl: Any) -> Any:
         jvp=jvp,
         vjp=vjp,
         axes="axis",
+        choice=True,
         cases=[
             case((2, 3), axis=(0,), keepdims=False),
             case((2, 3, 2), axis=(0, 2), keepdims=True),

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Shape, Value, shape_of
-from .broadcast import broadcast_to, moveaxis, sum_
+from .broadcast import broadcast_to, moveaxis, sum_, where
 from .declare import constant, linear, opaque
-from .elementwise import equal, isnan, logical_and, logical_or, stop_gradient, strong_mul
+from .elementwise import equal, isinf, logical_and, not_equal, stop_gradient, strong_mul
 from .index import getitem
-from .reduce import argsort
+from .reduce import argsort, equal_weights
 from .shape import all_batched, concatenate, stack
 
 # -- one element of each row, by its number ----------------------------------------------------------------------
@@ -118,12 +118,20 @@ share_equal = linear(
     doc="The mean over the elements that are equal in y.",
 )
 
+
+def _shared_back(g: Value, y: Value, axis: int, ordered: bool) -> Value:
+    """The mean of the cotangents of equal values; nan where that changes one of an infinity: overflows have no known order."""
+    mean = share_equal(g, y, axis=axis, ordered=ordered)
+    return where(logical_and(isinf(y), not_equal(mean, g)), np.nan, mean)
+
+
 equal_shared = opaque(
     "equal_shared",
     lambda x, *, axis, ordered: x,
     jvp=lambda ts, y, x, *, axis, ordered: share_equal(ts[0], stop_gradient(y), axis=axis, ordered=ordered),
-    vjp=lambda g, y, x, *, axis, ordered: (share_equal(g, stop_gradient(y), axis=axis, ordered=ordered),),
+    vjp=lambda g, y, x, *, axis, ordered: (_shared_back(g, stop_gradient(y), axis, ordered),),
     axes="axis",
+    choice=True,
     cases=[case(np.array([1.0, 2.0, 4.0]), axis=0, ordered=True), case((2, 3), axis=1, ordered=False)],
     doc="The values themselves; equal ones share the cotangent.",
 )
@@ -155,10 +163,9 @@ def _order(x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
 
 
 def _order_weights(x: Value, y: Value, i: int, axis: int) -> Value:
-    """Equal weights on the elements that equal the i-th of the order statistics y (on the nans, where it is nan)."""
+    """Equal weights on the elements that equal the i-th of the order statistics y."""
     value = getitem(y, spec=(slice(None),) * axis + (slice(i, i + 1),))
-    hit = logical_or(equal(x, value), logical_and(isnan(x), isnan(value)))
-    return hit / sum_(hit, axis=(axis,), keepdims=True)
+    return equal_weights(equal(x, value), x, value, (axis,))
 
 
 def _order_jvp(ts: Any, y: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> Value:
@@ -181,6 +188,7 @@ order_statistics = opaque(
     jvp=_order_jvp,
     vjp=_order_vjp,
     axes="axis",
+    choice=True,
     cases=[case((5,), kth=(2,), axis=0), case((3, 4), kth=(2, 1), axis=1), case((3, 4), kth=(0,), axis=0)],
     doc="The kth smallest elements along an axis, for a few k: linear time, where sorting takes n log n.",
 )

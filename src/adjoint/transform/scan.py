@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..core.bind import have_numbers
 from ..core.op import Pull, case
 from ..core.types import Type, Value
 from ..ir.graph import Graph
@@ -21,7 +22,7 @@ from ..ops.control import scan
 from ..ops.elementwise import logical_or
 from .build import Flags, Named, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import Halves, Masked, all_live, full, known_masks, mask_type, narrowed, vjp, vjp_for_both, zeros_win
+from .vjp import Halves, Masked, all_live, full, is_sparse_loop, known_masks, mask_type, narrowed, vjp, vjp_for_both
 from .vmap import batch_size, repeated, vmap
 
 Params = dict[str, Any]
@@ -68,8 +69,12 @@ class _Reverse(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, wanted, consts, carries)
-    bare = once(body, "zeros win", lambda: zeros_win(body))
-    halves = vjp(body, flags, outputs, consts, None) if bare else vjp_for_both(body, flags, outputs, recompute=consts)
+    is_sparse = once(body, "sparse", lambda: is_sparse_loop(body))
+    bare = is_sparse and not have_numbers(xs)
+    if is_sparse:  # with numbers, masks are asked for only if a product is not finite
+        halves = vjp(body, flags, outputs, consts, None if bare else False)
+    else:
+        halves = vjp_for_both(body, flags, outputs, recompute=consts)
     work = _Reverse(body, consts, carries, flags, outputs, halves)
     fixed, states, rows = work.needed()
     stacking = once(halves.forward, ("stacking", *states), lambda: _stacking(halves.forward, states))

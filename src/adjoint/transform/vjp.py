@@ -82,14 +82,15 @@ class Halves(NamedTuple):
 _FEW = 16  # elements of an array that has a mask in each iteration
 
 
-def zeros_win(body: Graph) -> bool:
-    """Whether a loop goes without masks, and every zero wins in it: it reads or writes large arrays at computed places.
+def is_sparse_loop(body: Graph) -> bool:
+    """Whether a loop reads or writes large arrays at computed places.
 
-    Such an iteration takes as long for any length of the arrays; masks as long as these would not.
+    Such an iteration takes as long for any length of the arrays; masks as long as these would not. A program that is written down
+    goes without them, and every zero wins in the loop. With numbers, the loop goes back with masks if a product is not finite.
     """
     return any(
         (equation.op in (gather, put_at) and _size(body, equation.inputs[0]) > _FEW)
-        or any(zeros_win(part) for part in bodies(equation.params).values())
+        or any(is_sparse_loop(part) for part in bodies(equation.params).values())
         for equation in body.equations
     )
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import have_numbers
 from ..core.op import Pull, case
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.graph import Graph
@@ -27,7 +28,7 @@ from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import all_live, full, known_masks, mask_type, pullback, pullback_of, zeros_win
+from .vjp import all_live, full, is_sparse_loop, known_masks, mask_type, pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
 Params = dict[str, Any]
@@ -116,7 +117,7 @@ def _pulled_back(
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
     arriving = places(active)
-    bare = once(body, "zeros win", lambda: zeros_win(body))
+    bare = not have_numbers(xs) and once(body, "sparse", lambda: is_sparse_loop(body))
     back, stays_live = pullback_of(body, flags, active, None if bare else False)
     start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in arriving]
     params = {"consts": consts, "checkpoint": checkpoint}
@@ -256,7 +257,15 @@ def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Para
     (count, values, gs), (_, tangents, hs) = (_split_masks(each, params, masks) for each in (xs, ts))
     step, wanted, consts = plain["step"], plain["wanted"], plain["consts"]
     dual = _Dual(step, consts, [t is not None for t in tangents])
-    return results, [*_dual_pulled_back(dual, count, values, tangents, wanted, spread(hs, wanted[consts:]), gs, plain), *none]
+    live = _state_masks(xs, plain, masks)
+    by_values = spread(hs, wanted[consts:])
+    return results, [*_dual_pulled_back(dual, count, values, tangents, wanted, by_values, gs, live, plain), *none]
+
+
+def _state_masks(xs: Sequence[Value], plain: Params, masks: int) -> Sequence[Any]:
+    """The masks of the cotangents of a `while_vjp`; if it has none, all are live."""
+    active = sum(plain["wanted"][plain["consts"] :])
+    return xs[len(xs) - masks :][:active] if masks else [True] * active
 
 
 def _dual_pulled_back(
@@ -267,10 +276,15 @@ def _dual_pulled_back(
     wanted: Sequence[bool],
     by_values: Sequence[Value | None],
     gs: Sequence[Value],
+    masks: Sequence[Any],
     params: Params,
 ) -> list[Value]:
-    """The pullback through the loop on dual numbers by its values, from cotangents of its values and of its tangents."""
+    """The pullback through the loop on dual numbers by its values, from cotangents of its values and of its tangents.
+
+    Those of the values are tangents of the `gs`, which are those of the tangents: the same elements are live.
+    """
     consts, carries = dual.joined(values, tangents)
+    live = spread(masks, params["wanted"][dual.consts :])
     by_tangents = chosen(spread(gs, params["wanted"][dual.consts :]), dual.active)
     none = [False] * len(dual.flags)
     flags = [
@@ -279,11 +293,9 @@ def _dual_pulled_back(
         *wanted[dual.consts :],
         *chosen(none[dual.consts :], dual.active),
     ]
-    cotangents = [*by_values, *by_tangents]
-    unknown: list[Any] = [None] * len(cotangents)
-    return _pulled_back(dual.body, dual.all_consts, count, [*consts, *carries], flags, cotangents, params["checkpoint"], unknown)[
-        0
-    ]
+    cotangents, known = [*by_values, *by_tangents], [*live, *chosen(live, dual.active)]
+    operands = [*consts, *carries]
+    return _pulled_back(dual.body, dual.all_consts, count, operands, flags, cotangents, params["checkpoint"], known)[0]
 
 
 def _while_vjp_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
@@ -299,7 +311,8 @@ def _while_vjp_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tu
         found: list[Value] = []
         if any(by_value):
             nothing: list[Value | None] = [None] * dual.count
-            found += _dual_pulled_back(dual, count, values, tangents, by_value, nothing, gs, plain)
+            live = _state_masks(residuals, plain, masks)
+            found += _dual_pulled_back(dual, count, values, tangents, by_value, nothing, gs, live, plain)
         if any(by_cotangent):
             ends = _repeat(dual.body, dual.all_consts, count, *dual.joined(values, tangents))
             pushed = spread(ends[dual.count :], dual.active)
