@@ -30,6 +30,8 @@ X = np.array([0.3, -1.2, 2.0])
 HERE = os.path.basename(__file__)
 OUTSIDE = None  # what `a_global` reads
 settings_module = types.ModuleType("settings_module")
+of_thread = threading.local()
+of_thread.v = 2.0
 
 
 def use(v, x):
@@ -489,7 +491,7 @@ def test_arrays_that_other_libraries_take():
 
 # -- what cannot be checked ----------------------------------------------------------------------------------------
 
-numbers = iter(range(100))
+numbers = iter(range(1, 100))
 count = 0
 
 
@@ -533,15 +535,52 @@ def function_attribute(x):
     return x * function_attribute.n
 
 
+class Shared:
+    calls, log, seen, table, marks = 0, [], {}, np.zeros(2), set()
+
+    @classmethod
+    def counted(cls, x):
+        cls.calls += 1
+        return x * cls.calls
+
+    @staticmethod
+    def logged(x):
+        Shared.log.append(1)
+        return x * len(Shared.log)
+
+
+def class_entry(x):
+    Shared.seen["n"] = Shared.seen.get("n", 0) + 1
+    return x * Shared.seen["n"]
+
+
+def class_array(x):
+    Shared.table[0] += 1
+    return x * Shared.table[0]
+
+
+def class_set(x):
+    Shared.marks.add(len(Shared.marks))
+    return x * len(Shared.marks)
+
+
 @pytest.mark.parametrize(
     "f",
-    [counts, counts_in_a_list, Counter(), Counter().logged, nonlocal_counter(), function_attribute, lambda x: x * next(numbers)],
-    ids=["global", "default", "attribute", "entry", "nonlocal", "function", "iterator"],
+    [
+        *(counts, counts_in_a_list, Counter(), Counter().logged, nonlocal_counter(), function_attribute),
+        *(lambda x: Shared.counted(x), lambda x: Shared.logged(x), class_entry, class_array, class_set),
+        lambda x: x * next(numbers),
+    ],
+    ids=[
+        *("global", "default", "attribute", "entry", "nonlocal", "function"),
+        *("class", "class list", "class dict", "class array", "class set", "iterator"),
+    ],
 )
 def test_effects_happen_at_each_call(f):
     compiled = ad.jit(f)
     with pytest.warns(CompileWarning, match=rf"outside.*\({HERE}:\d+\)"):
         first = compiled(1.0)
+    assert first == 1.0
     assert [first + i for i in (1, 2)] == [compiled(1.0), compiled(1.0)]
 
 
@@ -567,8 +606,9 @@ def test_a_buffer_outside_is_written_at_each_call():
         lambda x: x * random.random(),
         lambda x: x * np.random.normal(),
         lambda x: x * anp.random.uniform(),
+        lambda x: x * of_thread.v,
     ],
-    ids=["clock", "date", "environment", "random", "np.random", "anp.random"],
+    ids=["clock", "date", "environment", "random", "np.random", "anp.random", "thread"],
 )
 def test_unverifiable_reads_run_eagerly(f):
     compiled = ad.jit(f)

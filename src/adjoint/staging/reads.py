@@ -22,6 +22,7 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import threading
 import types
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -327,6 +328,8 @@ class Reads:
             args, keywords = (self.met(x, At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
             return functools.partial(self.fixed(value.func), *args, **keywords)
         cls = type(value)
+        if isinstance(value, threading.local):
+            raise self.refuse(f"reads {at.name}, which differs from thread to thread; {advice(at.name)}")
         if is_ours(cls.__module__):
             return self.fix(at, value, self._rewrapped(value))
         if callable(value) and (replaced := self._of_numpy(value)) is not None:

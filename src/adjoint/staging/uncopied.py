@@ -5,6 +5,8 @@ Its reads cannot be intercepted. Instead, every name in it must refer to the sam
 
 from __future__ import annotations
 
+import copy
+import functools
 import sys
 import types
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +41,7 @@ class Uncopied:
         self.reads = reads
         self.seen: set[int] = set()
         self.classes: list[type] = []
+        self.contents: list[tuple[Any, Any]] = []  # containers and arrays that they hold, and copies of these
         self.before: dict[type, dict[str, Any]] = {}  # what they and their bases held when they were met
 
     def add(self, x: Any) -> None:
@@ -65,6 +68,10 @@ class Uncopied:
                         self.add(function)
         before = _attributes(cls)
         self.before.update({owner: dict(vars(owner)) for owner in _owners(cls) if owner not in self.before})
+        for name, value in before.items():
+            if isinstance(value, _WRITABLE) and not name.startswith("__") and getattr(value, "nbytes", 0) <= MOST_BYTES:
+                self.contents.append((value, copy.copy(value)))
+                self.reads.unwritten.append((f"{cls.__name__}.{name}", functools.partial(_same_contents, *self.contents[-1])))
         self.reads.unwritten.append((f"an attribute of {cls.__name__}", lambda: same_items(_attributes(cls), before)))
 
     def add_operator(self, cls: type, name: str) -> None:
@@ -76,6 +83,15 @@ class Uncopied:
 
     def undo_writes(self) -> None:
         """Take back what the staged function wrote to attributes of classes, which cannot be intercepted."""
+        for value, before in self.contents:
+            if not _same_contents(value, before):
+                if isinstance(value, np.ndarray):
+                    value[...] = before
+                elif isinstance(value, list):
+                    value[:] = before
+                else:
+                    value.clear()
+                    value.update(before)
         for cls, before in self.before.items():
             for name in (vars(cls).keys() | before.keys()) - HOOKED:
                 if name not in before:
@@ -151,6 +167,18 @@ class Uncopied:
         if not is_library(module.__name__) and not is_installed(module):
             for name in sorted(names & vars(module).keys()):
                 self.constant(vars(module)[name], At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"), names)
+
+
+_WRITABLE = (list, dict, set, np.ndarray)
+
+
+def _same_contents(value: Any, before: Any) -> bool:
+    """Whether a container holds the objects that it held before, or an array the same bits."""
+    if isinstance(value, np.ndarray):
+        return value.shape == before.shape and value.tobytes() == before.tobytes()
+    if isinstance(value, set):
+        return bool(value == before)
+    return same_items(items_of(value), items_of(before)) and list(items_of(value)) == list(items_of(before))
 
 
 def _attributes(cls: type) -> dict[str, Any]:
