@@ -98,6 +98,52 @@ def test_a_lock_is_held_in_a_child_only_by_the_thread_that_forked():
     finish(start(code))
 
 
+def test_a_fork_waits_for_threads_inside_a_gate():
+    code = """
+    from adjoint.core.locks import Gate
+    gate, inside, leave, left = Gate(), threading.Event(), threading.Event(), []
+
+    def holds():
+        with gate:
+            inside.set()
+            leave.wait()
+            left.append(1)
+
+    threading.Thread(target=holds, daemon=True).start()
+    inside.wait()
+    forks = []
+
+    def fork():
+        pid = os.fork()
+        if not pid:
+            os._exit(0)
+        forks.append(pid)
+
+    forking = threading.Thread(target=fork)
+    forking.start()
+    late = threading.Thread(target=lambda: gate.__enter__(), daemon=True)  # not let in while a fork waits
+    forking.join(0.3)
+    late.start()
+    late.join(0.2)
+    assert not forks and gate.inside == 1
+    leave.set()
+    forking.join()
+    assert left and os.waitpid(forks[0], 0)[1] == 0
+    late.join()
+    assert gate.inside == 1
+    gate.__exit__()
+
+    for _ in range(2):
+        pid = os.fork()
+        if not pid:
+            signal.alarm(60)
+            with gate:
+                os._exit(not (gate.inside == 1 and ad.jit(np.sin)(1.0) == np.sin(1.0)))
+        assert os.waitpid(pid, 0)[1] == 0
+    """
+    finish(start(code))
+
+
 def test_blas_has_its_threads_in_a_child_forked_during_a_deterministic_call():
     code = """
     from adjoint.compiler.runtime import blas

@@ -1,12 +1,13 @@
 """Places that a program reads outside: each way to read one, each condition, and the first place that does not hold."""
 
 import math
+from collections import UserDict
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from adjoint.core.places import Check, Load, Place, described, same_number, values_at
+from adjoint.core.places import Attributes, Bound, Check, Lacks, Load, Place, described, same_number, values_at
 
 
 def place(load, owner, key=None, check=Check.INPUT, expected=None, **more):
@@ -38,7 +39,20 @@ def test_a_name_that_is_gone_does_not_hold(load, owner, key):
     assert values_at([place(Load.FIXED, 1), gone, place(Load.FIXED, 2)]) == ([1], gone)
 
 
-OBJECT = object()
+def test_the_code_of_a_function():
+    f = lambda: 7
+    assert values_at([place(Load.CODE, f)]) == ([f.__code__], None)
+
+
+def test_a_method_is_that_of_its_owner():
+    method = place(Load.ATTRIBUTE, OWNER, "keys", Check.METHOD, UserDict.keys)
+    assert method.holds(OWNER.keys, [])
+    assert not method.holds(UserDict().keys, [])
+    assert not method.holds(OWNER.values, [])
+    assert not method.holds(UserDict.keys, [])
+
+
+OBJECT, OWNER = object(), UserDict()
 
 
 @pytest.mark.parametrize(
@@ -53,6 +67,11 @@ OBJECT = object()
         (Check.LENGTH, (list, 2), [1, 2], (1, 2)),
         (Check.LENGTH, (list, 2), [1, 2], [1]),
         (Check.TEST, np.isfinite, 1.0, np.inf),
+        (Check.TEST, Lacks("real"), OBJECT, 1.0),
+        (Check.TEST, Bound(OWNER.keys), OWNER.keys, UserDict().keys),
+        (Check.TEST, Attributes(SimpleNamespace(a=1)), SimpleNamespace(a=2), SimpleNamespace(a=1, b=2)),
+        (Check.NO_ENTRY, "a", {"b": 1}, {"a": 1}),
+        (Check.NO_ATTRIBUTE, "real", OBJECT, 1.0),
     ],
 )
 def test_conditions(check, expected, holds, fails):

@@ -24,11 +24,14 @@ from night import examples
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.compiler.jit import CompileWarning
+from adjoint.core.places import values_at
 
 X = np.array([0.3, -1.2, 2.0])
 HERE = os.path.basename(__file__)
 OUTSIDE = None  # what `a_global` reads
 settings_module = types.ModuleType("settings_module")
+of_thread = threading.local()
+of_thread.v = 2.0
 
 
 def use(v, x):
@@ -244,6 +247,26 @@ def a_class_attribute(v):
     return Local().loss, functools.partial(setattr, Local, "v")
 
 
+def of_class(function):
+    def way(v):
+        class Settings:
+            v = None
+
+            @classmethod
+            def loss(cls, x):
+                return use(cls.v, x)
+
+        class Local(Settings):
+            @classmethod
+            def loss(cls, x):
+                return super().loss(x)
+
+        Settings.v = v
+        return function(Settings, Local), functools.partial(setattr, Settings, "v")
+
+    return way
+
+
 CONSTANT = None
 
 
@@ -292,6 +315,15 @@ WAYS = {
     "slot": of_object(Slots, lambda model: model.loss),
     "field": of_object(Data, lambda model: lambda x: use(model.v, x)),
     "copy": of_object(Model, lambda model: lambda x: use(copy.copy(model).v, x)),
+    "class": of_class(lambda cls, _: lambda x: use(cls.v, x)),
+    "base class": of_class(lambda _, cls: lambda x: use(cls.v, x)),
+    "getattr of a class": of_class(lambda cls, _: lambda x: use(getattr(cls, "v"), x)),  # noqa: B009
+    "class method": of_class(lambda cls, _: lambda x: cls.loss(x)),
+    "inherited class method": of_class(lambda _, cls: cls.loss),
+    "class method of an object": of_class(lambda cls, _: (lambda it: lambda x: it.loss(x))(cls())),
+    "class of an object": of_class(lambda cls, _: (lambda it: lambda x: use(type(it).v, x))(cls())),
+    "method held by another object": of_object(Model, lambda m: (lambda it: lambda x: it.f(x))(types.SimpleNamespace(f=m.loss))),
+    "method held by an object": of_object(Model, lambda m: (lambda it: lambda x: it.v(x))(Data(m.loss))),
 }
 VALUES = {
     "array": (np.array([1.0, 2.0, -3.0]), np.array([4.0, 0.5, 2.0])),
@@ -459,7 +491,7 @@ def test_arrays_that_other_libraries_take():
 
 # -- what cannot be checked ----------------------------------------------------------------------------------------
 
-numbers = iter(range(100))
+numbers = iter(range(1, 100))
 count = 0
 
 
@@ -503,15 +535,52 @@ def function_attribute(x):
     return x * function_attribute.n
 
 
+class Shared:
+    calls, log, seen, table, marks = 0, [], {}, np.zeros(2), set()
+
+    @classmethod
+    def counted(cls, x):
+        cls.calls += 1
+        return x * cls.calls
+
+    @staticmethod
+    def logged(x):
+        Shared.log.append(1)
+        return x * len(Shared.log)
+
+
+def class_entry(x):
+    Shared.seen["n"] = Shared.seen.get("n", 0) + 1
+    return x * Shared.seen["n"]
+
+
+def class_array(x):
+    Shared.table[0] += 1
+    return x * Shared.table[0]
+
+
+def class_set(x):
+    Shared.marks.add(len(Shared.marks))
+    return x * len(Shared.marks)
+
+
 @pytest.mark.parametrize(
     "f",
-    [counts, counts_in_a_list, Counter(), Counter().logged, nonlocal_counter(), function_attribute, lambda x: x * next(numbers)],
-    ids=["global", "default", "attribute", "entry", "nonlocal", "function", "iterator"],
+    [
+        *(counts, counts_in_a_list, Counter(), Counter().logged, nonlocal_counter(), function_attribute),
+        *(lambda x: Shared.counted(x), lambda x: Shared.logged(x), class_entry, class_array, class_set),
+        lambda x: x * next(numbers),
+    ],
+    ids=[
+        *("global", "default", "attribute", "entry", "nonlocal", "function"),
+        *("class", "class list", "class dict", "class array", "class set", "iterator"),
+    ],
 )
 def test_effects_happen_at_each_call(f):
     compiled = ad.jit(f)
     with pytest.warns(CompileWarning, match=rf"outside.*\({HERE}:\d+\)"):
         first = compiled(1.0)
+    assert first == 1.0
     assert [first + i for i in (1, 2)] == [compiled(1.0), compiled(1.0)]
 
 
@@ -537,8 +606,9 @@ def test_a_buffer_outside_is_written_at_each_call():
         lambda x: x * random.random(),
         lambda x: x * np.random.normal(),
         lambda x: x * anp.random.uniform(),
+        lambda x: x * of_thread.v,
     ],
-    ids=["clock", "date", "environment", "random", "np.random", "anp.random"],
+    ids=["clock", "date", "environment", "random", "np.random", "anp.random", "thread"],
 )
 def test_unverifiable_reads_run_eagerly(f):
     compiled = ad.jit(f)
@@ -621,6 +691,203 @@ def test_a_name_that_is_gone():
     del namespace["w"]
     with pytest.raises(NameError):
         compiled(X)
+
+
+class Optional:
+    def __init__(self):
+        self.v = 2.0
+
+    def method(self, x):
+        return self.v * x
+
+    @classmethod
+    def of_class(cls, x):
+        return 3.0 * x
+
+    @staticmethod
+    def of_none(x):
+        return 4.0 * x
+
+
+class Computed(Optional):
+    def __getattr__(self, name):
+        if name == "k":
+            return 7.0
+        raise AttributeError(name)
+
+
+def named(x):
+    try:
+        return x * MISSING_NAME
+    except NameError:
+        return x
+
+
+def attribute_of(make):
+    def f(it):
+        def inner(x):
+            try:
+                return x * it.k
+            except AttributeError:
+                return x
+
+        return inner
+
+    def case():
+        it = make()
+        return f(it), [lambda: setattr(it, "k", 2.0), lambda: setattr(it, "k", 5.0), lambda: delattr(it, "k")]
+
+    return case
+
+
+def asked(make, function):
+    def case():
+        it = make()
+        return (lambda x: function(it, x)), [
+            lambda: setattr(it, "k", 2.0),
+            lambda: delattr(it, "k"),
+            lambda: setattr(it, "k", 5.0),
+        ]
+
+    return case
+
+
+def a_namespace():
+    return types.SimpleNamespace(v=1.0)
+
+
+def a_function():
+    return lambda x: x
+
+
+def a_class():
+    return type("Made", (), {"__module__": __name__})
+
+
+def a_slot():
+    class Slotted:
+        __slots__ = ("k",)
+
+    return Slotted()
+
+
+def a_builtin_that_is_shadowed():
+    def put():
+        globals()["abs"] = lambda x: 50 * x
+
+    return (lambda x: abs(x) * 2), [put, functools.partial(globals().pop, "abs")]
+
+
+def a_name_that_is_missing():
+    def put(value):
+        globals()["MISSING_NAME"] = value
+
+    return named, [lambda: put(3.0), lambda: put(4.0), functools.partial(globals().pop, "MISSING_NAME")]
+
+
+def a_global_asked_for():
+    def put(value):
+        globals()["MISSING_NAME"] = value
+
+    f = lambda x: x * globals().get("MISSING_NAME", 1.0) + ("MISSING_NAME" in globals())
+    return f, [lambda: put(3.0), lambda: put(4.0), functools.partial(globals().pop, "MISSING_NAME")]
+
+
+def a_method_that_is_shadowed(name):
+    def case():
+        cls = type("Shadowed", (Optional,), {"__module__": __name__})
+        it = cls()
+        f = lambda x: getattr(it, name)(x)
+        own = {"of_class": classmethod, "of_none": staticmethod}.get(name, lambda g: g)
+        steps = [
+            lambda: setattr(cls, name, own((lambda x: 10 * x) if name == "of_none" else (lambda _, x: 20 * x))),
+            lambda: setattr(it, name, lambda x: 30 * x),
+            lambda: delattr(it, name),
+            lambda: delattr(cls, name),
+        ]
+        return f, steps
+
+    return case
+
+
+def another_object_with_a_method_of_its_own():
+    it = Optional()
+
+    def put():
+        nonlocal it
+        it = Optional()
+        it.v = 9.0
+
+    return (lambda x: it.method(x)), [put, lambda: setattr(it, "method", lambda x: 30 * x), put]
+
+
+def code_that_is_replaced():
+    def helper(x):
+        return x
+
+    return (lambda x: helper(x)), [lambda: setattr(helper, "__code__", (lambda x: 7 * x).__code__)]
+
+
+def an_operator_that_is_replaced():
+    class Scale:
+        def __mul__(self, x):
+            return 2 * x
+
+    scale = Scale()
+    return (lambda x: scale * x + Scale() * x), [lambda: setattr(Scale, "__mul__", lambda self, x: 9 * x)]
+
+
+CHANGES = {
+    f.__name__: f
+    for f in (
+        *(a_builtin_that_is_shadowed, a_name_that_is_missing, a_global_asked_for, code_that_is_replaced),
+        *(another_object_with_a_method_of_its_own, an_operator_that_is_replaced),
+    )
+}
+CHANGES |= {f"{name} is shadowed": a_method_that_is_shadowed(name) for name in ("method", "of_class", "of_none")}
+for make in (Optional, Computed, a_namespace, a_function, a_class, a_slot, lambda: types.ModuleType("other_module")):
+    called = make.__name__
+    CHANGES[f"attribute of {called}"] = attribute_of(make)
+    CHANGES[f"hasattr of {called}"] = asked(make, lambda it, x: x * it.k if hasattr(it, "k") else -x)
+    CHANGES[f"getattr of {called}"] = asked(make, lambda it, x: x * getattr(it, "k", -1.0))
+    if make in (Optional, a_namespace):
+        CHANGES[f"vars of {called}"] = asked(make, lambda it, x: x * vars(it).get("k", -1.0) + len(it.__dict__))
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, ad.grad], ids=["value", "grad"])
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_name_that_appears_is_seen(case, transform):
+    f, steps = CHANGES[case]()
+    f = transform(f)
+    compiled = ad.jit(f)
+    with always_compiled():
+        agree(compiled, f, 1.5)
+        (specialization,) = (x for known in compiled.specializations.values() for x in known)
+        assert values_at(specialization.places)[1] is None
+        for step in steps:
+            step()
+            agree(compiled, f, 1.5)
+            agree(compiled, f, 2.5)
+    assert not compiled.eager
+
+
+def test_an_attribute_of_a_class_that_is_written():
+    class Count:
+        calls = 0
+
+    class More(Count):
+        pass
+
+    def f(x):
+        Count.calls += 1
+        More.calls += 10
+        More.last = x
+        return x * Count.calls
+
+    compiled = ad.jit(f)
+    with pytest.warns(CompileWarning, match="writes to an attribute of Count"):
+        assert [compiled(2.0) for _ in range(3)] == [2.0, 4.0, 6.0]
+    assert (Count.calls, More.calls, More.last) == (3, 31, 2.0)
 
 
 def test_methods_that_are_replaced():

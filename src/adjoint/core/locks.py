@@ -41,6 +41,54 @@ def at_fork(*, before: Action | None = None, parent: Action | None = None, child
 at_fork(child=_free_those_of_other_threads)
 
 
+class Gate:
+    """Code that must not be running in any thread while the process forks.
+
+        with gate:
+            …             # os.fork() in another thread waits for the end of this
+
+    A fork waits until no thread is inside, and lets none in until it is done.
+    """
+
+    def __init__(self) -> None:
+        self._open()
+        at_fork(before=self._close, parent=self._reopen, child=self._open)
+
+    def _open(self) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.inside = 0  # threads
+        self.waiting = 0  # forks
+        self.is_closed = False
+
+    def __enter__(self) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: not self.waiting)
+            self.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.changed:
+            self.inside -= 1
+            self.changed.notify_all()
+
+    def _close(self) -> None:
+        self.changed.acquire()
+        self.waiting += 1
+        try:
+            self.changed.wait_for(lambda: not self.inside)
+        except BaseException:  # Ctrl-C: Python reports it, and forks
+            self.waiting -= 1
+            self.changed.release()
+            raise
+        self.is_closed = True
+
+    def _reopen(self) -> None:
+        if self.is_closed:
+            self.is_closed = False
+            self.waiting -= 1
+            self.changed.notify_all()
+            self.changed.release()
+
+
 class cached(Generic[T]):  # noqa: N801  # as functools.cached_property, which has one lock for all objects before Python 3.12
     """A property that is computed on first access. Concurrent threads may each compute it."""
 

@@ -10,6 +10,7 @@ list that is looked up at each call). Native code checks the same list (`compile
 
 from __future__ import annotations
 
+import builtins
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class Load(IntEnum):
     ATTRIBUTE = 3  # owner.key
     ITEM = 4  # owner[key], of a list
     PART = 5  # owner[key], of a tuple
+    CODE = 6  # the code of a function
 
 
 class Check(IntEnum):
@@ -38,6 +40,9 @@ class Check(IntEnum):
     LENGTH = 4  # a container of the expected class and length
     SAME = 5  # it is the value of an earlier place
     TEST = 6  # expected(value) is true
+    NO_ENTRY = 7  # a dict without the expected key
+    NO_ATTRIBUTE = 8  # an object without the expected attribute
+    METHOD = 9  # a method of its owner, with the expected function
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,8 @@ class Place:
                 return owner.cell_contents
             case Load.ATTRIBUTE:
                 return getattr(owner, self.key)
+            case Load.CODE:
+                return owner.__code__
         return owner[self.key]
 
     def holds(self, value: Any, values: Sequence[Any]) -> bool:
@@ -79,6 +86,13 @@ class Place:
                 return value is values[self.expected]
             case Check.TEST:
                 return bool(self.expected(value))
+            case Check.NO_ENTRY:
+                return self.expected not in value
+            case Check.NO_ATTRIBUTE:
+                return not hasattr(value, self.expected)
+            case Check.METHOD:
+                owner = values[self.owner] if self.chained else self.owner
+                return type(value) is types.MethodType and value.__func__ is self.expected and value.__self__ is owner
         return True
 
 
@@ -113,6 +127,10 @@ def described(places: Sequence[Place]) -> Iterator[str]:
                 yield f"guard: {place.name} is {place.expected!r}"
             case Check.TEST:
                 yield f"guard: {place.name} has the same contents"
+            case Check.NO_ATTRIBUTE:
+                yield f"guard: {place.name} does not exist"
+            case Check.NO_ENTRY if not hasattr(builtins, place.expected):
+                yield f"guard: {place.name} does not exist"
 
 
 class Contents:
@@ -126,6 +144,45 @@ class Contents:
         return (
             type(value) is self.type and (value.dtype, value.shape) == (self.dtype, self.shape) and value.tobytes() == self.bits
         )
+
+
+class Lacks:
+    """Whether an object has no attribute of a name, other than one that its `__getattr__` makes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, value: Any) -> bool:
+        try:
+            object.__getattribute__(value, self.name)
+        except AttributeError:
+            return True
+        return False
+
+
+class Bound:
+    """Whether a value is the method of an earlier one: the same function, bound to the same object or class."""
+
+    def __init__(self, method: types.MethodType) -> None:
+        self.method = method
+
+    def __call__(self, value: Any) -> bool:
+        is_method = type(value) is types.MethodType
+        return is_method and value.__func__ is self.method.__func__ and value.__self__ is self.method.__self__
+
+
+class Attributes:
+    """Whether an object has the attributes of an earlier one, by name and in that order."""
+
+    def __init__(self, value: Any) -> None:
+        self.names = self.of(value)
+
+    def __call__(self, value: Any) -> bool:
+        return self.of(value) == self.names
+
+    @staticmethod
+    def of(value: Any) -> list[str]:
+        return list(object.__getattribute__(value, "__dict__"))
 
 
 class Labelled:

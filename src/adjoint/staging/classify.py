@@ -76,7 +76,7 @@ def cell_contents(cell: types.CellType) -> Any:
         return EMPTY
 
 
-def is_installed(module: types.ModuleType) -> bool:
+def is_installed(module: types.ModuleType | None) -> bool:
     """Whether a module is part of an installed package, whose globals are assumed constant."""
     return str(getattr(module, "__file__", "") or "").startswith(_INSTALLED)
 

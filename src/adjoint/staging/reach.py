@@ -42,6 +42,15 @@ def names_in(code: types.CodeType) -> Iterator[str]:
             yield from names_in(constant)
 
 
+def strings_in(code: types.CodeType) -> Iterator[str]:
+    """The strings in code that could name an attribute, with those of the functions inside it."""
+    for constant in code.co_consts:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+        elif isinstance(constant, types.CodeType):
+            yield from strings_in(constant)
+
+
 def reached(f: Any) -> Iterator[Any]:
     """The objects that a function can reach, nearest first."""
     seen: set[int] = set()

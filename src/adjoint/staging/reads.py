@@ -22,6 +22,7 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import threading
 import types
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -33,7 +34,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
-from ..core.places import Check, Contents, Equal, Labelled, Load, Place, items_of
+from ..core.places import Attributes, Bound, Check, Contents, Equal, Labelled, Lacks, Load, Place, items_of
 from ..device import gpu
 from ..device.arrays import gpu_of
 from .classify import (
@@ -57,17 +58,19 @@ from .classify import (
 )
 from .guard import Guarded
 from .lazy import Elsewhere
-from .purity import refused
-from .reach import is_library, is_ours, is_users
+from .purity import is_alone, refused
+from .reach import is_library, is_ours, is_users, names_in, strings_in
 from .stand_ins import is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
-from .watch import HOOKS, Names, WatchedModule, reading, same_items
+from .watch import HOOKED, HOOKS, Names, WatchedModule, reading, same_items
 
 MOST_PLACES = 1000  # per program
 MOST_ITEMS = 16  # of a container of numbers checked one by one; a longer one is compared as a whole
 _PASSED = frozenset(
     {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
 )
+_ASKS_FOR_CLASS = frozenset({"type", "__class__"})
+_ASKS_FOR_ATTRIBUTES = frozenset({"hasattr", "getattr", "AttributeError"})
 
 
 class Reads:
@@ -90,9 +93,11 @@ class Reads:
         self._names: dict[int, Names] = {}
         self._objects: dict[int, tuple[int, str]] = {}  # watched: their place and name
         self._attributes: dict[tuple[int, str], Any] = {}
+        self.names: set[str] = set()  # of globals and attributes in the functions it runs
+        self.asked: set[str] = set()  # of attributes that may be missing
         self.uncopied = Uncopied(self)
         self._fixed: set[Any] = set()  # places whose object must stay, by key
-        self._unwritten: list[tuple[str, Callable[[], bool]]] = []  # name, and a check that it was not written to
+        self.unwritten: list[tuple[str, Callable[[], bool]]] = []  # name, and a check that it was not written to
 
     # -- the function itself --
 
@@ -116,14 +121,23 @@ class Reads:
                 yield
         finally:
             reading.reset(token)
+            if is_alone():  # else the write may be another thread's
+                self.uncopied.undo_writes()
 
     def fixed(self, x: Any) -> Any:
         """The replacement for an object that never varies: the function itself, a static argument."""
         return self.met(x, At(Load.FIXED, x, None, getattr(x, "__name__", type(x).__name__)))
 
     def check(self) -> None:
-        """Raise if the function has written to an outside object."""
-        for name, unwritten in self._unwritten:
+        """Note what only the names of the whole function tell; raise if it has written to an outside object."""
+        if self.names & _ASKS_FOR_CLASS:
+            for value in [x for x in self.alive if self.is_watched(x)]:
+                self.uncopied.add(type(value))
+        if self.names & _ASKS_FOR_ATTRIBUTES:
+            for f in [x for x in self.alive if isinstance(x, types.FunctionType) and id(x) in self._functions]:
+                self.note(At(Load.ATTRIBUTE, f, "__dict__", f"an attribute of {f.__name__}"), Check.LENGTH, (dict, len(vars(f))))
+        self.uncopied.finish()
+        for name, unwritten in self.unwritten:
             if not unwritten():
                 raise self.refuse(
                     f"writes to {name}, which is outside the function: the program would not; return the new value instead"
@@ -146,12 +160,26 @@ class Reads:
     def _key(self, at: At) -> Any:
         return at.load, self.keys[at.owner] if at.chained else id(at.owner), at.key
 
+    def note_names(self, code: types.CodeType) -> None:
+        """Collect the names in the code of a function that is run."""
+        names = set(names_in(code))
+        if names & _ASKS_FOR_ATTRIBUTES:
+            self.asked |= set(strings_in(code)) | (names if "AttributeError" in names else set())
+        self.names |= names | self.asked
+
     def fix(self, at: At, value: Any, seen: Any = None) -> Any:
         """Require the same object at this place."""
         if at.load is not Load.FIXED and (self._key(at), id(value)) not in self._fixed:
             self._fixed.add((self._key(at), id(value)))
             self.note(at, Check.IS, value)
         return value if seen is None else seen
+
+    def lacks(self, at: At, check: Check, name: Any) -> None:
+        """Require that the object at this place still has no entry or attribute of a name."""
+        key = check, self._key(at), at.name
+        if key not in self._fixed:
+            self._fixed.add(key)
+            self.note(at, check, name)
 
     def _input(self, at: At, value: Any) -> Traced:
         self.inputs.append(self.note(at, Check.INPUT))
@@ -211,7 +239,7 @@ class Reads:
             same = Contents(value)
             self.note(at, Check.TEST, same)
             seen = value.copy()
-            self._unwritten.append((at.name, lambda: same(seen)))
+            self.unwritten.append((at.name, lambda: same(seen)))
         self._find(value, len(self.places) - 1, seen)
         return seen
 
@@ -222,7 +250,7 @@ class Reads:
             raise self.refuse(f"reads {at.name}, {what}; pass it as an argument")
         same, seen = Labelled(value), value.copy()
         self._find(value, self.note(at, Check.TEST, same), seen)
-        self._unwritten.append((at.name, lambda: same(seen)))
+        self.unwritten.append((at.name, lambda: same(seen)))
         return seen
 
     def _table(self, value: Any, at: At) -> Any:
@@ -231,7 +259,7 @@ class Reads:
             return value
         seen = self.traced(value)
         if seen is not value:
-            self._unwritten.append((at.name, lambda: seen.value is value))
+            self.unwritten.append((at.name, lambda: seen.value is value))
         return seen
 
     def _array_on_gpu(self, value: Any, at: At, number: int) -> Any:
@@ -260,14 +288,19 @@ class Reads:
         if cls in (set, deque) or (is_plain and len(items_of(value)) > MOST_ITEMS):
             same, seen = Equal(value), copy.copy(value)
             self._find(value, self.note(at, Check.TEST, same), seen)
-            self._unwritten.append((at.name, lambda: same(seen)))
+            self.unwritten.append((at.name, lambda: same(seen)))
             return seen
         is_space = cls is types.SimpleNamespace
         owner = self.note(at, Check.TYPE, cls) if is_space else self.note(at, Check.LENGTH, (cls, len(value)))
 
+        held = owner
+        if is_space:
+            where = At(Load.ATTRIBUTE, owner, "__dict__", f"the attributes of {at.name}", True)
+            held = self.note(where, Check.LENGTH, (dict, len(vars(value))))
+
         def item(key: Any) -> At:
             name = f"{at.name}.{key}" if is_space else f"{at.name}[{key!r}]"
-            return At(Load.ATTRIBUTE if is_space else load_of(value), owner, key, name, True)
+            return At(Load.ENTRY if is_space else load_of(value), held, key, name, True)
 
         seen = None if isinstance(value, tuple) else empty_like(cls, value)
         if seen is not None:  # registered before its items, since it may contain itself
@@ -278,7 +311,7 @@ class Reads:
             self._find(value, owner, seen)
             return seen
         fill(seen, found)
-        self._unwritten.append((at.name, lambda: same_items(items_of(seen), found)))
+        self.unwritten.append((at.name, lambda: same_items(items_of(seen), found)))
         return seen
 
     def _object(self, value: Any, at: At) -> Any:
@@ -295,6 +328,8 @@ class Reads:
             args, keywords = (self.met(x, At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
             return functools.partial(self.fixed(value.func), *args, **keywords)
         cls = type(value)
+        if isinstance(value, threading.local):
+            raise self.refuse(f"reads {at.name}, which differs from thread to thread; {advice(at.name)}")
         if is_ours(cls.__module__):
             return self.fix(at, value, self._rewrapped(value))
         if callable(value) and (replaced := self._of_numpy(value)) is not None:
@@ -345,6 +380,9 @@ class Reads:
                 setattr(new, attribute, getattr(f, attribute))
         self._functions[id(f)] = self._functions[id(new)] = new  # registered before its cells, which may hold it
         self.alive.append(f)
+        if is_own:
+            self.note_names(f.__code__)
+            self.note(At(Load.CODE, f, None, f"the code of {f.__name__}"), Check.IS, f.__code__)
         self._fill_cells(f, cells, is_own)
         for name in ("__defaults__", "__kwdefaults__"):
             given = getattr(f, name)
@@ -353,7 +391,7 @@ class Reads:
                 setattr(new, name, self.met(given, At(Load.ATTRIBUTE, f, name, where)) if is_own else given)
         found = {key: self._attribute_of(f, key, x) if is_own else x for key, x in vars(f).items()}
         new.__dict__.update(found)
-        self._unwritten.append((f"an attribute of {f.__name__}", lambda: same_items(vars(new), found)))
+        self.unwritten.append((f"an attribute of {f.__name__}", lambda: same_items(vars(new), found)))
         return new
 
     def _fill_cells(self, f: types.FunctionType, cells: Sequence[types.CellType], is_own: bool) -> None:
@@ -366,7 +404,7 @@ class Reads:
             if not is_own and isinstance(contents, dict):  # a table of functions, which are not copied
                 self.uncopied.add(contents)
             cell.cell_contents = seen
-            self._unwritten.append((name, lambda cell=cell, seen=seen: cell_contents(cell) is seen))  # type: ignore[misc]
+            self.unwritten.append((name, lambda cell=cell, seen=seen: cell_contents(cell) is seen))  # type: ignore[misc]
 
     def _attribute_of(self, f: Any, key: str, value: Any) -> Any:
         return value if key == "__wrapped__" else self.met(value, At(Load.ATTRIBUTE, f, key, f"{f.__name__}.{key}"))
@@ -377,18 +415,29 @@ class Reads:
         if id(real) not in self._names:
             names = self._names[id(real)] = Names(self, real)
             self.alive.append(real)
-            self._unwritten.append(("a global", names.is_unwritten))
+            self.unwritten.append(("a global", names.is_unwritten))
         return self._names[id(real)]
 
     def entry(self, names: dict[str, Any], name: str) -> Any:
         """A global. An adopted function sees another value in place of some (`adopt/live.py`), which are compared themselves."""
-        source, value = source_of(names), names[name]
+        source = source_of(names)
+        try:
+            value = names[name]
+        except KeyError:  # a builtin, or not defined
+            self.lacks(At(Load.FIXED, source, None, name), Check.NO_ENTRY, name)
+            raise
         at = At(Load.ENTRY, source, name, name)
         return self.met(value, at) if value is source[name] else self.fix(at, source[name], self.fixed(value))
 
     def of_module(self, module: types.ModuleType, name: str) -> Any:
         """An attribute of a user module."""
-        return self.met(getattr(module, name), At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"))
+        called = f"{module.__name__}.{name}"
+        try:
+            value = getattr(module, name)
+        except AttributeError:
+            self.lacks(At(Load.FIXED, module, None, called), Check.NO_ATTRIBUTE, name)
+            raise
+        return self.met(value, At(Load.ATTRIBUTE, module, name, called))
 
     def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         """`import` inside a staged function; `load` is the `__import__` of its module."""
@@ -408,7 +457,7 @@ class Reads:
         if known is None:
             known = self._functions[id(module)] = WatchedModule(self, module)
             self.alive.append(module)
-            self._unwritten.append((f"the module {module.__name__}", known._is_unwritten))
+            self.unwritten.append((f"the module {module.__name__}", known._is_unwritten))
         return known
 
     def _class(self, cls: type) -> Any:
@@ -428,8 +477,8 @@ class Reads:
         self._objects[id(value)] = place, at.name
         for cls in type(value).__mro__:
             for name, method in vars(cls).items():
-                if name.startswith("__") and name not in _PASSED and isinstance(method, types.FunctionType):
-                    self.uncopied.add(method)  # an operator, which Python calls on the type
+                if name.startswith("__") and name not in _PASSED | HOOKED and isinstance(method, types.FunctionType):
+                    self.uncopied.add_operator(type(value), name)
         return True
 
     def is_watched(self, value: Any) -> bool:
@@ -439,8 +488,7 @@ class Reads:
         """An attribute of a watched object."""
         place, called = self._objects[id(value)]
         if name == "__dict__":
-            held = object.__getattribute__(value, name)
-            return {key: self.attribute(value, key) for key in held}
+            return self._attributes_of(value)
         if name == "__reduce_ex__":  # to be copied
             return functools.partial(self._reduced, value)
         if name.startswith("__") and name.endswith("__"):
@@ -451,6 +499,19 @@ class Reads:
                 value, name, At(Load.ATTRIBUTE, place, name, f"{called}.{name}", True)
             )
         return found
+
+    def _attributes_of(self, value: Any) -> dict[str, Any]:
+        """A copy of the `__dict__` of a watched object, with its attributes as the function sees them."""
+        key = id(value), "__dict__"
+        if key not in self._attributes:
+            place, called = self._objects[id(value)]
+            at = At(Load.FIXED, place, None, f"the attributes of {called}", True)
+            self.note(at, Check.TEST, Attributes(value))
+            found = {name: self.attribute(value, name) for name in object.__getattribute__(value, "__dict__")}
+            seen = self._attributes[key] = dict(found)
+            self.unwritten.append((f"{called}.__dict__", lambda: same_items(seen, found)))
+        seen = self._attributes[key]
+        return seen
 
     def _reduced(self, value: Any, protocol: int) -> Any:
         """The reduced form of a watched object for copy and pickle, with its attributes as the function sees them."""
@@ -468,15 +529,21 @@ class Reads:
         token = reading.set(None)  # a cached property is computed once and stored in the object, as in an eager run
         try:
             found = object.__getattribute__(value, name)
+        except AttributeError:
+            owner = At(Load.FIXED, at.owner, None, at.name, True)
+            if hasattr(type(value), "__getattr__"):
+                self.lacks(owner, Check.TEST, Lacks(name))
+            else:
+                self.lacks(owner, Check.NO_ATTRIBUTE, name)
+            raise
         finally:
             reading.reset(token)
         if isinstance(found, types.MethodType) and isinstance(found.__func__, types.FunctionType):
-            self.note(
-                At(Load.ATTRIBUTE, type(value), name, at.name), Check.IS if found.__self__ is value else Check.INPUT, declared
-            )
             if found.__self__ is value:
+                self.note(at, Check.METHOD, found.__func__)
                 return types.MethodType(self.hook(found.__func__), value)
-            return types.MethodType(self.hook(found.__func__), found.__self__)
+            self.note(at, Check.TEST, Bound(found))
+            return types.MethodType(self.hook(found.__func__), self.fixed(found.__self__))
         return self.met(found, at)
 
     def refuse_write(self, value: Any, name: str) -> UnsupportedError:

@@ -5,14 +5,18 @@ Its reads cannot be intercepted. Instead, every name in it must refer to the sam
 
 from __future__ import annotations
 
+import copy
+import functools
+import sys
 import types
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.places import Check, Contents, Load, items_of
-from .classify import EMPTY, EQUAL, PLAIN, advice, cell_contents, is_installed, load_of, source_of
+from ..core.places import Bound, Check, Contents, Load, items_of
+from .classify import EMPTY, EQUAL, FIXED, PLAIN, advice, cell_contents, is_installed, load_of, source_of
 from .reach import is_library, is_users, names_in
+from .watch import HOOKED, same_items
 
 if TYPE_CHECKING:
     from .reads import Reads
@@ -36,6 +40,9 @@ class Uncopied:
     def __init__(self, reads: Reads) -> None:
         self.reads = reads
         self.seen: set[int] = set()
+        self.classes: list[type] = []
+        self.contents: list[tuple[Any, Any]] = []  # containers and arrays that they hold, and copies of these
+        self.before: dict[type, dict[str, Any]] = {}  # what they and their bases held when they were met
 
     def add(self, x: Any) -> None:
         """Require that the names in a function, in the methods of a class, or in a table of them, keep their values."""
@@ -52,19 +59,79 @@ class Uncopied:
             self.add_function(x)
 
     def add_class(self, cls: type) -> None:
+        self.classes.append(cls)
         for owner in cls.__mro__:
             if not is_library(owner.__module__):
-                for member in vars(owner).values():
+                for member in list(vars(owner).values()):
                     function = getattr(member, "__func__", getattr(member, "fget", member))
                     if isinstance(function, types.FunctionType):
                         self.add(function)
+        before = _attributes(cls)
+        self.before.update({owner: dict(vars(owner)) for owner in _owners(cls) if owner not in self.before})
+        for name, value in before.items():
+            if isinstance(value, _WRITABLE) and not name.startswith("__") and getattr(value, "nbytes", 0) <= MOST_BYTES:
+                self.contents.append((value, copy.copy(value)))
+                self.reads.unwritten.append((f"{cls.__name__}.{name}", functools.partial(_same_contents, *self.contents[-1])))
+        self.reads.unwritten.append((f"an attribute of {cls.__name__}", lambda: same_items(_attributes(cls), before)))
+
+    def add_operator(self, cls: type, name: str) -> None:
+        """A method that Python calls on the class of an object."""
+        method = getattr(cls, name)
+        if isinstance(method, types.FunctionType) and not _is_generated(method):
+            self.reads.fix(At(Load.ATTRIBUTE, cls, name, f"{cls.__name__}.{name}"), method)
+        self.add(method)
+
+    def undo_writes(self) -> None:
+        """Take back what the staged function wrote to attributes of classes, which cannot be intercepted."""
+        for value, before in self.contents:
+            if not _same_contents(value, before):
+                if isinstance(value, np.ndarray):
+                    value[...] = before
+                elif isinstance(value, list):
+                    value[:] = before
+                else:
+                    value.clear()
+                    value.update(before)
+        for cls, before in self.before.items():
+            for name in (vars(cls).keys() | before.keys()) - HOOKED:
+                if name not in before:
+                    delattr(cls, name)
+                elif vars(cls).get(name, EMPTY) is not before[name]:
+                    setattr(cls, name, before[name])
+
+    def finish(self) -> None:
+        """Require that the classes met keep their operators, and what the names in the whole function refer to in them."""
+        for cls in self.classes:  # which grows
+            names = self.reads.names
+            if "super" in names:
+                for base in _owners(cls):
+                    self.add(base)
+            for name in _attributes(cls):
+                if name in names:
+                    self.add_member(cls, name, names)
+                elif name.startswith("__"):
+                    self.add_operator(cls, name)
+            for name in sorted(self.reads.asked):
+                if not hasattr(cls, name):
+                    self.reads.lacks(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
+
+    def add_member(self, cls: type, name: str, names: set[str]) -> None:
+        at = At(Load.ATTRIBUTE, cls, name, f"{cls.__name__}.{name}")
+        value = getattr(cls, name, EMPTY)
+        if isinstance(value, types.MethodType):
+            self.reads.note(at, Check.TEST, Bound(value))
+        elif isinstance(value, FIXED) or hasattr(type(value), "__get__"):
+            self.reads.fix(at, value)
+        elif value is not EMPTY:
+            self.constant(value, at, names)
 
     def add_function(self, f: types.FunctionType) -> None:
         if not is_users(f):
             for cell in f.__closure__ or ():
                 self.add(cell_contents(cell))
-        elif f.__code__.co_filename != "<string>":  # which is that of a dataclass
+        elif not _is_generated(f):
             names = set(names_in(f.__code__))
+            self.reads.note_names(f.__code__)
             source = source_of(f.__globals__)
             for name in sorted(names & source.keys()):
                 self.constant(source[name], At(Load.ENTRY, source, name, name), names)
@@ -100,3 +167,30 @@ class Uncopied:
         if not is_library(module.__name__) and not is_installed(module):
             for name in sorted(names & vars(module).keys()):
                 self.constant(vars(module)[name], At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"), names)
+
+
+_WRITABLE = (list, dict, set, np.ndarray)
+
+
+def _same_contents(value: Any, before: Any) -> bool:
+    """Whether a container holds the objects that it held before, or an array the same bits."""
+    if isinstance(value, np.ndarray):
+        return value.shape == before.shape and value.tobytes() == before.tobytes()
+    if isinstance(value, set):
+        return bool(value == before)
+    return same_items(items_of(value), items_of(before)) and list(items_of(value)) == list(items_of(before))
+
+
+def _attributes(cls: type) -> dict[str, Any]:
+    """The attributes that the user's classes among the bases of a class define, by name."""
+    return {name: x for owner in reversed(_owners(cls)) for name, x in vars(owner).items() if name not in HOOKED}
+
+
+def _owners(cls: type) -> list[type]:
+    """A class and its bases, without those of libraries and installed packages."""
+    return [x for x in cls.__mro__ if not is_library(x.__module__) and not is_installed(sys.modules.get(x.__module__))]
+
+
+def _is_generated(f: types.FunctionType) -> bool:
+    """Whether a function was made by `dataclass`."""
+    return f.__code__.co_filename == "<string>"

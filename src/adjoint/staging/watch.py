@@ -50,6 +50,16 @@ class Names(dict[str, Any]):
         self.reads, self.real = reads, real
         self.noted = dict(self)
 
+    def __contains__(self, name: object) -> bool:
+        """As `in globals()` asks: a name that is missing so far is looked up."""
+        return self.get(name, self) is not self
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
     def __missing__(self, name: str) -> Any:
         seen = self[name] = self.noted[name] = self.reads.entry(self.real, name)
         return seen
@@ -79,6 +89,7 @@ class WatchedModule(types.ModuleType):
 
 # -- attributes of objects ---------------------------------------------------------------------------------------------
 
+HOOKED = frozenset({"__getattribute__", "__setattr__", "__delattr__"})
 reading: ContextVar[Reads | None] = ContextVar("adjointreading", default=None)
 
 
@@ -102,7 +113,7 @@ class Hooks:
             self.stagings -= 1
             if not self.stagings:
                 for cls, own in self.hooked.items():
-                    for name in ("__getattribute__", "__setattr__", "__delattr__"):
+                    for name in HOOKED:
                         if name in own:
                             type.__setattr__(cls, name, own[name])
                         else:
@@ -117,7 +128,7 @@ class Hooks:
             plain: tuple[Any, ...] = (object.__getattribute__, _getattribute)
             if cls.__getattribute__ not in plain or issubclass(cls, types.ModuleType):
                 return False
-            own = {name: vars(cls)[name] for name in ("__getattribute__", "__setattr__", "__delattr__") if name in vars(cls)}
+            own = {name: vars(cls)[name] for name in HOOKED if name in vars(cls)}
             write, delete = cls.__setattr__, cls.__delattr__
 
             def set_(self: Any, name: str, value: Any) -> None:

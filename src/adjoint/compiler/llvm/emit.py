@@ -26,7 +26,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
-from ...core.locks import at_fork
+from ...core.locks import Gate, at_fork
 from ...core.version import VERSION
 from ..runtime.threads import default_threads
 from ..switches import Switch, key
@@ -39,7 +39,8 @@ _NAME = re.compile(r"@([\w.]+)")
 _LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
 
 
-# No thread may be in one of llvmlite's calls while the process forks: its lock, and LLVM's, would stay locked.
+# No thread may be in LLVM while the process forks: llvmlite's lock, and LLVM's, would stay locked, and its tables half written.
+_in_llvm = Gate()  # for the calls that bypass llvmlite's lock
 at_fork(before=ffi.lib._lock.__enter__, parent=ffi.lib._lock.__exit__, child=ffi.lib._lock.__exit__)
 
 
@@ -81,7 +82,8 @@ def optimise(module: Any, machine: Any) -> None:
     options.slp_vectorization = False  # a slow search, and nothing got faster
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
-    _run_passes()(passes, module, builder)
+    with _in_llvm:
+        _run_passes()(passes, module, builder)
     NewPassManager._dispose(passes)  # llvmlite leaks it, 70 kB each: the class inherits a `_dispose` that does nothing
     passes.detach()
 
@@ -171,7 +173,8 @@ def _compiled(text: str, quickly: bool, dropped: threading.Event) -> bytes:
     if dropped.is_set():
         return b""
     message = ctypes.c_char_p()
-    memory = _emit()(own, module, 1, ctypes.byref(message))
+    with _in_llvm:
+        memory = _emit()(own, module, 1, ctypes.byref(message))
     if not memory:
         raise RuntimeError(f"LLVM: {(message.value or b'no machine code').decode()}")
     try:

@@ -49,6 +49,7 @@ NUMPY_PLACES = {
 FUNCTIONS = {
     "Py_IncRef": ("void", "ptr"),
     "Py_DecRef": ("void", "ptr"),
+    "PyDict_Contains": ("i32", "ptr, ptr"),
     "PyDict_GetItemWithError": ("ptr", "ptr, ptr"),
     "PyDict_New": ("ptr", ""),
     "PyDict_SetItem": ("i32", "ptr, ptr, ptr"),
@@ -68,6 +69,7 @@ FUNCTIONS = {
     "PyMem_Malloc": ("ptr", "i64"),
     "PyObject_CallOneArg": ("ptr", "ptr, ptr"),
     "PyObject_GetAttr": ("ptr", "ptr, ptr"),
+    "PyObject_HasAttr": ("i32", "ptr, ptr"),
     "PyObject_RichCompareBool": ("i32", "ptr, ptr, i32"),
     "PyObject_Size": ("i64", "ptr"),
     "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr"),
@@ -121,10 +123,12 @@ _register()
 
 
 # Offsets in bytes. PyObject_HEAD is the same in all release builds with the GIL; so is the field after it: the value of a float,
-# a complex number or a NumPy scalar, the contents of a closure cell. PyArrayObject_fields and the head of PyArray_Descr are
-# NumPy's binary interface.
+# a complex number or a NumPy scalar, the contents of a closure cell. PyMethodObject and PyFunctionObject are
+# those of CPython 3.11 to 3.13. PyArrayObject_fields and the head of PyArray_Descr are NumPy's binary interface.
 TYPE = 8
 VALUE = 16
+METHOD_FUNCTION, METHOD_SELF = 16, 24
+FUNCTION_CODE = 48
 ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
 DTYPE_BYTE_ORDER, DTYPE_NUMBER = 26, 28
 C_CONTIGUOUS, ALIGNED = 0x1, 0x100

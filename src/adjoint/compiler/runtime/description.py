@@ -45,6 +45,7 @@ class Head(IntEnum):
     NDARRAY = 25
     READ_COUNT = 26
     READS = 27  # offset of the first
+    METHOD = 28
 
 
 class Kind(IntEnum):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import math
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,7 +125,14 @@ def _check_count(count: int, structures: Sequence[Structure] | None, what: str) 
         raise ValueError(f"{count} {what} for the structure {structures}")
 
 
-_SHARED = {Head.MISS: MISS, Head.NONE: None, Head.TRUE: True, Head.FALSE: False, Head.NDARRAY: np.ndarray}
+_SHARED = {
+    Head.MISS: MISS,
+    Head.NONE: None,
+    Head.TRUE: True,
+    Head.FALSE: False,
+    Head.NDARRAY: np.ndarray,
+    Head.METHOD: types.MethodType,
+}
 _NO_ARRAY = 1 << 31  # an impossible rank
 _KINDS = {float: Kind.FLOATING, complex: Kind.FLOATING, bool: Kind.BOOL, int: Kind.INT}
 _CONTAINERS = {type(None): Kind.NONE, tuple: Kind.TUPLE, list: Kind.LIST, dict: Kind.DICT}

@@ -108,7 +108,7 @@ def read_places(code: Call, count: str) -> None:
         holder = code.phi("ptr", ((first, inside), (second, fixed)))
         value = _load_value(code, record, holder)
         code.store(f"ptr {value}", code.address("%frame", field(code, record, Read.TARGET)))
-        _check_value(code, record, value)
+        _check_value(code, record, holder, value)
 
 
 def _load_value(code: Call, record: str, holder: str) -> str:
@@ -129,6 +129,8 @@ def _load_value(code: Call, record: str, holder: str) -> str:
     contents = code.load("ptr", holder, py.VALUE)
     code.need_not_null(contents, "miss")
     give(contents)
+    code.label(labels[Load.CODE])
+    give(code.load("ptr", holder, py.FUNCTION_CODE))
     code.label(labels[Load.ENTRY])
     entry = code.call("PyDict_GetItemWithError", f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
     code.need_not_null(entry, "absent")
@@ -156,8 +158,8 @@ def _load_value(code: Call, record: str, holder: str) -> str:
     return result
 
 
-def _check_value(code: Call, record: str, value: str) -> None:
-    """Continue if the check of a value holds."""
+def _check_value(code: Call, record: str, holder: str, value: str) -> None:
+    """Continue if the check of a value, which was read from its holder, holds."""
     labels = {check: code.mark(check.name.lower()) for check in Check}
     done = labels[Check.INPUT]
     expected, count = field(code, record, Read.EXPECTED, "ptr"), field(code, record, Read.COUNT)
@@ -184,6 +186,18 @@ def _check_value(code: Call, record: str, value: str) -> None:
     code.need_not_null(answer, "failed")
     code.call("Py_DecRef", f"ptr {answer}")
     code.need_equal("ptr", answer, code.word(Head.TRUE, "ptr"), "miss")
+    code.jump(done)
+
+    code.label(labels[Check.NO_ENTRY])
+    code.need_equal("i32", code.call("PyDict_Contains", f"ptr {value}", f"ptr {expected}"), 0, "changed")
+    code.jump(done)
+    code.label(labels[Check.NO_ATTRIBUTE])
+    code.need_equal("i32", code.call("PyObject_HasAttr", f"ptr {value}", f"ptr {expected}"), 0, "miss")
+    code.jump(done)
+    code.label(labels[Check.METHOD])
+    need_class(code.word(Head.METHOD, "ptr"))
+    code.need_equal("ptr", code.load("ptr", value, py.METHOD_FUNCTION), expected, "miss")
+    code.need_equal("ptr", code.load("ptr", value, py.METHOD_SELF), holder, "miss")
     code.jump(done)
 
     code.label(labels[Check.EQUAL])
