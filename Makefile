@@ -1,17 +1,17 @@
 # make demo         set everything up and run the main job
-# make test         set everything up and run the tests, with a sample of the largest matrices; PYTHON=python3.13 for another interpreter than python3, where the tests of
-#                   other people's packages (tests/adopt/packages) are skipped
+# make test         set everything up and run the tests, with a sample of the largest matrices; PYTHON=python3.13 selects another interpreter,
+#                   for which the tests of third-party packages (tests/adopt/packages) are skipped
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
-# make test-jax     the tests of programs exported to StableHLO and JAX, with JAX in an environment of its own
+# make test-jax     the tests of programs exported to StableHLO and JAX, with JAX in a separate environment
 # make test-gpu     the tests that need a GPU, with CuPy
-# make nightly      all tests with their whole matrices; 10,000 random programs compiled, 10,000 that write in place, every function, NumPy's and SciPy's own tests, and
-#                   programs that no night has seen before: mixed dtypes, closures, loops, Python's statements, extreme arguments;
-#                   SECONDS=60 for a smaller budget: that long for each kind of new programs, and as much less of the others
+# make nightly      all tests with their whole matrices; 10,000 random programs compiled, 10,000 that write in place, NumPy's and SciPy's own
+#                   tests, and random programs with new seeds: mixed dtypes, closures, loops, Python's statements, extreme arguments;
+#                   SECONDS=60 for a smaller budget: that long for each kind of new programs, the others in proportion
 # make lint         style, types, import direction
-# make coverage     the tests, with the share of each package's lines that they run
-# make release      wheel and source archive in dist/, checked and tried in an environment of their own
-# make bench        the benchmarks, with their peers in an environment of their own
+# make coverage     the tests, with line coverage by package
+# make release      wheel and source archive in dist/, checked and tried in a fresh environment
+# make bench        the benchmarks, with the other libraries in a separate environment
 
 PYTHON ?= python3
 FOUND := $(shell tools/interpreter $(PYTHON))
@@ -19,21 +19,21 @@ ifeq ($(FOUND),)
 $(error there is no working interpreter $(PYTHON) on this machine; set PYTHON= to a name or a path)
 endif
 
-# Modules are compiled once, not by each process that a test starts; an empty value switches the variable off.
+# An empty value switches the variable off: bytecode is written once, not recompiled by each process that a test starts.
 export PYTHONDONTWRITEBYTECODE :=
 
-# The environment of python3 is .venv; any other interpreter has its own, which is kept beside it: .venv-3.13.
+# The environment of python3 is .venv; another interpreter has a separate one: .venv-3.13.
 VERSION := $(shell $(FOUND) -c 'import sys; print("%d.%d%s" % (*sys.version_info[:2], getattr(sys, "abiflags", "")))')
 VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(VERSION))
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 
 # The quick half leaves out: every function in every mode (tests/surface), the random programs, the drawings and the explorer
-# in a browser, the command line, generated source, other people's packages, and the examples of the docs.
+# in a browser, the command line, generated source, third-party packages, and the examples of the docs.
 QUICK := tests --ignore=tests/surface --ignore=tests/view --ignore=tests/export --ignore=tests/test_programs.py \
 	--ignore=tests/test_compiled_programs.py --ignore=tests/cli --ignore=tests/adopt/packages
 
-# The budget of a night: for each kind of new programs, in seconds; the number of the others; for each of NumPy's and SciPy's suites.
+# The budget of make nightly: seconds for each kind of new programs; the number of the others; seconds for NumPy's and SciPy's suites.
 SECONDS ?= 1000
 PROGRAMS = $(shell expr $(SECONDS) '*' 10)
 REPEATED = $(shell expr $(SECONDS) '*' 2 / 5)
@@ -46,8 +46,8 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
 	touch $@
 
-# Packages that are adopted by tests, on the usual interpreter. The versions of NumPy, SciPy and llvmlite stay. quantecon asks for
-# numba, which asks for another llvmlite: its copy does not use numba. What cannot be installed is skipped by the tests.
+# Packages that the tests adopt, with the default interpreter. The versions of NumPy, SciPy and llvmlite stay. quantecon requires
+# numba, which requires another llvmlite; its adopted copy does not use numba. Tests skip packages that cannot be installed.
 PACKAGES := $(if $(filter python3,$(PYTHON)),$(VENV)/.packages)
 $(VENV)/.packages: $(VENV)/.ready
 	$(BIN)/python -m pip freeze | grep -iE '^(numpy|scipy|llvmlite)==' > $(VENV)/versions.txt

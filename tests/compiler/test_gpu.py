@@ -93,7 +93,7 @@ def test_out_of_memory(gpu):
     x = gpu.put(X)
     wanted = gpu.get(f(x))
     gpu.gpus[0].memory = 10
-    with pytest.raises(MemoryError, match=f"for the {X.nbytes} bytes of the results and the .* bytes of what is between"):
+    with pytest.raises(MemoryError, match=f"for the {X.nbytes} bytes of the results and the .* bytes of intermediate arrays"):
         f(x)
     gpu.gpus[0].memory = None
     np.testing.assert_array_equal(gpu.get(f(x)), wanted)

@@ -69,7 +69,7 @@ def agrees(number: Any, dtype: np.dtype[Any]) -> bool:
     return np.result_type(number, dtype) == dtype
 
 
-class Written(NamedTuple):
+class StagedBody(NamedTuple):
     """A staged function of leaves: the results of its body, and their structure."""
 
     body: Body
@@ -84,7 +84,7 @@ class Written(NamedTuple):
 
 def write(
     f: Function, args: tuple[Any, ...], transform: str, *, sibling: Body | None = None, weak: bool = False, alone: bool = False
-) -> Written | NumbersNeededError:
+) -> StagedBody | NumbersNeededError:
     """Run f on types; the error is set if it asks for numbers. With `weak`, Python numbers stay Python numbers."""
     leaves, structure = flatten(args)
     names = input_names(f, ["[0]" + path for path in structure.paths()])
@@ -107,7 +107,7 @@ def write(
             outputs = [_result(y, f, transform) for y in outputs]
             for y in outputs:
                 body.operand(y)  # records captured values
-    return Written(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
+    return StagedBody(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
 
 
 def typed(carry: list[Value], structure: Structure, iteration: Function, rest: tuple[Any, ...], transform: str) -> list[Value]:

@@ -28,7 +28,7 @@ from ..ops.elementwise import not_equal
 from ..staging.body import NumbersNeededError
 from ..transform.checkpoint import scan_in_segments
 from .arguments import NUMBERS, name_of
-from .bodies import Carry, Function, Written, agrees, is_weak, kind_of, leaf, opened, strong, typed, write
+from .bodies import Carry, Function, StagedBody, agrees, is_weak, kind_of, leaf, opened, strong, typed, write
 
 # -- arguments -------------------------------------------------------------------------------------------------
 
@@ -327,8 +327,8 @@ def _while(cond_fun: Function, body_fun: Function, init: Any, labels: Sequence[s
             while _truth(cond_fun(structure.unflatten(carry)), cond_fun, transform):
                 carry = kept.back(body_fun, final(body_fun(structure.unflatten(carry))))
             return structure.unflatten(carry)
-    assert isinstance(test, Written)
-    assert isinstance(step, Written)
+    assert isinstance(test, StagedBody)
+    assert isinstance(step, StagedBody)
     test = test._replace(outputs=[_truth(test.structure.unflatten(test.outputs), cond_fun, transform)])
     (cond_graph, asked), (body_graph, fixed) = test.graph(), step.graph()
     options = {"cond_consts": len(asked), "body_consts": len(fixed), "checkpoint": policy}

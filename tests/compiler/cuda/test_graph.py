@@ -82,7 +82,7 @@ MADE = [END, "cuGraphInstantiateWithFlags", "cuGraphDestroy"]
 def recorded(monkeypatch, run, failing=""):
     driver, streams = Driver(failing), Streams()
     monkeypatch.setattr(graph, "driver", lambda: driver)
-    recording = graph.Recording(streams, lambda arguments: driver.calls.append(arguments))
+    recording = graph.GraphRecording(streams, lambda arguments: driver.calls.append(arguments))
     work = lambda what: lambda: driver.calls.append(what)
     launchable = recording.record(lambda: run(recording, work))
     assert not streams.current

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import examples
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -219,7 +220,7 @@ def test_batches_and_second_derivatives():
         np.testing.assert_allclose(ad.jit(ad.hessian(f))(x[0]), ad.hessian(f)(x[0]), rtol=1e-10, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_random_loops(seed):
     """Loops that read and write one or two arrays at random moving places, in random order."""

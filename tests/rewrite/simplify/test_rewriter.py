@@ -5,10 +5,10 @@ import pytest
 
 import adjoint as ad
 from adjoint.rewrite.simplify import dead_code
-from adjoint.rewrite.simplify.rewriter import Index, Rewriter
+from adjoint.rewrite.simplify.rewriter import Rewriter, RuleIndex
 from adjoint.rewrite.simplify.rules import RULES
 
-INDEX = Index(RULES)
+INDEX = RuleIndex(RULES)
 
 
 def rewritten(f, *args, **options):

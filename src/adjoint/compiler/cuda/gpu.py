@@ -21,7 +21,7 @@ from . import graph
 from .handles import Handles
 from .libraries import Libraries
 from .ptx import Use, machine_code
-from .text import DeviceModule, Kernel
+from .text import DeviceKernel, DeviceModule
 
 Made = tuple[list[Any], list[int], int, Any]  # arrays, their addresses, the address of an arena (0 without one), and its owner
 _APART = 256  # bytes: arrays begin at multiples of it
@@ -88,7 +88,7 @@ class GPU(Memory):
         linker.add_ptr_data(text.encode(), "program")
         return bytes(linker.complete())
 
-    def launcher(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int]], None]:
+    def launcher(self, function: Any, kernel: DeviceKernel) -> Callable[[Sequence[int]], None]:
         """A function of the addresses of a kernel's buffers that launches it."""
         return self.starter(function.ptr, kernel.blocks, kernel.threads, len(kernel.buffers))
 
@@ -147,7 +147,7 @@ class GPU(Memory):
         module.load(graph.SET_CONDITION.encode())
         return module.get_function("set_condition")
 
-    def recording(self) -> graph.Recording | None:
+    def recording(self) -> graph.GraphRecording | None:
         """The graph that this thread records."""
         return self.handles.own.recording  # type: ignore[no-any-return]
 
@@ -157,7 +157,7 @@ class GPU(Memory):
         The function returned executes them all on the current stream.
         """
         set_condition = self.starter(self.set_condition.ptr, 1, 1, 3) if self.has_conditions else None
-        recording, own, stream = graph.Recording(self.xp, set_condition), self.handles.own, self._stream
+        recording, own, stream = graph.GraphRecording(self.xp, set_condition), self.handles.own, self._stream
         own.recording = recording
         try:
             made = recording.record(run)

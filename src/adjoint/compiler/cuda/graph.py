@@ -88,7 +88,7 @@ def has_conditions(version: int) -> bool:
     return version >= _FIRST_DRIVER and all(map(driver().has, names))
 
 
-class Recording:
+class GraphRecording:
     """A graph being recorded, then the finished graph. `set_condition` launches the kernel of that name on the current stream."""
 
     def __init__(self, xp: Any, set_condition: Any) -> None:
@@ -178,7 +178,7 @@ class Recording:
 class Launchable:
     """A graph that can be launched, with the memory that it uses."""
 
-    def __init__(self, number: int, recording: Recording) -> None:
+    def __init__(self, number: int, recording: GraphRecording) -> None:
         self.number, self.recording = number, recording
         weakref.finalize(self, driver(), "cuGraphExecDestroy", number).atexit = False
 

@@ -28,7 +28,7 @@ from .lowering import lower
 from .replay import FEWEST, Replays, can_be_captured, launches
 from .routine import DeviceRoutine, flags
 from .table import Action, Table
-from .text import DeviceModule, Kernel
+from .text import DeviceKernel, DeviceModule
 from .threads import Threads
 from .tiles import TileThreads
 
@@ -46,7 +46,7 @@ class DeviceProgram:
     ) -> None:
         self.lowered, self.device, self.precision, self.clock = lowered, device, precision, clock
         self.module = DeviceModule()
-        self.kernels: list[Kernel] = []
+        self.kernels: list[DeviceKernel] = []
         self.libraries = device.libraries(precision)
         self.reused = reusable(lowered, donated)  # by output: the input whose memory it takes
         self.noted: list[int] = []  # failures that bodies of loops and branches may have, as codes of ERRORS
@@ -67,7 +67,7 @@ class DeviceProgram:
         #: Nothing but actions on results and inputs: the fast path of a short program.
         self.is_plain = not (self.reused or self.arena or self.replays or self.is_checked) and self.main.is_in_order
 
-    def kernel(self, threads: Threads | TileThreads) -> Kernel:
+    def kernel(self, threads: Threads | TileThreads) -> DeviceKernel:
         threads.changing |= {b for b in threads.buffers if b.shared}
         made = self.module.add(threads)
         self.kernels.append(made)

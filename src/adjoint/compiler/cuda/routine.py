@@ -26,7 +26,7 @@ from .foreign import REFUSALS, on_gpu
 from .launch import Launch
 from .schedule import AddAt
 from .table import Action, Table, fill, picker
-from .text import Kernel
+from .text import DeviceKernel
 from .threads import Threads
 from .tiles import Tile, TileThreads
 
@@ -148,7 +148,7 @@ class DeviceRoutine:
     def tile(self, step: Tile) -> Action:
         return self.launched(self.program.kernel(TileThreads(step)))
 
-    def launched(self, kernel: Kernel) -> Action:
+    def launched(self, kernel: DeviceKernel) -> Action:
         if not kernel.blocks:  # of an empty array
             return lambda table: None
         slots = [self.slot(b) for b in kernel.buffers]

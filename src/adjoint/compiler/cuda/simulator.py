@@ -18,11 +18,11 @@ from ...core.types import Type
 from ..lower.kernel import View
 from ..native import load, object_code
 from .ptx import Use, assembled, assembler, ptx
-from .text import DeviceModule, Kernel
+from .text import DeviceKernel, DeviceModule
 
 
 class Replayed:
-    """Loops and branches of a graph that is replayed: see `graph.Recording`. Every iteration has the same addresses."""
+    """Loops and branches of a graph that is replayed: see `graph.GraphRecording`. Every iteration has the same addresses."""
 
     def repeat(self, flag: int, work: Callable[[], None]) -> None:
         while _truth(flag):
@@ -69,7 +69,7 @@ class Simulator:
         self.engines.append(engine)
         return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}
 
-    def launcher(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int]], None]:
+    def launcher(self, function: Any, kernel: DeviceKernel) -> Callable[[Sequence[int]], None]:
         """A function of the addresses of a kernel's buffers that runs it."""
 
         def launch(pointers: Sequence[int]) -> None:

@@ -34,7 +34,7 @@ _REGISTERS = ("tid.x", "ctaid.x")
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class DeviceKernel:
     """A function of a module, and how it is launched."""
 
     name: str
@@ -71,7 +71,7 @@ class DeviceModule:
         self.functions: set[Function] = set()
         self.entries: dict[str, Entry] = {}  # by their text
 
-    def add(self, threads: Threads | TileThreads) -> Kernel:
+    def add(self, threads: Threads | TileThreads) -> DeviceKernel:
         parts, launch = threads.parts(), threads.launch
         blocks = threads.tile.blocks if isinstance(threads, TileThreads) else launch.layout.blocks
         aliased = tuple(b in threads.changing for b in threads.buffers)
@@ -84,7 +84,7 @@ class DeviceModule:
             self.declared |= threads.declared
             self.functions |= threads.functions
         name = self.entries[key].name
-        return Kernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch)
+        return DeviceKernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch)
 
     def for_gpu(self) -> str:
         declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}

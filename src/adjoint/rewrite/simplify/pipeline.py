@@ -11,12 +11,12 @@ from typing import TypeVar
 from ...core.errors import ArgumentError
 from ...ir.edit import dead_code, map_bodies, renumber
 from ...ir.graph import Graph
-from .rewriter import Index, Rewriter
+from .rewriter import Rewriter, RuleIndex
 from .rules import RULES
 
 G = TypeVar("G", bound=Graph)
 
-_INDEX, _NO_RULES = Index(RULES), Index(())
+_INDEX, _NO_RULES = RuleIndex(RULES), RuleIndex(())
 
 
 def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:

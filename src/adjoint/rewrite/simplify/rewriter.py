@@ -35,7 +35,7 @@ class Zero(Literal):
     __slots__ = ()
 
 
-class Index:
+class RuleIndex:
     """The rules by the op they replace, and by the kind of one of its arguments: few are tried at each equation."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -57,7 +57,9 @@ def _key(left: Call) -> tuple[Any, ...]:
 class Rewriter:
     """One walk over one graph. `counts` tells how often each rule was applied."""
 
-    def __init__(self, graph: Graph, index: Index, assume: str | None = None, *, fold: bool = True, share: bool = True) -> None:
+    def __init__(
+        self, graph: Graph, index: RuleIndex, assume: str | None = None, *, fold: bool = True, share: bool = True
+    ) -> None:
         self.graph = graph
         self.index = index.rules
         self.assume = assume
