@@ -21,7 +21,7 @@ import numpy as np
 from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
 from . import c_math
-from .c_vecmath import MULADD, used
+from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
 from .routines import NAMED
@@ -50,7 +50,7 @@ _MATH = words(
 )
 _LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 #: Names that the file itself uses: variables, functions, constants.
-_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|(to|from)_word\d+)")
+_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|ADD_ROW|ROW_AT|ADJOINT_\w*|(to|from)_word\d+)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
 
 
@@ -274,13 +274,19 @@ class CSpelling(Spelling):
         return f"({kind}){x}"
 
     def function(
-        self, what: str, parameters: Sequence[str], body: Sequence[str], fails: bool = False, uses_work: bool = False
+        self,
+        what: str,
+        parameters: Sequence[str],
+        body: Sequence[str],
+        fails: bool = False,
+        uses_work: bool = False,
+        attribute: str = "",
     ) -> str:
         given = [*parameters, *[f"{self.base}_work *restrict work"] * uses_work]
         kind = "int" if fails else "void"
         lines = used("\n".join(body).split("\n"))  # a window that is empty reads nothing
         text = "\n".join([*_unused(given, lines), *lines])
-        return self.shared(what, lambda name: f"static {kind} {name}({', '.join(given) or 'void'}) {{\n{text}\n}}")
+        return self.shared(what, lambda name: f"{attribute}static {kind} {name}({', '.join(given) or 'void'}) {{\n{text}\n}}")
 
     def constant(self, data: np.ndarray[Any, Any]) -> Place:
         name = f"c{len(self.constants)}"
@@ -316,17 +322,24 @@ class CSpelling(Spelling):
             "ABS": f"fabs{f}",
             "AT": "(ptrdiff_t)",
             "HALF": "adjoint_half",
-            "MULADD": f"MULADD{f.upper()}",
         }
-        if "MULADD(" in template:
-            self.helper("muladd", MULADD)
+        for width in sorted(set(re.findall(r"\bROW(\d+)\b", template)), key=int):
+            meanings[f"ROW{width}"] = self.row(TYPES[dtype.name], int(width))
         if "HALF(" in template:
             self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
         text = filled(template, meanings)
         if f:
             text = re.sub(r"(?<![\w.])(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", r"\1f", text)
         parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
+        if "ADD_ROW(" in template:
+            return self.function(name, parameters, ["  ADJOINT_CONTRACT", text.rstrip()], tells, attribute="ADJOINT_CONTRACTS ")
         return self.function(name, parameters, [text.rstrip()], tells)
+
+    def row(self, kind: str, width: int) -> str:
+        """The type of a row of a tile of a product."""
+        self.helper("rows", _ROWS)
+        name = f"adjoint_{kind}{width}"
+        return self.helper(name, _ROW.format(kind=kind, name=name, width=width))
 
 
 def _unused(parameters: Iterable[str], body: Sequence[str]) -> list[str]:
@@ -393,9 +406,38 @@ _TYPED: dict[str, Any] = {
 }
 
 _TITLE = "/* Written by adjoint. C99, without dependencies. */"
+#: No multiply-add that is not written; the rest is what gcc needs to vectorize choices (clang does without).
 _PRAGMA = """
-#ifdef __clang__
+#if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize ("fp-contract=off", "no-trapping-math", "no-math-errno", "no-thread-jumps")
+#endif"""
+#: Products are sums in any order anyway: there, multiply-adds are welcome.
+_ROWS = """\
+/* Rows of tiles of matrix products: vectors, where the compiler has them. */
+#if defined(__clang__)
+#define ADJOINT_CONTRACTS
+#define ADJOINT_CONTRACT _Pragma("clang fp contract(fast)")
+#elif defined(__GNUC__)
+#define ADJOINT_CONTRACTS __attribute__((optimize("fp-contract=fast")))
+#define ADJOINT_CONTRACT
+#else
+#define ADJOINT_CONTRACTS
+#define ADJOINT_CONTRACT
+#endif
+#ifdef __GNUC__
+#define ADD_ROW(t, x, v) (t) += (x) * (v)
+#define ROW_AT(t, c) (t)[c]
+#else
+#define ADD_ROW(t, x, v) for (size_t c = 0; c < sizeof(t) / sizeof((t).at[0]); ++c) (t).at[c] += (x) * (v).at[c]
+#define ROW_AT(t, c) (t).at[c]
+#endif"""
+_ROW = """\
+#ifdef __GNUC__
+typedef {kind} {name} __attribute__((vector_size({width} * sizeof({kind}))));
+#else
+typedef struct {{ {kind} at[{width}]; }} {name};
 #endif"""
 _HEADER = """\
 /* Written by adjoint.

@@ -103,35 +103,39 @@ def _stripes(length: int, size: int) -> list[tuple[int, int, int]]:
 
 
 def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], line: int) -> str:
-    """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a. For C."""
+    """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a. For C.
+
+    Each row of a tile is a vector (`ROW8` has 8 numbers), which stays in a register.
+    """
     ad, aa, bd, ba = strides
-    width = line if columns > line // 2 else line // 2  # columns beyond the last one are zeros, which are not stored
-    lines = [f"REAL panel[{min(inner, _PANEL) * width}];"]
+    height = -(-rows // -(-rows // _ROWS))  # so that all tiles are about as high
+    lines = [f"REAL panel[{min(inner, _PANEL) * min(line, 2 * columns)}];"]
     lines.append(f"for (INT start = 0; start < {inner}; start += {_PANEL}) {{")
     lines.append(f"  COUNT stop = start + {_PANEL} < {inner} ? start + {_PANEL} : {inner};")
-    for left, right, kept in _stripes(columns, width):
+    for left, right, kept in _stripes(columns, line):
+        width = line if kept > line // 2 else line // 2  # columns beyond the last one are zeros, which are not stored
         lines.append(f"  for (INT j = {left}; j < {right}; j += {kept}) {{")
         lines.append("    for (INT k = start; k < stop; ++k) {")
         lines.append(f"      for (INT c = 0; c < {kept}; ++c) panel[(k - start) * {width} + c] = b[k * {bd} + (j + c) * {ba}];")
         if kept < width:
             lines.append(f"      for (INT c = {kept}; c < {width}; ++c) panel[(k - start) * {width} + c] = ZERO;")
         lines.append("    }")
-        for top, bottom, down in _stripes(rows, _ROWS):
+        for top, bottom, down in _stripes(rows, height):
             lines.append(f"    for (INT i = {top}; i < {bottom}; i += {down}) {{")
-            names = [f"t{r}[c]" for r in range(down)]
-            places = [f"out[(i + {r}) * {columns} + j + c]" for r in range(down)]
-            lines += [f"      REAL t{r}[{width}];" for r in range(down)]
-            lines.append(f"      for (INT c = 0; c < {width}; ++c) {{ {' '.join(f'{t} = ZERO;' for t in names)} }}")
-            if inner > _PANEL:
-                again = " ".join(f"{t} = {place};" for t, place in zip(names, places, strict=True))
-                lines.append(f"      if (start > 0) for (INT c = 0; c < {kept}; ++c) {{ {again} }}")
+            lines += [f"      ROW{width} t{r};" for r in range(down)]
+            lines += [f"      memset(&t{r}, 0, sizeof t{r});" for r in range(down)]
             lines.append("      for (INT k = start; k < stop; ++k) {")
-            lines += [f"        REAL a{r} = a[(i + {r}) * {ad} + k * {aa}];" for r in range(down)]
-            each = " ".join(f"{t} = MULADD(a{r}, v, {t});" for r, t in enumerate(names))
-            lines.append(f"        for (INT c = 0; c < {width}; ++c) {{ REAL v = panel[(k - start) * {width} + c]; {each} }}")
+            lines.append(f"        ROW{width} v;")
+            lines.append(f"        memcpy(&v, panel + (k - start) * {width}, sizeof v);")
+            lines += [f"        ADD_ROW(t{r}, a[(i + {r}) * {ad} + k * {aa}], v);" for r in range(down)]
             lines.append("      }")
-            each = " ".join(f"{place} = {t};" for t, place in zip(names, places, strict=True))
-            lines.append(f"      for (INT c = 0; c < {kept}; ++c) {{ {each} }}")
+            places = [f"out[(i + {r}) * {columns} + j + c]" for r in range(down)]
+            each = f"for (INT c = 0; c < {kept}; ++c)"
+            if inner > _PANEL:
+                added = " ".join(f"{place} += ROW_AT(t{r}, c);" for r, place in enumerate(places))
+                lines += [f"      if (start > 0) {each} {{ {added} }}", "      else"]
+            stored = " ".join(f"{place} = ROW_AT(t{r}, c);" for r, place in enumerate(places))
+            lines.append(f"      {each} {{ {stored} }}")
             lines.append("    }")
         lines.append("  }")
     return "\n".join(["", *(f"    {line}" for line in [*lines, "}"])])
