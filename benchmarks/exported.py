@@ -82,9 +82,9 @@ def of_c(made, inputs, folder):
     (folder / f"{made[0].name}.h").write_text(source.header)
     flags = ["-O3", "-march=native", "-std=c99", "-fno-trapping-math", "-fno-math-errno"]
     subprocess.run(["gcc", *flags, "-shared", "-fPIC", "f.c", "-o", "f.so", "-lm"], cwd=folder, check=True)
-    function = getattr(ctypes.CDLL(str(folder / "f.so")), made[1].name)
+    function = getattr(ctypes.CDLL(str(folder / "f.so")), made[-1].name)
     given = [ctypes.c_double(float(x)) if x.shape == () else ctypes.c_void_p(x.ctypes.data) for x in inputs]
-    outs = [numpy.zeros(t.shape, t.dtype) for t in made[1].graph.output_types]
+    outs = [numpy.zeros(t.shape, t.dtype) for t in made[-1].graph.output_types]
     work = numpy.zeros(1 << 28, numpy.uint8)
     given += [ctypes.c_void_p(a.ctypes.data) for a in (*outs, work)]
     return best(lambda: function(*given)), outs
