@@ -74,20 +74,24 @@ def c(
     name: str | None = None,
     math: str = "libm",
     blas: str | None = None,
+    lapack: str | None = None,
     **kwargs: Any,
 ) -> Source:
     """A function, and the derivatives asked for, as C99. With `path` ("energy.c"), the file and its header are written.
 
     `math="exact"` brings the functions of `jit`, equal on every platform that has IEEE arithmetic; `"libm"` calls the C library.
-    `blas="cblas"` calls it for matrix products, instead of loops.
+    `blas="cblas"` calls it for matrix products and triangular systems, instead of loops; `lapack="lapacke"` for systems and
+    decompositions.
     """
     if math not in ("libm", "exact"):
         raise ArgumentError(f"math of export.c is 'libm' or 'exact', not {math!r}")
     if blas not in (None, "cblas"):
         raise ArgumentError(f"blas of export.c is None or 'cblas', not {blas!r}")
+    if lapack not in (None, "lapacke"):
+        raise ArgumentError(f"lapack of export.c is None or 'lapacke', not {lapack!r}")
     made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
     check_names(made, "export.c")
-    result = write(made, math, blas)
+    result = write(made, math, blas, lapack)
     if path is not None:
         where = Path(path)
         if where.suffix != ".c":
@@ -100,9 +104,9 @@ def c(
     return result
 
 
-def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> Source:
+def write(made: Sequence[Part], math: str = "libm", blas: str | None = None, lapack: str | None = None) -> Source:
     """The two files of some parts, of which the first names them."""
-    spelling = CSpelling(made[0].name, math == "exact", blas == "cblas")
+    spelling = CSpelling(made[0].name, math == "exact", blas == "cblas", lapack == "lapacke")
     work, bodies = Work(), []
     for part in made:
         lines = _function(spelling, part, work)
@@ -112,9 +116,13 @@ def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> 
     includes = ["#include <math.h>", "#include <stddef.h>", "#include <string.h>"]
     if spelling.blas:
         includes.append("#include <cblas.h>")
+    if spelling.lapack:
+        includes.append(_LAPACKE)
     top = f'#include "{base}.h"\n\n' + "\n".join(includes) + f"\n{_PRAGMA}"
     inside = [*spelling.helpers.values(), *spelling.constants, *spelling.definitions(), *bodies]
-    return Source("\n\n".join([_TITLE, top, *inside]) + "\n", header(made, fields))
+    libraries = [name for name, used in (("CBLAS", spelling.blas), ("LAPACKE", spelling.lapack)) if used]
+    title = _TITLE.format(needs=f"with {' and '.join(libraries)}" if libraries else "without dependencies")
+    return Source("\n\n".join([title, top, *inside]) + "\n", header(made, fields))
 
 
 def header(made: Sequence[Part], fields: Sequence[str]) -> str:
@@ -157,7 +165,7 @@ def head(part: Part, base: str) -> str:
 
 def _function(spelling: CSpelling, part: Part, work: Work) -> list[str]:
     """The lines of an exported function."""
-    lowered = lower(part.graph, "export.c")
+    lowered = lower(part.graph, "export.c", spelling.lapack)
     writer = StepWriter(spelling, lowered, work)
     names = names_of(part)
     scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(lowered.outputs)
@@ -175,9 +183,9 @@ class CSpelling(Spelling):
     lanes = 8
     work_argument = ("work",)
 
-    def __init__(self, base: str, exact: bool = False, blas: bool = False) -> None:
+    def __init__(self, base: str, exact: bool = False, blas: bool = False, lapack: bool = False) -> None:
         super().__init__()
-        self.base, self.exact, self.blas = base, exact, blas
+        self.base, self.exact, self.blas, self.lapack = base, exact, blas, lapack
 
     def literal(self, value: Any, dtype: Dtype) -> str:
         if dtype.kind == "b":
@@ -405,7 +413,14 @@ _TYPED: dict[str, Any] = {
     "quotient": lambda d, a, b: f"({b} == 0 ? 0 : {b} == -1 ? {_negated(d, a)} : {a} / {b})",
 }
 
-_TITLE = "/* Written by adjoint. C99, without dependencies. */"
+_TITLE = "/* Written by adjoint. C99, {needs}. */"
+_LAPACKE = """\
+#include <lapacke.h>
+#ifdef LAPACK_ILP64
+#error "pivots are int32_t: use LAPACKE with integers of 32 bits"
+#endif
+#undef I /* of complex.h */
+#undef complex"""
 #: No multiply-add that is not written; the rest is what gcc needs to vectorize choices (clang does without).
 _PRAGMA = """
 #if defined(__clang__)

@@ -32,7 +32,7 @@ class Value(NamedTuple):
 class LlvmRoutines:
     """Makes functions of templates, as a `Spelling` does, for a module."""
 
-    lanes, blas = 1, False
+    lanes, blas, lapack = 1, False, False
 
     def __init__(self, function: Callable[[str, str], str], declared: set[str]) -> None:
         self.function, self.declared = function, declared

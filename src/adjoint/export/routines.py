@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.step import Lapack, Product
-from . import decompositions
+from . import decompositions, lapacke
 
 #: The dtypes of arrays of templates that are not those of the matrix, by name.
 NAMED: dict[str, Dtype] = {"pivots": np.dtype(np.int32), "zero": np.dtype(bool), "truth": np.dtype(bool)}
@@ -24,7 +24,8 @@ class Templates(Protocol):
     """What makes a function of a template: a `Spelling`, or `LlvmRoutines`."""
 
     lanes: int
-    blas: bool
+    blas: bool  # products and triangular systems through CBLAS
+    lapack: bool  # other matrix routines through LAPACKE
 
     def literal(self, value: Any, dtype: Dtype) -> str: ...
 
@@ -174,30 +175,33 @@ def _layout(rows: int, columns: int, down: int, across: int) -> tuple[str, int] 
     return None
 
 
-def views_of(step: Lapack) -> tuple[tuple[int, ...], list[View]]:
-    """The axes of a stack of matrices, or of other parts of arrays; and what a routine is given for each of them."""
+def views_of(spelling: Templates, step: Lapack) -> tuple[tuple[int, ...], list[View], tuple[View, ...]]:
+    """The axes of a stack of matrices, or of other parts of arrays; what a routine is given of each; and work memory for all."""
     *outs, _ = step.outs
-    work = step.work if needs_work(step) else ()
+    work = step.work if needs_work(spelling, step) else ()
     stack = (*step.inout, *outs)[0].shape
-    return stack[: len(stack) - step.options.get("axes", 2)], [*step.operands, *step.inout, *outs, *work]
+    return stack[: len(stack) - step.options.get("axes", 2)], [*step.operands, *step.inout, *outs], work
 
 
-def needs_work(step: Lapack) -> bool:
-    """Whether the code that is written out uses the work memory, which is made for LAPACK."""
-    return step.routine == "inverse" or "template" in step.options
+def needs_work(spelling: Templates, step: Lapack) -> bool:
+    """Whether the work memory, which is made for LAPACK, is used: in part also by what is written out."""
+    return step.routine == "inverse" or "template" in step.options or (spelling.lapack and lapacke.has(step))
 
 
 def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
     """The name of the function for one matrix, and whether its result tells of a failure."""
     if "template" in step.options:
-        _, views = views_of(step)
+        _, views, work = views_of(spelling, step)
         names, tells = step.options["names"], step.options["tells"]
-        dtypes = {name: view.dtype for name, view in zip(names, views, strict=True)}
+        dtypes = {name: view.dtype for name, view in zip(names, (*views, *work), strict=True)}
         count = len(step.operands)
         text, dtype = step.options["template"], step.options["dtype"]
         return spelling.routine(step.routine, names[:count], names[count:], text, dtype, tells, dtypes), tells
     dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
     options, routine = step.options, step.routine
+    if spelling.lapack and lapacke.has(step):
+        call = lapacke.call(step)
+        return spelling.routine(routine, call.reads, call.writes, call.text, dtype, call.tells, lapacke.DTYPES), call.tells
     if routine == "cholesky":
         n = step.inout[0].shape[-1]
         return spelling.routine("cholesky", (), ("a",), _CHOLESKY.replace("N_", str(n)), dtype, tells=True), True
@@ -229,7 +233,8 @@ def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
         text = decompositions.orthogonal(m, n, step.operands[0].shape[-1])
         return spelling.routine(routine, ("tau",), ("q",), text, dtype), False
     assert routine == "triangular", routine
-    return spelling.routine("triangular", ("a",), ("x",), _triangular(step), dtype), False
+    text = lapacke.triangular(step) if spelling.blas else _triangular(step)
+    return spelling.routine("triangular", ("a",), ("x",), text, dtype), False
 
 
 def _triangular(step: Lapack) -> str:

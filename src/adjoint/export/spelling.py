@@ -95,7 +95,8 @@ class Spelling(ABC):
 
     equal, unequal = "==", "!="
     work_argument: Sequence[str] = ()  # how a body is given the work array
-    blas = False  # matrix products through CBLAS
+    blas = False  # products and triangular systems through CBLAS
+    lapack = False  # other matrix routines through LAPACKE
     lanes = 1  # running totals of a long sum, which the language's compilers turn into one vector
 
     def __init__(self) -> None:
