@@ -44,11 +44,6 @@ def matrix(*shape, dtype=float):
     return RNG.normal(size=shape).astype(dtype)
 
 
-def positive(n, dtype=float):
-    a = matrix(n, n, dtype=dtype)
-    return a @ a.T + n * np.eye(n, dtype=dtype)
-
-
 TOLERANCES = {np.float64: 1e-10, np.float32: 2e-3}
 FUNCTIONS = {
     "cholesky": lambda a: np.linalg.cholesky(a @ a.T + 10 * np.eye(5, dtype=a.dtype)),
@@ -135,7 +130,7 @@ def test_failures_are_statuses(folder):
 
 
 def test_a_user_may_name_an_argument_like_a_macro_of_complex(folder):
-    def f(I, complex):  # noqa: E741
+    def f(I, complex):
         return np.linalg.inv(I) + complex
 
     a = np.eye(2) * 2
