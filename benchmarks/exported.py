@@ -105,8 +105,12 @@ def of_node(made, inputs, folder, wasm):
         read = f'new {kind}(new Uint8Array(readFileSync("x{i}")).buffer)'
         given.append(read if x.shape else f"{read}[0]")
     arrays = [(n, t) for n, t in zip(part.output_names, part.graph.output_types, strict=True) if t.shape]
+    if wasm:  # in the memory of the module, as arrays of jit are in that of the process
+        given = [f"own({x}, {n!r})" for x, n in zip(given, part.graph.input_names, strict=True)]
     new = [f"new { ({'float64': 'Float64Array', 'float32': 'Float32Array'}[t.dtype.name]) }({t.size})" for _, t in arrays]
     several = len(part.output_names) > 1
+    if wasm:
+        new = [f"f.arrays.{part.name}.{n}" for n, _ in arrays]
     out = (
         "{" + ", ".join(f"{n}: {v}" for (n, _), v in zip(arrays, new, strict=True)) + "}"
         if several
@@ -116,6 +120,11 @@ def of_node(made, inputs, folder, wasm):
 import {{ readFileSync }} from "node:fs";
 import * as m from "./m.mjs";
 const f = {"await m.load()" if wasm else "m"};
+const own = (x, name) => {{
+  if (typeof x === "number") return x;
+  f.arrays.{part.name}[name].set(x);
+  return f.arrays.{part.name}[name];
+}};
 const given = [{", ".join(given)}], out = {out};
 let found = Infinity;
 const end = performance.now() + {1000 * SECONDS};
