@@ -50,7 +50,7 @@ _MATH = words(
 )
 _LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 #: Names that the file itself uses: variables, functions, constants.
-_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|ADD_ROW|ROW_AT|ADJOINT_\w*|(to|from)_word\d+)")
+_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|ADJOINT_\w*|(to|from)_word\d+)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
 
 
@@ -181,6 +181,7 @@ class CSpelling(Spelling):
     """C99. Memory is a pointer."""
 
     lanes = 8
+    tile = (6, 64)
     work_argument = ("work",)
 
     def __init__(self, base: str, exact: bool = False, blas: bool = False, lapack: bool = False) -> None:
@@ -441,6 +442,9 @@ _ROWS = """\
 #define ADJOINT_CONTRACTS
 #define ADJOINT_CONTRACT
 #endif
+#define CLEAR_ROW(t) memset(&(t), 0, sizeof(t))
+#define LOAD_ROW(t, from, at) memcpy(&(t), (from) + (at), sizeof(t))
+#define STORE_ROW(t, to, at) memcpy((to) + (at), &(t), sizeof(t))
 #ifdef __GNUC__
 #define ADD_ROW(t, x, v) (t) += (x) * (v)
 #define ROW_AT(t, c) (t)[c]

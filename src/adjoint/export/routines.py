@@ -24,6 +24,7 @@ class Templates(Protocol):
     """What makes a function of a template: a `Spelling`, or `LlvmRoutines`."""
 
     lanes: int
+    tile: tuple[int, int] | None  # rows and bytes of a row of a product's tile, if it is made of vectors
     blas: bool  # products and triangular systems through CBLAS
     lapack: bool  # other matrix routines through LAPACKE
 
@@ -41,9 +42,7 @@ class Templates(Protocol):
     ) -> str: ...
 
 
-#: Tiles of a product that are accumulated in registers: for C, whose compilers make vectors of rows of 64 bytes; for JavaScript
-#: and LLVM, which are given single numbers; and where both factors run along the inner axis.
-_ROWS, _LINE = 6, 64
+#: Tiles of a product that are single numbers: for JavaScript, and where both factors run along the inner axis.
 _FEW = 4
 _DOTS = 2
 _PANEL = 256  # inner elements of a block
@@ -63,7 +62,6 @@ def product(spelling: Templates, step: Product) -> str:
             f"a, {long_a}, b, {long_b}, ZERO, out, {columns});"
         )
         return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
-    width = _LINE // step.out.dtype.itemsize
     if not inner:
         text = f"\n    for (INT i = 0; i < {rows * columns}; ++i) out[i] = ZERO;"
     elif columns == 1 and ad == 1 and aa != 1:
@@ -80,8 +78,9 @@ def product(spelling: Templates, step: Product) -> str:
       REAL v = a[k * {aa}];
       for (INT j = 0; j < {columns}; ++j) out[j] += v * b[k * {bd} + j];
     }}"""
-    elif spelling.lanes > 1 and columns >= _FEW and rows > 1:
-        text = _packed(rows, columns, inner, (ad, aa, bd, ba), width)
+    elif spelling.tile is not None and columns >= _FEW and rows > 1:
+        most, line = spelling.tile
+        text = _packed(rows, columns, inner, (ad, aa, bd, ba), most, line // step.out.dtype.itemsize)
     elif spelling.lanes > 1:
         text = f"""
     for (INT i = 0; i < {rows}; ++i) for (INT j = 0; j < {columns}; ++j) {{
@@ -103,13 +102,13 @@ def _stripes(length: int, size: int) -> list[tuple[int, int, int]]:
     return [piece for piece in ((0, whole, size), (whole, length, length - whole)) if piece[0] < piece[1]]
 
 
-def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], line: int) -> str:
-    """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a. For C.
+def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], most: int, line: int) -> str:
+    """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a.
 
     Each row of a tile is a vector (`ROW8` has 8 numbers), which stays in a register.
     """
     ad, aa, bd, ba = strides
-    height = -(-rows // -(-rows // _ROWS))  # so that all tiles are about as high
+    height = -(-rows // -(-rows // most))  # so that all tiles are about as high
     lines = [f"REAL panel[{min(inner, _PANEL) * min(line, 2 * columns)}];"]
     lines.append(f"for (INT start = 0; start < {inner}; start += {_PANEL}) {{")
     lines.append(f"  COUNT stop = start + {_PANEL} < {inner} ? start + {_PANEL} : {inner};")
@@ -124,19 +123,24 @@ def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, i
         for top, bottom, down in _stripes(rows, height):
             lines.append(f"    for (INT i = {top}; i < {bottom}; i += {down}) {{")
             lines += [f"      ROW{width} t{r};" for r in range(down)]
-            lines += [f"      memset(&t{r}, 0, sizeof t{r});" for r in range(down)]
+            whole, again = kept == width, inner > _PANEL  # of a partial row, the elements are stored one by one
+            places = [f"(i + {r}) * {columns} + j" for r in range(down)]
+            before = [f"if (start > 0) LOAD_ROW(t{r}, out, {at}); else " * (whole and again) for r, at in enumerate(places)]
+            lines += [f"      {text}CLEAR_ROW(t{r});" for r, text in enumerate(before)]
             lines.append("      for (INT k = start; k < stop; ++k) {")
             lines.append(f"        ROW{width} v;")
-            lines.append(f"        memcpy(&v, panel + (k - start) * {width}, sizeof v);")
+            lines.append(f"        LOAD_ROW(v, panel, (k - start) * {width});")
             lines += [f"        ADD_ROW(t{r}, a[(i + {r}) * {ad} + k * {aa}], v);" for r in range(down)]
             lines.append("      }")
-            places = [f"out[(i + {r}) * {columns} + j + c]" for r in range(down)]
             each = f"for (INT c = 0; c < {kept}; ++c)"
-            if inner > _PANEL:
-                added = " ".join(f"{place} += ROW_AT(t{r}, c);" for r, place in enumerate(places))
-                lines += [f"      if (start > 0) {each} {{ {added} }}", "      else"]
-            stored = " ".join(f"{place} = ROW_AT(t{r}, c);" for r, place in enumerate(places))
-            lines.append(f"      {each} {{ {stored} }}")
+            if whole:
+                lines += [f"      STORE_ROW(t{r}, out, {at});" for r, at in enumerate(places)]
+            else:
+                stored, added = (
+                    " ".join(f"out[{at} + c] {sign} ROW_AT(t{r}, c);" for r, at in enumerate(places)) for sign in ("=", "+=")
+                )
+                lines += [f"      if (start > 0) {each} {{ {added} }}", "      else"] * again
+                lines.append(f"      {each} {{ {stored} }}")
             lines.append("    }")
         lines.append("  }")
     return "\n".join(["", *(f"    {line}" for line in [*lines, "}"])])
