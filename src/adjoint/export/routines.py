@@ -65,19 +65,9 @@ def product(spelling: Templates, step: Product) -> str:
     if not inner:
         text = f"\n    for (INT i = 0; i < {rows * columns}; ++i) out[i] = ZERO;"
     elif columns == 1 and ad == 1 and aa != 1:
-        text = f"""
-    for (INT i = 0; i < {rows}; ++i) out[i] = ZERO;
-    for (INT k = 0; k < {inner}; ++k) {{
-      REAL v = b[k * {bd}];
-      for (INT i = 0; i < {rows}; ++i) out[i] += v * a[i + k * {aa}];
-    }}"""
+        text = _combined("a", aa, rows, "b", bd, inner)
     elif rows == 1 and ba == 1:
-        text = f"""
-    for (INT j = 0; j < {columns}; ++j) out[j] = ZERO;
-    for (INT k = 0; k < {inner}; ++k) {{
-      REAL v = a[k * {aa}];
-      for (INT j = 0; j < {columns}; ++j) out[j] += v * b[k * {bd} + j];
-    }}"""
+        text = _combined("b", bd, columns, "a", aa, inner)
     elif spelling.tile is not None and columns >= _FEW and rows > 1:
         most, line = spelling.tile
         text = _packed(rows, columns, inner, (ad, aa, bd, ba), most, line // step.out.dtype.itemsize)
@@ -91,9 +81,20 @@ def product(spelling: Templates, step: Product) -> str:
       out[i * {columns} + j] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
     }}"""
     else:
-        size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 else _FEW
+        size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _FEW
         text = _unrolled(rows, columns, inner, (ad, aa, bd, ba), size)
     return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
+
+
+def _combined(lines: str, apart: int, length: int, factors: str, step: int, inner: int) -> str:
+    """Contiguous lines of a matrix, times numbers, added up: a few lines at a time, so that the sum is read and written less."""
+    text = [f"for (INT i = 0; i < {length}; ++i) out[i] = ZERO;"]
+    for first, last, count in _stripes(inner, _FEW):
+        text.append(f"for (INT k = {first}; k < {last}; k += {count}) {{")
+        text += [f"  REAL v{c} = {factors}[(k + {c}) * {step}];" for c in range(count)]
+        terms = " + ".join(f"v{c} * {lines}[(k + {c}) * {apart} + i]" for c in range(count))
+        text += [f"  for (INT i = 0; i < {length}; ++i) out[i] += {terms};", "}"]
+    return "\n".join(["", *(f"    {line}" for line in text)])
 
 
 def _stripes(length: int, size: int) -> list[tuple[int, int, int]]:
