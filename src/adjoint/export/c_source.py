@@ -50,7 +50,8 @@ _MATH = words(
 )
 _LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 #: Names that the file itself uses: variables, functions, constants.
-_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|ADJOINT_\w*|(to|from)_word\d+)")
+_MACROS = r"MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|ADJOINT_\w*"
+_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|{_MACROS}|(to|from)_word\d+)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
 
 
