@@ -182,7 +182,7 @@ class CSpelling(Spelling):
     """C99. Memory is a pointer."""
 
     lanes = 8
-    tile = (6, 64)
+    tile: tuple[int, int] | None = (6, 64)
     work_argument = ("work",)
 
     def __init__(self, base: str, exact: bool = False, blas: bool = False, lapack: bool = False) -> None:

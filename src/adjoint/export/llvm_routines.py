@@ -33,7 +33,7 @@ class LlvmRoutines:
     """Makes functions of templates, as a `Spelling` does, for a module."""
 
     lanes, blas, lapack = 1, False, False
-    tile = (4, 32)  # 8 vectors of 128 bits, of the 16 that most machines have
+    tile: tuple[int, int] | None = (4, 32)  # 8 vectors of 128 bits, of the 16 that most machines have
 
     def __init__(self, function: Callable[[str, str], str], declared: set[str]) -> None:
         self.function, self.declared = function, declared
