@@ -64,6 +64,6 @@ class Library:
 
 def compiled(folder: Path, f: Any, *args: Any, compiler: str = "gcc", flags: tuple[str, ...] = ("-O1",), **options: Any) -> Any:
     """A library, and the parts in it."""
-    math, blas = options.pop("math", "libm"), options.pop("blas", None)
+    ways = options.pop("math", "libm"), options.pop("blas", None), options.pop("lapack", None)
     made = parts(f, args, options.pop("kwargs", {}), **options)
-    return Library(write(made, math, blas), folder, made[0].name, compiler, flags), made
+    return Library(write(made, *ways), folder, made[0].name, compiler, flags), made

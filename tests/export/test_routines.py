@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from export.c_compiler import COMPILERS, Library
+from export.in_process import results
 
 from adjoint.export.c_source import write
 from adjoint.export.program import parts
@@ -20,15 +21,45 @@ def test_how_cblas_reads_a_matrix(rows, columns, down, across, expected):
     assert (None if found is None else found[0]) == expected
 
 
-@pytest.mark.skipif(not COMPILERS, reason="no C compiler; on Debian: apt-get install -y gcc clang")
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (4, 8, 4), (5, 3, 7), (13, 9, 17)])
-def test_products_of_all_remainders(sizes, tmp_path):
+SIZES = [(1, 1, 1), (4, 8, 4), (5, 3, 7), (13, 9, 17), (7, 600, 20), (1, 9, 5), (6, 7, 1), (20, 1, 24), (2, 5, 3)]
+
+
+def products(sizes, dtype):
+    """Arguments of these sizes, and their products in every layout."""
     m, k, n = sizes
-    a, b, c = RNG.normal(size=(m, k)), RNG.normal(size=(k, n)), RNG.normal(size=(n, k))
-    f = lambda a, b, c: (a @ b, a @ c.T, b.T @ a.T)
-    (part,) = parts(f, (a, b, c), {}, derivatives=(), argnums=0, name="f")
-    for found, expected in zip(Library(write([part]), tmp_path, "f")(part, [a, b, c]), f(a, b, c), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    given = [RNG.normal(size=size).astype(dtype) for size in ((m, k), (k, n), (n, k), (k, m))]
+    return given, lambda a, b, c, d: (a @ b, a @ c.T, b.T @ a.T, d.T @ b, d.T @ c.T, a[::-1] @ b[:, ::-1])
+
+
+@pytest.mark.skipif(not COMPILERS, reason="no C compiler; on Debian: apt-get install -y gcc clang")
+@pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-12), (np.float32, 1e-4)])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_products_of_all_remainders(sizes, dtype, tol, tmp_path):
+    given, f = products(sizes, dtype)
+    (part,) = parts(f, given, {}, derivatives=(), argnums=0, name="f")
+    for compiler in COMPILERS:
+        library = Library(write([part]), tmp_path, "f", compiler, ("-O2",))
+        for found, expected in zip(library(part, given), f(*given), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=tol, atol=10 * tol)
+
+
+@pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-12), (np.float32, 1e-4)])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_products_in_object_code(sizes, dtype, tol):
+    given, f = products(sizes, dtype)
+    for found, expected in zip(results(f, *given), f(*given), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=tol, atol=10 * tol)
+
+
+@pytest.mark.skipif("gcc" not in COMPILERS, reason="no gcc; on Debian: apt-get install -y gcc")
+def test_products_for_a_compiler_without_vectors(tmp_path):
+    given, f = products((13, 9, 17), np.float64)
+    (part,) = parts(f, given, {}, derivatives=(), argnums=0, name="f")
+    source = write([part])
+    source = source._replace(source=source.source.replace("<string.h>\n", "<string.h>\n#undef __GNUC__\n", 1))
+    library = Library(source, tmp_path, "f", "gcc", ("-O1", "-Wno-builtin-macro-redefined"))
+    for found, expected in zip(library(part, given), f(*given), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.skipif(not COMPILERS, reason="no C compiler; on Debian: apt-get install -y gcc clang")

@@ -41,3 +41,14 @@ def test_work_is_the_most_that_any_program_needs():
     work.need(np.dtype(bool), 2)
     assert work.sizes[double] == 5
     assert work.sizes[np.dtype(bool)] == 2
+
+
+@pytest.mark.parametrize("f", [lambda x: np.sort(x, axis=-1), lambda x: np.linalg.inv(x[:, :, None] * np.eye(3) + 1)])
+def test_nothing_is_written_behind_the_work_array(f, tmp_path):
+    x = np.random.default_rng(0).uniform(1.0, 2.0, (1000, 3))  # work memory is of one row: all share it
+    (part,) = parts(f, (x,), {}, derivatives=(), argnums=0, name="f")
+    library = Library(write([part]), tmp_path, "f")
+    size = library.work.size
+    library.work = np.full(size + 100_000, 171, np.uint8)
+    np.testing.assert_allclose(library(part, [x])[0], f(x), rtol=1e-12)
+    assert np.all(library.work[size:] == 171)

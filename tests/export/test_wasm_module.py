@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+
 import numpy as np
 import pytest
 from browser import INSTALL, Browser, executable
@@ -11,6 +14,7 @@ from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples,
 import adjoint as ad
 from adjoint import export
 from adjoint.export import javascript_module
+from adjoint.export.program import parts
 from adjoint.export.wasm_module import write
 
 needs_node = pytest.mark.skipif(not node.NODE, reason="Node is not installed; on Debian: apt-get install -y nodejs")
@@ -61,6 +65,30 @@ def test_files(tmp_path):
         export.wasm(lambda x: x, X, name="f", path=tmp_path / "f.js")
     with pytest.raises(ad.AdjointError, match="cannot name a function 'load'"):
         export.wasm(lambda x: x, X, name="load")
+
+
+@needs_node
+def test_arrays_in_its_memory_are_not_copied(tmp_path):
+    f = lambda x, c: np.sum(x**2) * c
+    made = parts(f, (X, 2.0), {}, derivatives="gradient", argnums=0, name="f")
+    put(tmp_path, "f", made)
+    assert "arrays: {" in write(made, "f.wasm").declarations
+    (tmp_path / "main.mjs").write_text("""
+import { load } from "./f.mjs";
+const m = await load();
+const { x, x_bar } = m.arrays.f_gradient;
+x.set([3, 4, 5].concat(Array(x.length - 3).fill(1)));
+const out = m.f_gradient(x, 0.5, x_bar);
+console.log(JSON.stringify([out === x_bar, out.buffer === m.memory.buffer, Array.from(out)]));
+console.log(JSON.stringify([Array.from(m.f_gradient(Float64Array.from(x), 2)), Object.keys(m.arrays.f)]));
+""")
+    done = subprocess.run([node.NODE, "main.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    (same, inside, values), (copied, names) = map(json.loads, done.stdout.splitlines())
+    assert same
+    assert inside
+    assert values[:4] == [3.0, 4.0, 5.0, 1.0]
+    assert copied[:4] == [12.0, 16.0, 20.0, 4.0]
+    assert names == ["x"]
 
 
 def test_no_import_but_memory(tmp_path):

@@ -21,7 +21,7 @@ import numpy as np
 from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
 from . import c_math
-from .c_vecmath import MULADD, used
+from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
 from .routines import NAMED
@@ -50,7 +50,8 @@ _MATH = words(
 )
 _LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 #: Names that the file itself uses: variables, functions, constants.
-_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|MULADDF?|(to|from)_word\d+)")
+_MACROS = r"MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|ADJOINT_\w*"
+_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|{_MACROS}|(to|from)_word\d+)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
 
 
@@ -74,20 +75,24 @@ def c(
     name: str | None = None,
     math: str = "libm",
     blas: str | None = None,
+    lapack: str | None = None,
     **kwargs: Any,
 ) -> Source:
     """A function, and the derivatives asked for, as C99. With `path` ("energy.c"), the file and its header are written.
 
     `math="exact"` brings the functions of `jit`, equal on every platform that has IEEE arithmetic; `"libm"` calls the C library.
-    `blas="cblas"` calls it for matrix products, instead of loops.
+    `blas="cblas"` calls it for matrix products and triangular systems, instead of loops; `lapack="lapacke"` for systems and
+    decompositions.
     """
     if math not in ("libm", "exact"):
         raise ArgumentError(f"math of export.c is 'libm' or 'exact', not {math!r}")
     if blas not in (None, "cblas"):
         raise ArgumentError(f"blas of export.c is None or 'cblas', not {blas!r}")
+    if lapack not in (None, "lapacke"):
+        raise ArgumentError(f"lapack of export.c is None or 'lapacke', not {lapack!r}")
     made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
     check_names(made, "export.c")
-    result = write(made, math, blas)
+    result = write(made, math, blas, lapack)
     if path is not None:
         where = Path(path)
         if where.suffix != ".c":
@@ -100,9 +105,9 @@ def c(
     return result
 
 
-def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> Source:
+def write(made: Sequence[Part], math: str = "libm", blas: str | None = None, lapack: str | None = None) -> Source:
     """The two files of some parts, of which the first names them."""
-    spelling = CSpelling(made[0].name, math == "exact", blas == "cblas")
+    spelling = CSpelling(made[0].name, math == "exact", blas == "cblas", lapack == "lapacke")
     work, bodies = Work(), []
     for part in made:
         lines = _function(spelling, part, work)
@@ -112,9 +117,13 @@ def write(made: Sequence[Part], math: str = "libm", blas: str | None = None) -> 
     includes = ["#include <math.h>", "#include <stddef.h>", "#include <string.h>"]
     if spelling.blas:
         includes.append("#include <cblas.h>")
+    if spelling.lapack:
+        includes.append(_LAPACKE)
     top = f'#include "{base}.h"\n\n' + "\n".join(includes) + f"\n{_PRAGMA}"
     inside = [*spelling.helpers.values(), *spelling.constants, *spelling.definitions(), *bodies]
-    return Source("\n\n".join([_TITLE, top, *inside]) + "\n", header(made, fields))
+    libraries = [name for name, used in (("CBLAS", spelling.blas), ("LAPACKE", spelling.lapack)) if used]
+    title = _TITLE.format(needs=f"with {' and '.join(libraries)}" if libraries else "without dependencies")
+    return Source("\n\n".join([title, top, *inside]) + "\n", header(made, fields))
 
 
 def header(made: Sequence[Part], fields: Sequence[str]) -> str:
@@ -157,7 +166,7 @@ def head(part: Part, base: str) -> str:
 
 def _function(spelling: CSpelling, part: Part, work: Work) -> list[str]:
     """The lines of an exported function."""
-    lowered = lower(part.graph, "export.c")
+    lowered = lower(part.graph, "export.c", spelling.lapack)
     writer = StepWriter(spelling, lowered, work)
     names = names_of(part)
     scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(lowered.outputs)
@@ -173,11 +182,12 @@ class CSpelling(Spelling):
     """C99. Memory is a pointer."""
 
     lanes = 8
+    tile: tuple[int, int] | None = (6, 64)
     work_argument = ("work",)
 
-    def __init__(self, base: str, exact: bool = False, blas: bool = False) -> None:
+    def __init__(self, base: str, exact: bool = False, blas: bool = False, lapack: bool = False) -> None:
         super().__init__()
-        self.base, self.exact, self.blas = base, exact, blas
+        self.base, self.exact, self.blas, self.lapack = base, exact, blas, lapack
 
     def literal(self, value: Any, dtype: Dtype) -> str:
         if dtype.kind == "b":
@@ -274,13 +284,19 @@ class CSpelling(Spelling):
         return f"({kind}){x}"
 
     def function(
-        self, what: str, parameters: Sequence[str], body: Sequence[str], fails: bool = False, uses_work: bool = False
+        self,
+        what: str,
+        parameters: Sequence[str],
+        body: Sequence[str],
+        fails: bool = False,
+        uses_work: bool = False,
+        attribute: str = "",
     ) -> str:
         given = [*parameters, *[f"{self.base}_work *restrict work"] * uses_work]
         kind = "int" if fails else "void"
         lines = used("\n".join(body).split("\n"))  # a window that is empty reads nothing
         text = "\n".join([*_unused(given, lines), *lines])
-        return self.shared(what, lambda name: f"static {kind} {name}({', '.join(given) or 'void'}) {{\n{text}\n}}")
+        return self.shared(what, lambda name: f"{attribute}static {kind} {name}({', '.join(given) or 'void'}) {{\n{text}\n}}")
 
     def constant(self, data: np.ndarray[Any, Any]) -> Place:
         name = f"c{len(self.constants)}"
@@ -316,17 +332,24 @@ class CSpelling(Spelling):
             "ABS": f"fabs{f}",
             "AT": "(ptrdiff_t)",
             "HALF": "adjoint_half",
-            "MULADD": f"MULADD{f.upper()}",
         }
-        if "MULADD(" in template:
-            self.helper("muladd", MULADD)
+        for width in sorted(set(re.findall(r"\bROW(\d+)\b", template)), key=int):
+            meanings[f"ROW{width}"] = self.row(TYPES[dtype.name], int(width))
         if "HALF(" in template:
             self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
         text = filled(template, meanings)
         if f:
             text = re.sub(r"(?<![\w.])(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", r"\1f", text)
         parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
+        if "ADD_ROW(" in template:
+            return self.function(name, parameters, ["  ADJOINT_CONTRACT", text.rstrip()], tells, attribute="ADJOINT_CONTRACTS ")
         return self.function(name, parameters, [text.rstrip()], tells)
+
+    def row(self, kind: str, width: int) -> str:
+        """The type of a row of a tile of a product."""
+        self.helper("rows", _ROWS)
+        name = f"adjoint_{kind}{width}"
+        return self.helper(name, _ROW.format(kind=kind, name=name, width=width))
 
 
 def _unused(parameters: Iterable[str], body: Sequence[str]) -> list[str]:
@@ -392,10 +415,49 @@ _TYPED: dict[str, Any] = {
     "quotient": lambda d, a, b: f"({b} == 0 ? 0 : {b} == -1 ? {_negated(d, a)} : {a} / {b})",
 }
 
-_TITLE = "/* Written by adjoint. C99, without dependencies. */"
+_TITLE = "/* Written by adjoint. C99, {needs}. */"
+_LAPACKE = """\
+#include <lapacke.h>
+#ifdef LAPACK_ILP64
+#error "pivots are int32_t: use LAPACKE with integers of 32 bits"
+#endif
+#undef I /* of complex.h */
+#undef complex"""
+#: No multiply-add that is not written; the rest is what gcc needs to vectorize choices (clang does without).
 _PRAGMA = """
-#ifdef __clang__
+#if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize ("fp-contract=off", "no-trapping-math", "no-math-errno", "no-thread-jumps")
+#endif"""
+#: Products are sums in any order anyway: there, multiply-adds are welcome.
+_ROWS = """\
+/* Rows of tiles of matrix products: vectors, where the compiler has them. */
+#if defined(__clang__)
+#define ADJOINT_CONTRACTS
+#define ADJOINT_CONTRACT _Pragma("clang fp contract(fast)")
+#elif defined(__GNUC__)
+#define ADJOINT_CONTRACTS __attribute__((optimize("fp-contract=fast")))
+#define ADJOINT_CONTRACT
+#else
+#define ADJOINT_CONTRACTS
+#define ADJOINT_CONTRACT
+#endif
+#define CLEAR_ROW(t) memset(&(t), 0, sizeof(t))
+#define LOAD_ROW(t, from, at) memcpy(&(t), (from) + (at), sizeof(t))
+#define STORE_ROW(t, to, at) memcpy((to) + (at), &(t), sizeof(t))
+#ifdef __GNUC__
+#define ADD_ROW(t, x, v) (t) += (x) * (v)
+#define ROW_AT(t, c) (t)[c]
+#else
+#define ADD_ROW(t, x, v) for (size_t c = 0; c < sizeof(t) / sizeof((t).at[0]); ++c) (t).at[c] += (x) * (v).at[c]
+#define ROW_AT(t, c) (t).at[c]
+#endif"""
+_ROW = """\
+#ifdef __GNUC__
+typedef {kind} {name} __attribute__((vector_size({width} * sizeof({kind}))));
+#else
+typedef struct {{ {kind} at[{width}]; }} {name};
 #endif"""
 _HEADER = """\
 /* Written by adjoint.

@@ -32,7 +32,8 @@ class Value(NamedTuple):
 class LlvmRoutines:
     """Makes functions of templates, as a `Spelling` does, for a module."""
 
-    lanes, blas = 1, False
+    lanes, blas, lapack = 1, False, False
+    tile: tuple[int, int] | None = (4, 32)  # 8 vectors of 128 bits, of the 16 that most machines have
 
     def __init__(self, function: Callable[[str, str], str], declared: set[str]) -> None:
         self.function, self.declared = function, declared
@@ -110,6 +111,10 @@ class _Compiler:
             self.repeat()
         elif token == "if":
             self.branch()
+        elif token.startswith("ROW"):
+            self.row()
+        elif token in ("CLEAR_ROW", "LOAD_ROW", "STORE_ROW", "ADD_ROW"):
+            self.with_row()
         elif token == "return":
             self.take()
             if self.peek() != ";":
@@ -123,6 +128,40 @@ class _Compiler:
         else:
             self.assignment()
             self.take(";")
+
+    def row(self) -> None:
+        """`ROW4 t;`, a vector."""
+        kind = f"<{self.take().removeprefix('ROW')} x {self.kind}>"
+        self.slots.append(f"  %slot{len(self.slots)} = alloca {kind}")
+        self.scope[self.take()] = Value(kind, f"%slot{len(self.slots) - 1}")
+        self.take(";")
+
+    def with_row(self) -> None:
+        """CLEAR_ROW(t); LOAD_ROW(t, array, at); STORE_ROW(t, array, at); ADD_ROW(t, x, v), which is t += x * v."""
+        what = self.take()
+        self.take("(")
+        kind, slot = self.scope[self.take()]
+        if what == "CLEAR_ROW":
+            made = "zeroinitializer"
+        elif what != "ADD_ROW":
+            self.take(",")
+            array = self.take()
+            self.take(",")
+            at = self.code.let(f"getelementptr inbounds {self.kind}, ptr %{array}, i64 {self.expression().name}")
+            source, slot = (at, slot) if what == "LOAD_ROW" else (slot, at)
+            made = self.code.let(f"load {kind}, ptr {source}, align {self.dtype.itemsize}")
+        else:
+            self.take(",")
+            one = self.code.let(f"insertelement {kind} poison, {self.kind} {self.expression().name}, i64 0")
+            every = kind.replace(self.kind, "i32")
+            many = self.code.let(f"shufflevector {kind} {one}, {kind} poison, {every} zeroinitializer")
+            self.take(",")
+            other = self.code.let(f"load {kind}, ptr {self.scope[self.take()].name}")
+            product = self.code.let(f"fmul contract {kind} {many}, {other}")
+            made = self.code.let(f"fadd contract {kind} {self.code.let(f'load {kind}, ptr {slot}')}, {product}")
+        self.code.do(f"store {kind} {made}, ptr {slot}, align {self.dtype.itemsize}")
+        self.take(")")
+        self.take(";")
 
     def loop(self) -> None:
         self.take("for")
@@ -184,6 +223,11 @@ class _Compiler:
         token = self.take()
         if token in ("INT", "COUNT", "REAL"):
             name, kind = self.take(), self.kind if token == "REAL" else _INT
+            if self.peek() == "[":  # an array on the stack
+                self.take("[")
+                self.slots.append(f"  %{name} = alloca [{int(self.take()) * self.dtype.itemsize} x i8], align 16")
+                self.take("]")
+                return
             self.slots.append(f"  %slot{len(self.slots)} = alloca {kind}")
             self.take("=")
             value = self.converted(self.expression(), kind)
@@ -284,6 +328,14 @@ class _Compiler:
             return Value(self.kind, literal(numbers[token], self.dtype))
         if token[0].isdigit():
             return Value(_INT, token) if token.isdigit() else Value(self.kind, literal(float(token), self.dtype))
+        if token == "ROW_AT":
+            self.take("(")
+            row = self.scope[self.take()]
+            self.take(",")
+            whole = self.code.let(f"load {row.kind}, ptr {row.name}")
+            index = self.expression().name
+            self.take(")")
+            return Value(self.kind, self.code.let(f"extractelement {row.kind} {whole}, i64 {index}"))
         if token in ("AT", "HALF"):
             self.take("(")
             value = self.expression()

@@ -22,7 +22,7 @@ from ..core.errors import UnsupportedError
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
-from . import array_routines, decompositions, integers
+from . import array_routines, decompositions, integers, lapacke
 from .lowered_expansions import expansion
 
 RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
@@ -32,9 +32,9 @@ WRITTEN_OUT = frozenset(
 )
 
 
-def lower(graph: Graph, exporter: str) -> Lowered:
-    """The steps of a graph; `exporter` is named in errors."""
-    lowered = _Lowering(graph, exporter).run(guarded=False)
+def lower(graph: Graph, exporter: str, lapack: bool = False) -> Lowered:
+    """The steps of a graph; `exporter` is named in errors. With `lapack`, decompositions are those of LAPACK."""
+    lowered = _Lowering(graph, exporter, lapack).run(guarded=False)
     for name, t in zip(graph.input_names, graph.input_types, strict=True):
         _check_type(t, f"the argument {name!r}", exporter)
     for view in lowered.outputs:
@@ -49,13 +49,13 @@ class _Lowering(Lowering):
     has_array_kernels = False
     writes_in_place = False
 
-    def __init__(self, graph: Graph, exporter: str) -> None:
+    def __init__(self, graph: Graph, exporter: str, lapack: bool) -> None:
         super().__init__(graph, ())
-        self.exporter = exporter
+        self.exporter, self.lapack = exporter, lapack
         self.op = ""  # the name of the op that is lowered
 
     def body(self, graph: Graph) -> Lowered:
-        return _Lowering(graph, self.exporter).run(guarded=False)
+        return _Lowering(graph, self.exporter, self.lapack).run(guarded=False)
 
     def equation(self, equation: Equation) -> None:
         outer, self.op = self.op, self.op or equation.op.name
@@ -73,7 +73,9 @@ class _Lowering(Lowering):
             self.foreign(equation)
             return True
         rule = RULES.get(equation.op)
-        return rule is not None and rule(self, equation)
+        if rule is None or (self.lapack and equation.op in decompositions.RULES):
+            return False
+        return rule(self, equation)
 
     def elementwise(self, equation: Equation) -> bool:
         return scalar.has_code(equation.op) and super().elementwise(equation)
@@ -112,7 +114,8 @@ class _Lowering(Lowering):
             dtypes = sorted({v.dtype.name for v in (*step.reads(), *step.writes()) if v.dtype not in NATIVE})
             of = f" of {', '.join(dtypes)}" if dtypes else ""
             raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}{of}: jit calls NumPy or SciPy for it", line)
-        if isinstance(step, Lapack) and step.routine not in WRITTEN_OUT and "template" not in step.options:
+        written_out = isinstance(step, Lapack) and (step.routine in WRITTEN_OUT or "template" in step.options)
+        if isinstance(step, Lapack) and not (written_out or (self.lapack and lapacke.has(step))):
             raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}: jit calls LAPACK for it", line)
         if isinstance(step, WhileVjp):
             raise UnsupportedError(

@@ -23,7 +23,10 @@ from ..compiler.lower.step import RowTiles
 from .spelling import Spelling, Text
 
 _MOST_COPIED = 60  # lines of a loop that is written twice, for whole vectors and for the rest
-_MANY, _WIDER = 4, 4  # vectors in a loop from which on several are added side by side, and how many
+_MANY = 4  # vectors in a loop from which on several are added side by side
+#: How many: gcc unrolls a loop of 16 iterations and few instructions before it makes vectors, so that it needs 32; the totals of
+#: a loop of many instructions then fill the registers.
+_WIDER, _WIDER_OF_MUCH, _MUCH = 4, 2, 20
 _LONG = 16  # terms of a sum that are worth several totals
 
 
@@ -105,9 +108,10 @@ class Nest(Reducing):
 
     def stretch(self, start: str, stop: str, level: int) -> None:
         """One loop. A long sum has several totals, which become the lanes of a vector."""
-        lanes = self.spelling.lanes if self.wants_lanes(level) else 1  # of a long loop, more: gcc would unroll the loop over few
-        if lanes > 1 and self.loops[level].length >= _MANY * lanes * _WIDER:
-            lanes *= _WIDER
+        lanes = self.spelling.lanes if self.wants_lanes(level) else 1
+        wider = _WIDER_OF_MUCH if len(self.kernel.code) >= _MUCH else _WIDER
+        if lanes > 1 and self.loops[level].length >= _MANY * lanes * wider:
+            lanes *= wider
         if lanes == 1:
             self.counted(self.fresh("i"), start, stop, level)
             return

@@ -220,18 +220,28 @@ class ExportedRoutine(StepRoutine):
                 self.for_stack(step.out.shape[:-2], (step.left, step.right, step.out), name)
         elif isinstance(step, Lapack):
             failed = step.outs[-1]
-            stack, views = routines.views_of(step)
+            stack, views, work = routines.views_of(self.module.routines, step)
             name, tells = routines.matrix(self.module.routines, step)
             self.code.store("false", self.at(failed), failed.dtype)
-            self.for_stack(stack, views, name, failed if tells else None)
+            self.for_stack(stack, views, name, work, failed if tells else None)
         else:
             super().step(step)
 
-    def for_stack(self, stack: tuple[int, ...], views: Sequence[View], name: str, failed: View | None = None) -> None:
-        """Call a routine for each matrix of a stack."""
-        self.each(list(stack), [(self.at(v), v, "0") for v in views], 0, name, failed)
+    def for_stack(
+        self, stack: tuple[int, ...], views: Sequence[View], name: str, work: Sequence[View] = (), failed: View | None = None
+    ) -> None:
+        """Call a routine for each matrix of a stack, with work memory that all share."""
+        self.each(list(stack), [(self.at(v), v, "0") for v in views], 0, name, [self.at(v) for v in work], failed)
 
-    def each(self, stack: list[int], places: list[tuple[str, View, str]], axis: int, name: str, failed: View | None) -> None:
+    def each(
+        self,
+        stack: list[int],
+        places: list[tuple[str, View, str]],
+        axis: int,
+        name: str,
+        work: Sequence[str],
+        failed: View | None,
+    ) -> None:
         code = self.code
         if axis < len(stack):
             with code.iterations("0", str(stack[axis])) as i:
@@ -240,10 +250,10 @@ class ExportedRoutine(StepRoutine):
                     stride = view.strides[axis] if len(view.strides) > axis else 0
                     step = code.let(f"mul i64 {i}, {stride * view.dtype.itemsize}")
                     moved.append((base, view, code.let(f"add i64 {at}, {step}")))
-                self.each(stack, moved, axis + 1, name, failed)
+                self.each(stack, moved, axis + 1, name, work, failed)
             return
         pointers = [base if at == "0" else code.let(f"getelementptr i8, ptr {base}, i64 {at}") for base, _, at in places]
-        given = ", ".join(f"ptr {p}" for p in pointers)
+        given = ", ".join(f"ptr {p}" for p in (*pointers, *work))
         if failed is None:
             code.do(f"call void {name}({given})")
             return

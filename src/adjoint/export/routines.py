@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.step import Lapack, Product
-from . import decompositions
+from . import decompositions, lapacke
 
 #: The dtypes of arrays of templates that are not those of the matrix, by name.
 NAMED: dict[str, Dtype] = {"pivots": np.dtype(np.int32), "zero": np.dtype(bool), "truth": np.dtype(bool)}
@@ -24,7 +24,9 @@ class Templates(Protocol):
     """What makes a function of a template: a `Spelling`, or `LlvmRoutines`."""
 
     lanes: int
-    blas: bool
+    tile: tuple[int, int] | None  # rows and bytes of a row of a product's tile, if it is made of vectors
+    blas: bool  # products and triangular systems through CBLAS
+    lapack: bool  # other matrix routines through LAPACKE
 
     def literal(self, value: Any, dtype: Dtype) -> str: ...
 
@@ -40,9 +42,7 @@ class Templates(Protocol):
     ) -> str: ...
 
 
-#: Tiles of a product that are accumulated in registers: for C, whose compilers make vectors of rows of 64 bytes; for JavaScript
-#: and LLVM, which are given single numbers; and where both factors run along the inner axis.
-_ROWS, _LINE = 6, 64
+#: Tiles of a product that are single numbers: for JavaScript, and where both factors run along the inner axis.
 _FEW = 4
 _DOTS = 2
 _PANEL = 256  # inner elements of a block
@@ -62,25 +62,15 @@ def product(spelling: Templates, step: Product) -> str:
             f"a, {long_a}, b, {long_b}, ZERO, out, {columns});"
         )
         return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
-    width = _LINE // step.out.dtype.itemsize
     if not inner:
         text = f"\n    for (INT i = 0; i < {rows * columns}; ++i) out[i] = ZERO;"
     elif columns == 1 and ad == 1 and aa != 1:
-        text = f"""
-    for (INT i = 0; i < {rows}; ++i) out[i] = ZERO;
-    for (INT k = 0; k < {inner}; ++k) {{
-      REAL v = b[k * {bd}];
-      for (INT i = 0; i < {rows}; ++i) out[i] += v * a[i + k * {aa}];
-    }}"""
+        text = _combined("a", aa, rows, "b", bd, inner)
     elif rows == 1 and ba == 1:
-        text = f"""
-    for (INT j = 0; j < {columns}; ++j) out[j] = ZERO;
-    for (INT k = 0; k < {inner}; ++k) {{
-      REAL v = a[k * {aa}];
-      for (INT j = 0; j < {columns}; ++j) out[j] += v * b[k * {bd} + j];
-    }}"""
-    elif spelling.lanes > 1 and columns >= _FEW and rows > 1:
-        text = _packed(rows, columns, inner, (ad, aa, bd, ba), width)
+        text = _combined("b", bd, columns, "a", aa, inner)
+    elif spelling.tile is not None and columns >= _FEW and rows > 1:
+        most, line = spelling.tile
+        text = _packed(rows, columns, inner, (ad, aa, bd, ba), most, line // step.out.dtype.itemsize)
     elif spelling.lanes > 1:
         text = f"""
     for (INT i = 0; i < {rows}; ++i) for (INT j = 0; j < {columns}; ++j) {{
@@ -91,9 +81,20 @@ def product(spelling: Templates, step: Product) -> str:
       out[i * {columns} + j] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
     }}"""
     else:
-        size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 else _FEW
+        size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _FEW
         text = _unrolled(rows, columns, inner, (ad, aa, bd, ba), size)
     return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
+
+
+def _combined(lines: str, apart: int, length: int, factors: str, step: int, inner: int) -> str:
+    """Contiguous lines of a matrix, times numbers, added up: a few lines at a time, so that the sum is read and written less."""
+    text = [f"for (INT i = 0; i < {length}; ++i) out[i] = ZERO;"]
+    for first, last, count in _stripes(inner, _FEW):
+        text.append(f"for (INT k = {first}; k < {last}; k += {count}) {{")
+        text += [f"  REAL v{c} = {factors}[(k + {c}) * {step}];" for c in range(count)]
+        terms = " + ".join(f"v{c} * {lines}[(k + {c}) * {apart} + i]" for c in range(count))
+        text += [f"  for (INT i = 0; i < {length}; ++i) out[i] += {terms};", "}"]
+    return "\n".join(["", *(f"    {line}" for line in text)])
 
 
 def _stripes(length: int, size: int) -> list[tuple[int, int, int]]:
@@ -102,36 +103,45 @@ def _stripes(length: int, size: int) -> list[tuple[int, int, int]]:
     return [piece for piece in ((0, whole, size), (whole, length, length - whole)) if piece[0] < piece[1]]
 
 
-def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], line: int) -> str:
-    """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a. For C."""
+def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], most: int, line: int) -> str:
+    """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a.
+
+    Each row of a tile is a vector (`ROW8` has 8 numbers), which stays in a register.
+    """
     ad, aa, bd, ba = strides
-    width = line if columns > line // 2 else line // 2  # columns beyond the last one are zeros, which are not stored
-    lines = [f"REAL panel[{min(inner, _PANEL) * width}];"]
+    height = -(-rows // -(-rows // most))  # so that all tiles are about as high
+    lines = [f"REAL panel[{min(inner, _PANEL) * min(line, 2 * columns)}];"]
     lines.append(f"for (INT start = 0; start < {inner}; start += {_PANEL}) {{")
     lines.append(f"  COUNT stop = start + {_PANEL} < {inner} ? start + {_PANEL} : {inner};")
-    for left, right, kept in _stripes(columns, width):
+    for left, right, kept in _stripes(columns, line):
+        width = line if kept > line // 2 else line // 2  # columns beyond the last one are zeros, which are not stored
         lines.append(f"  for (INT j = {left}; j < {right}; j += {kept}) {{")
         lines.append("    for (INT k = start; k < stop; ++k) {")
         lines.append(f"      for (INT c = 0; c < {kept}; ++c) panel[(k - start) * {width} + c] = b[k * {bd} + (j + c) * {ba}];")
         if kept < width:
             lines.append(f"      for (INT c = {kept}; c < {width}; ++c) panel[(k - start) * {width} + c] = ZERO;")
         lines.append("    }")
-        for top, bottom, down in _stripes(rows, _ROWS):
+        for top, bottom, down in _stripes(rows, height):
             lines.append(f"    for (INT i = {top}; i < {bottom}; i += {down}) {{")
-            names = [f"t{r}[c]" for r in range(down)]
-            places = [f"out[(i + {r}) * {columns} + j + c]" for r in range(down)]
-            lines += [f"      REAL t{r}[{width}];" for r in range(down)]
-            lines.append(f"      for (INT c = 0; c < {width}; ++c) {{ {' '.join(f'{t} = ZERO;' for t in names)} }}")
-            if inner > _PANEL:
-                again = " ".join(f"{t} = {place};" for t, place in zip(names, places, strict=True))
-                lines.append(f"      if (start > 0) for (INT c = 0; c < {kept}; ++c) {{ {again} }}")
+            lines += [f"      ROW{width} t{r};" for r in range(down)]
+            whole, again = kept == width, inner > _PANEL  # of a partial row, the elements are stored one by one
+            places = [f"(i + {r}) * {columns} + j" for r in range(down)]
+            before = [f"if (start > 0) LOAD_ROW(t{r}, out, {at}); else " * (whole and again) for r, at in enumerate(places)]
+            lines += [f"      {text}CLEAR_ROW(t{r});" for r, text in enumerate(before)]
             lines.append("      for (INT k = start; k < stop; ++k) {")
-            lines += [f"        REAL a{r} = a[(i + {r}) * {ad} + k * {aa}];" for r in range(down)]
-            each = " ".join(f"{t} = MULADD(a{r}, v, {t});" for r, t in enumerate(names))
-            lines.append(f"        for (INT c = 0; c < {width}; ++c) {{ REAL v = panel[(k - start) * {width} + c]; {each} }}")
+            lines.append(f"        ROW{width} v;")
+            lines.append(f"        LOAD_ROW(v, panel, (k - start) * {width});")
+            lines += [f"        ADD_ROW(t{r}, a[(i + {r}) * {ad} + k * {aa}], v);" for r in range(down)]
             lines.append("      }")
-            each = " ".join(f"{place} = {t};" for t, place in zip(names, places, strict=True))
-            lines.append(f"      for (INT c = 0; c < {kept}; ++c) {{ {each} }}")
+            each = f"for (INT c = 0; c < {kept}; ++c)"
+            if whole:
+                lines += [f"      STORE_ROW(t{r}, out, {at});" for r, at in enumerate(places)]
+            else:
+                stored, added = (
+                    " ".join(f"out[{at} + c] {sign} ROW_AT(t{r}, c);" for r, at in enumerate(places)) for sign in ("=", "+=")
+                )
+                lines += [f"      if (start > 0) {each} {{ {added} }}", "      else"] * again
+                lines.append(f"      {each} {{ {stored} }}")
             lines.append("    }")
         lines.append("  }")
     return "\n".join(["", *(f"    {line}" for line in [*lines, "}"])])
@@ -170,30 +180,33 @@ def _layout(rows: int, columns: int, down: int, across: int) -> tuple[str, int] 
     return None
 
 
-def views_of(step: Lapack) -> tuple[tuple[int, ...], list[View]]:
-    """The axes of a stack of matrices, or of other parts of arrays; and what a routine is given for each of them."""
+def views_of(spelling: Templates, step: Lapack) -> tuple[tuple[int, ...], list[View], tuple[View, ...]]:
+    """The axes of a stack of matrices, or of other parts of arrays; what a routine is given of each; and work memory for all."""
     *outs, _ = step.outs
-    work = step.work if needs_work(step) else ()
+    work = step.work if needs_work(spelling, step) else ()
     stack = (*step.inout, *outs)[0].shape
-    return stack[: len(stack) - step.options.get("axes", 2)], [*step.operands, *step.inout, *outs, *work]
+    return stack[: len(stack) - step.options.get("axes", 2)], [*step.operands, *step.inout, *outs], work
 
 
-def needs_work(step: Lapack) -> bool:
-    """Whether the code that is written out uses the work memory, which is made for LAPACK."""
-    return step.routine == "inverse" or "template" in step.options
+def needs_work(spelling: Templates, step: Lapack) -> bool:
+    """Whether the work memory, which is made for LAPACK, is used: in part also by what is written out."""
+    return step.routine == "inverse" or "template" in step.options or (spelling.lapack and lapacke.has(step))
 
 
 def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
     """The name of the function for one matrix, and whether its result tells of a failure."""
     if "template" in step.options:
-        _, views = views_of(step)
+        _, views, work = views_of(spelling, step)
         names, tells = step.options["names"], step.options["tells"]
-        dtypes = {name: view.dtype for name, view in zip(names, views, strict=True)}
+        dtypes = {name: view.dtype for name, view in zip(names, (*views, *work), strict=True)}
         count = len(step.operands)
         text, dtype = step.options["template"], step.options["dtype"]
         return spelling.routine(step.routine, names[:count], names[count:], text, dtype, tells, dtypes), tells
     dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
     options, routine = step.options, step.routine
+    if spelling.lapack and lapacke.has(step):
+        call = lapacke.call(step)
+        return spelling.routine(routine, call.reads, call.writes, call.text, dtype, call.tells, lapacke.DTYPES), call.tells
     if routine == "cholesky":
         n = step.inout[0].shape[-1]
         return spelling.routine("cholesky", (), ("a",), _CHOLESKY.replace("N_", str(n)), dtype, tells=True), True
@@ -225,7 +238,8 @@ def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
         text = decompositions.orthogonal(m, n, step.operands[0].shape[-1])
         return spelling.routine(routine, ("tau",), ("q",), text, dtype), False
     assert routine == "triangular", routine
-    return spelling.routine("triangular", ("a",), ("x",), _triangular(step), dtype), False
+    text = lapacke.triangular(step) if spelling.blas else _triangular(step)
+    return spelling.routine("triangular", ("a",), ("x",), text, dtype), False
 
 
 def _triangular(step: Lapack) -> str:

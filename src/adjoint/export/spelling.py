@@ -95,7 +95,9 @@ class Spelling(ABC):
 
     equal, unequal = "==", "!="
     work_argument: Sequence[str] = ()  # how a body is given the work array
-    blas = False  # matrix products through CBLAS
+    blas = False  # products and triangular systems through CBLAS
+    lapack = False  # other matrix routines through LAPACKE
+    tile: tuple[int, int] | None = None  # rows and bytes of a row of a product's tile, if it is made of vectors
     lanes = 1  # running totals of a long sum, which the language's compilers turn into one vector
 
     def __init__(self) -> None:

@@ -53,7 +53,8 @@ class StepWriter:
         self._place_locals()
 
     def _place_locals(self) -> None:
-        matrices = [step for step in self.lowered.steps if isinstance(step, Lapack) and not routines.needs_work(step)]
+        spelling = self.spelling
+        matrices = [step for step in self.lowered.steps if isinstance(step, Lapack) and not routines.needs_work(spelling, step)]
         unused = {v.buffer for step in matrices for v in step.work}
         for dtype in DTYPES:
             wanted = {b for b in self.lowered.buffers if b.dtype == dtype and b not in unused}
@@ -200,12 +201,13 @@ class StepWriter:
 
     def matrix(self, step: Lapack) -> None:
         failed = step.outs[-1]
-        stack, views = routines.views_of(step)
+        stack, views, work = routines.views_of(self.spelling, step)
         name, tells = routines.matrix(self.spelling, step)
         flag = self.spelling.target(self.at(failed), "0")
         self.text.add(f"{flag} = {self.spelling.literal(False, failed.dtype)};")
 
         def one(places: list[Place]) -> None:
+            places = [*places, *map(self.at, work)]
             if not tells:
                 self.call(name, places)
                 return

@@ -3,6 +3,8 @@
     import { load } from "./energy.js";
     const energy = await load();                            // reads energy.wasm beside it; or load(bytes), load(url)
     energy.energy_gradient(Float64Array.of(1, 2, 3));       // a Float64Array
+    const { x, x_bar } = energy.arrays.energy_gradient;     // in the memory of the module: not copied
+    energy.energy_gradient(x, x_bar);
 
 The code is that of `export.object` for wasm32. LLVM's object file is nearly a module: its addresses start from 0, and everything
 is in one file, so that only the exports are missing. No linker is needed.
@@ -72,7 +74,7 @@ def wasm(
 def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = False) -> WasmModule:
     """The files of some parts; `file` is the name of the module."""
     for part in made:
-        if part.name in KEYWORDS or part.name in ("load", "memory"):
+        if part.name in KEYWORDS or part.name in ("load", "memory", "arrays"):
             raise ArgumentError(f"export.wasm cannot name a function {part.name!r}, which the loader uses; give another name=")
     text, arena = program(made, "export.wasm")
     stack = _STACK + sum(map(int, _ARRAY.findall(text))) + _LINE * len(_ON_STACK.findall(text))
@@ -304,43 +306,53 @@ define hidden float @fmodf(float %x, float %y) noinline nounwind {
 
 
 def _loader(made: Sequence[Part], code: bytes, file: str, top: int, arena: int, embed: bool) -> str:
-    functions, most = [], 0
+    functions, views, most = [], [], 0
     for part in made:
-        text, end = _function(part, top + _aligned(arena), top)
+        text, arrays, end = _function(part, top + _aligned(arena), top)
         functions.append(text)
+        views.append(f"    {part.name}: {{ {', '.join(arrays)} }},")
         most = max(most, end)
     source = (
         f"Uint8Array.from(atob({quoted(base64.b64encode(code).decode())}), (c) => c.charCodeAt(0))"
         if embed
         else f'new URL("./{file}", import.meta.url)'
     )
-    names = ", ".join([*(part.name for part in made), "memory"])
+    names = ", ".join([*(part.name for part in made), "memory", "arrays"])
     errors = ", ".join(f'{status}: "{text}"' for status, text in ERRORS.items())
     return _LOADER.format(
-        source=source, pages=-(-most // _PAGE), top=top, functions="\n\n".join(functions), names=names, errors=errors
+        source=source,
+        pages=-(-most // _PAGE),
+        top=top,
+        arrays="\n".join(views),
+        functions="\n\n".join(functions),
+        names=names,
+        errors=errors,
     )
 
 
-def _function(part: Part, base: int, work: int) -> tuple[str, int]:
-    """A function of the loader, and the end of its arrays in memory: arguments and results are copied in and out."""
+def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
+    """A function of the loader, its arrays in memory, and their end. Arguments and results are copied, unless they are these."""
     g = part.graph
     given, made = names_of(part)
-    before, inside, call, results, after, at = [], [], [], [], [], base
+    before, inside, call, results, after, views, at = [], [], [], [], [], [], base
     for name, t in zip(given, g.input_types, strict=True):
         if not t.shape:
             call.append(f"BigInt({name})" if t.dtype.name == "int64" else name)
             continue
         kind, size = _TYPED[t.dtype.name], t.size
-        before.append(f"const {name}_at = new {kind}(memory.buffer, {at}, {size});")
+        before.append(f"const {name}_at = arrays.{part.name}.{name};")
+        views.append(f"{name}: new {kind}(memory.buffer, {at}, {size})")
         inside.append(f"check({name}, {kind}, {size}, {quoted(f'{part.name}: {name}')});")
-        inside.append(f"{name}_at.set({name});")
+        inside.append(f"if ({name} !== {name}_at) {name}_at.set({name});")
         call.append(str(at))
         at += _aligned(max(1, size) * t.dtype.itemsize)
     several = len(made) > 1
     arrays = False
     for name, t in zip(made, g.output_types, strict=True):
         kind, size = _TYPED[t.dtype.name], t.size
-        before.append(f"const {name}_at = new {kind}(memory.buffer, {at}, {size});")
+        view = f"new {kind}(memory.buffer, {at}, {size})"
+        before.append(f"const {name}_at = {f'arrays.{part.name}.{name}' if t.shape else view};")
+        views += [f"{name}: {view}"] * bool(t.shape)
         call.append(str(at))
         at += _aligned(max(1, size) * t.dtype.itemsize)
         if not t.shape:
@@ -351,7 +363,7 @@ def _function(part: Part, base: int, work: int) -> tuple[str, int]:
         source = f"out?.{name}" if several else "out"
         inside.append(f"const {name} = {source} ?? new {kind}({size});")
         inside.append(f"check({name}, {kind}, {size}, {quoted(f'{part.name}: {source.replace(chr(63), str())}')});")
-        after.append(f"{name}.set({name}_at);")
+        after.append(f"if ({name} !== {name}_at) {name}.set({name}_at);")
         results.append(name)
     pairs = [name if name == value else f"{name}: {value}" for name, value in zip(made, results, strict=True)]
     answer = f"{{ {', '.join(pairs)} }}" if several else results[0]
@@ -366,12 +378,17 @@ def _function(part: Part, base: int, work: int) -> tuple[str, int]:
     body = "\n".join(f"      {line}" for line in lines)
     # A block of its own for the views of the arrays in memory.
     setup = "\n".join(f"    {line}" for line in before)
-    return f"  const {part.name} = (() => {{\n{setup}\n    return ({parameters}) => {{\n{body}\n    }};\n  }})();", at
+    return f"  const {part.name} = (() => {{\n{setup}\n    return ({parameters}) => {{\n{body}\n    }};\n  }})();", views, at
 
 
 def _declarations(made: Sequence[Part]) -> str:
     methods = [declaration(part, _TYPED).replace("export function ", "  ").replace("/**", "  /**") for part in made]
-    inside = "\n".join([*methods, "  memory: WebAssembly.Memory;"])
+    views = []
+    for part in made:
+        arrays = zip((*names_of(part)[0], *names_of(part)[1]), (*part.graph.input_types, *part.graph.output_types), strict=True)
+        views.append(f"    {part.name}: {{ {'; '.join(f'{n}: {_TYPED[t.dtype.name]}' for n, t in arrays if t.shape)} }};")
+    about = "  /** Arguments and results in the memory of the module; one that is given as such is not copied. */"
+    inside = "\n".join([*methods, "  memory: WebAssembly.Memory;", about, "  arrays: {", *views, "  };"])
     return (
         "// Written by adjoint.\n\n"
         f"export interface Functions {{\n{inside}\n}}\n\n"
@@ -411,6 +428,9 @@ export async function load(source = {source}) {{
   const env = {{ __linear_memory: memory, __stack_pointer }};
   const {{ instance }} = await WebAssembly.instantiate(await bytes_of(source), {{ env }});
   const exported = instance.exports;
+  const arrays = {{
+{arrays}
+  }};
 
 {functions}
 

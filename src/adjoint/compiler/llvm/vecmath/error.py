@@ -5,7 +5,7 @@ from __future__ import annotations
 from adjoint.compiler.llvm.vecmath import coefficients as table
 from adjoint.compiler.llvm.vecmath.exponential import exp, exp_pair
 from adjoint.compiler.llvm.vecmath.pair import ordered_sum, pair_product, product, quotient
-from adjoint.compiler.llvm.vecmath.scalar import Scalar, at_least, at_most, copysign, fma, horner, magnitude, scaled, select
+from adjoint.compiler.llvm.vecmath.scalar import Scalar, at_least, at_most, copysign, horner, magnitude, muladd, scaled, select
 
 _CENTRE = 3.75  # of the variable t of the table
 
@@ -23,7 +23,7 @@ def _growth(a: Scalar) -> Scalar:
 def erf(x: Scalar) -> Scalar:
     a = at_most(magnitude(x), 6.5)
     bounded = at_least(a, 1.0)
-    rest = exp(-(bounded * bounded)) * (_growth(bounded) + 1.25) / fma(bounded, 2.0, 1.0)
+    rest = exp(-(bounded * bounded)) * (_growth(bounded) + 1.25) / muladd(bounded, 2.0, 1.0)
     return copysign(select(a > 1.0, 1.0 - rest, a + _small(a)), x)
 
 

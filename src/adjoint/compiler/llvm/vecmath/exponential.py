@@ -12,7 +12,7 @@ from adjoint.compiler.llvm.vecmath.scalar import (
     at_least,
     at_most,
     copysign,
-    fma,
+    fma_of_whole,
     horner,
     magnitude,
     muladd,
@@ -56,10 +56,10 @@ def reduce(x: Scalar, low: Scalar | None = None) -> Reduced:
     known = constants(x.format)
     shifter = x.format.shifter
     n = muladd(x, known.log2_e[0], shifter) - shifter
-    exact = fma(n, -known.ln2[0], x)  # n ln 2 and x have the same last bit position, so this is exact
-    rest = n * -known.ln2[1] if low is None else fma(n, -known.ln2[1], low)
+    exact = fma_of_whole(n, -known.ln2[0], x)  # n ln 2 and x have the same last bit position, so this is exact
+    rest = n * -known.ln2[1] if low is None else muladd(n, -known.ln2[1], low)
     r, tail = ordered_sum(exact, rest)
-    return Reduced(n, r, fma(r * r, horner(r, known.exp), tail))
+    return Reduced(n, r, muladd(r * r, horner(r, known.exp), tail))
 
 
 def within_range(x: Scalar) -> Scalar:
@@ -77,8 +77,8 @@ def exp_parts(x: Scalar) -> tuple[Scalar, Scalar]:
     known = constants(x.format)
     shifter = x.format.shifter
     n = muladd(x, known.log2_e[0], shifter) - shifter
-    r = fma(n, -known.ln2[1], fma(n, -known.ln2[0], x))
-    return n, fma(r * r, horner(r, known.exp), r) + 1.0
+    r = muladd(n, -known.ln2[1], fma_of_whole(n, -known.ln2[0], x))
+    return n, muladd(r * r, horner(r, known.exp), r) + 1.0
 
 
 def exp_pair(x: Scalar, low: Scalar | None = None) -> tuple[Pair, Scalar]:
@@ -94,7 +94,7 @@ def exp2(x: Scalar) -> Scalar:
     x = at_least(at_most(x, form.bias + 1.0), -(form.bias + form.fraction + 1.0))
     n = nearest(x)
     r = (x - n) * known.ln2[0]
-    return scaled(fma(r * r, horner(r, known.exp), r) + 1.0, n)
+    return scaled(muladd(r * r, horner(r, known.exp), r) + 1.0, n)
 
 
 def half_expm1(x: Scalar) -> tuple[Pair, Reduced]:
@@ -102,7 +102,7 @@ def half_expm1(x: Scalar) -> tuple[Pair, Reduced]:
     parts = reduce(at_least(x, -40.0))
     power = power_of_two(parts.n - 1.0)
     high, low = ordered_sum(power - 0.5, power * parts.r)
-    return Pair(high, fma(power, parts.rest, low)), parts
+    return Pair(high, muladd(power, parts.rest, low)), parts
 
 
 def expm1(x: Scalar) -> Scalar:
@@ -115,7 +115,7 @@ def expm1(x: Scalar) -> Scalar:
 def sinh(x: Scalar) -> Scalar:
     a = magnitude(x)
     square = a * a
-    small = fma(a * square, horner(square, constants(x.format).sinh), a)
+    small = muladd(a * square, horner(square, constants(x.format).sinh), a)
     grown = half_exp(a)
     return copysign(select(a < 1.0, small, grown - 0.25 / grown), x)
 

@@ -18,6 +18,7 @@ from adjoint.compiler.llvm.vecmath.scalar import (
     Scalar,
     at_least,
     fma,
+    fma_of_whole,
     horner,
     magnitude,
     muladd,
@@ -82,10 +83,10 @@ def _log_of_sum_to_single(a: Scalar, b: Scalar, base_two: bool) -> Scalar:
         r = ((gap.high - n) + gap.low) * table.LN2_64[0]
     else:
         n = _powers_of_two(gap.high)
-        r = fma(n, -table.LN2_64[1], fma(n, -table.LN2_64[0], gap.high)) + gap.low
-    u = (fma(r * r, horner(r, table.EXP_64), r) + 1.0) * power_of_two(n)
+        r = muladd(n, -table.LN2_64[1], fma_of_whole(n, -table.LN2_64[0], gap.high)) + gap.low
+    u = (muladd(r * r, horner(r, table.EXP_64), r) + 1.0) * power_of_two(n)
     part = _nearest_part(u)
-    s = (u - part.c) / fma(u, 0.5, part.middle)
+    s = (u - part.c) / muladd(u, 0.5, part.middle)
     square = s * s
     value = part.log.high + fma(s * square, horner(square, table.LOG_THIRDS_64), s)
     if base_two:
@@ -122,7 +123,7 @@ def _natural(x: Pair) -> tuple[Scalar, Pair]:
     """(n, h) with x = n ln 2 + 4h."""
     n = _powers_of_two(x.high)
     high, low = table.LN2_64
-    return n, ordered_sum(fma(n, -high, x.high) * 0.25, fma(n, -low, x.low) * 0.25)
+    return n, ordered_sum(fma_of_whole(n, -high, x.high) * 0.25, muladd(n, -low, x.low) * 0.25)
 
 
 def _binary(x: Pair) -> tuple[Scalar, Pair]:

@@ -19,8 +19,10 @@ from adjoint.compiler.llvm.vecmath.scalar import (
     at_most,
     copysign,
     fma,
+    fma_of_whole,
     horner,
     magnitude,
+    muladd,
     power_of_two,
     select,
     square_root,
@@ -66,7 +68,7 @@ def tail(f: Scalar, half_square: Scalar) -> Scalar:
     """log(1 + f) − f + f²/2."""
     s = f / (f + 2.0)
     z = s * s
-    return s * fma(z, horner(z, _LOG[f.format.bits]), half_square)
+    return s * muladd(z, horner(z, _LOG[f.format.bits]), half_square)
 
 
 def special(x: Scalar, value: Scalar) -> Scalar:
@@ -81,7 +83,7 @@ def log(x: Scalar) -> Scalar:
     f = m - 1.0
     half_square = f * (f * 0.5)
     high, low = _LN2[x.format.bits]
-    return special(x, fma(k, high, f - (half_square - fma(k, low, tail(f, half_square)))))
+    return special(x, fma_of_whole(k, high, f - (half_square - muladd(k, low, tail(f, half_square)))))
 
 
 def log_fraction(f: Scalar) -> Pair:

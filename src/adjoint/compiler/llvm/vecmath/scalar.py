@@ -16,6 +16,7 @@ import numpy as np
 from ..instruction import Code, literal
 
 DOUBLE, FLOAT = "double", "float"
+WHOLE = "  ; whole"  # a comment: the first factor is a whole number of few bits
 _COMPARISONS = {"<": ("olt", "ult"), "<=": ("ole", "ule"), ">": ("ogt", "ugt"), ">=": ("oge", "uge"), "==": ("oeq", "eq")}
 
 
@@ -208,8 +209,15 @@ def fma(a: Scalar, b: Any, c: Any) -> Scalar:
     return _intrinsic("fma", a, b, c)
 
 
+def fma_of_whole(n: Scalar, number: float, c: Any) -> Scalar:
+    """n·number + c, rounded once if c nearly cancels the product, for a whole n of at most 26 bits: see `soften`."""
+    made = fma(n, number, c)
+    n.code.lines[-1] += WHOLE
+    return made
+
+
 def muladd(a: Scalar, b: Any, c: Any) -> Scalar:
-    """a·b + c, rounded once or twice."""
+    """a·b + c, rounded once or twice: use it where the product is exact or much smaller than c."""
     return _intrinsic("fmuladd", a, b, c)
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from adjoint.compiler.llvm.vecmath.pair import sum_of
-from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FLOAT, Body, Scalar
+from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FLOAT, WHOLE, Body, Scalar
+
+_OF_WHOLE = re.compile(rf"@llvm\.fma\.f64(\(.*\)){re.escape(WHOLE)}$", re.MULTILINE)
 
 
 def soften(text: str) -> str:
     """A program with its fused multiply-adds expanded.
 
-    The product is exact, and the sum rounded once except in rare ties: errors stay below 2 units in the last place.
+    The product is exact, and the sum rounded once except in rare ties: errors stay below 2 units in the last place. If one factor
+    is a whole number of few bits, its products with the halves of the other are exact, which is all that is needed.
     """
+    if _OF_WHOLE.search(text):
+        body = Body()
+        body.function("@adjoint.fma.whole", DOUBLE, 3, _of_whole, "alwaysinline nounwind")
+        text = "\n".join([*body.needed.values(), _OF_WHOLE.sub(r"@adjoint.fma.whole\1", text)])
     for kind, suffix, function in ((DOUBLE, "f64", _double), (FLOAT, "f32", _single)):
         intrinsic = f"@llvm.fma.{suffix}("
         if intrinsic not in text:
@@ -34,6 +43,11 @@ def _double(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
     low = a_low * b_low - (((high - a_high * b_high) - a_low * b_high) - a_high * b_low)
     total, error = sum_of(high, c)
     return total + (error + low)
+
+
+def _of_whole(n: Scalar, number: Scalar, c: Scalar) -> Scalar:
+    high, low = _halves(number)
+    return (n * high + c) + n * low
 
 
 def _halves(x: Scalar) -> tuple[Scalar, Scalar]:
