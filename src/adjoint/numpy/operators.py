@@ -27,6 +27,7 @@ from .table import is_array_like, lift, without_class
 from .views import inplace
 
 _NUMBERS = (Traced, np.generic, float, int, complex)
+_SEQUENCES = frozenset({list, tuple})
 
 
 def _operand(x: Any) -> Any:
@@ -38,11 +39,17 @@ def _operand(x: Any) -> Any:
     return lift(x) if is_array_like(x) and not labelled(x) else NotImplemented
 
 
+def _is_whole(x: Any) -> bool:
+    """Whether a traced value is one integer, of Python or of NumPy."""
+    return issubclass(class_of(x), (int, np.integer)) and class_of(x) is not bool
+
+
 def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     """An operator on operands of which at least one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
     converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
     may_raise = name in ("truediv", "pow")
+    repeats = name == "mul"
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
@@ -50,6 +57,8 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     def general(a: Any, b: Any) -> Any:
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
             b = class_of(a)(b)  # Fraction.__radd__ would do so with both
+        if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and _is_whole(b if type(a) in _SEQUENCES else a):
+            return NotImplemented  # Python repeats the sequence, and asks for the number
         left, right = a, b
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:

@@ -137,19 +137,35 @@ def _none() -> ast.expr:
 
 
 def _compiled(inner: ast.stmt, code: types.CodeType, owner: str | None) -> types.CodeType:
-    """The code of a function, compiled inside another that has its free variables, and inside a class for private names."""
+    """The code of a function, compiled inside another that has its free variables, and inside a class for private names.
+
+    The function and the class have names of their own there: theirs are globals, which the function may read.
+    """
     free = [name for name in code.co_freevars if owner is None or name != "__class__"]
+    if isinstance(inner, ast.FunctionDef):
+        inner.name = f"{RUNTIME}{inner.name}__"
     if owner is not None:
         if isinstance(inner, ast.Return):
             inner = ast.Assign([ast.Name("_", ast.Store())], inner.value or _none())
-        inner = ast.ClassDef(owner, [], [], [inner], [], **_TYPE_PARAMETERS)
+        inner = ast.ClassDef(f"___{owner}", [], [], [inner], [], **_TYPE_PARAMETERS)  # private names do without underscores
     parameters = ast.arguments([], [ast.arg(name) for name in [*free, RUNTIME]], None, [], [], None, [])
     around = ast.FunctionDef("around", parameters, [inner], [], **_TYPE_PARAMETERS)
     tree = ast.fix_missing_locations(ast.Module([around], []))
     at = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
     for _ in range(2 if owner is None else 3):
         (at,) = [c for c in at.co_consts if isinstance(c, types.CodeType)]
-    return at.replace(co_name=code.co_name, co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
+    return _qualified(at.replace(co_name=code.co_name, co_firstlineno=code.co_firstlineno), at.co_qualname, code.co_qualname)
+
+
+def _qualified(code: types.CodeType, before: str, after: str) -> types.CodeType:
+    """The code with the qualified names of the original, of the functions and classes inside it as well."""
+    name = after + code.co_qualname.removeprefix(before)
+    # A class has its qualified name as a constant.
+    constants = [
+        _qualified(c, before, after) if isinstance(c, types.CodeType) else name if c == code.co_qualname else c
+        for c in code.co_consts
+    ]
+    return code.replace(co_qualname=name, co_consts=tuple(constants))
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -162,11 +178,13 @@ class _Rewriter(ast.NodeTransformer):
     def function(self, node: ast.FunctionDef) -> None:
         outer = {name for x in _own(node) if isinstance(x, ast.Global) for name in x.names}
         if not any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
+            without = _Unannotated()
+            node.body = [without.visit(x) for x in node.body]
             node.body = returns_at_the_end(node.body)
             shape = Jumps(self.name, outer)
             node.body = shape.block(node.body)
             liveness.annotate(node)
-            declared: set[str] = set()
+            declared = without.declared
             node.body = _Statements(self, outer, declared).block(node.body)
             node.body = [*_declarations(node, declared - outer), *[self.visit(x) for x in node.body]]
         else:
@@ -242,6 +260,29 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         self.generic_visit(node)
         node.test = _call("holds", node, [node.test])
+        return node
+
+
+class _Unannotated(ast.NodeTransformer):
+    """Assignments of a function without their annotations, which it does not evaluate, and which nonlocal variables cannot have."""
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()  # by an annotation alone
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            return at_line(ast.Assign([node.target], node.value), node)
+        if isinstance(node.target, ast.Name):
+            self.declared.add(node.target.id)
+        return at_line(ast.Pass(), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node  # `function` is called for it too
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return node
 
 

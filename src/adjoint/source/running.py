@@ -28,7 +28,7 @@ from . import items, notes, rewrite
 from .rewrite import RUNTIME, NoSourceError, Site
 from .staged import innermost, is_staged, keep_python, require, stage_branch, stage_for, stage_while, truth
 from .state import ChangeError, common_class, is_number
-from .variables import Cells, RefusedError, contents
+from .variables import Cells, RefusedError, contents, with_article
 
 FEW = 8  # iterations; a shorter loop is unrolled
 _MOST_PEELED = 2  # iterations that run before a loop, until the shapes of its variables no longer change
@@ -245,8 +245,7 @@ def _later(found: items.Items) -> items.Items:
 
 
 def _described(x: Any) -> str:
-    name = type(x).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}" if not isinstance(x, Traced) else "a number"
+    return "a number" if isinstance(x, Traced) else with_article(type(x).__name__)
 
 
 def transformed(f: Any) -> Any:
