@@ -23,7 +23,7 @@ from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power
 from .labels import labelled, operate
-from .table import is_array_like, lift, without_class
+from .table import is_array_like, is_whole, lift, without_class
 from .views import inplace
 
 _NUMBERS = (Traced, np.generic, float, int, complex)
@@ -39,11 +39,6 @@ def _operand(x: Any) -> Any:
     return lift(x) if is_array_like(x) and not labelled(x) else NotImplemented
 
 
-def _is_whole(x: Any) -> bool:
-    """Whether a traced value is one integer, of Python or of NumPy."""
-    return issubclass(class_of(x), (int, np.integer)) and class_of(x) is not bool
-
-
 def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     """An operator on operands of which at least one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
@@ -57,7 +52,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     def general(a: Any, b: Any) -> Any:
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
             b = class_of(a)(b)  # Fraction.__radd__ would do so with both
-        if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and _is_whole(b if type(a) in _SEQUENCES else a):
+        if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and is_whole(b if type(a) in _SEQUENCES else a):
             return NotImplemented  # Python repeats the sequence, and asks for the number
         left, right = a, b
         a, b = _operand(a), _operand(b)

@@ -264,7 +264,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 class _Unannotated(ast.NodeTransformer):
-    """Assignments of a function without their annotations, which it does not evaluate, and which nonlocal variables cannot have."""
+    """Assignments without annotations, which a function does not evaluate, and which nonlocal variables cannot have."""
 
     def __init__(self) -> None:
         self.declared: set[str] = set()  # by an annotation alone

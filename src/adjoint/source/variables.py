@@ -100,7 +100,7 @@ def _is_shared(cell: types.CellType) -> bool:
 class Surroundings:
     """The objects that a body can reach by its variables, as they are before it is staged."""
 
-    def __init__(self, cells: Cells, state: Collection[str], assigned: Collection[str]) -> None:
+    def __init__(self, cells: Cells, state: Collection[str], assigned: Collection[str], rows: Collection[Any] = ()) -> None:
         own = {id(cell): name for name, cell in cells.by_name.items()}
         #: Variables that the body assigns by a call only, if at all, and those of functions that it can call.
         self.cells = [(name, cell, contents(cell)) for name, cell in cells.by_name.items() if name not in {*state, *assigned}]
@@ -108,13 +108,15 @@ class Surroundings:
         self.objects: list[Kept] = []
         seen: set[int] = set()
         waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in state)
+        waiting.extend(("the array that it runs over", row) for row in rows)
         while waiting:
             name, x = waiting.popleft()
             if (
                 id(x) in seen
                 or x is UNBOUND
                 or isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType))
-                or is_own(type(x).__module__) and not isinstance(x, Traced)
+                or (isinstance(x, type) and is_library(x.__module__))
+                or (is_own(type(x).__module__) and not isinstance(x, Traced))
             ):
                 continue
             if len(seen) > _MOST_OBJECTS:

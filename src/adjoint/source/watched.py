@@ -10,6 +10,7 @@ An iterator or an open file cannot be put back: a body that can reach one is ref
 from __future__ import annotations
 
 import array
+import contextlib
 import functools
 import io
 import pickle
@@ -112,10 +113,8 @@ def _state(x: Any) -> Any:
         return None
     state: dict[Any, Any] = dict(held) if isinstance(held, dict) else {}
     for slot in slots:
-        try:
+        with contextlib.suppress(AttributeError):  # it has no value
             state[slot] = slot.descriptor.__get__(x)
-        except AttributeError:
-            pass  # it has no value
     return state
 
 
