@@ -35,8 +35,16 @@ def is_own(module: str) -> bool:
 
 
 ADOPTED = "__adopted__"  # in the builtins of adopted code
+RUNTIME = (
+    "__adjoint__"  # the free variable through which code that is rewritten from its source calls ours: __adjoint__.call(f)(x)
+)
 
 
 def is_adopted(frame: types.FrameType) -> bool:
     """Whether a frame runs adopted code."""
     return ADOPTED in frame.f_builtins
+
+
+def is_copy(module: object) -> bool:
+    """Whether a module, by its name, is a private copy."""
+    return str(module).startswith(_PREFIX)

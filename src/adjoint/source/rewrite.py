@@ -17,6 +17,7 @@ import __future__
 
 import ast
 import copy
+import dis
 import functools
 import os
 import types
@@ -24,12 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..core.home import RUNTIME
 from . import liveness
 from .jumps import NEEDS_FRAME, Jumps, at_line, jumps, returns_at_the_end, why_not
 from .liveness import SCOPES, assigned, inside, written
 from .locate import NoSourceError, node_of
 
-RUNTIME = "__adjoint__"  # the free variable through which rewritten code calls `running.py`
 _FUTURES = functools.reduce(int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _TYPE_PARAMETERS: dict[str, Any] = {"type_params": []} if hasattr(ast, "TypeVar") else {}  # from Python 3.12 on
 _LOOPED = frozenset({"range", "enumerate", "zip", "reversed"})
@@ -61,25 +62,41 @@ class Rewritten:
 # -- rewriting ---------------------------------------------------------------------------------------------------------
 
 
-_known: dict[int, tuple[types.CodeType, Rewritten | NoSourceError]] = {}  # by the id of the code, which is kept alive
+#: By the id of the code, which is kept alive, and whether only calls are rewritten.
+_known: dict[tuple[int, bool], tuple[types.CodeType, Rewritten | NoSourceError]] = {}
 
 
-def rewritten(f: types.FunctionType) -> Rewritten:
-    """The code of a function with its loops and branches as calls; NoSourceError if that cannot be."""
+def rewritten(f: types.FunctionType, only_calls: bool = False) -> Rewritten:
+    """The code of a function with its loops and branches as calls; NoSourceError if that cannot be.
+
+    With `only_calls` its loops and branches stay, and those of the functions that it calls may be rewritten.
+    """
     code = f.__code__
-    if id(code) not in _known:
+    key = (id(code), only_calls)
+    if key not in _known:
         try:
-            made: Rewritten | NoSourceError = _rewrite(f)
+            made: Rewritten | NoSourceError = _rewrite(f, only_calls)
         except NoSourceError as error:
             made = error
-        _known[id(code)] = code, made
-    found = _known[id(code)][1]
+        _known[key] = code, made
+    found = _known[key][1]
     if isinstance(found, NoSourceError):
         raise found
     return found
 
 
-def _rewrite(f: types.FunctionType) -> Rewritten:
+@functools.cache
+def has_loop(code: types.CodeType) -> bool:
+    """Whether a function, or one inside it, may have a `for` or a `while`; comprehensions are not counted."""
+    if any("FOR_ITER" in i.opname or "JUMP_BACKWARD" in i.opname for i in dis.get_instructions(code)):
+        return True
+    return any(has_loop(c) for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name not in _COMPREHENSIONS)
+
+
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+
+def _rewrite(f: types.FunctionType, only_calls: bool) -> Rewritten:
     code = f.__code__
     original, owner = node_of(f)
     sites: list[Site] = []
@@ -90,11 +107,14 @@ def _rewrite(f: types.FunctionType) -> Rewritten:
         raise NoSourceError("it is a generator")
     _strip(node)
     _check_unchanged(node, code, owner)
-    rewriter = _Rewriter(sites, os.path.basename(code.co_filename))
-    if isinstance(node, ast.FunctionDef):
-        rewriter.function(node)
+    if only_calls:
+        node = _Calls().generic_visit(node)  # type: ignore[assignment]
     else:
-        node.body = rewriter.visit(node.body)
+        rewriter = _Rewriter(sites, os.path.basename(code.co_filename))
+        if isinstance(node, ast.FunctionDef):
+            rewriter.function(node)
+        else:
+            node.body = rewriter.visit(node.body)
     inner = node if isinstance(node, ast.FunctionDef) else ast.Return(node)
     return Rewritten(_compiled(inner, code, owner), sites)
 
@@ -168,7 +188,27 @@ def _qualified(code: types.CodeType, before: str, after: str) -> types.CodeType:
     return code.replace(co_qualname=name, co_consts=tuple(constants))
 
 
-class _Rewriter(ast.NodeTransformer):
+class _Calls(ast.NodeTransformer):
+    """Rewrites the calls of a function and of the functions inside it."""
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if getattr(node, "made", False):
+            node.args, node.keywords = [self.visit(x) for x in node.args], [self.visit(x) for x in node.keywords]
+            return node
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in NEEDS_FRAME:
+            return node
+        node.func = _call("call", node.func, [node.func])
+        return node
+
+
+class _Rewriter(_Calls):
     """Rewrites one function and the functions inside it."""
 
     def __init__(self, sites: list[Site], file: str) -> None:
@@ -207,22 +247,6 @@ class _Rewriter(ast.NodeTransformer):
         node.args.defaults = [self.visit(x) for x in node.args.defaults]
         node.args.kw_defaults = [x and self.visit(x) for x in node.args.kw_defaults]
         self.function(node)
-        return node
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if getattr(node, "made", False):
-            node.args, node.keywords = [self.visit(x) for x in node.args], [self.visit(x) for x in node.keywords]
-            return node
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id in NEEDS_FRAME:
-            return node
-        node.func = _call("call", node.func, [node.func])
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
@@ -423,4 +447,4 @@ def _looped(node: ast.expr) -> ast.expr:
     return node
 
 
-__all__ = ["RUNTIME", "NoSourceError", "Rewritten", "Site", "rewritten"]
+__all__ = ["NoSourceError", "Rewritten", "Site", "rewritten"]
