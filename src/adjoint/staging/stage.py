@@ -22,7 +22,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numb
 
 
 def with_numbers(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of an op, in which a traced integer (a size, an axis) becomes the number that it is: a guard of the program."""
+    """The parameters of an op, in which a traced integer (a size, an axis) becomes its number, with a guard."""
     for x in params.values():
         if isinstance(x, Traced) or (type(x) is tuple and any(isinstance(y, Traced) for y in x)):
             return {key: _as_number(value) for key, value in params.items()}
