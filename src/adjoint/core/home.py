@@ -35,9 +35,7 @@ def is_own(module: str) -> bool:
 
 
 ADOPTED = "__adopted__"  # in the builtins of adopted code
-RUNTIME = (
-    "__adjoint__"  # the free variable through which code that is rewritten from its source calls ours: __adjoint__.call(f)(x)
-)
+RUNTIME = "__adjoint__"  # a free variable of code that is rewritten from its source, which calls f as __adjoint__.call(f)(x)
 
 
 def is_adopted(frame: types.FrameType) -> bool:
