@@ -49,7 +49,7 @@ def failed(site: Site, why: str) -> None:
 
 def hopeless(site: Site) -> str:
     """Why a loop or a branch is not tried again, or ''."""
-    reasons = (_failures.get() or {}).get(id(site), ())
+    reasons = (_failures.get() or {}).get(id(site), [])
     return reasons[-1] if len(reasons) >= _MOST_FAILURES else ""
 
 

@@ -278,7 +278,7 @@ def reaches_adopted(f: Any) -> bool:
 
 def _is_adopted(x: Any) -> bool:
     if isinstance(x, types.FunctionType):
-        return ADOPTED in x.__builtins__
+        return ADOPTED in x.__builtins__  # type: ignore[attr-defined]
     return is_copy(x.__name__ if isinstance(x, types.ModuleType) else (x if isinstance(x, type) else type(x)).__module__)
 
 

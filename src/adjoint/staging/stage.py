@@ -32,7 +32,7 @@ def with_numbers(params: dict[str, Any]) -> dict[str, Any]:
 def _as_number(x: Any) -> Any:
     if type(x) is tuple:
         return tuple(map(_as_number, x))
-    return operator.index(x) if isinstance(x, Traced) else x
+    return operator.index(x) if isinstance(x, Traced) else x  # type: ignore[arg-type]
 
 
 class Stage(Trace):
