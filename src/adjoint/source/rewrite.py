@@ -19,6 +19,7 @@ import ast
 import copy
 import dis
 import functools
+import inspect
 import os
 import types
 from collections.abc import Sequence
@@ -103,7 +104,7 @@ def _rewrite(f: types.FunctionType, only_calls: bool) -> Rewritten:
     node = copy.deepcopy(original)
     if isinstance(node, ast.AsyncFunctionDef):
         raise NoSourceError("it is asynchronous")
-    if any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise NoSourceError("it is a generator")
     _strip(node)
     _check_unchanged(node, code, owner)
