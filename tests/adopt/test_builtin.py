@@ -45,3 +45,35 @@ def test_classes():
 
 def test_arrays_of_one_element_are_numbers():
     assert ad.grad(lambda x: scalar(x) * 2.0)(np.array([3.0])).tolist() == [2.0]
+
+
+def test_classes_of_numbers_with_a_metaclass(write):
+    """They derive from Python's float: a class has one metaclass."""
+    write(
+        "units_of_length.py",
+        """
+        import abc, enum
+
+        class Unit(float, enum.Enum):
+            KM = 1.5
+            M = 2.5
+
+        class Abstract(float, abc.ABC):
+            pass
+
+        class Made(float, metaclass=abc.ABCMeta):
+            def __new__(cls, x): return super().__new__(cls, x)
+
+        class Angle(float):
+            pass
+
+        def f(x): return x * Unit.KM + x * Unit(2.5).value + Abstract(3.0) * x + Made(4.0) * x + Angle(1.0) * x
+        """,
+    )
+    import units_of_length
+
+    copy = ad.adopt("units_of_length")
+    assert copy.f(2.0) == units_of_length.f(2.0)
+    assert ad.grad(copy.f)(2.0) == ad.jit(ad.grad(copy.f))(2.0) == 12.0
+    assert issubclass(copy.Unit, float)
+    assert isinstance(copy.Unit.KM, float)

@@ -86,3 +86,27 @@ def test_an_array_that_is_not_copied_is_a_view(options):
     ad.grad(f)(x, y)
     ad.jvp(lambda x: f(x, y), (x,), (x,))
     np.testing.assert_array_equal(seen, [2.0 * np.tanh(y)] * 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x, n: anp.arange(n) * x,
+        lambda x, n: anp.arange(1, n, 2) * x,
+        lambda x, n: anp.linspace(0.0, x, n),
+        lambda x, n: anp.geomspace(1.0, x, num=n),
+        lambda x, n: anp.full(n, x),
+        lambda x, n: anp.full((2, n), x),
+        lambda x, n: anp.diag(anp.array([x, 1.0]), n),
+        lambda x, n: anp.tril(anp.ones((4, 4)) * x, -n),
+        lambda x, n: anp.zeros((n, n)) + x,
+    ],
+)
+@pytest.mark.parametrize("whole", [int, np.int64])
+def test_sizes_that_are_arguments_of_a_compiled_function(make, whole):
+    f = lambda x, n: anp.sum(make(x, n) ** 2)
+    for g in (f, ad.grad(f)):
+        compiled = ad.jit(g)
+        for n in (2, 3):
+            assert np.isclose(compiled(0.7, whole(n)), g(0.7, n), rtol=1e-14)
+        assert "eagerly" not in compiled.report()

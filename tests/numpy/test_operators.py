@@ -67,3 +67,15 @@ def test_matrix_products():
     np.testing.assert_array_equal(ad.grad(lambda x: np.sum(a @ x))(np.ones(3)), np.sum(a, axis=0))
     with pytest.raises(ValueError):
         ad.grad(lambda x: np.sum(a @ x))(np.ones(4))
+
+
+@pytest.mark.parametrize("whole", [int, np.int64])
+def test_a_sequence_times_a_traced_integer_is_repeated(whole):
+    def f(x, n):
+        items = [x, 1.0] * n + n * [x]
+        items *= n
+        return sum(items) + x * len((x, x) * n) + len("ab" * n)
+
+    assert ad.jit(f)(0.5, whole(3)) == f(0.5, 3)
+    assert ad.jit(ad.grad(f))(0.5, whole(3)) == ad.grad(f)(0.5, 3)
+    assert ad.jit(ad.grad(f), source=True)(0.5, whole(3)) == ad.grad(f)(0.5, 3)

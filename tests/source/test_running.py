@@ -14,6 +14,7 @@ from adjoint.source import notes
 from adjoint.source.items import Range, items_of
 from adjoint.source.rewrite import RUNTIME, Site
 from adjoint.source.running import _MOST_PEELED, FEW, Runtime, _described, _extreme, _later, _tried, _why, transformed
+from adjoint.source.staged import is_staged
 from adjoint.source.variables import RefusedError
 
 
@@ -266,19 +267,21 @@ def test_descriptions():
 
 @pytest.mark.parametrize("f", [max, min])
 def test_extremes_of_numbers_are_staged(f):
-    program = ad.graph(lambda x, y: (_extreme(f, x, y, 2.0), _extreme(f, [x, y]), _extreme(f, (y, x))))(0.0, 0.0)
+    program = ad.graph(
+        lambda x, y: (_extreme(f, is_staged, x, y, 2.0), _extreme(f, is_staged, [x, y]), _extreme(f, is_staged, (y, x)))
+    )(0.0, 0.0)
     for x, y in [(1.0, 3.0), (3.0, 1.0), (-1.0, -1.0), (math.nan, 1.0), (1.0, math.nan)]:
         np.testing.assert_array_equal(program(x, y), [f(x, y, 2.0), f([x, y]), f((y, x))])
 
 
 def test_other_extremes_are_left_to_python():
-    assert _extreme(max, "abc") == "c"
-    assert _extreme(min, [3, 1, 2], key=lambda x: -x) == 3
-    assert _extreme(max, [], default=7) == 7
+    assert _extreme(max, is_staged, "abc") == "c"
+    assert _extreme(min, is_staged, [3, 1, 2], key=lambda x: -x) == 3
+    assert _extreme(max, is_staged, [], default=7) == 7
     with pytest.raises(TypeError):
-        _extreme(max, 1)
+        _extreme(max, is_staged, 1)
     with pytest.raises(TypeError):
-        _extreme(max)
+        _extreme(max, is_staged)
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------

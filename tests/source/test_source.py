@@ -122,9 +122,28 @@ def test_a_long_loop_is_staged_at_once():
 
     ad.jit(lambda x: x + 1.0)(0.0)  # loads the compiler
     for call in (lambda: ad.jit(ad.grad(f), source=True)(0.5, 10**6), lambda: ad.jit(g, source=True)(0.5)):
-        began = time.perf_counter()
+        began = time.process_time()  # whatever else the machine does
         call()
-        assert time.perf_counter() - began < 3  # well under a second on a machine with nothing else to do
+        assert time.process_time() - began < 1
+
+
+def test_one_program_for_any_count():
+    def f(x, n):
+        k = 0
+        while k < n:
+            x = x + 0.1 * np.sin(x)
+            k += 1
+        for i in range(n):
+            if x > 2:
+                break
+            x = x * 1.01 + i * 1e-3
+        return x
+
+    for g in (f, ad.grad(f)):
+        compiled = ad.jit(g, source=True)
+        for n in (0, 1, 7, 8, 100, 1000):
+            assert np.isclose(compiled(0.5, n), g(0.5, n), rtol=1e-12)
+        assert sum(map(len, compiled.specializations.values())) == 1
 
 
 # -- the state of a loop -----------------------------------------------------------------------------------------------
@@ -761,6 +780,45 @@ def test_the_functions_of_an_adopted_library():
     assert sum(map(len, value.specializations.values())) == 1
     slope = ad.jit(ad.grad(ad.adopt(f)), source=True)
     assert slope(0.3, 10) == 3.0
+
+
+def test_loops_of_adopted_code_are_staged_by_jit():
+    @ad.adopt
+    def root(x, n):
+        y = 1.0
+        for _ in range(n):
+            if y * y > x:
+                y = 0.5 * (y + x / y)
+        while abs(y * y - x) > 1e-9:
+            y = 0.5 * (y + x / y)
+        return y if y > 0 else -y
+
+    f = lambda x, n: root(x, n) * 2.0
+    for g in (f, ad.grad(f)):
+        compiled = ad.jit(g)
+        for n in (0, 9, 20):
+            assert np.isclose(compiled(3.0, n), g(3.0, n), rtol=1e-12)
+        assert sum(map(len, compiled.specializations.values())) == 1
+        report = compiled.report()
+        assert "for became a while_loop that counts" in report
+        assert "while became a while_loop" in report
+        assert "guard: the truth of a value was True" in report  # an `if` outside of loops
+    plain = ad.jit(f, source=False)
+    assert plain(3.0, 9) == f(3.0, 9)
+    assert "became" not in plain.report()
+
+
+def test_loops_beside_adopted_code_are_not_staged():
+    square = ad.adopt(lambda x: x * x)
+
+    def f(x, n):
+        for _ in range(n):
+            x = 0.5 * square(x)
+        return x
+
+    compiled = ad.jit(f)
+    assert compiled(0.5, 9) == f(0.5, 9)
+    assert "became" not in compiled.report()
 
 
 # -- graphs ------------------------------------------------------------------------------------------------------------

@@ -193,6 +193,15 @@ copyreg.pickle(_Number, lambda cls: (_same, (cls.replaces,)) if "replaces" in va
 copyreg.pickle(_Types, lambda cls: (_same, (type,)) if cls is Type else cls.__qualname__)  # type: ignore[arg-type]
 
 
+def _build_class(body: Any, name: str, /, *bases: Any, **options: Any) -> Any:
+    """A `class` statement. `class Unit(float, Enum)` derives from Python's float, since a class has one metaclass."""
+    others = [type(base) for base in bases if not isinstance(base, _Number)] + [options.get("metaclass", type)]
+    if not all(isinstance(meta, type) and issubclass(_Number, meta) for meta in others):
+        bases = tuple(map(unreplaced, bases))
+    return builtins.__build_class__(body, name, *bases, **options)
+
+
 def builtins_with(import_: Callable[..., Any]) -> dict[str, Any]:
     """The builtins of an adopted module."""
-    return {**vars(builtins), "float": Float, "complex": Complex, "type": Type, "__import__": import_, ADOPTED: True}
+    ours = {"float": Float, "complex": Complex, "type": Type, "__import__": import_, "__build_class__": _build_class}
+    return {**vars(builtins), **ours, ADOPTED: True}

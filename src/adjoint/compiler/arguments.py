@@ -33,7 +33,7 @@ class Options(NamedTuple):
     device: str | None = None  # "cuda", "cuda:1": a GPU; None: where the arguments are
     precision: str = "highest"  # of products on a GPU
     donated: tuple[int, ...] = ()  # positional arguments whose memory results may take
-    source: bool = False  # its loops and branches are staged from its source
+    source: bool | None = None  # loops and branches are staged from the source; None: those of adopted code
 
 
 DEFAULT = Options()

@@ -49,8 +49,8 @@ from ..core.strict import state as error_state
 from ..core.tree import final, flatten, leaf_names, map_leaves
 from ..numpy.layout import with_strides
 from ..numpy.tables import traced_tables
+from ..source import Scope, noting, reaches_adopted, transformed
 from ..source import lines as source_lines
-from ..source import noting, transformed
 from ..staging.guard import Guarded, PythonNumberError
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
@@ -93,7 +93,7 @@ def jit(
     precision: str = "highest",
     donate_argnums: Any = (),
     adopt: bool = False,
-    source: bool = False,
+    source: bool | None = None,
 ) -> Any:
     """Compile a function. Static arguments are part of the program: they must be hashable, and each value is compiled separately.
 
@@ -108,7 +108,8 @@ def jit(
     With `adopt=True`, compile `ad.adopt(f)`: a function that uses numpy, math or other libraries as they are.
 
     With `source=True`, `for`, `while` and `if` in the source of f, and of the functions that it calls, become loops and branches
-    of the program, where they can: see docs/control-flow.md. `report()` says what became of each.
+    of the program, where they can: see docs/control-flow.md. `report()` says what became of each. Without it, this is done for
+    adopted code that f calls; with `source=False` for none.
     """
     given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
     given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums, "adopt": adopt}
@@ -127,7 +128,9 @@ def jit(
     static = both_ways(f, numbers, names)
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
-    return (Deterministic if deterministic else Jitted)(f, *static, Options(device, precision, donated, bool(source)))
+    return (Deterministic if deterministic else Jitted)(
+        f, *static, Options(device, precision, donated, None if source is None else bool(source))
+    )
 
 
 class Uncompiled(NamedTuple):
@@ -409,7 +412,8 @@ class Jitted:
                 named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
                 staged = reads.fixed(self.f)
                 with noting() as became:
-                    staged = transformed(staged) if self.options.source else staged
+                    scope = self._scope()
+                    staged = staged if scope is None else transformed(staged, scope)
                     parts, out_structure = flatten(final(staged(*positional, **named)))
                 if reads.asks_for_tables:  # and has caught our error
                     raise TableError("a plain array is read at a traced index")
@@ -443,6 +447,12 @@ class Jitted:
             stage.asks_for_order,
             source_lines(became),
         )
+
+    def _scope(self) -> Scope | None:
+        """Whose loops and branches are staged from the source."""
+        if self.options.source is None:
+            return Scope.ADOPTED if reaches_adopted(self.f) else None
+        return Scope.ALL if self.options.source else None
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:
         """The program for these arguments, compiled if necessary, for inspection: `.graph`, `.lowered`, `.native.text`."""

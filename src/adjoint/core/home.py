@@ -35,8 +35,14 @@ def is_own(module: str) -> bool:
 
 
 ADOPTED = "__adopted__"  # in the builtins of adopted code
+RUNTIME = "__adjoint__"  # a free variable of code that is rewritten from its source, which calls f as __adjoint__.call(f)(x)
 
 
 def is_adopted(frame: types.FrameType) -> bool:
     """Whether a frame runs adopted code."""
     return ADOPTED in frame.f_builtins
+
+
+def is_copy(module: object) -> bool:
+    """Whether a module, by its name, is a private copy."""
+    return str(module).startswith(_PREFIX)

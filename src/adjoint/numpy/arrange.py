@@ -19,7 +19,7 @@ from ..ops import shift as neighbours
 from .concrete import primal
 from .layout import copied, held, held_as
 from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose, with_axis
-from .table import implements, lift
+from .table import implements, is_whole, lift
 from .views import as_stored, read, view
 from .ways import Seen
 
@@ -155,7 +155,7 @@ def triu(m: Any, k: int = 0) -> Value:
 def _lower(m: Value, k: int) -> Any:
     """True on and below the k-th diagonal."""
     rows, columns = (*shape_of(m)[-2:-1], *shape_of(m)[-1:] * 2)[:2]
-    return np.tri(rows, columns, k, bool)
+    return np.tri(rows, columns, operator.index(k) if is_whole(k) else k, bool)
 
 
 @implements(np.diag)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -396,7 +397,7 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    a, b = lift(start), lift(stop)
+    a, b, num = lift(start), lift(stop), operator.index(num)
     kind = np.result_type(*[x if type(x) in (int, float, complex) else dtype_of(x) for x in (a, b)], 1.0)
     a, b = (astype(x, kind) if dtype_of(x) != kind else x for x in (a, b))
     shape = np.broadcast_shapes(shape_of(a), shape_of(b))
@@ -432,7 +433,7 @@ def logspace(
 
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Value:
-    a, b = lift(start), lift(stop)
+    a, b, num = lift(start), lift(stop), operator.index(num)
     kind = np.result_type(dtype_of(a), dtype_of(b), np.float64, np.dtype(dtype))  # as in NumPy, never narrower
     shape = np.broadcast_shapes(shape_of(a), shape_of(b))
     a, b = (shapes.broadcast_to(astype(x, kind) if dtype_of(x) != kind else x, shape=shape) for x in (a, b))

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import LABELLED, user_frame
-from ..core.home import is_adopted, package_of
+from ..core.home import RUNTIME, is_adopted, package_of
 from .table import REFUSED, load_all
 
 _LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")
@@ -178,6 +178,7 @@ def _callee(before: Iterable[dis.Instruction], start: tuple[Any, Any]) -> tuple[
     """
     words: list[str] = []
     second: str | None = None  # the second variable of a combined load, which has no position
+    rewritten = 0  # calls of `__adjoint__.call`, around the function that is called
     for earlier in before:
         beside, second = second, earlier.argval[1] if "_LOAD_FAST" in earlier.opname else None
         if earlier.positions is None or (earlier.positions[0], earlier.positions[2]) != start:
@@ -186,12 +187,16 @@ def _callee(before: Iterable[dis.Instruction], start: tuple[Any, Any]) -> tuple[
             continue  # the names of keywords, which stand at the start of the call too
         if beside is not None:  # `x + np.sin(y)`: what stands at the start of the call belongs to the second
             words = [beside]
-        if earlier.opname.startswith(_LOADS):
+        if earlier.argval == RUNTIME:
+            rewritten += 1
+        elif earlier.opname.startswith(_LOADS):
             words = [earlier.argval if second is None else earlier.argval[0]]
         elif earlier.opname == "LOAD_CONST" and isinstance(earlier.argval, str):
             words = ["str"]  # "…".format
         elif earlier.opname in _ATTRIBUTES and words:
             words.append(earlier.argval)
+        elif earlier.opname == "CALL" and rewritten:
+            rewritten -= 1
         elif earlier.opname in ("BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"):
             words = [""]  # part of the callee is computed, as in default_rng(0).normal
     return tuple(words)

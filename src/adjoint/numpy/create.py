@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..core.types import dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
 from .layout import beneath_type, copied, held, laid_out, later, stand_in
 from .shape import astype
-from .table import given_array, holds_traced, implements, lift
+from .table import given_array, holds_traced, implements, is_whole, lift
 from .views import view
 from .ways import Same, as_array, shares
 
@@ -25,7 +26,9 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        return fresh(function(*args, **kwargs)) if is_tracking() else function(*args, **kwargs)
+        if not is_tracking():
+            return function(*args, **kwargs)
+        return fresh(function(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
 
     return make
 

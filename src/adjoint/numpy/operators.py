@@ -23,10 +23,11 @@ from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power
 from .labels import labelled, operate
-from .table import is_array_like, lift, without_class
+from .table import is_array_like, is_whole, lift, without_class
 from .views import inplace
 
 _NUMBERS = (Traced, np.generic, float, int, complex)
+_SEQUENCES = frozenset({list, tuple})
 
 
 def _operand(x: Any) -> Any:
@@ -43,6 +44,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     run = functools.partial(bind, op) if isinstance(op, Op) else op
     converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
     may_raise = name in ("truediv", "pow")
+    repeats = name == "mul"
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
@@ -50,6 +52,8 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     def general(a: Any, b: Any) -> Any:
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
             b = class_of(a)(b)  # Fraction.__radd__ would do so with both
+        if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and is_whole(b if type(a) in _SEQUENCES else a):
+            return NotImplemented  # Python repeats the sequence, and asks for the number
         left, right = a, b
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:

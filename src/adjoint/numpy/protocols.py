@@ -158,7 +158,9 @@ def _giving_scalars(operation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    name = f"scipy.special.{_PUBLIC.get(ufunc.__name__, ufunc.__name__)}" if is_scipy(ufunc) else f"np.{ufunc.__name__}"
+    name = f"np.{ufunc.__name__}" if hasattr(np, ufunc.__name__) else ufunc.__name__
+    if is_scipy(ufunc):
+        name = f"scipy.special.{_PUBLIC.get(ufunc.__name__, ufunc.__name__)}"
     name += "" if method == "__call__" else f".{method}"
     if method != "__call__":
         if method not in METHODS:

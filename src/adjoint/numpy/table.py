@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.bind import Traced, is_tracking
+from ..core.bind import Traced, class_of, is_tracking
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.types import Value, is_masked
 from ..device.arrays import gpu_of
@@ -125,6 +125,11 @@ def without_class(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__:
         raise UnsupportedError(f"a {name} redefines arithmetic, which traced values do not follow; pass np.asarray(x)")
     return np.asarray(x)
+
+
+def is_whole(x: Any) -> bool:
+    """Whether x is a traced integer, of Python or of NumPy."""
+    return isinstance(x, Traced) and issubclass(class_of(x), (int, np.integer))
 
 
 def is_array_like(x: Any) -> bool:

@@ -1,11 +1,12 @@
-"""Source transformation: the loops and branches of a function become scans, while_loops and conds (`jit(f, source=True)`).
+"""Source transformation: the loops and branches of a function become scans, while_loops and conds (`jit(f, source=True)`),
+and those of adopted code under any `jit`.
 
 `rewrite.py` rewrites the syntax tree so that loops and branches are calls, `running.py` is what they call, `staged.py` stages
 them as ops, `notes.py` says what became of each.
 """
 
 from .notes import lines, noting
-from .running import transformed
+from .running import Scope, reaches_adopted, transformed
 from .staged import in_body, restrict
 
-__all__ = ["in_body", "lines", "noting", "restrict", "transformed"]
+__all__ = ["Scope", "in_body", "lines", "noting", "reaches_adopted", "restrict", "transformed"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import linecache
 import os
 import types
@@ -39,11 +40,14 @@ def node_of(f: types.FunctionType) -> tuple[Function, str | None]:
     """The tree of a function, and the class that it is a method of."""
     code = f.__code__
     # "<string>" names the text of every exec; from Python 3.13 on, linecache has the program of "python -c" under it.
-    text = "" if code.co_filename == "<string>" else "".join(linecache.getlines(code.co_filename, f.__globals__))
-    if not text:
+    lines = [] if code.co_filename == "<string>" else linecache.getlines(code.co_filename, f.__globals__)
+    if not lines:
         raise NoSourceError(f"its source is not available ({code.co_filename})")
+    alone = _alone(code, lines)
+    if alone is not None:
+        return alone, _owner(code)
     try:
-        at_line = _functions_of(text).get(code.co_firstlineno, [])
+        at_line = _functions_of("".join(lines)).get(code.co_firstlineno, [])
     except SyntaxError as error:  # not a file of Python, as a template is
         raise NoSourceError(f"its source cannot be read: {error}") from None
     fitting = [pair for pair in at_line if _fits(pair[0], code)]
@@ -54,6 +58,36 @@ def node_of(f: types.FunctionType) -> tuple[Function, str | None]:
     if len(fitting) != 1:
         raise NoSourceError(f"its source is not to be found at {os.path.basename(code.co_filename)}:{code.co_firstlineno}")
     return fitting[0]
+
+
+def _alone(code: types.CodeType, lines: list[str]) -> ast.FunctionDef | None:
+    """The tree of a function, parsed without the rest of its file, which may be long; None if that is not possible."""
+    if code.co_name == "<lambda>":
+        return None
+    first, last = code.co_firstlineno, _last_line(code)
+    text = lines[first - 1 : last]
+    is_inside = bool(text) and text[0][:1].isspace()
+    try:
+        body = ast.parse("".join(["if 1:\n", *text] if is_inside else text)).body
+    except SyntaxError:
+        return None
+    if is_inside and len(body) == 1 and isinstance(body[0], ast.If):
+        body = body[0].body
+    if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or not _fits(body[0], code):
+        return None
+    return ast.increment_lineno(body[0], first - 1 - is_inside)
+
+
+def _last_line(code: types.CodeType) -> int:
+    inner = [_last_line(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return max([code.co_firstlineno, *inner, *(end for _, end, _, _ in code.co_positions() if end is not None)])
+
+
+def _owner(code: types.CodeType) -> str | None:
+    """The innermost class around a function, by its qualified name: A in `A.f.<locals>.g`."""
+    parts = code.co_qualname.split(".")
+    classes = [name for name, after in itertools.pairwise(parts) if "<locals>" not in (name, after)]
+    return classes[-1] if classes else None
 
 
 def _fits(node: Function, code: types.CodeType) -> bool:

@@ -14,17 +14,20 @@ from .rewrite import Site
 
 _Found = dict[tuple[str, str, str], None]  # line, kind and text, each once
 _noting: ContextVar[_Found | None] = ContextVar("adjoint_source_notes", default=None)
+_failures: ContextVar[dict[int, list[str]] | None] = ContextVar("adjoint_source_failures", default=None)  # by the id of a site
+_MOST_FAILURES = 3  # of one loop or branch while a program is staged: a nested one would be tried again by each around it
 
 
 @contextmanager
 def noting() -> Iterator[_Found]:
     """While this is open, outcomes are collected."""
     found: _Found = {}
-    token = _noting.set(found)
+    token, failures = _noting.set(found), _failures.set({})
     try:
         yield found
     finally:
         _noting.reset(token)
+        _failures.reset(failures)
 
 
 def note(site: Site, text: str) -> None:
@@ -35,6 +38,19 @@ def note_function(line: str, text: str, kind: str = "def") -> None:
     found = _noting.get()
     if found is not None:
         found.setdefault((line, kind, text))
+
+
+def failed(site: Site, why: str) -> None:
+    """A loop or a branch could not be staged."""
+    failures = _failures.get()
+    if failures is not None:
+        failures.setdefault(id(site), []).append(why)
+
+
+def hopeless(site: Site) -> str:
+    """Why a loop or a branch is not tried again, or ''."""
+    reasons = (_failures.get() or {}).get(id(site), [])
+    return reasons[-1] if len(reasons) >= _MOST_FAILURES else ""
 
 
 def saved() -> list[tuple[str, str, str]]:

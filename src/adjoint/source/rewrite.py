@@ -17,19 +17,21 @@ import __future__
 
 import ast
 import copy
+import dis
 import functools
+import inspect
 import os
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..core.home import RUNTIME
 from . import liveness
 from .jumps import NEEDS_FRAME, Jumps, at_line, jumps, returns_at_the_end, why_not
 from .liveness import SCOPES, assigned, inside, written
 from .locate import NoSourceError, node_of
 
-RUNTIME = "__adjoint__"  # the free variable through which rewritten code calls `running.py`
 _FUTURES = functools.reduce(int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _TYPE_PARAMETERS: dict[str, Any] = {"type_params": []} if hasattr(ast, "TypeVar") else {}  # from Python 3.12 on
 _LOOPED = frozenset({"range", "enumerate", "zip", "reversed"})
@@ -61,40 +63,59 @@ class Rewritten:
 # -- rewriting ---------------------------------------------------------------------------------------------------------
 
 
-_known: dict[int, tuple[types.CodeType, Rewritten | NoSourceError]] = {}  # by the id of the code, which is kept alive
+#: By the id of the code, which is kept alive, and whether only calls are rewritten.
+_known: dict[tuple[int, bool], tuple[types.CodeType, Rewritten | NoSourceError]] = {}
 
 
-def rewritten(f: types.FunctionType) -> Rewritten:
-    """The code of a function with its loops and branches as calls; NoSourceError if that cannot be."""
+def rewritten(f: types.FunctionType, only_calls: bool = False) -> Rewritten:
+    """The code of a function with its loops and branches as calls; NoSourceError if that cannot be.
+
+    With `only_calls` its loops and branches stay, and those of the functions that it calls may be rewritten.
+    """
     code = f.__code__
-    if id(code) not in _known:
+    key = (id(code), only_calls)
+    if key not in _known:
         try:
-            made: Rewritten | NoSourceError = _rewrite(f)
+            made: Rewritten | NoSourceError = _rewrite(f, only_calls)
         except NoSourceError as error:
             made = error
-        _known[id(code)] = code, made
-    found = _known[id(code)][1]
+        _known[key] = code, made
+    found = _known[key][1]
     if isinstance(found, NoSourceError):
         raise found
     return found
 
 
-def _rewrite(f: types.FunctionType) -> Rewritten:
+@functools.cache
+def has_loop(code: types.CodeType) -> bool:
+    """Whether a function, or one inside it, may have a `for` or a `while`; comprehensions are not counted."""
+    if any("FOR_ITER" in i.opname or "JUMP_BACKWARD" in i.opname for i in dis.get_instructions(code)):
+        return True
+    return any(has_loop(c) for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name not in _COMPREHENSIONS)
+
+
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+
+def _rewrite(f: types.FunctionType, only_calls: bool) -> Rewritten:
     code = f.__code__
     original, owner = node_of(f)
     sites: list[Site] = []
     node = copy.deepcopy(original)
     if isinstance(node, ast.AsyncFunctionDef):
         raise NoSourceError("it is asynchronous")
-    if any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise NoSourceError("it is a generator")
     _strip(node)
     _check_unchanged(node, code, owner)
-    rewriter = _Rewriter(sites, os.path.basename(code.co_filename))
-    if isinstance(node, ast.FunctionDef):
-        rewriter.function(node)
+    if only_calls:
+        node = _Calls().generic_visit(node)  # type: ignore[assignment]
     else:
-        node.body = rewriter.visit(node.body)
+        rewriter = _Rewriter(sites, os.path.basename(code.co_filename))
+        if isinstance(node, ast.FunctionDef):
+            rewriter.function(node)
+        else:
+            node.body = rewriter.visit(node.body)
     inner = node if isinstance(node, ast.FunctionDef) else ast.Return(node)
     return Rewritten(_compiled(inner, code, owner), sites)
 
@@ -137,22 +158,58 @@ def _none() -> ast.expr:
 
 
 def _compiled(inner: ast.stmt, code: types.CodeType, owner: str | None) -> types.CodeType:
-    """The code of a function, compiled inside another that has its free variables, and inside a class for private names."""
+    """The code of a function, compiled inside another that has its free variables, and inside a class for private names.
+
+    The function and the class have names of their own there: theirs are globals, which the function may read.
+    """
     free = [name for name in code.co_freevars if owner is None or name != "__class__"]
+    if isinstance(inner, ast.FunctionDef):
+        inner.name = f"{RUNTIME}{inner.name}__"
     if owner is not None:
         if isinstance(inner, ast.Return):
             inner = ast.Assign([ast.Name("_", ast.Store())], inner.value or _none())
-        inner = ast.ClassDef(owner, [], [], [inner], [], **_TYPE_PARAMETERS)
+        inner = ast.ClassDef(f"___{owner}", [], [], [inner], [], **_TYPE_PARAMETERS)  # private names do without underscores
     parameters = ast.arguments([], [ast.arg(name) for name in [*free, RUNTIME]], None, [], [], None, [])
     around = ast.FunctionDef("around", parameters, [inner], [], **_TYPE_PARAMETERS)
     tree = ast.fix_missing_locations(ast.Module([around], []))
     at = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
     for _ in range(2 if owner is None else 3):
         (at,) = [c for c in at.co_consts if isinstance(c, types.CodeType)]
-    return at.replace(co_name=code.co_name, co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
+    return _qualified(at.replace(co_name=code.co_name, co_firstlineno=code.co_firstlineno), at.co_qualname, code.co_qualname)
 
 
-class _Rewriter(ast.NodeTransformer):
+def _qualified(code: types.CodeType, before: str, after: str) -> types.CodeType:
+    """The code with the qualified names of the original, of the functions and classes inside it as well."""
+    name = after + code.co_qualname.removeprefix(before)
+    # A class has its qualified name as a constant.
+    constants = [
+        _qualified(c, before, after) if isinstance(c, types.CodeType) else name if c == code.co_qualname else c
+        for c in code.co_consts
+    ]
+    return code.replace(co_qualname=name, co_consts=tuple(constants))
+
+
+class _Calls(ast.NodeTransformer):
+    """Rewrites the calls of a function and of the functions inside it."""
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if getattr(node, "made", False):
+            node.args, node.keywords = [self.visit(x) for x in node.args], [self.visit(x) for x in node.keywords]
+            return node
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in NEEDS_FRAME:
+            return node
+        node.func = _call("call", node.func, [node.func])
+        return node
+
+
+class _Rewriter(_Calls):
     """Rewrites one function and the functions inside it."""
 
     def __init__(self, sites: list[Site], file: str) -> None:
@@ -162,11 +219,13 @@ class _Rewriter(ast.NodeTransformer):
     def function(self, node: ast.FunctionDef) -> None:
         outer = {name for x in _own(node) if isinstance(x, ast.Global) for name in x.names}
         if not any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
+            without = _Unannotated()
+            node.body = [without.visit(x) for x in node.body]
             node.body = returns_at_the_end(node.body)
             shape = Jumps(self.name, outer)
             node.body = shape.block(node.body)
             liveness.annotate(node)
-            declared: set[str] = set()
+            declared = without.declared
             node.body = _Statements(self, outer, declared).block(node.body)
             node.body = [*_declarations(node, declared - outer), *[self.visit(x) for x in node.body]]
         else:
@@ -189,22 +248,6 @@ class _Rewriter(ast.NodeTransformer):
         node.args.defaults = [self.visit(x) for x in node.args.defaults]
         node.args.kw_defaults = [x and self.visit(x) for x in node.args.kw_defaults]
         self.function(node)
-        return node
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if getattr(node, "made", False):
-            node.args, node.keywords = [self.visit(x) for x in node.args], [self.visit(x) for x in node.keywords]
-            return node
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id in NEEDS_FRAME:
-            return node
-        node.func = _call("call", node.func, [node.func])
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
@@ -242,6 +285,29 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         self.generic_visit(node)
         node.test = _call("holds", node, [node.test])
+        return node
+
+
+class _Unannotated(ast.NodeTransformer):
+    """Assignments without annotations, which a function does not evaluate, and which nonlocal variables cannot have."""
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()  # by an annotation alone
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            return at_line(ast.Assign([node.target], node.value), node)
+        if isinstance(node.target, ast.Name):
+            self.declared.add(node.target.id)
+        return at_line(ast.Pass(), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node  # `function` is called for it too
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return node
 
 
@@ -382,4 +448,4 @@ def _looped(node: ast.expr) -> ast.expr:
     return node
 
 
-__all__ = ["RUNTIME", "NoSourceError", "Rewritten", "Site", "rewritten"]
+__all__ = ["NoSourceError", "Rewritten", "Site", "rewritten"]

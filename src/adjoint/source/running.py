@@ -10,25 +10,27 @@ loop around it runs as well.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 from typing import Any
 
 from ..core.bind import Traced
-from ..core.home import is_own
+from ..core.home import ADOPTED, COPIES, RUNTIME, is_copy, is_own
 from ..core.types import shape_of
 from ..ops.broadcast import where
 from ..ops.elementwise import greater, less, logical_not
 from ..staging.body import Body
 from ..staging.guard import Guarded
-from ..staging.reach import is_users
+from ..staging.reach import is_users, reached
 from . import items, notes, rewrite
-from .rewrite import RUNTIME, NoSourceError, Site
+from .rewrite import NoSourceError, Site
 from .staged import innermost, is_staged, keep_python, require, stage_branch, stage_for, stage_while, truth
 from .state import ChangeError, common_class, is_number
-from .variables import Cells, RefusedError, contents
+from .variables import Cells, RefusedError, contents, with_article
 
 FEW = 8  # iterations; a shorter loop is unrolled
 _MOST_PEELED = 2  # iterations that run before a loop, until the shapes of its variables no longer change
@@ -61,12 +63,18 @@ def _tried() -> Iterator[None]:
         raise
 
 
+class Scope(Enum):
+    """Whose loops and branches are staged."""
+
+    ALL = "those of user code"  # jit(f, source=True)
+    ADOPTED = "those of adopted code"  # jit(f) of a function that calls adopted code
+
+
 class Runtime:
     """The free variable of a rewritten function."""
 
-    def __init__(self, sites: list[Site]) -> None:
-        self.sites = sites
-        self.refused: dict[tuple[int, bool], str] = {}  # loops that could not be staged, in a body or not
+    def __init__(self, sites: list[Site], scope: Scope = Scope.ALL, only_calls: bool = False) -> None:
+        self.sites, self.scope, self.only_calls = sites, scope, only_calls
 
     # -- loops --
 
@@ -89,7 +97,8 @@ class Runtime:
                 notes.note(site, f"is unrolled: it has {found.count} iterations, fewer than {FEW}")
             return self._run_for(site, iter(iterable), body)
         rest = None  # of the items, once some have run
-        for peeled in range(_MOST_PEELED + 1):
+        why = notes.hopeless(site)
+        for peeled in range(0 if why else _MOST_PEELED + 1):
             try:
                 with _tried():
                     became = stage_for(site, Cells(body), found, body)
@@ -105,6 +114,7 @@ class Runtime:
             rest = rest or iter(iterable)
             body(next(rest))
             found = _later(found)
+        notes.failed(site, why)
         notes.note(site, f"runs in Python: {why}")
         return self._run_for(site, rest or iter(iterable), body)
 
@@ -117,15 +127,15 @@ class Runtime:
 
     def while_(self, number: int, test: Callable[[], Any], body: Callable[[], None]) -> None:
         site = self.sites[number]
-        if innermost() is None:
-            why = "nothing is staged"
-        else:
+        why = "nothing is staged" if innermost() is None else notes.hopeless(site)
+        if not why:
             try:
                 with _tried():
                     notes.note(site, stage_while(site, Cells(body, test), test, body))
                 return
             except Exception as error:
                 why = _why(error)
+                notes.failed(site, why)
         notes.note(site, f"runs in Python: {why}")
         stop = _flag(body, site)
         while test():
@@ -135,26 +145,33 @@ class Runtime:
 
     # -- branches --
 
+    def is_staged(self, x: Any) -> bool:
+        """Whether a branch on x is to be staged. One of adopted code is a guard, unless it is in the body of a loop."""
+        return is_staged(x) and (self.scope is Scope.ALL or isinstance(innermost(), Body))
+
     def if_(self, number: int, test: Any, true: Callable[[], None], false: Callable[[], None]) -> None:
         self.choose(number, test, true, false)
 
     def tested(self, number: int, test: Any) -> Any:
         site = self.sites[number]
-        if is_staged(test):
+        if self.is_staged(test):
             notes.note(site, f"is a guard: {site.why_not}")
         return test
 
     def choose(self, number: int, test: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
-        if not is_staged(test):
+        if not self.is_staged(test):
             return true() if test else false()
         site = self.sites[number]
-        try:
-            with _tried():
-                result = self._branch(site, test, true, false)
-            notes.note(site, "became a cond")
-            return result
-        except Exception as error:
-            why = _why(error)
+        why = notes.hopeless(site)
+        if not why:
+            try:
+                with _tried():
+                    result = self._branch(site, test, true, false)
+                notes.note(site, "became a cond")
+                return result
+            except Exception as error:
+                why = _why(error)
+                notes.failed(site, why)
         if isinstance(innermost(), Body):  # no number to decide with
             raise RefusedError(why if site.line in why else f"the if at {site.line} cannot be a cond: {why}")
         notes.note(site, f"is a guard: {why}")
@@ -181,7 +198,7 @@ class Runtime:
         value = first()
         if not rest:
             return value
-        if not is_staged(value):
+        if not self.is_staged(value):
             return value if bool(value) is ends else self._either(tuple(rest), ends)
 
         def further() -> Any:
@@ -195,26 +212,30 @@ class Runtime:
             return value if bool(value) is ends else further()
 
     def not_(self, value: Any) -> Any:
-        return logical_not(truth(value)) if is_staged(value) else not value
+        return logical_not(truth(value)) if self.is_staged(value) else not value
 
     def holds(self, test: Any) -> Any:
         """The condition of an `assert`: the program is for calls where it holds; others run eagerly, and raise."""
-        return True if is_staged(test) and require(truth(test)) else test
+        return True if self.is_staged(test) and require(truth(test)) else test
 
     def fails(self, test: Any) -> Any:
         """The condition of an `if` that raises."""
-        return False if is_staged(test) and require(logical_not(truth(test))) else test
+        return False if self.is_staged(test) and require(logical_not(truth(test))) else test
 
     # -- calls --
 
     def call(self, f: Any) -> Any:
         """What is called in place of f: user code is rewritten too."""
+        if self.only_calls:
+            return transformed(f, self.scope)
         if f is print and isinstance(innermost(), Body):
             raise RefusedError("it prints")
-        return functools.partial(_extreme, f) if f is max or f is min else transformed(f)
+        if f is max or f is min:
+            return functools.partial(_extreme, f, self.is_staged)
+        return transformed(f, self.scope)
 
 
-def _extreme(f: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _extreme(f: Callable[..., Any], is_staged: Callable[[Any], bool], *args: Any, **options: Any) -> Any:
     """`max` and `min` of numbers, without asking which is larger."""
     numbers = args if len(args) > 1 else tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else ()
     if (
@@ -245,37 +266,52 @@ def _later(found: items.Items) -> items.Items:
 
 
 def _described(x: Any) -> str:
-    name = type(x).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}" if not isinstance(x, Traced) else "a number"
+    return "a number" if isinstance(x, Traced) else with_article(type(x).__name__)
 
 
-def transformed(f: Any) -> Any:
+def reaches_adopted(f: Any) -> bool:
+    """Whether a function can call adopted code, as far as its names, closure and attributes tell."""
+    if COPIES not in sys.modules:
+        return False
+    return any(_is_adopted(x) for x in reached(f))
+
+
+def _is_adopted(x: Any) -> bool:
+    if isinstance(x, types.FunctionType):
+        return ADOPTED in x.__builtins__  # type: ignore[attr-defined]
+    return is_copy(x.__name__ if isinstance(x, types.ModuleType) else (x if isinstance(x, type) else type(x)).__module__)
+
+
+def transformed(f: Any, scope: Scope = Scope.ALL) -> Any:
     """A function with its loops and branches staged, and those of the functions that it calls; anything else unchanged."""
     if isinstance(f, types.FunctionType):
-        return _function(f)
+        return _function(f, scope)
     if isinstance(f, types.MethodType):
-        made = transformed(f.__func__)
+        made = transformed(f.__func__, scope)
         return f if made is f.__func__ else types.MethodType(made, f.__self__)
     if isinstance(f, functools.partial):
-        return functools.partial(transformed(f.func), *f.args, **f.keywords)
+        return functools.partial(transformed(f.func, scope), *f.args, **f.keywords)
     if isinstance(f, type):
         return f
     cls = type(f)
     if is_own(cls.__module__):
-        return _rewrapped(f)
+        return _rewrapped(f, scope)
     method = next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)
     if isinstance(method, types.FunctionType) and is_users(method):
-        return types.MethodType(_function(method), f)
+        return types.MethodType(_function(method, scope), f)
     return f
 
 
-def _function(f: types.FunctionType) -> Any:
+def _function(f: types.FunctionType, scope: Scope) -> Any:
     if not is_users(f):
-        return _around_functions(f) if is_own(f.__module__ or "") else f
+        return _around_functions(f, scope) if is_own(f.__module__ or "") else f
     if RUNTIME in f.__code__.co_freevars:  # rewritten already, or defined in rewritten code
         return f
+    only_calls = scope is Scope.ADOPTED and not (
+        _is_adopted(f) and (isinstance(innermost(), Body) or rewrite.has_loop(f.__code__))
+    )
     try:
-        found = rewrite.rewritten(f)
+        found = rewrite.rewritten(f, only_calls)
     except NoSourceError as error:
         code = f.__code__
         notes.note_function(
@@ -283,7 +319,7 @@ def _function(f: types.FunctionType) -> Any:
         )
         return f
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-    cells[RUNTIME] = types.CellType(Runtime(found.sites))
+    cells[RUNTIME] = types.CellType(Runtime(found.sites, scope, only_calls))
     closure = tuple([cells[name] for name in found.code.co_freevars])
     made = types.FunctionType(found.code, f.__globals__, f.__name__, f.__defaults__, closure)
     made.__kwdefaults__, made.__qualname__, made.__module__ = f.__kwdefaults__, f.__qualname__, f.__module__
@@ -292,10 +328,10 @@ def _function(f: types.FunctionType) -> Any:
     return made
 
 
-def _around_functions(f: types.FunctionType) -> Any:
+def _around_functions(f: types.FunctionType, scope: Scope) -> Any:
     """A function of ours that holds functions of the user's in its closure, such as a derivative of one."""
     held = [contents(cell) for cell in f.__closure__ or ()]
-    new = [transformed(x) if _is_function(x) else x for x in held]
+    new = [transformed(x, scope) if _is_function(x) else x for x in held]
     if all(a is b for a, b in zip(held, new, strict=True)):
         return f
     closure = tuple([cell if a is b else types.CellType(b) for cell, a, b in zip(f.__closure__ or (), held, new, strict=True)])
@@ -304,15 +340,15 @@ def _around_functions(f: types.FunctionType) -> Any:
     return made
 
 
-def _rewrapped(value: Any) -> Any:
+def _rewrapped(value: Any, scope: Scope) -> Any:
     """One of our own objects that holds functions, such as grad(f), around the rewritten ones."""
     inner = getattr(type(value), "staged_as", None)
     if inner is not None:
-        return transformed(getattr(value, inner))
+        return transformed(getattr(value, inner), scope)
     held = getattr(value, "__dict__", None)
     if not callable(value) or not isinstance(held, dict) or hasattr(value, "functions_inside"):
         return value
-    new = {key: transformed(x) if _is_function(x) and key != "__wrapped__" else x for key, x in held.items()}
+    new = {key: transformed(x, scope) if _is_function(x) and key != "__wrapped__" else x for key, x in held.items()}
     if all(new[key] is held[key] for key in held):
         return value
     made = object.__new__(type(value))
@@ -324,4 +360,4 @@ def _is_function(x: Any) -> bool:
     return callable(x) and not isinstance(x, type)
 
 
-__all__ = ["FEW", "Runtime", "transformed"]
+__all__ = ["FEW", "Runtime", "Scope", "reaches_adopted", "transformed"]

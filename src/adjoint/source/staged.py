@@ -18,6 +18,7 @@ from ..core.bind import Traced, around, unwrap_fresh
 from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.edit import distinct
+from ..numpy.views import View
 from ..ops import control as ops
 from ..ops.broadcast import cast
 from ..ops.elementwise import less, logical_and, logical_not, not_equal
@@ -116,6 +117,7 @@ class LoopState(State):
     is_counted = True  # an iteration reads its number
     counter = "k"
     assigned: frozenset[str] = frozenset()  # variables that the body assigns
+    rows: Rows | None = None  # what a `for` runs over
 
     def settle(self, endings: dict[str, Ending]) -> bool:
         """Take the types after an iteration; whether they are those before it."""
@@ -160,7 +162,7 @@ class LoopState(State):
     def attempt(
         self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]
     ) -> Written | None:
-        surroundings = Surroundings(self.cells, self.names, self.assigned)
+        surroundings = Surroundings(self.cells, self.names, self.assigned, self.rows.apart if self.rows else ())
         found: Written | Exception | None = None
         with self.cells.restored():
             try:
@@ -173,6 +175,8 @@ class LoopState(State):
                     inside = [body.input(distinct(row, {*body.names}), t) for t in rows]
                     further = run(counters, inside)
                     endings = self.leave()
+                    if self.rows:
+                        self.rows.check(endings)
                     settled = self.settle(endings)
                     for y in [y for ending in endings.values() for y in ending.leaves]:
                         body.carry(y)
@@ -230,6 +234,45 @@ class LoopState(State):
             self.place(v.name, v.structure, leaves, written.endings[v.name])
 
 
+class Rows:
+    """The arrays that a loop runs over. One that the loop writes to is read in each iteration, since a row of it is a view.
+
+    for row in a: row[0] = 1            for k in range(len(a)): row = a[k]; row[0] = 1
+    """
+
+    def __init__(self, state: LoopState, rows: Sequence[Any]) -> None:
+        self.state = state
+        kept = [v for v in state.variables if v.name not in state.assigned and isinstance(v.first, Traced)]
+        #: For each array the variable of the state that holds it, or None.
+        self.names = [next((v.name for v in kept if v.first is row), None) for row in rows]
+        self.apart = [row for row, name in zip(rows, self.names, strict=True) if name is None]
+
+    def of(self, counters: Sequence[Any], inside: Sequence[Any]) -> list[Any]:
+        """The rows of an iteration, some of which are inputs of the body."""
+        given = iter(inside)
+        return [next(given) if name is None else self.state.cells[name][counters[0]] for name in self.names]
+
+    def check_items(self, written: Sequence[bool]) -> None:
+        """A row that a body writes to must be one of an array in the state."""
+        for row in [row for row, is_written in zip(self.apart, written, strict=True) if is_written]:
+            names = {name for name, x in self.state.before.items() if x is row and isinstance(x, Traced)} - self.state.assigned
+            raise WritesError(names) if names else RefusedError("it writes to the array that it runs over")
+
+    def check(self, endings: dict[str, Ending]) -> None:
+        """Refuse a loop that writes to an array that it runs over, by another name."""
+        for v in self.state.variables:
+            written = endings[v.name].written if v.name in endings else []
+            for leaf, is_written in zip(v.leaves, written, strict=False):
+                if is_written and any(_overlap(leaf.held, row) for row in self.apart):
+                    raise RefusedError(f"it writes to {leaf.label}, and runs over the same array or a part of it")
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Whether a write to one array may be seen in the other."""
+    a, b = (x.root if isinstance(x, View) else x for x in (a, b))
+    return a is b or (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b))
+
+
 def _reads_counter(body: SourceBody, endings: dict[str, Ending]) -> bool:
     """Whether a body reads its first input other than to count."""
     results = [y for ending in endings.values() for y in ending.leaves]
@@ -276,25 +319,28 @@ def _next(counters: Sequence[Any]) -> Sequence[Value]:
 def _stage_for(site: Site, cells: Cells, names: set[str], items: Items, body: Callable[[Any], None]) -> str:
     state = LoopState(cells, names)
     state.counter, state.assigned = site.target, site.assigned
+    state.rows = rows = Rows(state, items.rows)
     if isinstance(items.count, Traced) or site.stop:
-        return _stage_counted(site, state, items, body)
-    rows = [row if shape_of(row)[0] == items.count else row[: items.count] for row in items.rows]
-    kinds = [Type(shape_of(row)[1:], dtype_of(row)) for row in rows]
+        return _stage_counted(site, state, items, rows, body)
+    kinds = [Type(shape_of(row)[1:], dtype_of(row)) for row in rows.apart]
 
     def run(counters: Sequence[Any], inside: Sequence[Any]) -> Sequence[Value]:
-        body(items.item(counters[0] if counters else np.int64(0), inside))
+        before = [x.aux for x in inside]
+        body(items.item(counters[0] if counters else np.int64(0), rows.of(counters, inside)))
+        rows.check_items([x.aux is not aux for x, aux in zip(inside, before, strict=True)])
         return _next(counters)
 
     written = state.write("scan", run, 1, kinds)
     graph, captured = written.graph()
     carry = [*[np.int64(0)] * state.is_counted, *state.initial(), *[np.bool_(True)] * written.is_conditional]
     params = {"length": items.count, "reverse": False, "carries": len(carry), "consts": len(captured)}
-    results = ops.scan(*captured, *carry, *map(unwrap_fresh, rows), body=graph, **params)
+    sliced = [row if shape_of(row)[0] == items.count else row[: items.count] for row in rows.apart]
+    results = ops.scan(*captured, *carry, *map(unwrap_fresh, sliced), body=graph, **params)
     state.finish(written, results[state.is_counted :])
     return f"became a scan of {items.count} iterations"
 
 
-def _stage_counted(site: Site, state: LoopState, items: Items, body: Callable[[Any], None]) -> str:
+def _stage_counted(site: Site, state: LoopState, items: Items, rows: Rows, body: Callable[[Any], None]) -> str:
     """A `for` loop whose number of iterations is not known: a counter, and a condition on it."""
     count = unwrap_fresh(items.count)
     count = cast(count, dtype=_INDEX.dtype) if isinstance(count, Traced) else np.int64(count)
@@ -304,7 +350,7 @@ def _stage_counted(site: Site, state: LoopState, items: Items, body: Callable[[A
 
     def run(counters: Sequence[Any], _: Sequence[Any]) -> Sequence[Value]:
         (k,) = counters
-        body(items.item(k, [row[k] for row in items.rows]))
+        body(items.item(k, rows.of(counters, [row[k] for row in rows.apart])))
         return _next(counters)
 
     def test(counters: Sequence[Any]) -> Any:

@@ -21,7 +21,7 @@ from ..numpy.views import View, become
 from ..ops.broadcast import cast
 from ..staging.python import EXAMPLES
 from .body import CARRIED, TYPES, SourceBody
-from .variables import UNBOUND, Cells, RefusedError
+from .variables import UNBOUND, Cells, RefusedError, with_article
 
 
 class ChangeError(RefusedError):
@@ -63,10 +63,6 @@ def as_type(x: Any, type_: Type) -> Value:
         return x if dtype_of(x) == type_.dtype else cast(x, dtype=type_.dtype)
     made = np.asarray(x, type_.dtype)
     return made if isinstance(x, np.ndarray) else made[()]
-
-
-def with_article(word: str) -> str:
-    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
 
 
 @dataclasses.dataclass

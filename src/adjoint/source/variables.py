@@ -16,15 +16,21 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import FRESH, Traced
+from ..core.home import is_own
 from ..eager.mutation import is_same
 from ..numpy.views import View, set_contents
 from ..staging.reach import is_library
+from .watched import Kept, children, is_beyond_undoing, kept
 
 _MOST_OBJECTS = 5000
 
 
 class RefusedError(Exception):
     """A loop or a branch that cannot be staged, and why."""
+
+
+def with_article(word: str) -> str:
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
 
 
 class _Unbound:
@@ -94,20 +100,23 @@ def _is_shared(cell: types.CellType) -> bool:
 class Surroundings:
     """The objects that a body can reach by its variables, as they are before it is staged."""
 
-    def __init__(self, cells: Cells, state: Collection[str], assigned: Collection[str]) -> None:
+    def __init__(self, cells: Cells, state: Collection[str], assigned: Collection[str], rows: Collection[Any] = ()) -> None:
         own = {id(cell): name for name, cell in cells.by_name.items()}
         #: Variables that the body assigns by a call only, if at all, and those of functions that it can call.
         self.cells = [(name, cell, contents(cell)) for name, cell in cells.by_name.items() if name not in {*state, *assigned}]
         self.arrays: list[tuple[str, Any, Any]] = []  # name of the variable, array, state
-        self.objects: list[tuple[str, Any, Any]] = []
+        self.objects: list[Kept] = []
         seen: set[int] = set()
         waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in state)
+        waiting.extend(("the array that it runs over", row) for row in rows)
         while waiting:
             name, x = waiting.popleft()
             if (
                 id(x) in seen
                 or x is UNBOUND
-                or isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType, type))
+                or isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType))
+                or (isinstance(x, type) and is_library(x.__module__))
+                or (is_own(type(x).__module__) and not isinstance(x, Traced))
             ):
                 continue
             if len(seen) > _MOST_OBJECTS:
@@ -117,24 +126,22 @@ class Surroundings:
                 self.arrays.append((name, x, (x.by, x.value, x.aux)))
                 if x.by is FRESH:
                     self.arrays.append((name, x.value, x.value.copy(order="K")))
-            elif isinstance(x, np.ndarray):
-                if x.dtype.kind in "biufc":
-                    self.arrays.append((name, x, x.copy(order="K")))
-            elif isinstance(x, (list, dict, set, deque)):
-                self.objects.append((name, x, x.copy()))
-                waiting.extend((f"{name}[…]", y) for y in (x.values() if isinstance(x, dict) else x))
-            elif isinstance(x, types.FunctionType):
-                if not is_library(x.__globals__.get("__name__")):
-                    for key, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
-                        if id(cell) not in own:
-                            self.cells.append((f"{key} of {x.__name__}", cell, contents(cell)))
-                            waiting.append((f"{key} of {x.__name__}", contents(cell)))
-            elif isinstance(x, (tuple, frozenset)):
-                waiting.extend((f"{name}[…]", y) for y in x)
-            elif not is_library(type(x).__module__) and isinstance(getattr(x, "__dict__", None), dict):
-                held = vars(x)
-                self.objects.append((name, held, held.copy()))
-                waiting.extend((f"{name}.{key}", y) for key, y in held.items())
+                continue
+            if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+                self.arrays.append((name, x, x.copy(order="K")))
+                continue
+            if is_beyond_undoing(x):
+                raise RefusedError(f"it can reach {name}, {with_article(type(x).__name__)}, and using it could not be undone")
+            if isinstance(x, types.FunctionType):
+                if is_library(x.__globals__.get("__name__")):
+                    continue
+                for key, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
+                    if id(cell) not in own:
+                        self.cells.append((f"{key} of {x.__name__}", cell, contents(cell)))
+                        waiting.append((f"{key} of {x.__name__}", contents(cell)))
+            elif (found := kept(name, x)) is not None:
+                self.objects.append(found)
+            waiting.extend(children(name, x))
 
     def assigned(self) -> set[str]:
         """The variables that a call has assigned; asked before they are restored."""
@@ -160,21 +167,7 @@ class Surroundings:
                 changed = changed or name
                 if x.flags.writeable:  # else a view of an array that is restored
                     x[...] = before
-        for name, x, before in self.objects:
-            if not _same(x, before):
-                changed = changed or name
-                if isinstance(x, (list, deque)):
-                    x.clear()
-                    x.extend(before)
-                else:
-                    x.clear()
-                    x.update(before)
+        for found in self.objects:
+            if found.undo():
+                changed = changed or found.name
         return arrays, changed
-
-
-def _same(x: Any, before: Any) -> bool:
-    if len(x) != len(before):
-        return False
-    if isinstance(x, dict):
-        return all(a is b and x[a] is before[b] for a, b in zip(x, before, strict=True))
-    return all(a is b for a, b in zip(x, before, strict=True)) if not isinstance(x, set) else x == before

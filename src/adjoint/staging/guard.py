@@ -34,7 +34,7 @@ from ..ops.reduce import all_
 from .lazy import Elsewhere, Numbers
 from .python import OPERATORS, conditions, promoted, result_class
 from .questions import IN_MEMORY, PARTS, Asked, Guard, same_answer
-from .stage import Stage
+from .stage import Stage, with_numbers
 
 _KEEP_ORDER = frozenset({"where", "concatenate"})  # ops that look at the order of all operands, as elementwise ones do
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})
@@ -300,6 +300,7 @@ class Guarded(Stage):
             args = promoted(op, args, self.class_of_pending)
         operands, facts = self.operands_of(op, args)
         if params:
+            params = with_numbers(params)
             facts.append(parameters(op, params))
         if op.typed_by_value:
             facts.append(tuple(map(Type.of, self.run(op, operands, params))))

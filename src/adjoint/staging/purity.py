@@ -184,7 +184,7 @@ class Draws:
         self.before = self.states()
 
     def states(self) -> list[Any]:
-        return [pickle.dumps(_state(generator)) for generator in self.generators]
+        return [pickle.dumps(state_of(generator)) for generator in self.generators]
 
     @property
     def happened(self) -> bool:
@@ -195,19 +195,19 @@ class Draws:
         """Restore the generators, so that an eager run of the function draws the same numbers."""
         if is_alone():  # else draws of other threads would be repeated
             for generator, state in zip(self.generators, self.before, strict=True):
-                _set_state(generator, pickle.loads(state))
+                set_state(generator, pickle.loads(state))
 
 
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
-def _state(generator: Any) -> Any:
+def state_of(generator: Any) -> Any:
     if isinstance(generator, random.Random):
         return generator.getstate()
     return generator.bit_generator.state if isinstance(generator, np.random.Generator) else generator.get_state(legacy=False)
 
 
-def _set_state(generator: Any, state: Any) -> None:
+def set_state(generator: Any, state: Any) -> None:
     if isinstance(generator, random.Random):
         generator.setstate(state)
     elif isinstance(generator, np.random.Generator):

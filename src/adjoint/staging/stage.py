@@ -6,6 +6,7 @@ the graph would be valid for one branch only.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,20 @@ from ..core.op import Op
 from ..core.types import Shape, Type, Value
 from ..derive import type_rule
 from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
+
+
+def with_numbers(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an op, in which a traced integer (a size, an axis) becomes its number, with a guard."""
+    for x in params.values():
+        if isinstance(x, Traced) or (type(x) is tuple and any(isinstance(y, Traced) for y in x)):
+            return {key: _as_number(value) for key, value in params.items()}
+    return params
+
+
+def _as_number(x: Any) -> Any:
+    if type(x) is tuple:
+        return tuple(map(_as_number, x))
+    return operator.index(x) if isinstance(x, Traced) else x  # type: ignore[arg-type]
 
 
 class Stage(Trace):
@@ -76,6 +91,7 @@ class Stage(Trace):
         return known
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        params = with_numbers(params)
         inputs: list[Operand] = []
         types: list[Type] = []
         for a in args:

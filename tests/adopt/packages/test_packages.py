@@ -238,6 +238,50 @@ def systems(load, np):
     yield "gain", lambda k: m.tf([k, 1.0], [1.0, k + 1]).dcgain(), 2.0
 
 
+@package("geographiclib")
+def geodesics(load, np):
+    g = load("geographiclib.geodesic").Geodesic.WGS84
+    yield "inverse", lambda lat: g.Inverse(lat, 174.81, 40.96, -5.50)["s12"], -41.32
+    yield "direct", lambda s: g.Direct(40.6, -73.8, 45.0, s)["lat2"], 1e6
+    yield "azimuth", lambda lat: g.Inverse(lat, 4.81, 40.96, -5.50)["azi1"], 41.32
+
+
+@package("numpy_financial")
+def finance(load, np):
+    m = load("numpy_financial")
+    yield "npv", lambda r: m.npv(r, [-100.0, 39.0, 59.0, 55.0, 20.0]), 0.28
+    yield "pmt", lambda r: m.pmt(r, 180, 200000.0), 0.006
+    yield "fv", lambda r: m.fv(r, 120, -100.0, -100.0), 0.004
+    yield "rate", lambda p: m.rate(10, 0.0, p, 10000.0), -3500.0
+
+
+@package("psychrolib")
+def moist_air(load, np):
+    m = load("psychrolib")
+    m.SetUnitSystem(m.SI)
+    yield "humidity", lambda T: m.GetRelHumFromHumRatio(T, 0.009, 95461.0), 25.0
+    yield "dew point", lambda T: m.GetTDewPointFromRelHum(T, 0.6), 25.0
+    yield "enthalpy", lambda T: m.GetMoistAirEnthalpy(T, 0.01), 25.0
+
+
+@package("pymap3d")
+def coordinates(load, np):
+    m = load("pymap3d")
+    yield "ecef", lambda lat: m.geodetic2ecef(lat, 10.0, 100.0)[0], 42.0
+    yield "geodetic", lambda x: m.ecef2geodetic(x, 1e6, 4e6)[0], 5e6
+    yield "enu", lambda lat: m.geodetic2enu(lat, -82.0, 1000.0, 42.0, -81.0, 200.0)[1], 42.1
+
+
+@package("thermo")
+def equations_of_state(load, np):
+    eos, nrtl = load("thermo.eos"), load("thermo.nrtl")
+    hexane = {"P": 1e6, "Tc": 507.6, "Pc": 3025000.0, "omega": 0.2975}
+    alphas = [[0.0, 0.29], [0.29, 0.0]]
+    yield "volume", lambda T: eos.PR(T=T, **hexane).V_l, 299.0
+    yield "enthalpy", lambda T: eos.PR(T=T, **hexane).H_dep_l, 299.0
+    yield "activity", lambda t: nrtl.NRTL_gammas([0.25, 0.75], [[0.0, t], [1.6, 0.0]], alphas)[0], 0.5
+
+
 def differences(f, x):
     """Central differences, extrapolated."""
 
