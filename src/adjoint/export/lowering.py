@@ -30,7 +30,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from ..rewrite.pipeline import optimize
 from . import array_routines, decompositions, integers
-from .expansions import cast_to, expanded
+from .expansions import UNPROMOTED, cast_to, expanded
 
 RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
 #: Matrix routines that are written out; the others are iterative, and left to LAPACK.
@@ -90,7 +90,7 @@ class _Lowering(Lowering):
     def foreign(self, equation: Equation) -> None:
         """An op without code of its own is written as other ops, if it can be."""
         same = equation.op, tuple(map(self.type_of, equation.inputs))
-        made = None if same in self.expanding else _expansion(*same, equation.params, equation.types)
+        made = None if same in self.expanding else _expansion(equation, same[1])
         if made is None:
             super().foreign(equation)
             return
@@ -137,13 +137,28 @@ class _NoExpansionError(Exception):
     pass
 
 
-def _expansion(op: Op, operands: Sequence[Type], params: dict[str, Any], results: Sequence[Type]) -> Graph | None:
-    """The graph of an op in terms of others; None if it has no expansion for these types."""
-    if any(t.dtype not in NATIVE for t in (*operands, *results)):
-        return None
+_staged: dict[Any, Graph | None] = {}  # expansions of functions without parameters, by their types
 
+
+def _expansion(equation: Equation, operands: tuple[Type, ...]) -> Graph | None:
+    """The graph of an op in terms of others; None if it has no expansion for these types."""
+    if any(t.dtype not in NATIVE for t in (*operands, *equation.types)):
+        return None
+    known = {i: o.value for i, o in enumerate(equation.inputs) if isinstance(o, Literal)}
+    if known or equation.params:
+        return _stage(equation.op, operands, known, equation.params, equation.types)
+    key = equation.op, operands, equation.types
+    if key not in _staged:
+        _staged[key] = _stage(equation.op, operands, {}, {}, equation.types)
+    return _staged[key]
+
+
+def _stage(
+    op: Op, operands: Sequence[Type], known: dict[int, Any], params: dict[str, Any], results: Sequence[Type]
+) -> Graph | None:
     def program(*xs: Any) -> Any:
-        if isinstance(op, Elementwise) and results[0].dtype.kind == "f":
+        xs = tuple(known.get(i, x) for i, x in enumerate(xs))
+        if isinstance(op, Elementwise) and op not in UNPROMOTED and results[0].dtype.kind == "f":
             xs = tuple(cast_to(x, results[0].dtype) for x in xs)
         made = expanded(op, xs, params, results)
         if made is None:

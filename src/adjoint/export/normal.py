@@ -31,7 +31,7 @@ from ..ops.reduce import any_ as any_op
 from ..ops.reduce import count_nonzero
 from ..ops.shape import concatenate, stack
 from ..staging.stage import Stage
-from .expansions import EXPANSIONS, cast_to, expanded
+from .expansions import EXPANSIONS, UNPROMOTED, cast_to, expanded
 
 Dtype = np.dtype[Any]
 BOOL = np.dtype(bool)
@@ -43,8 +43,6 @@ _ROUNDED = (
     *(ew.sign, ew.floor, ew.ceil, ew.trunc, ew.rint, ew.floor_divide, ew.bitwise_and, ew.bitwise_or, ew.bitwise_xor, ew.invert),
     *(left_shift, right_shift, ew.stop_gradient),
 )
-#: Elementwise functions whose operands keep their dtypes.
-_KEPT = (ew.ldexp,)
 
 
 def dtypes(names: str) -> frozenset[Dtype]:
@@ -152,7 +150,7 @@ class Normal(Stage):
             return self._cast(args, [d if (d := self._type(x).dtype).kind in "fc" else np.dtype(float) for x in args])
         if op is where:
             return self._cast(args, [BOOL, result, result])
-        if op in _KEPT or op in (cast, ew.truncate):
+        if op in UNPROMOTED or op in (cast, ew.truncate):
             return args
         if isinstance(op, (Elementwise, Multilinear)) or op in _ROUNDED or op in (concatenate, stack):
             return self._cast(args, [d if (d := self._type(x).dtype).kind == "c" else result for x in args])

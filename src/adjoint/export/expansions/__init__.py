@@ -24,14 +24,31 @@ from ...core.bind import Traced
 from ...core.op import Op
 from ...core.types import Type, dtype_of
 from ...ops.broadcast import broadcast_to, cast
-from . import arrays, bessel, elementwise, elliptic, error, gamma, jacobi, loops, matrices, matrix_functions, special
+from ...ops.elementwise import ldexp
+from . import (
+    arrays,
+    bessel,
+    distributions,
+    elementwise,
+    elliptic,
+    error,
+    gamma,
+    integrals,
+    jacobi,
+    loops,
+    matrices,
+    matrix_functions,
+    polynomials,
+    special,
+)
 from .numerics import Expansion
 
-EXPANSIONS: dict[Op, Expansion] = {
-    op: expansion
-    for module in (elementwise, arrays, matrices, jacobi, matrix_functions, loops, special, gamma, error, bessel, elliptic)
-    for op, expansion in module.EXPANSIONS.items()
-}
+_ARRAYS = (elementwise, arrays, matrices, jacobi, matrix_functions, loops)
+_FUNCTIONS = (special, gamma, error, bessel, elliptic, distributions, integrals, polynomials)
+EXPANSIONS: dict[Op, Expansion] = {op: f for module in (*_ARRAYS, *_FUNCTIONS) for op, f in module.EXPANSIONS.items()}
+
+#: Functions whose operands keep their dtypes: an integer order is not a real one.
+UNPROMOTED = frozenset({ldexp, *bessel.WHOLE, *polynomials.EXPANSIONS})
 
 
 def expanded(op: Op, args: Sequence[Any], params: dict[str, Any], results: Sequence[Type]) -> tuple[Any, ...] | None:
@@ -42,7 +59,10 @@ def expanded(op: Op, args: Sequence[Any], params: dict[str, Any], results: Seque
     made = NotImplemented if expansion is None else expansion(*args, **params)
     if made is NotImplemented:
         return None
-    return tuple(_of_type(y, t) for y, t in zip(made if op.many else (made,), results, strict=True))
+    made = made if op.many else (made,)
+    if any(t.dtype.kind == "c" and dtype_of(y).kind != "c" for y, t in zip(made, results, strict=True)):
+        return None  # a root of negative numbers, say
+    return tuple(_of_type(y, t) for y, t in zip(made, results, strict=True))
 
 
 def _of_type(y: Any, type_: Type) -> Any:
@@ -56,4 +76,4 @@ def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:
     return cast(np.asarray(x), dtype=dtype) if np.asarray(x).dtype.kind == "c" else np.asarray(x).astype(dtype)
 
 
-__all__ = ["EXPANSIONS", "Expansion", "cast_to", "expanded"]
+__all__ = ["EXPANSIONS", "UNPROMOTED", "Expansion", "cast_to", "expanded"]

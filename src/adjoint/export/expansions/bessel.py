@@ -15,10 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from ...api.control import while_loop
+from ...core.bind import Traced
 from ...core.op import Op
+from ...core.types import Value, dtype_of
 from ...ops import bessel
-from ...ops.broadcast import where
-from .numerics import Expansion, fitted, of_reals, scipy_special
+from ...ops.broadcast import cast, where
+from ...ops.gamma import gammaln
+from .numerics import DOUBLE, EPS, Expansion, by_recurrence, fitted, fraction, kind_of, of_reals, repeated, scipy_special
 
 _NAN, _INF = math.nan, math.inf
 _FAR = 8.0  # from here on, expansions in 1/x
@@ -148,7 +152,145 @@ def _y(order: int, x: Any) -> Any:
     return where(x == 0.0, -_INF, where(x < 0.0, _NAN, value))
 
 
+# -- of whole orders --------------------------------------------------------------------------------------------
+
+
+def _power_series(v: Any, x: Any, sign: float) -> Any:
+    """(x/2)ᵛ Σ (± x²/4)ᵏ / (k! Γ(v + k + 1)), which is J or I."""
+    square = sign * 0.25 * x * x
+
+    def step(k: Any, total: Any, term: Any) -> Any:
+        term = term * (square / (k * (v + k)))
+        return total + term, term
+
+    first = np.exp(v * np.log(np.maximum(0.5 * x, 1e-300)) - gammaln(v + 1.0))
+    first = where(np.logical_and(x == 0, v == 0), 1.0, where(x == 0, 0.0, first))
+    return repeated(step, (first, first), lambda total, term: np.abs(term) > EPS / 4 * np.abs(total))[0]
+
+
+_upwards = by_recurrence(lambda k, p, q, x: 2.0 * k / x * p - q, start=lambda x: (bessel.j0(x), -bessel.j1(x)))
+
+
+def _downwards(n: Any, x: Any) -> Any:
+    """From the ratio J(n + 1)/J(n) by a continued fraction down to the orders 0 and 1, which are known."""
+    ratio = 1.0 / fraction(lambda k: (-1.0 + 0.0 * x, 2.0 * (n + 1.0 + k) / x), 2.0 * (n + 1.0) / x)
+
+    def step(carry: Any) -> Any:
+        k, p, q = carry  # p of the order k, q of k + 1
+        lower = k <= n
+        return k - 1.0, where(lower, 2.0 * k / x * p - q, p), where(lower, p, q)
+
+    _, zero, one = while_loop(lambda c: c[0] > 0.5, step, (np.max(n), 1.0 + 0.0 * ratio, ratio))
+    return (zero * bessel.j0(x) + one * bessel.j1(x)) / (zero * zero + one * one)
+
+
+def _jn(n: Value, x: Any) -> Any:
+    """J of a whole order: by the recurrence upwards where x is larger than the order, a power series where it is small."""
+    order, a = np.abs(n), np.abs(x)
+    m = order * (1.0 + 0.0 * a)
+    large, small = a > m, a * a < 4.0 * (m + 1.0)
+    middle = np.logical_not(np.logical_or(large, small))
+    between = _downwards(where(middle, m, 0.0), where(middle, a, 1.0))
+    value = where(large, _upwards(order, where(large, a, m + 1.0)), between)
+    value = where(np.logical_and(small, np.logical_not(large)), _power_series(m, where(small, a, 1.0), -1.0), value)
+    odd = n % 2 == 1
+    return where(np.logical_and(odd, (x < 0) != (n < 0)), -value, value)
+
+
+def _ive(v: Any, x: Any) -> Any:
+    """exp(−|x|) I(v, x) of a real order: a power series, in which all terms are positive; for large x, Hankel's expansion."""
+    whole = v == np.floor(v)
+    v = where(np.logical_and(whole, v < 0), -v, v)
+    a = np.abs(x)
+    near = np.minimum(a, 700.0)
+    far = np.maximum(a, 700.0)
+    total, term, mu = 1.0, 1.0, 4.0 * v * v
+    for k in range(1, 16):
+        term = term * (-(mu - (2 * k - 1) ** 2) / (8.0 * k * far))
+        total = total + term
+    known = np.abs(v) <= 30
+    value = where(a <= 700, _power_series(v, near, 1.0) * np.exp(-near), where(known, total / np.sqrt(2 * math.pi * far), _NAN))
+    odd = np.floor(0.5 * v) != 0.5 * v
+    return where(x < 0, where(whole, where(odd, -value, value), _NAN), value)
+
+
+def _iv(v: Any, x: Any) -> Any:
+    half = np.exp(0.5 * np.abs(x))
+    return bessel.ive(v, x) * half * half
+
+
+def _known_order(f: Expansion) -> Expansion:
+    """A function of a whole order, which is known when the program is written."""
+
+    def expansion(v: Value, x: Value) -> Any:
+        if isinstance(v, Traced) or np.any(np.asarray(v) != np.rint(v)):
+            return NotImplemented
+        return f(np.asarray(v).astype(np.int64), x if dtype_of(x) == DOUBLE else cast(x, dtype=DOUBLE))
+
+    return expansion
+
+
+def _of_size(f: Expansion, alternates: bool = False) -> Expansion:
+    """A function of the size of its order; with `alternates`, its sign changes for negative odd ones."""
+
+    def expansion(n: Value, x: Value) -> Any:
+        value = f(np.abs(n), x) if kind_of(n) in "iu" else NotImplemented
+        return value if value is NotImplemented or not alternates else where(np.logical_and(n < 0, n % 2 == 1), -value, value)
+
+    return expansion
+
+
+def _third_kind(scaled: str) -> Expansion:
+    zero, one = getattr(bessel, f"k0{scaled}"), getattr(bessel, f"k1{scaled}")
+    return _of_size(by_recurrence(lambda k, p, q, x: q + 2.0 * k / x * p, start=lambda x: (zero(x), one(x))))
+
+
+def _finite(recurrence: Expansion, limit: float) -> Expansion:
+    """A function that is infinite at 0, and has a limit at infinity."""
+
+    def expansion(n: Value, x: Value) -> Any:
+        inside = np.logical_and(x != 0, np.abs(x) < _INF)
+        made = recurrence(n, where(inside, x, 1.0))
+        return made if made is NotImplemented else where(inside, made, where(x == 0, limit, where(np.isnan(x), x, 0.0)))
+
+    return expansion
+
+
+_kn, _kne = _finite(_third_kind(""), _INF), _finite(_third_kind("e"), _INF)
+_yn = _of_size(
+    _finite(by_recurrence(lambda k, p, q, x: 2.0 * k / x * p - q, start=lambda x: (bessel.y0(x), -bessel.y1(x))), -_INF),
+    alternates=True,
+)
+_spherical_yn = by_recurrence(lambda k, p, q, x: (2.0 * k + 1.0) / x * p - q, start=lambda x: (-np.cos(x) / x, np.sin(x) / x))
+_spherical_kn = by_recurrence(
+    lambda k, p, q, x: q + (2.0 * k + 1.0) / x * p, start=lambda x: (0.5 * math.pi * np.exp(-x) / x,) * 2
+)
+
+
+def _spherical_in(n: Any, x: Any) -> Any:
+    a = np.abs(x)
+    safe = where(a == 0, 1.0, a)
+    value = where(a == 0, where(n == 0, 1.0, 0.0), np.sqrt(0.5 * math.pi / safe) * bessel.iv(n + 0.5, safe))
+    odd = np.floor(0.5 * n) != 0.5 * n
+    return where(n < 0, _NAN, where(np.logical_and(odd, x < 0), -value, value))
+
+
+WHOLE: dict[Op, Expansion] = {
+    bessel.kn: _kn,
+    bessel.yn: _yn,
+    bessel.jv: _known_order(_jn),
+    bessel.jve: _known_order(_jn),
+    bessel.yv: _known_order(_yn),
+    bessel.yve: _known_order(_yn),
+    bessel.kv: _known_order(_kn),
+    bessel.kve: _known_order(_kne),
+    bessel.spherical_yn: _finite(_spherical_yn, -_INF),
+    bessel.spherical_kn: _finite(_spherical_kn, _INF),
+}
 _REAL: dict[Op, Expansion] = {
+    bessel.iv: _iv,
+    bessel.ive: _ive,
+    bessel.spherical_in: _spherical_in,
     bessel.i0: lambda x: _i("i0", x),
     bessel.i1: functools.partial(_i, "i1"),
     bessel.i0e: functools.partial(_signed, "i0e"),
@@ -162,4 +304,4 @@ _REAL: dict[Op, Expansion] = {
     bessel.y0: functools.partial(_y, 0),
     bessel.y1: functools.partial(_y, 1),
 }
-EXPANSIONS = {op: of_reals(f) for op, f in _REAL.items()}
+EXPANSIONS: dict[Op, Expansion] = {**WHOLE, **{op: of_reals(f) for op, f in _REAL.items()}}

@@ -45,7 +45,7 @@ def _shifted(x: Any) -> tuple[Any, Any, Any]:
     return y, p, q
 
 
-def _stirling(x: Any) -> Any:
+def stirling(x: Any) -> Any:
     """log Γ(x) - (x - ½) log x + x - ½ log 2π."""
     return horner(1.0 / (x * x), _STIRLING) / x
 
@@ -53,7 +53,7 @@ def _stirling(x: Any) -> Any:
 def _large_gammaln(x: Any) -> Any:
     huge = where(x > 1e290, 1e290, x)
     return where(
-        x > 1e290, x * (np.log(x) - 1.0), (huge - 0.5) * np.log(huge) - huge + 0.5 * math.log(2 * math.pi) + _stirling(huge)
+        x > 1e290, x * (np.log(x) - 1.0), (huge - 0.5) * np.log(huge) - huge + 0.5 * math.log(2 * math.pi) + stirling(huge)
     )
 
 
@@ -91,8 +91,8 @@ def _positive_gamma(x: Any) -> Any:
     y, p, q = _shifted(np.minimum(x, _LARGE))
     large = np.maximum(x, _LARGE)
     root = np.power(np.minimum(large, 200.0), 0.5 * np.minimum(large, 200.0) - 0.25)  # in two steps, which do not overflow early
-    stirling = math.sqrt(2 * math.pi) * np.exp(_stirling(large)) * root * np.exp(-large) * root
-    return where(x <= _LARGE, np.exp(horner(y - 2.0, _zetas())) * (p / q), where(x > 171.7, _INF, stirling))
+    far = math.sqrt(2 * math.pi) * np.exp(stirling(large)) * root * np.exp(-large) * root
+    return where(x <= _LARGE, np.exp(horner(y - 2.0, _zetas())) * (p / q), where(x > 171.7, _INF, far))
 
 
 def _gamma(x: Any) -> Any:
@@ -171,7 +171,33 @@ def _beta(a: Any, b: Any) -> Any:
     return where(np.isfinite(product), product, signs * np.exp(gamma.betaln(a, b)))
 
 
+def _binom(n: Any, k: Any) -> Any:
+    """1 / ((n + 1) B(1 + n − k, 1 + k)); a product for a small whole k, as in SciPy."""
+    whole = np.logical_and(k == np.floor(k), np.logical_and(k >= 0, k <= _PRODUCT))
+    product: Any = 1.0
+    for i in range(1, _PRODUCT + 1):
+        product = product * where(i <= k, (n - k + i) / i, 1.0)
+    whole = np.logical_and(whole, np.abs(n) > 1e-8)
+    value = gamma.gamma(n + 1.0) * gamma.rgamma(k + 1.0) * gamma.rgamma(n - k + 1.0)
+    large = np.maximum(np.abs(n), np.abs(k)) > 100.0
+    signs = gamma.gammasgn(n + 1.0) * gamma.gammasgn(k + 1.0) * gamma.gammasgn(n - k + 1.0)
+    by_logarithms = signs * np.exp(gamma.gammaln(n + 1.0) - gamma.gammaln(k + 1.0) - gamma.gammaln(n - k + 1.0))
+    return where(whole, product, where(large, by_logarithms, value))
+
+
+_PRODUCT = 20
+
+
+def _poch(a: Any, m: Any) -> Any:
+    large = np.maximum(np.abs(a), np.abs(a + m)) > 100.0
+    signs = gamma.gammasgn(a) * gamma.gammasgn(a + m)
+    by_logarithms = signs * np.exp(gamma.gammaln(a + m) - gamma.gammaln(a))
+    return where(m == 0, 1.0, where(large, by_logarithms, gamma.gamma(a + m) * gamma.rgamma(a)))
+
+
 _REAL: dict[Op, Expansion] = {
+    gamma.binom: _binom,
+    gamma.poch: _poch,
     gamma.gamma: _gamma,
     gamma.gammaln: _gammaln,
     gamma.rgamma: _rgamma,

@@ -95,6 +95,16 @@ def _exprel(x: Any) -> Any:
     return where(small, 1.0, where(x > 717.0, _INF, np.expm1(x) / where(small, 1.0, x)))
 
 
+def _diric(x: Any, n: Any) -> Any:
+    """sin(nx/2) / (n sin(x/2)); ±1 where both sines vanish."""
+    low = np.sin(0.5 * x)
+    flat = np.abs(low) < 3e-15
+    turns = np.rint(x / (2 * math.pi)) * (n - 1.0)
+    limit = where(np.floor(0.5 * turns) == 0.5 * turns, 1.0, -1.0)
+    value = where(flat, limit, np.sin(0.5 * n * x) / (n * where(flat, 1.0, low)))
+    return where(np.logical_or(n <= 0, n != np.floor(n)), _NAN, value)
+
+
 def _logsumexp(x: Any, *, axis: Shape) -> Any:
     top = np.max(x, axis=axis, keepdims=True)
     level = where(np.abs(top) < _INF, top, 0.0)
@@ -113,6 +123,7 @@ _REAL: dict[Op, Expansion] = {
     special.tandg: _tandg,
     special.cotdg: _cotdg,
     special.radian: lambda d, m, s: ((d * 60.0 + m) * 60.0 + s) * (math.pi / 648000.0),
+    special.diric: _diric,
     special.round_: lambda x, *out: np.rint(x),
     special.rel_entr: _rel_entr,
     special.kl_div: lambda x, y: _rel_entr(x, y, lambda x, y: y - x),
