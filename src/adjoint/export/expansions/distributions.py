@@ -114,8 +114,8 @@ def _beta_cdf(a: Any, b: Any, x: Any, y: Any, upper: bool, log_beta: Any = None)
     """I(a, b) at x = 1 − y, or what is left to 1; with the logarithm of B(a, b), if it is known."""
     shapes = np.logical_and(np.logical_and(a > 0, b > 0), np.logical_and(a < _INF, b < _INF))
     inside = np.logical_and(shapes, np.logical_and(x > 0, y > 0))
-    safe = [where(inside, v, s) for v, s in zip((a, b, x, y), (1.0, 1.0, 0.5, 0.5), strict=True)]
-    low, part = _beta_parts(*safe, betaln(*safe[:2]) if log_beta is None else log_beta)
+    a1, b1, x1, y1 = (where(inside, v, safe) for v, safe in ((a, 1.0), (b, 1.0), (x, 0.5), (y, 0.5)))
+    low, part = _beta_parts(a1, b1, x1, y1, betaln(a1, b1) if log_beta is None else log_beta)
     value = where(np.logical_not(low) if not upper else low, 1.0 - part, part)
     ends = (1.0, 0.0) if upper else (0.0, 1.0)
     value = where(x == 0, ends[0], where(y == 0, ends[1], value))
