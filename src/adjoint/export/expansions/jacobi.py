@@ -53,8 +53,8 @@ def _rotation(first: Value, second: Value, product: Value, rotates: Value, partn
     """(c, t) of the rotation c (x − t y) of a column x and its partner y, which has −t: it makes their product 0."""
     h = (second - first) / where(rotates, product + product, 1.0)
     before = np.arange(shape_of(partner)[-1]) < partner
-    sign = where(np.logical_or(h > 0, np.logical_and(h == 0, before)), 1.0, -1.0)
-    t = where(rotates, sign / (np.abs(h) + np.sqrt(h * h + 1.0)), 0.0)
+    t = 1.0 / (np.abs(h) + np.sqrt(h * h + 1.0))
+    t = where(rotates, where(np.logical_or(h > 0, np.logical_and(h == 0, before)), t, -t), 0.0)
     return 1.0 / np.sqrt(t * t + 1.0), t
 
 
