@@ -201,6 +201,8 @@ class _Mathematics(Latex):
 
     def array(self, x: Any) -> str:
         a = np.asarray(x)
+        if a.size == 1:
+            return self.number(a.flat[0])
         if a.ndim and a.size:
             if a.ndim == 2 and a.shape[0] == a.shape[1] and np.array_equal(a, np.eye(len(a))):
                 return f"I_{{{len(a)}}}"
