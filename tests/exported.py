@@ -5,6 +5,7 @@ A runner takes (exporter, cases), where a case is (name, program, inputs), and r
 missing returns why, as a string. To add an exporter, add its runner here; the tests and the table of docs/export.md follow.
 """
 
+import functools
 import importlib.util
 
 import numpy as np
@@ -15,6 +16,7 @@ from export.runners import RUNNERS as NATIVE
 from adjoint import export
 from adjoint.core.errors import UnsupportedError
 from adjoint.export import jax_function, onnx_nodes, stablehlo_ops
+from adjoint.export.lowering import lower
 from adjoint.export.normal import normal
 from adjoint.export.program import parts
 
@@ -26,7 +28,8 @@ SIGNLESS = {("eigh", 1): -2, ("svd", 0): -2, ("svd", 2): -1}
 #: Ops whose result is a small difference of large numbers, and how large these are: the rounding of a logarithm is magnified.
 CANCELS = {"kl_div": 4.0}
 
-#: Exporters that write a program in the ops of a target: which ops those refuse is known without the target's library.
+#: Exporters that write a program in the ops of a target: which ops those refuse is known without the target's library. The native
+#: ones refuse what has no steps, all the same.
 TARGETS = {"onnx": onnx_nodes.TARGET, "stablehlo": stablehlo_ops.TARGET, "jax": jax_function.TARGET}
 
 
@@ -112,12 +115,20 @@ def refusals(exporter):
         try:
             if exporter in TARGETS:
                 normal(parts(program, ())[0].graph, TARGETS[exporter])
+            elif exporter in NATIVE:
+                _lowered(name)
             else:
                 getattr(export, exporter)(program)
             found[name] = None
         except UnsupportedError as error:
             found[name] = str(error)
     return found
+
+
+@functools.cache
+def _lowered(name):
+    """Whether an op has steps, an UnsupportedError if not; for all native exporters at once."""
+    lower(parts(op_samples.programs(name)[0][0], ())[0].graph, "export.c")
 
 
 def differences(exporter):

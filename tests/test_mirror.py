@@ -27,8 +27,7 @@ ELSEWHERE = {
     "export/onnx_*.py": ("export/test_onnx.py", "parts of one exporter, run by ONNX's own tools"),
     "export/stablehlo_*.py": ("export/test_jax.py", "parts of one exporter, whose programs JAX runs"),
     "export/jax_function.py": ("export/test_jax.py", "the same exporter"),
-    "export/*expansions.py": ("export/test_normal.py", "ops written in others, which are compared with each op"),
-    "export/factorisations.py": ("export/test_normal.py", "the same"),
+    "export/expansions/*.py": ("export/expansions/test_expansions.py", "ops written in others, which are compared with each op"),
     "device/gpu.py": ("gpu/test_gpu.py", "CuPy's memory and streams: needs a GPU, as compiler/cuda/gpu.py does"),
 }
 

@@ -119,7 +119,7 @@ def test_a_dtype_that_an_op_has_no_code_for():
 
 def test_decompositions_of_other_matrices():
     refused(lambda a: OPS["eig"](a)[0].real, A, match="no code for 'eig' of complex128")
-    refused(np.linalg.eigvalsh, np.zeros((0, 0)), match="no code for 'eigh'")
+    np.testing.assert_array_equal(results(np.linalg.eigvalsh, np.zeros((0, 0))), [np.zeros(0)])
 
 
 @pytest.mark.parametrize("x", [1.0, 1.5, 20.0])

@@ -13,7 +13,7 @@ import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.errors import UnsupportedError
 from adjoint.core.op import OPS, Elementwise, Structured
-from adjoint.export.expansions import EXPANSIONS
+from adjoint.export.expansions import EXPANSIONS, bessel
 from adjoint.export.normal import normal
 
 NAMES = list(exported.TARGETS)
@@ -52,7 +52,10 @@ def test_every_case_of_every_op(target):
             assert all(op in exported.TARGETS[target].table or isinstance(op, Structured) for op in ops_in(graph)), name
             with np.errstate(all="ignore"):
                 atol = {"det": 1e-14, "kl_div": 1e-14}.get(name, 1e-300)
-                same(graph.run_flat(inputs), results(program.run(*inputs)), atol=atol)
+                found, expected = graph.run_flat(inputs), results(program.run(*inputs))
+                for i in (i for op, i in exported.SIGNLESS if op == name):
+                    found[i], expected = np.abs(found[i]), (*expected[:i], np.abs(expected[i]), *expected[i + 1 :])
+                same(found, expected, atol=atol)
     assert all(f"'{name}'" in refusal for name, refusal in refusals)
 
 
@@ -74,7 +77,9 @@ OTHERS = {
     "kl_div",
     "rel_entr",
 }
-OTHERS |= {"exprel", "pseudo_huber", "beta", "betaln"}
+OTHERS |= {"exprel", "pseudo_huber", "beta", "betaln", "zeta"}
+#: Results that are a difference of larger numbers near their zeros.
+ZEROS = {"gammaln", "psi", "j0", "j1", "y0", "y1"}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -94,7 +99,8 @@ def test_infinities_nans_zeros_and_extremes(target, dtype):
             (found,), expected = graph.run_flat(inputs), program.run(*inputs)
             try:
                 eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
-                same([found], [expected], rtol=60 * eps, atol=60 * eps if op.name in ("gammaln", "psi") else tiny)
+                rtol = max(60 * eps, 1e-12 if op in bessel.EXPANSIONS or op.name == "log_ndtr" else 0)
+                same([found], [expected], rtol=rtol, atol=60 * eps if op.name in ZEROS else tiny)
             except AssertionError as error:
                 raise AssertionError(op.name) from error
 

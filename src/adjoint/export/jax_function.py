@@ -175,7 +175,7 @@ TABLE: dict[Op, Spelling] = {
     ew.bitwise_xor: _text("{0} ^ {1}", WHOLE | TRUTHS),
     ew.invert: _text("~{0}", WHOLE | TRUTHS),
     gamma.gammasgn: _text(f"{_SPECIAL}.gammasgn({{0}})", REALS),
-    gamma.psi: _text(f"{_SPECIAL}.digamma({{0}})", REALS),
+    gamma.psi: _text(f"jnp.where({{0}} == 0, -jnp.copysign(jnp.inf, {{0}}), {_SPECIAL}.digamma({{0}}))", REALS),  # a pole
     special.logsumexp: _text(f"{_SPECIAL}.logsumexp({{0}}, axis={{axis}})", REALS),
     broadcast.where: _text("jnp.where({0}, {1}, {2})"),
     broadcast.cast: _text(_cast),

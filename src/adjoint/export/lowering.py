@@ -7,8 +7,13 @@ What has no code of its own is refused, by name and source line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+
+from ..api.graph import graph
 from ..compiler.lower import scalar
 from ..compiler.lower.dead_code import prune
 from ..compiler.lower.fuse import Lowering
@@ -19,11 +24,13 @@ from ..compiler.lower.scalar import NATIVE
 from ..compiler.lower.schedule import arranged, group
 from ..compiler.lower.step import Foreign, Lapack, Lowered, Step, WhileVjp
 from ..core.errors import UnsupportedError
+from ..core.op import Elementwise, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
+from ..rewrite.pipeline import optimize
 from . import array_routines, decompositions, integers, lapacke
-from .lowered_expansions import expansion
+from .expansions import UNPROMOTED, cast_to, expanded
 
 RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
 #: Matrix routines that are written out; the others are iterative, and left to LAPACK.
@@ -49,17 +56,22 @@ class _Lowering(Lowering):
     has_array_kernels = False
     writes_in_place = False
 
-    def __init__(self, graph: Graph, exporter: str, lapack: bool) -> None:
+    def __init__(self, graph: Graph, exporter: str, lapack: bool, outer: _Lowering | None = None) -> None:
         super().__init__(graph, ())
         self.exporter, self.lapack = exporter, lapack
-        self.op = ""  # the name of the op that is lowered
+        # The ops that are being expanded, from that of the program on; its name and line are those of a refusal.
+        self.expanding: tuple[tuple[Op, tuple[Type, ...]], ...] = outer.expanding if outer else ()
+        self.op: str = outer.op if outer and outer.expanding else ""
+        self.line = outer.line if outer and outer.expanding else ""
 
     def body(self, graph: Graph) -> Lowered:
-        return _Lowering(graph, self.exporter, self.lapack).run(guarded=False)
+        return _Lowering(graph, self.exporter, self.lapack, self).run(guarded=False)
 
     def equation(self, equation: Equation) -> None:
         outer, self.op = self.op, self.op or equation.op.name
         before = len(self.steps)
+        if self.expanding:
+            equation = replace(equation, line=self.line)
         self.line = equation.line
         if not self.rule(equation):
             super().equation(equation)
@@ -82,12 +94,14 @@ class _Lowering(Lowering):
 
     def foreign(self, equation: Equation) -> None:
         """An op without code of its own is written as other ops, if it can be."""
-        types = [self.type_of(o) for o in equation.inputs]
-        expanded = expansion(equation.op, types, equation.params, equation.types)
-        if expanded is None:
+        same = equation.op, tuple(map(self.type_of, equation.inputs))
+        made = None if same in self.expanding else _expansion(equation, same[1])
+        if made is None:
             super().foreign(equation)
-        else:
-            self.inline(expanded, equation)
+            return
+        outer, self.expanding = self.expanding, (*self.expanding, same)
+        self.inline(made, equation)
+        self.expanding = outer
 
     def inline(self, graph: Graph, caller: Equation) -> None:
         """Lower the equations of a graph on the operands of an equation, as what that equation gives."""
@@ -96,7 +110,7 @@ class _Lowering(Lowering):
             inputs = tuple(operands[o] if isinstance(o, int) else o for o in equation.inputs)
             outputs = tuple(map(self.fresh_number, equation.types))
             operands.update(zip(equation.outputs, outputs, strict=True))
-            self.equation(replace(equation, inputs=inputs, outputs=outputs, line=caller.line))
+            self.equation(replace(equation, inputs=inputs, outputs=outputs))
         for number, o, t in zip(caller.outputs, graph.outputs, caller.types, strict=True):
             result = operands[o] if isinstance(o, int) else o
             if isinstance(result, Literal):
@@ -123,6 +137,46 @@ class _Lowering(Lowering):
                 "iteration, whose number is not known before; use scan or fori_loop with a fixed number of iterations",
                 line,
             )
+
+
+class _NoExpansionError(Exception):
+    pass
+
+
+_staged: dict[Any, Graph | None] = {}  # expansions of functions without parameters, by their types
+
+
+def _expansion(equation: Equation, operands: tuple[Type, ...]) -> Graph | None:
+    """The graph of an op in terms of others; None if it has no expansion for these types."""
+    if any(t.dtype not in NATIVE for t in (*operands, *equation.types)):
+        return None
+    known = {i: o.value for i, o in enumerate(equation.inputs) if isinstance(o, Literal)}
+    if known or equation.params:
+        return _stage(equation.op, operands, known, equation.params, equation.types)
+    key = equation.op, operands, equation.types
+    if key not in _staged:
+        _staged[key] = _stage(equation.op, operands, {}, {}, equation.types)
+    return _staged[key]
+
+
+def _stage(
+    op: Op, operands: Sequence[Type], known: dict[int, Any], params: dict[str, Any], results: Sequence[Type]
+) -> Graph | None:
+    def program(*xs: Any) -> Any:
+        xs = tuple(known.get(i, x) for i, x in enumerate(xs))
+        if isinstance(op, Elementwise) and op not in UNPROMOTED and results[0].dtype.kind == "f":
+            xs = tuple(cast_to(x, results[0].dtype) for x in xs)
+        made = expanded(op, xs, params, results)
+        if made is None:
+            raise _NoExpansionError
+        return made
+
+    try:
+        with np.errstate(all="ignore"):
+            made = graph(program)(*(np.zeros(t.shape, t.dtype) for t in operands))
+    except _NoExpansionError:
+        return None
+    return optimize(made).graph
 
 
 def _check_type(t: Type, what: str, exporter: str) -> None:

@@ -1,10 +1,10 @@
 """The normal form of a graph for a target with few ops: only those that it writes, with every conversion of a dtype explicit.
 
     v1: float64[3] = add x, n        →   v1: float64[3] = cast n {dtype=float64};  v2: float64[3] = add x, v1
-    v2: float64[] = norm v1 {…}      →   the equations of `EXPANSIONS[norm]`
+    v2: float64[] = norm v1 {…}      →   the equations of its expansion
 
 A graph is run again on a stage that looks at each op: one that the target writes is recorded, with operands of the dtypes that it
-computes in; another one is replaced by what it is in other ops (`expansions.py`, or the `scalar=` of its declaration), which are
+computes in; another one is replaced by what it is in other ops (`expansions`), which are
 looked at in turn. What is neither is refused by name, with the line of user code.
 """
 
@@ -19,19 +19,19 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError, written_on
 from ..core.op import Constant, Elementwise, Multilinear, Op, Structured
-from ..core.types import Type, dtype_of
+from ..core.types import Type
 from ..ir.edit import bodies, dead_code, renumber
 from ..ir.graph import Graph
 from ..ops import control, index
 from ..ops import elementwise as ew
-from ..ops.broadcast import broadcast_to, cast, where
+from ..ops.broadcast import cast, where
 from ..ops.integer import left_shift, right_shift
 from ..ops.reduce import all_ as all_op
 from ..ops.reduce import any_ as any_op
 from ..ops.reduce import count_nonzero
 from ..ops.shape import concatenate, stack
 from ..staging.stage import Stage
-from .expansions import EXPANSIONS
+from .expansions import EXPANSIONS, UNPROMOTED, cast_to, expanded
 
 Dtype = np.dtype[Any]
 BOOL = np.dtype(bool)
@@ -43,8 +43,6 @@ _ROUNDED = (
     *(ew.sign, ew.floor, ew.ceil, ew.trunc, ew.rint, ew.floor_divide, ew.bitwise_and, ew.bitwise_or, ew.bitwise_xor, ew.invert),
     *(left_shift, right_shift, ew.stop_gradient),
 )
-#: Elementwise functions whose operands keep their dtypes.
-_KEPT = (ew.ldexp,)
 
 
 def dtypes(names: str) -> frozenset[Dtype]:
@@ -100,27 +98,22 @@ class Normal(Stage):
                 raise self.refusal(op, f"it has no {t.dtype} there")
         if isinstance(op, Structured):
             return self._structured(op, args, params, results)
-        if not any(t.size for t in results):  # nothing to compute
-            empty = tuple(np.zeros(t.shape, t.dtype) for t in results)
-            return empty if op.many else empty[0]
         args = self._promoted(op, args, results)
-        if self.target.writes(op, [self._type(a) for a in args], params):
+        if any(t.size for t in results) and self.target.writes(op, [self._type(a) for a in args], params):
             return super().process(op, args, params)
-        made = self._expanded(op, args, params)
-        if made is NotImplemented:
+        made = self._expanded(op, args, params, results)
+        if made is None:
             raise self.refusal(op, "it is not one of its functions, nor made of them")
-        parts = [self._fitted(y, t) for y, t in zip(made if op.many else (made,), results, strict=True)]
-        return tuple(parts) if op.many else parts[0]
+        return made if op.many else made[0]
 
-    def _expanded(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _expanded(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:
         """What an op is in other ops, for operands of these types."""
-        expansion = EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
         same = (op, tuple(map(self._type, args)))
-        if expansion is None or same in self.expanding:
-            return NotImplemented
+        if same in self.expanding:
+            return None
         self.expanding.append(same)
         try:
-            return expansion(*args, **params)
+            return expanded(op, args, params, results)
         finally:
             self.expanding.pop()
 
@@ -141,7 +134,7 @@ class Normal(Stage):
             stacks = [np.zeros(t.shape, t.dtype) for t in results[params["carries"] :]]
             return (*args[first : first + params["carries"]], *stacks)
         if op in EXPANSIONS:
-            return EXPANSIONS[op](*args, **params)
+            return self._expanded(op, args, params, results)
         inner = {name: normal(body, self.target) for name, body in bodies(params).items()}
         args = tuple(np.asarray(a) if not isinstance(a, Traced) else a for a in args)
         return super().process(op, args, {**params, **inner})
@@ -157,7 +150,7 @@ class Normal(Stage):
             return self._cast(args, [d if (d := self._type(x).dtype).kind in "fc" else np.dtype(float) for x in args])
         if op is where:
             return self._cast(args, [BOOL, result, result])
-        if op in _KEPT or op in (cast, ew.truncate):
+        if op in UNPROMOTED or op in (cast, ew.truncate):
             return args
         if isinstance(op, (Elementwise, Multilinear)) or op in _ROUNDED or op in (concatenate, stack):
             return self._cast(args, [d if (d := self._type(x).dtype).kind == "c" else result for x in args])
@@ -168,22 +161,11 @@ class Normal(Stage):
         return args
 
     def _cast(self, args: Sequence[Any], dtypes: Sequence[Dtype]) -> tuple[Any, ...]:
-        return tuple(_cast_to(x, d) for x, d in zip(args, dtypes, strict=True))
-
-    def _fitted(self, y: Any, type_: Type) -> Any:
-        """A result of an expansion with exactly the type of the op's."""
-        y = _cast_to(y, type_.dtype)
-        return y if np.shape(y) == type_.shape else broadcast_to(y, shape=type_.shape)
+        return tuple(cast_to(x, d) for x, d in zip(args, dtypes, strict=True))
 
 
 def _known(x: Any) -> Any:
     return x if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic) else np.asarray(x)
-
-
-def _cast_to(x: Any, dtype: Dtype) -> Any:
-    if isinstance(x, Traced):
-        return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
-    return cast(np.asarray(x), dtype=dtype) if np.asarray(x).dtype.kind == "c" else np.asarray(x).astype(dtype)
 
 
 def _common(args: Sequence[Any], stage: Normal) -> Dtype:

@@ -411,7 +411,6 @@ TABLE: dict[Op, Spelling] = {
     special.erfc: _per_element("chlo.erfc", REALS),
     special.erfinv: _per_element("chlo.erf_inv", REALS),
     gamma.gammaln: _per_element("chlo.lgamma", REALS),
-    gamma.psi: _per_element("chlo.digamma", REALS),
     gamma.zeta: _per_element("chlo.zeta", REALS),
     bessel.i1e: _per_element("chlo.bessel_i1e", REALS),
     broadcast.where: Spelling(_where, EVERY),

@@ -90,7 +90,7 @@ def _real_only(x: Any) -> Any:
     return x
 
 
-_on_the_line = elementwise("real_argument", _real_only, lambda y, x: (1,))
+_on_the_line = elementwise("real_argument", _real_only, lambda y, x: (1,), scalar=lambda x: x)
 
 # -- orders 0 and 1 ---------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ Formula = Callable[..., Value]
 _METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 
 # A count has no derivative: the probability is zero between integers.
-count = elementwise("count", np.positive, lambda y, k: (None,))
+count = elementwise("count", np.positive, lambda y, k: (None,), scalar=lambda k: k)
 
 
 class Distribution:

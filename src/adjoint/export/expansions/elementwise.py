@@ -1,13 +1,7 @@
-"""What ops are in terms of other ops, for languages that do not have them; written in our own ops.
+"""Arithmetic, elementary functions, rounding and integers in terms of other ops.
 
-    norm(x)      = sqrt(sum(x²))
-    log1p(x)     = log(1 + x) · x / ((1 + x) − 1)                  exact to a few ulp, near 0 too
-    sinh(x)      = (e + e/(e + 1))/2 with e = expm1(x)
-
-An expansion has the signature of the op's implementation. It is used only where a target has no spelling of the op (`normal.py`),
-and may use ops that have an expansion themselves. Results agree with NumPy's and SciPy's to about 10⁻¹⁴, and the special values
-(infinities, nan, signed zeros of a function that is 0) are theirs. An expansion that holds for some dtypes only returns
-`NotImplemented` for the others.
+log1p(x)     = log(1 + x) · x / ((1 + x) − 1)                  exact to a few ulp, near 0 too
+sinh(x)      = (e + e/(e + 1))/2 with e = expm1(x)
 """
 
 from __future__ import annotations
@@ -17,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..api.control import while_loop
-from ..compiler.llvm.vecmath import coefficients as table
-from ..core.op import Op
-from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ..ops import broadcast, integer, special
-from ..ops import elementwise as ew
-from ..ops.broadcast import broadcast_to, cast, reshape, sum_, where
-from ..ops.elementwise import (
+from ...api.control import while_loop
+from ...compiler.llvm.vecmath import coefficients as table
+from ...core.op import Op
+from ...core.types import Value, dtype_of, ndim_of, shape_of
+from ...ops import broadcast, integer
+from ...ops import elementwise as ew
+from ...ops.broadcast import broadcast_to, cast, where
+from ...ops.elementwise import (
     absolute,
     copysign,
     equal,
@@ -54,11 +48,9 @@ from ..ops.elementwise import (
     sqrt,
     trunc,
 )
-from ..ops.integer import right_shift
-from ..ops.reduce import any_, max_
-from .array_expansions import ARRAY_EXPANSIONS, Expansion, integers, kind_of, of_truths
-from .factorisations import FACTORISATIONS
-from .gamma_expansions import GAMMA_EXPANSIONS
+from ...ops.integer import right_shift
+from ...ops.reduce import any_
+from .numerics import Expansion, horner, integers, kind_of, of_truths
 
 # -- products, choices, truths ----------------------------------------------------------------------------------
 
@@ -157,20 +149,13 @@ def _power(a: Value, b: Value) -> Value:
 # -- trigonometric and hyperbolic functions ---------------------------------------------------------------------
 
 
-def _horner(x: Value, coefficients: tuple[float, ...]) -> Value:
-    total: Value = coefficients[-1]
-    for c in reversed(coefficients[:-1]):
-        total = total * x + c
-    return total
-
-
 def _arc(x: Value) -> tuple[Value, Value]:
     """(large, r) with arcsin|x| = r where |x| ≤ ½, else π/2 − 2r."""
     a = absolute(x)
     large = greater(a, 0.5)
     z = where(large, (1 - a) * 0.5, a * a)
     s = where(large, sqrt(z), a)
-    return large, s + s * z * _horner(z, table.ASIN_64)
+    return large, s + s * z * horner(z, table.ASIN_64)
 
 
 def _arcsin(x: Value) -> Value:
@@ -191,7 +176,7 @@ def _arctan(x: Value) -> Value:
     t = where(large, -1 / maximum(a, 1.0), where(middle, (a - 1) / (a + 1), a))
     turn = where(large, math.pi / 2, where(middle, math.pi / 4, 0.0))
     square = t * t
-    return copysign(turn + (t + t * square * _horner(square, table.ATAN_64)), x)
+    return copysign(turn + (t + t * square * horner(square, table.ATAN_64)), x)
 
 
 def _arctan2(y: Value, x: Value) -> Value:
@@ -337,112 +322,6 @@ def _bitwise_count(x: Value) -> Value:
     return total
 
 
-# -- special functions ------------------------------------------------------------------------------------------
-
-
-def _growth(a: Value) -> Value:
-    """(1 + 2a)·exp(a²)·erfc(a)."""
-    return _horner((a - 3.75) / (a + 3.75), table.ERFCX_64) + 1.25
-
-
-def _erf_small(x: Value) -> Value:
-    return x + x * _horner(x * x, table.ERF_64)
-
-
-def _erf(x: Value) -> Value:
-    a = absolute(x)
-    bounded = minimum(maximum(a, 1.0), 6.5)
-    rest = exp(-(bounded * bounded)) * _growth(bounded) / (2 * bounded + 1)
-    near = less(a, 1)
-    return where(isnan(x), x, where(near, _erf_small(where(near, x, 0.0)), copysign(1 - rest, x)))
-
-
-def _erfc(x: Value) -> Value:
-    """exp(−a²)·p/(1 + 2a) for a = |x|. The square is split, since its rounding would be magnified."""
-    a = absolute(x)
-    bounded = minimum(maximum(a, 0.5), 28.0)
-    high = floor(bounded * 2.0**20) * 2.0**-20
-    far = exp(-(high * high)) * exp(-(bounded - high) * (bounded + high)) * _growth(bounded) / (2 * bounded + 1)
-    near = 1 - _erf_small(where(less(a, 0.5), x, 0.0))
-    return where(isnan(x), x, where(less(a, 0.5), near, where(less(x, 0), 2 - far, far)))
-
-
-def _logit(x: Value) -> Value:
-    near = less(absolute(x - 0.5), 0.2)
-    return where(near, log1p((2 * x - 1) / where(near, 1 - x, 1.0)), log(x / (1 - x)))
-
-
-def _sindg(x: Value) -> Value:
-    r = x - 360 * rint(x / 360)
-    folded = where(greater(absolute(r), 90), copysign(180.0, r) - r, r)
-    return sin(folded * (math.pi / 180))
-
-
-def _boxcox(x: Value, power_: Value, logarithm: Any = log) -> Value:
-    none = less(absolute(power_), 1e-19)
-    t = logarithm(x)
-    return where(none, t, expm1(power_ * t) / where(none, 1.0, power_))
-
-
-def _inv_boxcox(y: Value, power_: Value, exponential: Any = exp) -> Value:
-    plain = not_equal(power_, 0)
-    safe = where(plain, power_, 1.0)
-    return where(plain, exponential(log1p(safe * y) / safe), exponential(y))
-
-
-def _rel_entr(x: Value, y: Value, more: Any = lambda x, y: 0.0) -> Value:
-    inside = logical_and(greater(x, 0), greater(y, 0))
-    a, b = where(inside, x, 1.0), where(inside, y, 1.0)
-    edge = logical_and(equal(x, 0), greater_equal(y, 0))
-    ratio = a / b
-    near = logical_and(greater(ratio, 0.5), less(ratio, 2))
-    usual = logical_and(greater(ratio, 0), less(ratio, math.inf))
-    logarithm = where(near, log1p((a - b) / b), where(usual, log(where(usual, ratio, 1.0)), log(a) - log(b)))
-    value = where(inside, more(a, b) + a * logarithm, where(edge, more(x, y), math.inf))
-    return where(logical_or(isnan(x), isnan(y)), math.nan, value)
-
-
-def _powm1(a: Value, b: Value) -> Value:
-    positive = greater(a, 0)
-    product = b * log(where(positive, a, 1.0))
-    near = logical_and(positive, less(absolute(product), 0.5))
-    return where(near, expm1(where(near, product, 0.0)), power(a, b) - 1)
-
-
-def _huber(delta: Value, r: Value) -> Value:
-    a = absolute(r)
-    inside = greater_equal(delta, a)
-    return where(less(delta, 0), math.inf, where(inside, 0.5 * r * r, delta * (a - 0.5 * delta)))
-
-
-def _pseudo_huber(delta: Value, r: Value) -> Value:
-    none = logical_or(equal(delta, 0), equal(r, 0))
-    v = absolute(r / where(none, 1.0, delta))
-    far = greater(v, float(1 / np.finfo(dtype_of(r)).eps))
-    v = where(far, 1.0, v)
-    near = delta * delta * expm1(0.5 * log1p(v * v))
-    return where(less(delta, 0), math.inf, where(none, 0.0, where(far, delta * (absolute(r) - delta), near)))
-
-
-def _sinc(x: Value) -> Value:
-    zero = equal(x, 0)
-    t = math.pi * where(zero, 1.0, x)
-    return where(zero, 1.0, sin(t) / t)
-
-
-def _exprel(x: Value) -> Value:
-    zero, infinite = equal(x, 0), equal(x, math.inf)
-    return where(zero, 1.0, expm1(x) / where(logical_or(zero, infinite), 1.0, x))
-
-
-def _logsumexp(x: Value, *, axis: Shape) -> Value:
-    top = max_(x, axis=axis, keepdims=True)
-    level = where(less(absolute(top), math.inf), top, 0.0)
-    total = log(sum_(exp(x - level), axis=axis, keepdims=False))
-    return total + reshape(level, shape=shape_of(total))
-
-
-#: All expansions; those of arrays, of linear algebra and of the gamma function have modules of their own.
 EXPANSIONS: dict[Op, Expansion] = {
     ew.strong_mul_op: _strong_mul,
     ew.strong_mul_either_op: _strong_mul_either,
@@ -485,7 +364,6 @@ EXPANSIONS: dict[Op, Expansion] = {
     ew.arcsinh: _arcsinh,
     ew.arccosh: _arccosh,
     ew.arctanh: lambda x: 0.5 * log1p(2 * x / (1 - x)),
-    ew.sinc: _sinc,
     ew.floor: _unless_whole(floor),
     ew.ceil: _unless_whole(ew.ceil),
     ew.rint: _unless_whole(rint),
@@ -501,34 +379,9 @@ EXPANSIONS: dict[Op, Expansion] = {
     integer.gcd: _gcd,
     integer.lcm: _lcm,
     integer.bitwise_count: _bitwise_count,
-    special.erf: _erf,
-    special.erfc: _erfc,
-    special.exp10: lambda x: power(np.asarray(10, dtype_of(x)), x),
-    special.exprel: _exprel,
-    special.cosm1: lambda x: -2 * sin(x / 2) * sin(x / 2),
-    special.logit: _logit,
-    special.powm1: _powm1,
-    special.sindg: _sindg,
-    special.cosdg: lambda x: special.sindg(90 - absolute(x - 360 * rint(x / 360))),
-    special.tandg: lambda x: special.sindg(x) / special.cosdg(x),
-    special.cotdg: lambda x: special.cosdg(x) / special.sindg(x),
-    special.radian: lambda d, m, s: (d + m / 60 + s / 3600) * (math.pi / 180),
-    special.round_: lambda x, *out: rint(x),
-    special.rel_entr: _rel_entr,
-    special.kl_div: lambda x, y: _rel_entr(x, y, lambda x, y: y - x),
-    special.huber: _huber,
-    special.pseudo_huber: _pseudo_huber,
-    special.boxcox: _boxcox,
-    special.boxcox1p: lambda x, p: _boxcox(x, p, log1p),
-    special.inv_boxcox: _inv_boxcox,
-    special.inv_boxcox1p: lambda y, p: _inv_boxcox(y, p, expm1),
-    special.logsumexp: _logsumexp,
     broadcast.real: lambda x: x,
     broadcast.imag: lambda x: x * 0,
     broadcast.conj: lambda x: x,
-    **ARRAY_EXPANSIONS,
-    **FACTORISATIONS,
-    **GAMMA_EXPANSIONS,
 }
 
 __all__ = ["EXPANSIONS"]

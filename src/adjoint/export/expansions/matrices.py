@@ -1,4 +1,4 @@
-"""Linear algebra as loops over columns, for languages without it; written in our own ops.
+"""Linear algebra as loops over columns.
 
     cholesky       column by column: l_j = (a_j − l lᴴ_j) / √(its diagonal element)
     lu, solve, …   Gaussian elimination with the pivots of LAPACK; a solution goes along as further columns
@@ -16,19 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from ..api.control import scan
-from ..core.op import Op
-from ..core.types import Value, dtype_of, ndim_of, shape_of
-from ..ops import decompose, determinant, gaps, matrix, matrix_functions, solve
-from ..ops.broadcast import broadcast_to, cast, conj, expand_dims, imag, real, reshape, sum_, where
-from ..ops.elementwise import absolute, copysign, equal, greater, hypot, less_equal, log, logical_and, not_equal, sqrt
-from ..ops.index import gather, getitem
-from ..ops.linalg import matmul, swap
-from ..ops.matrix import dagger, diagonal_of, triangle
-from ..ops.reduce import any_, argmax, max_, prod
-from ..ops.shape import concatenate
-
-MOST_COFACTORS = 16  # rows; each element is a determinant
+from ...api.control import scan
+from ...core.op import Op
+from ...core.types import Value, dtype_of, ndim_of, shape_of
+from ...ops import decompose, determinant, gaps, matrix, matrix_functions, solve
+from ...ops.broadcast import broadcast_to, cast, conj, expand_dims, imag, real, reshape, sum_, where
+from ...ops.elementwise import absolute, copysign, equal, greater, hypot, less_equal, log, logical_and, not_equal, sqrt
+from ...ops.index import getitem
+from ...ops.linalg import matmul, swap
+from ...ops.matrix import dagger, diagonal_of, triangle
+from ...ops.reduce import any_, argmax, max_, prod
+from ...ops.shape import concatenate
 
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
@@ -239,20 +237,6 @@ def _slogdet(a: Value) -> Any:
     return prod(signs, axis=last) * sign, sum_(log(sizes), axis=(last,), keepdims=False)
 
 
-def _cofactor(a: Value) -> Value:
-    """Each element is the determinant of what is left without its row and column: exact for singular matrices, too."""
-    n = shape_of(a)[-1]
-    if n > MOST_COFACTORS:
-        return NotImplemented
-    if n < 2:
-        return np.ones(shape_of(a), dtype_of(a))
-    others = np.array([[j for j in range(n) if j != i] for i in range(n)])
-    lead = ndim_of(a) - 2
-    minors = gather(a, others[:, None, :, None], others[None, :, None, :], axis=lead)
-    signs = np.where(np.add.outer(np.arange(n), np.arange(n)) % 2, -1, 1).astype(dtype_of(a))
-    return determinant.det(minors) * signs
-
-
 # -- orthogonal matrices ----------------------------------------------------------------------------------------
 
 
@@ -312,7 +296,7 @@ def _told_apart(g: Value, w: Value) -> Value:
     return any_(both, axis=(ndim_of(both) - 1,), keepdims=False)
 
 
-FACTORISATIONS: dict[Op, Any] = {
+EXPANSIONS: dict[Op, Any] = {
     **{
         op: op.impl for op in (gaps.splitting, gaps.gap_splitting, gaps.crowded, gaps.cancelled, gaps.magnitude, gaps.first_order)
     },
@@ -330,7 +314,4 @@ FACTORISATIONS: dict[Op, Any] = {
     matrix_functions.permutation: _permutation,
     determinant.det: _det,
     determinant.slogdet: _slogdet,
-    determinant.cofactor: _cofactor,
 }
-
-__all__ = ["FACTORISATIONS"]

@@ -1,4 +1,4 @@
-"""Reductions, indices and products of arrays in terms of other ops, for languages that do not have them.
+"""Reductions, indices and products of arrays in terms of other ops.
 
 roll(x)      = concatenate(x[-k:], x[:-k])
 einsum       = transposes, reshapes and stacks of matrix products
@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..api.control import scan, while_loop
-from ..core.op import Op
-from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ..ops import broadcast, control, convolve, index, linalg, norm, reduce, shape, shift, sort, windows
-from ..ops import elementwise as ew
-from ..ops.broadcast import broadcast_to, cast, expand_dims, moveaxis, reshape, sum_, transpose, where
-from ..ops.elementwise import (
+from ...api.control import scan
+from ...core.op import Op
+from ...core.types import Shape, Value, dtype_of, ndim_of, shape_of
+from ...ops import broadcast, convolve, index, linalg, norm, reduce, shape, shift, sort, windows
+from ...ops import elementwise as ew
+from ...ops.broadcast import broadcast_to, cast, expand_dims, moveaxis, reshape, sum_, transpose, where
+from ...ops.elementwise import (
     equal,
     greater,
     isnan,
@@ -35,28 +34,12 @@ from ..ops.elementwise import (
     sqrt,
     sub,
 )
-from ..ops.index import gather, getitem, place
-from ..ops.linalg import matmul
-from ..ops.reduce import all_, any_, argmax, argsort
-from ..ops.shape import concatenate, flip
-from ..ops.sort import take_along
-
-Expansion = Callable[..., Any]
-INT64 = np.dtype(np.int64)
-
-
-def kind_of(x: Value) -> str:
-    return dtype_of(x).kind
-
-
-def integers(x: Value) -> Value:
-    return cast(x, dtype=INT64)
-
-
-def of_truths(op: Expansion) -> Expansion:
-    """An op on truths as one of logic."""
-    return lambda *xs, **params: op(*xs, **params) if kind_of(xs[0]) == "b" else NotImplemented
-
+from ...ops.index import gather, getitem, place
+from ...ops.linalg import matmul
+from ...ops.reduce import all_, any_, argmax, argsort
+from ...ops.shape import concatenate, flip
+from ...ops.sort import take_along
+from .numerics import Expansion, integers, kind_of, of_truths
 
 # -- reductions and scans over an axis --------------------------------------------------------------------------
 
@@ -95,8 +78,13 @@ def _accumulate(step: Expansion) -> Expansion:
     return expansion
 
 
+def _of_numbers(op: Expansion) -> Expansion:
+    """A reduction of truths, on numbers that are not 0."""
+    return lambda x, **params: NotImplemented if kind_of(x) == "b" else op(not_equal(x, 0), **params)
+
+
 def _count_nonzero(x: Value, *, axis: Shape, keepdims: bool) -> Value:
-    return sum_(integers(x), axis=axis, keepdims=keepdims)
+    return sum_(integers(x if kind_of(x) == "b" else not_equal(x, 0)), axis=axis, keepdims=keepdims)
 
 
 def _argmin(x: Value, *, axis: int) -> Value:
@@ -366,36 +354,13 @@ def _contract(a: Value, left: str, b: Value, right: str, later: set[str]) -> tup
     return reshape(y, shape=tuple(sizes[c] for c in made)), made
 
 
-# -- the backward pass of a while -------------------------------------------------------------------------------
-
-
-def _while_vjp(count: Value, *args: Any, step: Any, pull: Any, consts: int, wanted: tuple[bool, ...], checkpoint: Any) -> Any:
-    """From the last iteration to the first. An array of unknown length holds no states: each is computed again from the start."""
-    fixed, start, gs = args[:consts], args[consts : len(wanted)], args[len(wanted) :]
-    shared = len(pull.output_types) - len(gs)
-    totals = [np.zeros(t.shape, t.dtype) for t in pull.output_types[:shared]]
-
-    def back(carry: Any) -> Any:
-        left, totals, gs, fixed, start = carry
-
-        def forth(inner: Any) -> Any:
-            i, state, fixed = inner
-            return i - 1, tuple(step.run_flat([*fixed, *state])), fixed
-
-        state = while_loop(lambda inner: greater(inner[0], 1), forth, (left, start, fixed))[1]
-        results = pull.run_flat([*fixed, *state, *gs])
-        totals = tuple(a + b for a, b in zip(totals, results[:shared], strict=True))
-        return left - 1, totals, tuple(results[shared:]), fixed, start
-
-    first = (integers(count), tuple(totals), tuple(gs), tuple(fixed), tuple(start))
-    made = while_loop(lambda carry: greater(carry[0], 0), back, first)
-    return (*made[1], *made[2])
-
-
-ARRAY_EXPANSIONS: dict[Op, Expansion] = {
+EXPANSIONS: dict[Op, Expansion] = {
     norm.norm: _norm,
     reduce.max_: of_truths(any_),
     reduce.min_: of_truths(all_),
+    reduce.any_: _of_numbers(any_),
+    reduce.all_: _of_numbers(all_),
+    reduce.cumsum: _accumulate(ew.add),
     reduce.cumprod: _accumulate(mul),
     reduce.running_max: _accumulate(maximum),
     reduce.running_min: _accumulate(minimum),
@@ -424,7 +389,4 @@ ARRAY_EXPANSIONS: dict[Op, Expansion] = {
     convolve.convolve: _convolve,
     linalg.matmul: of_truths(lambda a, b: not_equal(matmul(integers(a), integers(b)), 0)),
     linalg.einsum: _einsum,
-    control.while_vjp: _while_vjp,
 }
-
-__all__ = ["ARRAY_EXPANSIONS", "Expansion", "integers", "kind_of", "of_truths"]

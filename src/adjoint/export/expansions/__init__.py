@@ -1,0 +1,79 @@
+"""What ops are in terms of other ops, for targets that do not have them: one table for all exporters.
+
+    norm(x)      = sqrt(sum(x²))
+    roll(x)      = concatenate(x[-k:], x[:-k])
+    gammaln(x)   = Stirling's series, from a shifted argument
+
+An expansion has the signature of the op's implementation and is written in our own ops, which may have expansions themselves. A
+target declares which ops it writes; another op is expanded until only those are left (`normal.py` for ONNX, StableHLO and JAX,
+`lowering.py` for C, object code, JavaScript and WebAssembly), or refused by name. An expression that the declaration of an op
+states with `scalar=` is its expansion.
+
+Results agree with NumPy's and SciPy's to about 10⁻¹⁴, and the special values (infinities, nan, signed zeros of a function that is
+0) are theirs. An expansion that holds for some types only returns `NotImplemented` for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.bind import Traced
+from ...core.op import Op
+from ...core.types import Type, dtype_of
+from ...ops.broadcast import broadcast_to, cast
+from ...ops.elementwise import ldexp
+from . import (
+    arrays,
+    bessel,
+    distributions,
+    elementwise,
+    elliptic,
+    error,
+    gamma,
+    integrals,
+    jacobi,
+    loops,
+    matrices,
+    matrix_functions,
+    polynomials,
+    special,
+)
+from .numerics import Expansion
+
+_ARRAYS = (elementwise, arrays, matrices, jacobi, matrix_functions, loops)
+_FUNCTIONS = (special, gamma, error, bessel, elliptic, distributions, integrals, polynomials)
+EXPANSIONS: dict[Op, Expansion] = {op: f for module in (*_ARRAYS, *_FUNCTIONS) for op, f in module.EXPANSIONS.items()}
+
+#: Functions whose operands keep their dtypes: an integer order is not a real one.
+UNPROMOTED = frozenset({ldexp, *bessel.WHOLE, *polynomials.EXPANSIONS})
+
+
+def expanded(op: Op, args: Sequence[Any], params: dict[str, Any], results: Sequence[Type]) -> tuple[Any, ...] | None:
+    """The results of an op, computed in other ops; None if it has no expansion for these operands."""
+    if not any(t.size for t in results):  # nothing to compute
+        return tuple(np.zeros(t.shape, t.dtype) for t in results)
+    expansion = EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
+    made = NotImplemented if expansion is None else expansion(*args, **params)
+    if made is NotImplemented:
+        return None
+    made = made if op.many else (made,)
+    if any(t.dtype.kind == "c" and dtype_of(y).kind != "c" for y, t in zip(made, results, strict=True)):
+        return None  # a root of negative numbers, say
+    return tuple(_of_type(y, t) for y, t in zip(made, results, strict=True))
+
+
+def _of_type(y: Any, type_: Type) -> Any:
+    y = cast_to(y, type_.dtype)
+    return y if np.shape(y) == type_.shape else broadcast_to(y, shape=type_.shape)
+
+
+def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(x, Traced):
+        return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
+    return cast(np.asarray(x), dtype=dtype) if np.asarray(x).dtype.kind == "c" else np.asarray(x).astype(dtype)
+
+
+__all__ = ["EXPANSIONS", "UNPROMOTED", "Expansion", "cast_to", "expanded"]

@@ -1,0 +1,211 @@
+"""The gamma function and its relatives in terms of other ops.
+
+    gammaln(x)   = S(z), z = x - 2, for 1.5 <= x <= 2.5; shifted there by Γ(x + 1) = x Γ(x); Stirling's series for large x
+
+To about 1e-14 of the size of the result, or of its larger terms near a zero.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.op import Op
+from ...ops import gamma
+from ...ops.broadcast import where
+from .numerics import Expansion, horner, of_reals, scipy_special
+
+_EULER = 0.5772156649015329
+_NAN, _INF = math.nan, math.inf
+
+
+@functools.cache
+def _zetas() -> tuple[float, ...]:
+    """Coefficients of log Γ(2 + z): 1 - γ, then (ζ(k) - 1) (-1)^k / k."""
+    return (0.0, 1 - _EULER, *(float(scipy_special("zetac")(k)) * (-1) ** k / k for k in range(2, 28)))
+
+
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_SHIFTS, _LARGE = 10, 12.0
+
+
+def _shifted(x: Any) -> tuple[Any, Any, Any]:
+    """For 0.5 <= x <= 12: y in [1.5, 2.5], p and q with Γ(x) = Γ(y) p / q."""
+    y, p = x, x * 0 + 1.0
+    small = x < 1.5
+    q = where(small, x, 1.0)
+    y = where(small, x + 1.0, x)
+    for _ in range(_SHIFTS):
+        large = y > 2.5
+        y = where(large, y - 1.0, y)
+        p = where(large, p * y, p)
+    return y, p, q
+
+
+def stirling(x: Any) -> Any:
+    """log Γ(x) - (x - ½) log x + x - ½ log 2π."""
+    return horner(1.0 / (x * x), _STIRLING) / x
+
+
+def _large_gammaln(x: Any) -> Any:
+    huge = where(x > 1e290, 1e290, x)
+    return where(
+        x > 1e290, x * (np.log(x) - 1.0), (huge - 0.5) * np.log(huge) - huge + 0.5 * math.log(2 * math.pi) + stirling(huge)
+    )
+
+
+def _positive_gammaln(x: Any) -> Any:
+    """For x >= 0.5."""
+    inside = np.minimum(x, _LARGE)
+    y, p, q = _shifted(inside)
+    z = y - 2.0
+    near_one = horner(x - 1.0, _zetas()) - np.log1p(np.minimum(x - 1.0, 1.0))
+    middle = where(x < 1.5, near_one, horner(z, _zetas()) + np.log(p / q))
+    return where(x <= _LARGE, middle, _large_gammaln(np.maximum(x, _LARGE)))
+
+
+def _sin_pi(x: Any) -> Any:
+    """sin πx, exactly 0 at integers."""
+    r = x - 2.0 * np.rint(0.5 * x)
+    r = where(r > 0.5, 1.0 - r, where(r < -0.5, -1.0 - r, r))
+    return np.sin(math.pi * r)
+
+
+def _is_pole(x: Any) -> Any:
+    return np.logical_and(x <= 0.0, x == np.floor(x))
+
+
+def _gammaln(x: Any) -> Any:
+    low = x < 0.5
+    safe = where(low, 1.0 - x, x)
+    value = _positive_gammaln(safe)
+    reflected = math.log(math.pi) - np.log(np.abs(_sin_pi(x))) - value
+    return where(_is_pole(x), np.copysign(_INF, x + 1e300), where(low, reflected, value))
+
+
+def _positive_gamma(x: Any) -> Any:
+    """For x >= 0.5."""
+    y, p, q = _shifted(np.minimum(x, _LARGE))
+    large = np.maximum(x, _LARGE)
+    root = np.power(np.minimum(large, 200.0), 0.5 * np.minimum(large, 200.0) - 0.25)  # in two steps, which do not overflow early
+    far = math.sqrt(2 * math.pi) * np.exp(stirling(large)) * root * np.exp(-large) * root
+    return where(x <= _LARGE, np.exp(horner(y - 2.0, _zetas())) * (p / q), where(x > 171.7, _INF, far))
+
+
+def _gamma(x: Any) -> Any:
+    low = x < 0.5
+    value = _positive_gamma(where(low, 1.0 - x, x))
+    reflected = math.pi / (_sin_pi(x) * value)
+    pole = where(x == 0.0, 1.0 / x, _NAN)
+    return where(_is_pole(x), where(x == -_INF, _NAN, pole), where(low, reflected, value))
+
+
+def _rgamma(x: Any) -> Any:
+    low = x < 0.5
+    value = _positive_gamma(where(low, 1.0 - x, x))
+    return where(_is_pole(x), 0.0, where(low, _sin_pi(x) * value / math.pi, 1.0 / value))
+
+
+def _gammasgn(x: Any, *out: Any) -> Any:
+    odd = np.floor(x) - 2.0 * np.floor(0.5 * np.floor(x))
+    sign = where(x > 0.0, 1.0, where(odd == 1.0, -1.0, 1.0))
+    pole = where(x == 0.0, np.copysign(where(x == 0.0, 1.0, 1.0), x), _NAN)
+    return where(np.isnan(x), x, where(_is_pole(x), pole, sign))
+
+
+_PSI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+
+
+def _positive_psi(x: Any) -> Any:
+    total: Any = 0.0
+    for _ in range(10):
+        small = x < 10.0
+        total = total + where(small, 1.0 / x, 0.0)
+        x = where(small, x + 1.0, x)
+    s = 1.0 / (x * x)
+    return np.log(x) - 0.5 / x - s * horner(s, _PSI) - total
+
+
+def _psi(x: Any) -> Any:
+    low = x < 0.0
+    value = _positive_psi(where(low, 1.0 - x, where(x == 0.0, 1.0, x)))
+    r = x - np.rint(x)
+    reflected = value - math.pi / np.tan(math.pi * r)
+    pole = where(x == 0.0, -1.0 / x, _NAN)
+    return where(_is_pole(x), where(x == -_INF, _NAN, pole), where(low, reflected, value))
+
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
+_TERMS = 12
+
+
+def _zeta(s: Any, q: Any) -> Any:
+    """Hurwitz's function, for s > 1 and q > 0: Euler and Maclaurin's formula."""
+    good = np.logical_and(s > 1.0, q > 0.0)
+    s1, q1 = where(good, s, 2.0), where(good, q, 1.0)
+    total: Any = 0.0
+    for k in range(_TERMS):
+        total = total + np.power(q1 + float(k), -s1)
+    a = q1 + float(_TERMS)
+    end = np.power(a, -s1)
+    total = total + end * (a / (s1 - 1.0) + 0.5)
+    s1 = np.minimum(s1, 1e3)  # beyond, the tail is 0
+    factor = s1 / a
+    for j, b in enumerate(_BERNOULLI):
+        total = total + end * factor * (b / math.factorial(2 * j + 2))
+        factor = factor * ((s1 + (2 * j + 1)) / a) * ((s1 + (2 * j + 2)) / a)
+    total = where(np.isfinite(s), total, where(q1 > 1.0, 0.0, where(q1 == 1.0, 1.0, _INF)))
+    return where(good, total, where(s == 1.0, _INF, where(np.logical_and(s > 1.0, _is_pole(q)), _INF, _NAN)))
+
+
+def _betaln(a: Any, b: Any) -> Any:
+    return gamma.gammaln(a) + gamma.gammaln(b) - gamma.gammaln(a + b)
+
+
+def _beta(a: Any, b: Any) -> Any:
+    product = gamma.gamma(a) * (gamma.gamma(b) * gamma.rgamma(a + b))
+    signs = gamma.gammasgn(a) * gamma.gammasgn(b) * gamma.gammasgn(a + b)
+    return where(np.isfinite(product), product, signs * np.exp(gamma.betaln(a, b)))
+
+
+def _binom(n: Any, k: Any) -> Any:
+    """1 / ((n + 1) B(1 + n − k, 1 + k)); a product for a small whole k, as in SciPy."""
+    whole = np.logical_and(k == np.floor(k), np.logical_and(k >= 0, k <= _PRODUCT))
+    product: Any = 1.0
+    for i in range(1, _PRODUCT + 1):
+        product = product * where(i <= k, (n - k + i) / i, 1.0)
+    whole = np.logical_and(whole, np.abs(n) > 1e-8)
+    value = gamma.gamma(n + 1.0) * gamma.rgamma(k + 1.0) * gamma.rgamma(n - k + 1.0)
+    large = np.maximum(np.abs(n), np.abs(k)) > 100.0
+    signs = gamma.gammasgn(n + 1.0) * gamma.gammasgn(k + 1.0) * gamma.gammasgn(n - k + 1.0)
+    by_logarithms = signs * np.exp(gamma.gammaln(n + 1.0) - gamma.gammaln(k + 1.0) - gamma.gammaln(n - k + 1.0))
+    return where(whole, product, where(large, by_logarithms, value))
+
+
+_PRODUCT = 20
+
+
+def _poch(a: Any, m: Any) -> Any:
+    large = np.maximum(np.abs(a), np.abs(a + m)) > 100.0
+    signs = gamma.gammasgn(a) * gamma.gammasgn(a + m)
+    by_logarithms = signs * np.exp(gamma.gammaln(a + m) - gamma.gammaln(a))
+    return where(m == 0, 1.0, where(large, by_logarithms, gamma.gamma(a + m) * gamma.rgamma(a)))
+
+
+_REAL: dict[Op, Expansion] = {
+    gamma.binom: _binom,
+    gamma.poch: _poch,
+    gamma.gamma: _gamma,
+    gamma.gammaln: _gammaln,
+    gamma.rgamma: _rgamma,
+    gamma.gammasgn: _gammasgn,
+    gamma.psi: _psi,
+    gamma.zeta: _zeta,
+    gamma.beta: _beta,
+    gamma.betaln: _betaln,
+    gamma.loggamma: lambda x: where(x < 0.0, _NAN, gamma.gammaln(x)),
+}
+EXPANSIONS = {op: of_reals(f) for op, f in _REAL.items()}
