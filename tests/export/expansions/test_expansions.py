@@ -246,3 +246,22 @@ def test_what_has_no_expansion():
     assert expansions.expanded(OPS["airy"], [0.5], {}, [f64] * 4) is None
     with pytest.raises(UnsupportedError, match="'airy'"):
         exported(lambda x: scipy.special.airy(x)[0], 0.5)
+
+
+POINTS = {
+    "poch": (
+        [1e-8, 0.5, 3.3, 99.0, 150.0, 1e4, 1e30, -1.0, -2.0, -0.5, -3.3, -50.5, 0.0],
+        [0, 1, 5, 20, 21, -1, -5, 0.5, -0.5, 30.5],
+    ),
+    "gammaincc": (10.0 ** np.linspace(-12, 2, 15), 10.0 ** np.linspace(-10, 2, 13)),
+    "gammainc": (10.0 ** np.linspace(-12, 2, 15), 10.0 ** np.linspace(-10, 2, 13)),
+    "iv": ([-0.5, -1.5, -3.7, -2, 0, 0.5, 3, 7.3, 20], [0.0, 1e-5, 0.1, 1.0, 30.0, 200.0, 690.0, 705.0]),
+    "ive": ([-0.5, -1.5, -3.7, -2, 0, 0.5, 3, 7.3, 20], [0.0, 1e-5, 0.1, 1.0, 30.0, 200.0, 690.0, 710.0, 1e4]),
+}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_small_large_and_negative_parameters(name):
+    inputs = [x.ravel().astype(float) for x in np.meshgrid(*POINTS[name])]
+    (found,), (expected,) = expanded(OPS[name], inputs, {})
+    np.testing.assert_allclose(found, expected, rtol=5e-12 if name == "poch" else 1e-12)  # SciPy's poch has an error of 2e-12

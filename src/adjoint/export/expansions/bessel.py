@@ -21,7 +21,7 @@ from ...core.op import Op
 from ...core.types import Value, dtype_of
 from ...ops import bessel
 from ...ops.broadcast import cast, where
-from ...ops.gamma import gammaln
+from ...ops.gamma import gammaln, gammasgn
 from .numerics import DOUBLE, EPS, Expansion, by_recurrence, fitted, fraction, kind_of, of_reals, repeated, scipy_special
 
 _NAN, _INF = math.nan, math.inf
@@ -163,8 +163,8 @@ def _power_series(v: Any, x: Any, sign: float) -> Any:
         term = term * (square / (k * (v + k)))
         return total + term, term
 
-    first = np.exp(v * np.log(np.maximum(0.5 * x, 1e-300)) - gammaln(v + 1.0))
-    first = where(np.logical_and(x == 0, v == 0), 1.0, where(x == 0, 0.0, first))
+    first = gammasgn(v + 1.0) * np.exp(v * np.log(np.maximum(0.5 * x, 1e-300)) - gammaln(v + 1.0))
+    first = where(x == 0, where(v == 0, 1.0, where(v < 0, _NAN, 0.0)), first)
     return repeated(step, (first, first), lambda total, term: np.abs(term) > EPS / 4 * np.abs(total))[0]
 
 
@@ -216,7 +216,8 @@ def _ive(v: Any, x: Any) -> Any:
 
 def _iv(v: Any, x: Any) -> Any:
     half = np.exp(0.5 * np.abs(x))
-    return bessel.ive(v, x) * half * half
+    pole = np.logical_and(x == 0, np.logical_and(v < 0, v != np.floor(v)))
+    return where(pole, _INF, bessel.ive(v, x) * half * half)
 
 
 def _known_order(f: Expansion) -> Expansion:

@@ -24,7 +24,7 @@ from ...ops.elementwise import expit
 from ...ops.gamma import betaln, gammaln
 from ...ops.special import ndtri
 from .gamma import stirling
-from .numerics import EPS, Expansion, fraction, of_reals, repeated
+from .numerics import EPS, Expansion, fraction, of_reals, repeated, scipy_special
 
 _NAN, _INF = math.nan, math.inf
 _TINY = 1e-300
@@ -81,7 +81,37 @@ def _gammainc(a: Any, x: Any) -> Any:
 
 def _gammaincc(a: Any, x: Any) -> Any:
     low, series, rest = _gamma_parts(a, x)
-    return _gamma_edges(a, x, where(low, 1.0 - series, rest), 1.0)
+    small = np.logical_and(
+        np.logical_and(a > 0, x > 0), np.logical_and(x <= 1.1, a <= where(x < 0.5, 0.4 / _size_of_log(x), 1.1 * x))
+    )
+    value = where(small, _small_gammaincc(where(small, a, 0.5), where(small, x, 1.0)), where(low, 1.0 - series, rest))
+    return _gamma_edges(a, x, value, 1.0)
+
+
+def _size_of_log(x: Any) -> Any:
+    return -np.log(np.minimum(np.maximum(x, _TINY), 0.5))
+
+
+def _small_gammaincc(a: Any, x: Any) -> Any:
+    """Q = 1 − xᵃ/Γ(1 + a) − a xᵃ/Γ(1 + a) Σ (−x)ⁿ / (n! (a + n)) for a small x and an a that is not much larger."""
+
+    def step(k: Any, total: Any, power: Any) -> Any:
+        power = power * (-x / k)
+        return total + power / (a + k), power
+
+    start = a * 0.0 + x * 0.0
+    total = repeated(step, (start, start + 1.0), lambda total, power: np.abs(power) > EPS / 8 * np.abs(total))[0]
+    logarithm = a * np.log(x) - _gammaln_of_one_and(a)
+    return -np.expm1(logarithm) - a * np.exp(logarithm) * total
+
+
+def _gammaln_of_one_and(a: Any) -> Any:
+    """log Γ(1 + a), for small a by its Taylor series −γ a + Σ ζ(k) (−a)ᵏ / k."""
+    near = np.minimum(a, 0.2)
+    series: Any = 0.0
+    for k in range(24, 1, -1):
+        series = (series + float(scipy_special("zeta")(k)) / k) * -near
+    return where(a < 0.2, near * (-np.euler_gamma - series), gammaln(np.maximum(a, 0.2) + 1.0))
 
 
 # -- the incomplete beta function -------------------------------------------------------------------------------

@@ -189,10 +189,21 @@ _PRODUCT = 20
 
 
 def _poch(a: Any, m: Any) -> Any:
-    large = np.maximum(np.abs(a), np.abs(a + m)) > 100.0
+    """Γ(a + m) / Γ(a): a product for a small whole m; for large a and a + m by the difference of Stirling's series."""
+    whole = np.logical_and(m == np.floor(m), np.abs(m) <= _PRODUCT)
+    product: Any = 1.0
+    for i in range(_PRODUCT):
+        product = product * where(i < m, a + i, 1.0) / where(i < -m, a - (i + 1), 1.0)
+    large = np.minimum(a, a + m) > 100.0
+    a1, m1 = where(large, a, 200.0), where(large, m, 1.0)
+    difference = (a1 - 0.5) * np.log1p(m1 / a1) + m1 * (np.log(a1 + m1) - 1.0) + stirling(a1 + m1) - stirling(a1)
     signs = gamma.gammasgn(a) * gamma.gammasgn(a + m)
-    by_logarithms = signs * np.exp(gamma.gammaln(a + m) - gamma.gammaln(a))
-    return where(m == 0, 1.0, where(large, by_logarithms, gamma.gamma(a + m) * gamma.rgamma(a)))
+    by_logarithms = where(large, np.exp(difference), signs * np.exp(gamma.gammaln(a + m) - gamma.gammaln(a)))
+    by_logarithms = where(np.minimum(a, a + m) < -1e6, _NAN, by_logarithms)  # the logarithms have no digits left
+    extreme = np.maximum(np.abs(a), np.abs(a + m)) > 100.0
+    value = where(extreme, by_logarithms, gamma.gamma(a + m) * gamma.rgamma(a))
+    value = where(np.logical_and(_is_pole(a + m), np.logical_not(_is_pole(a))), _INF, value)
+    return where(whole, product, value)
 
 
 _REAL: dict[Op, Expansion] = {
