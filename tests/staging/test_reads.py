@@ -1114,3 +1114,32 @@ def test_programs_as_people_write_them(name, world):
             change(world)
             agree(compiled, f, X)
     assert not compiled.eager
+
+
+ORDERED = {
+    "dict": dict,
+    "OrderedDict": collections.OrderedDict,
+    "defaultdict": lambda **items: collections.defaultdict(float, **items),
+    "namespace": types.SimpleNamespace,
+}
+
+
+@pytest.mark.filterwarnings("ignore:f was compiled again")
+@pytest.mark.parametrize("cls", ORDERED)
+def test_the_order_of_keys_is_guarded(cls):
+    outside = ORDERED[cls](a=1.0, b=np.ones(2), c=3.0)
+    entries = vars(outside) if cls == "namespace" else outside
+
+    def f(x):
+        items = vars(outside) if cls == "namespace" else outside
+        return sum((i + 1) * np.sum(v) * x for i, v in enumerate(items.values()))
+
+    compiled = ad.jit(f)
+    for _ in range(4):
+        assert compiled(1.5) == f(1.5)
+        entries["a"] = entries.pop("a")
+        assert compiled(1.5) == f(1.5)
+        if cls == "OrderedDict":
+            entries.move_to_end("b")
+            assert compiled(1.5) == f(1.5)
+    assert len(compiled.specializations[next(iter(compiled.specializations))]) <= 6

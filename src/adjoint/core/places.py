@@ -43,6 +43,7 @@ class Check(IntEnum):
     NO_ENTRY = 7  # a dict without the expected key
     NO_ATTRIBUTE = 8  # an object without the expected attribute
     METHOD = 9  # a method of its owner, with the expected function
+    ORDER = 10  # a dict whose keys are those of the expected list, in its order
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,8 @@ class Place:
                 return bool(self.expected(value))
             case Check.NO_ENTRY:
                 return self.expected not in value
+            case Check.ORDER:
+                return list(value) == self.expected
             case Check.NO_ATTRIBUTE:
                 return not hasattr(value, self.expected)
             case Check.METHOD:
@@ -144,6 +147,16 @@ class Contents:
         return (
             type(value) is self.type and (value.dtype, value.shape) == (self.dtype, self.shape) and value.tobytes() == self.bits
         )
+
+
+class Keys:
+    """Whether a dict has the keys of an earlier one, in the same order."""
+
+    def __init__(self, keys: list[Any]) -> None:
+        self.keys = keys
+
+    def __call__(self, value: Any) -> bool:
+        return list(value) == self.keys
 
 
 class Lacks:

@@ -24,7 +24,7 @@ import functools
 import io
 import threading
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -34,7 +34,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
-from ..core.places import Attributes, Bound, Check, Contents, Equal, Labelled, Lacks, Load, Place, items_of
+from ..core.places import Attributes, Bound, Check, Contents, Equal, Keys, Labelled, Lacks, Load, Place, items_of
 from ..device import gpu
 from ..device.arrays import gpu_of
 from .classify import (
@@ -159,6 +159,16 @@ class Reads:
 
     def _key(self, at: At) -> Any:
         return at.load, self.keys[at.owner] if at.chained else id(at.owner), at.key
+
+    def note_order(self, value: Any, place: int, name: str) -> None:
+        """Require the same order of keys of a dict, which loops over it follow, or of the attributes of a namespace."""
+        keys = list(items_of(value))
+        if isinstance(value, (dict, types.SimpleNamespace)) and len(keys) > 1:
+            at = At(Load.FIXED, place, None, f"the order of {name}", True)
+            if isinstance(value, OrderedDict):  # which keeps an order of its own, that of move_to_end
+                self.note(at, Check.TEST, Keys(keys))
+            else:
+                self.note(at, Check.ORDER, keys)
 
     def note_names(self, code: types.CodeType) -> None:
         """Collect the names in the code of a function that is run."""
@@ -297,6 +307,7 @@ class Reads:
         if is_space:
             where = At(Load.ATTRIBUTE, owner, "__dict__", f"the attributes of {at.name}", True)
             held = self.note(where, Check.LENGTH, (dict, len(vars(value))))
+        self.note_order(value, held, at.name)
 
         def item(key: Any) -> At:
             name = f"{at.name}.{key}" if is_space else f"{at.name}[{key!r}]"

@@ -158,6 +158,7 @@ class Uncopied:
             )
         elif type(value) in (tuple, list, dict):
             owner = reads.note(at, Check.LENGTH, (type(value), len(value)))
+            reads.note_order(value, owner, at.name)
             for key, item in items_of(value).items():
                 self.constant(item, At(load_of(value), owner, key, f"{at.name}[{key!r}]", True), names)
         elif not reads.is_watched(value) and not reads.watch(value, at):

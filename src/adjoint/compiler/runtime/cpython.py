@@ -51,6 +51,7 @@ FUNCTIONS = {
     "Py_DecRef": ("void", "ptr"),
     "PyDict_Contains": ("i32", "ptr, ptr"),
     "PyDict_GetItemWithError": ("ptr", "ptr, ptr"),
+    "PyDict_Keys": ("ptr", "ptr"),
     "PyDict_New": ("ptr", ""),
     "PyDict_SetItem": ("i32", "ptr, ptr, ptr"),
     "PyDict_Size": ("i64", "ptr"),
