@@ -136,3 +136,27 @@ def test_dead_carries(body, kept):
     count = loop.params["carries"] - sum(t.dtype.kind == "i" for t in loop.types[: loop.params["carries"]])
     assert count == kept
     np.testing.assert_array_equal(shorter.run_flat([X])[0], looped(body)(X)[0])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 12])
+def test_operands_that_no_branch_reads_are_dropped(depth):
+    def choose(p, x, y, z, depth):
+        """z goes down to the innermost branch, which does not read it."""
+        if depth == 0:
+            return x * 2.0, z + 1.0
+        return ad.cond(p, lambda x, y, z: choose(p, x, y, z, depth - 1), lambda x, y, z: (y, z), x, y, z)
+
+    g = edit.dead_code(ad.graph(lambda p, x, y, z: choose(p, x, y, z, depth)[0])(True, 1.0, 2.0, 3.0))
+    assert edit.dead_code(g) == g
+    while g.equations and g.equations[0].op.name == "cond":
+        (e,) = g.equations
+        assert len(e.outputs) == 1
+        assert len(e.inputs) - 1 == len(e.params["true"].input_types) == len(e.params["false"].input_types)
+        assert 3 not in g.equations[0].inputs  # z
+        g = e.params["true"]
+
+
+def test_operands_of_a_checkpoint_that_it_does_not_read_are_dropped():
+    g = edit.dead_code(ad.graph(lambda x, y: ad.checkpoint(lambda x, y: (np.sin(x), np.sin(y)))(x, y)[1])(1.0, 2.0))
+    (e,) = g.equations
+    assert e.inputs == (1,)

@@ -279,7 +279,8 @@ class Structured(Op):
 
     `returning` names the graphs whose outputs are the results: an unused one can be dropped from both, unless it is among the
     first `lasting(params)`, which the op itself reads. `carries(params)` tells of those carries that can be dropped if nothing
-    but their own next iteration reads them, and `shortened(params, dropped)` gives the other parameters without them.
+    but their own next iteration reads them, and `shortened(params, dropped)` gives the other parameters without them. The inputs
+    of all graphs are the operands from number `given` on, if that is not None: an operand that no graph reads can be dropped.
     """
 
     kind = "structured"
@@ -294,9 +295,11 @@ class Structured(Op):
         lasting: Rule,
         carries: Rule,
         shortened: Rule,
+        given: int | None = None,
         **facts: Any,
     ) -> None:
         super().__init__(name, impl, **facts)
+        self.given = given
         self.types = types
         self.returning = tuple(returning)
         self.lasting, self.carries, self.shortened = lasting, carries, shortened

@@ -128,17 +128,23 @@ def _with_carries_dropped(equation: Equation, op: Structured, dead: Sequence[Car
 
 
 def _without_unread(equation: Equation, op: Structured, needed: set[int]) -> Equation:
-    """A loop or a branch without the results that nothing reads, and without what its graphs compute for them alone."""
+    """A loop or a branch without the results that nothing reads, and without what serves them alone: equations, operands."""
     first = op.lasting(equation.params)
     read = [i for i, n in enumerate(equation.outputs) if i < first or n in needed]
-    if not op.returning or len(read) == len(equation.outputs):
+    if not op.returning or (len(read) == len(equation.outputs) and op.given is None):
         return equation
-    params = dict(equation.params)
+    graphs = {}
     for name in op.returning:
-        body = params[name]
-        params[name] = dead_code(replace(body, outputs=tuple([body.outputs[i] for i in read])))
+        body = equation.params[name]
+        graphs[name] = dead_code(replace(body, outputs=tuple([body.outputs[i] for i in read])))
+    inputs = equation.inputs
+    if op.given is not None:
+        found = set[int]().union(*map(values_read, graphs.values()))
+        kept = [i for i in range(len(inputs) - op.given) if i in found]
+        graphs = {name: cut(body.name, body, kept) for name, body in graphs.items()}
+        inputs = (*inputs[: op.given], *[inputs[op.given + i] for i in kept])
     outputs, types = tuple([equation.outputs[i] for i in read]), tuple([equation.types[i] for i in read])
-    return replace(equation, params=params, outputs=outputs, types=types)
+    return replace(equation, params={**equation.params, **graphs}, inputs=inputs, outputs=outputs, types=types)
 
 
 def live(equations: Columns, outputs: Sequence[Operand]) -> Any:

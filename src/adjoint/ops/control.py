@@ -182,7 +182,9 @@ def _cond_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ..
     return tuple(true.output_types)
 
 
-cond = structured("cond", _cond, types=_cond_types, returning=["true", "false"], doc="One of two branches, chosen when it runs.")
+cond = structured(
+    "cond", _cond, types=_cond_types, returning=["true", "false"], given=1, doc="One of two branches, chosen when it runs."
+)
 
 
 def _checkpoint_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, ...]:
@@ -195,6 +197,7 @@ checkpoint = structured(
     lambda *args, body: tuple([_own(y, args) for y in body.straight(*args)]),
     types=_checkpoint_types,
     returning=["body"],
+    given=0,
     doc="A part of a program that keeps only its operands for the backward pass, and runs again when it comes.",
 )
 
