@@ -99,11 +99,11 @@ def test_shapes_that_change():
     assert f"240 equations are not a loop {at(f, 2)}: shapes or parameters change" in text
 
 
-def test_slices_that_move():
+def test_slices_that_shrink():
     def f(x):
-        total = 0.0 * x[:3]
+        total = 0.0
         for i in range(ITERATIONS):
-            total = np.sin(total + x[i : i + 3]) * 0.5
+            total = np.sin(total + np.sum(x[i:])) * 0.5
         return total
 
     text = reported(f, np.linspace(0.0, 1.0, ITERATIONS + 3))
