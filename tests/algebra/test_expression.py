@@ -295,7 +295,7 @@ def test_bad_arguments_are_refused():
         (lambda: ad.symbolic("x", "x lambda"), "not a name"),
         (lambda: ad.symbolic(3, "x"), "expects a function"),
         (lambda: ad.symbolic("x", "x").diff("y"), "'y' is not a variable"),
-        (lambda: ad.symbolic("x", "x").diff("x", -1), "not negative"),
+        (lambda: ad.symbolic("x", "x").diff("x", -1), "must not be negative"),
         (lambda: ad.symbolic("x", "x").diff("x", 1.5), "is an integer"),
         (lambda: ad.symbolic(lambda x: np.array([1.0, 2.0]) * x, "x"), "shape"),
         (lambda: ad.symbolic(lambda x: (x, x), "x"), "one scalar"),

@@ -44,8 +44,9 @@ def lower(graph: Graph, exporter: str, lapack: bool = False) -> Lowered:
     lowered = _Lowering(graph, exporter, lapack).run(guarded=False)
     for name, t in zip(graph.input_names, graph.input_types, strict=True):
         _check_type(t, f"the argument {name!r}", exporter)
-    for view in lowered.outputs:
-        _check_type(view.type, "a result", exporter)
+    results: dict[Operand, str] = {n: f"a result of {e.op.name!r}" for e in graph.equations for n in e.outputs}
+    for o, view in zip(graph.outputs, lowered.outputs, strict=True):
+        _check_type(view.type, results.get(o, "a result"), exporter)
     return lowered
 
 

@@ -16,12 +16,14 @@ import numpy as np
 from ..core.places import Bound, Check, Contents, Load, items_of
 from .classify import EMPTY, EQUAL, FIXED, PLAIN, advice, cell_contents, is_installed, load_of, source_of
 from .reach import is_library, is_users, names_in
-from .watch import HOOKED, same_items
+from .watch import HOOKED, HOOKS, same_items
 
 if TYPE_CHECKING:
     from .reads import Reads
 
 MOST_BYTES = 1 << 20  # of an array that is compared at each call
+FEW_NAMES = 4  # that a class does not have, each checked by itself
+_IMMUTABLE, _IN_PYTHON = 1 << 8, 1 << 9  # Py_TPFLAGS_IMMUTABLETYPE and Py_TPFLAGS_HEAPTYPE
 
 
 class At(NamedTuple):
@@ -42,6 +44,7 @@ class Uncopied:
         self.seen: set[int] = set()
         self.classes: list[type] = []
         self.contents: list[tuple[Any, Any]] = []  # containers and arrays that they hold, and copies of these
+        self.sized: set[type] = set()  # which must define as many attributes as now
         self.before: dict[type, dict[str, Any]] = {}  # what they and their bases held when they were met
 
     def add(self, x: Any) -> None:
@@ -111,9 +114,20 @@ class Uncopied:
                     self.add_member(cls, name, names)
                 elif name.startswith("__"):
                     self.add_operator(cls, name)
-            for name in sorted(self.reads.asked):
-                if not hasattr(cls, name):
-                    self.reads.lacks(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
+            self.lacks(cls, sorted(name for name in self.reads.asked if not hasattr(cls, name)))
+
+    def lacks(self, cls: type, names: list[str]) -> None:
+        """Require that a class still has none of these attributes; of many, that it and its bases define no more than now."""
+        mutable = [base for base in cls.__mro__ if base.__flags__ & _IN_PYTHON and not base.__flags__ & _IMMUTABLE]
+        if mutable and len(names) <= FEW_NAMES:
+            for name in names:
+                self.reads.lacks(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
+            return
+        for base in mutable:
+            if base not in self.sized:
+                self.sized.add(base)
+                at = At(Load.ATTRIBUTE, base, "__dict__", f"the attributes of {base.__name__}")
+                self.reads.note(at, Check.LENGTH, (types.MappingProxyType, HOOKS.size(base)))
 
     def add_member(self, cls: type, name: str, names: set[str]) -> None:
         at = At(Load.ATTRIBUTE, cls, name, f"{cls.__name__}.{name}")

@@ -120,6 +120,11 @@ class Hooks:
                             type.__delattr__(cls, name)
                 self.hooked.clear()
 
+    def size(self, cls: type) -> int:
+        """How many attributes a class defines while it is not hooked."""
+        own = self.hooked.get(cls)
+        return len(vars(cls)) - (0 if own is None else len(HOOKED) - len(own))
+
     def add(self, cls: type) -> bool:
         """Hook a class; False if that is not possible."""
         with self.lock:

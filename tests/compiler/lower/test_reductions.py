@@ -30,4 +30,14 @@ def test_reductions_over_the_same_points_share_a_pass():
 def test_ties_of_an_extremum_share():
     x = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [np.nan, 1.0, np.nan]])
     compiled = ad.jit(ad.grad(lambda x: np.sum(np.max(x, axis=1))))
-    np.testing.assert_allclose(compiled(x), [[0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3], [0.5, 0, 0.5]], rtol=1e-15)
+    np.testing.assert_allclose(compiled(x), [[0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3], [np.nan] * 3], rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("name", ["all", "any", "sum", "max", "min"])
+def test_a_reduction_over_no_axis(name, dtype):
+    x = (X * 3).astype(dtype)
+    f = lambda x: (getattr(np, name)(x, axis=()), np.prod(getattr(np, name)(x, axis=()) * 0.5, axis=0))
+    for found, expected in zip(ad.jit(f)(x), f(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert found.dtype == expected.dtype

@@ -33,6 +33,9 @@ def reduction(low: Lowering, equation: Equation) -> bool:
             return False
         if t.dtype == BOOL:
             how = "any" if how == "max" else "all"
+    if not axes:  # of each element alone: a step that reads it must not take it for a total of a tile
+        low.values[equation.outputs[0]] = low.values[low.emit("cast", (x,), result, dtype=result.dtype)]
+        return True
     out = low.local(result)
     kept = out.strides if equation.params["keepdims"] else _reinsert(out.strides, axes)
     strides = tuple(0 if k in axes else s for k, s in enumerate(kept))

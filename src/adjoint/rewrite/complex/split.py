@@ -252,7 +252,9 @@ class _Splitter(Trace):
             found = held.parts
         else:
             found = Parts(held, 0.0)
-        return Parts(*[cast(x, dtype=dtype) if isinstance(x, Traced) and dtype not in (None, dtype_of(x)) else x for x in found])
+        if dtype is None:
+            return found
+        return Parts(*[cast(x, dtype=dtype) if isinstance(x, Traced) and dtype_of(x) != dtype else x for x in found])
 
     def promoted(self, e: Equation) -> Any:
         """The dtype of the parts in which an equation computes."""
