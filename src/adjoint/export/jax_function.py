@@ -135,7 +135,7 @@ TABLE: dict[Op, Spelling] = {
     **_named("gcd lcm left_shift right_shift bitwise_count", WHOLE, integer),
     **_named("erf erfc erfinv log_ndtr ndtri dawsn erfcx owens_t", REALS, special, _SPECIAL),
     **_named("wofz", INEXACT, special, _SPECIAL),
-    **_named("gammaln betaln gamma beta poch zeta", REALS, gamma, _SPECIAL),
+    **_named("gammaln gamma zeta", REALS, gamma, _SPECIAL),  # its betaln, beta and poch have an error of 3e-7
     **_named("loggamma", INEXACT, gamma, _SPECIAL),
     **_named("gammainc gammaincc betainc", REALS, distribution, _SPECIAL),
     **_named("exp1 expi hyp1f1 hyp2f1 spence", REALS, hypergeometric, _SPECIAL),
