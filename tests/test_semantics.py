@@ -434,3 +434,38 @@ def test_a_power_of_a_python_number_is_weak(power):
     f = lambda x, c: np.sum(x * c**power)
     assert ad.vjp(f, x, 2.0)[0].dtype == np.float32
     assert ad.jvp(f, (x, 2.0), (x, 1.0))[0].dtype == np.float32
+
+
+def _around(x):
+    return np.eye(len(x)) * 1.5 + np.outer(x, x)
+
+
+WITH_ZEROS = {
+    "solve": lambda x: np.sum(np.linalg.solve(_around(x), x)),
+    "inv": lambda x: np.sum(np.linalg.inv(_around(x)) @ x),
+    "slogdet": lambda x: np.linalg.slogdet(_around(x))[1],
+    "det": lambda x: np.linalg.det(_around(x)),
+    "cholesky": lambda x: np.sum(np.linalg.cholesky(_around(x)) ** 2 * np.arange(4.0)),
+    "eigh": lambda x: np.sum(np.linalg.eigvalsh(_around(x) + np.diag(np.arange(4.0))) ** 3),
+    "svd": lambda x: np.sum(np.linalg.svd(_around(x) + np.diag(np.arange(4.0)), compute_uv=False) ** 3),
+    "pinv": lambda x: np.sum(np.linalg.pinv(_around(x)) * np.arange(4.0)),
+    "norm": lambda x: np.linalg.norm(_around(x)),
+    "prod": lambda x: np.prod(x + 1.0) + np.prod(x),
+    "cumprod": lambda x: np.sum(np.cumprod(x) * np.arange(4.0)),
+    "convolve": lambda x: np.sum(np.convolve(x, x) * np.arange(7.0)),
+    "fft": lambda x: np.sum(np.abs(np.fft.fft(np.array([1.0, 2.0, 0.0, 3.0]) + x * x)) ** 2),
+    "einsum": lambda x: np.einsum("i,j,k,ijk->", x, x, x, np.arange(64.0).reshape(4, 4, 4)),
+    "power": lambda x: np.sum(x**3 + x**2 * x[::-1]),
+    "loop": lambda x: ad.fori_loop(0, 3, lambda i, s: s * x[i] + np.sum(x * x), 1.0),
+    "checkpoint": lambda x: ad.checkpoint(lambda x: np.sum(np.outer(x, x) @ x))(x),
+}
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_second_derivatives_where_cotangents_are_zero(name):
+    """A cotangent that happens to be 0 at a point depends on the arguments all the same, eagerly and compiled."""
+    f, x, step = WITH_ZEROS[name], np.array([0.5, 0.0, -0.7, 0.0]), 1e-5
+    gradient = ad.grad(f)
+    expected = np.stack([(gradient(x + step * e) - gradient(x - step * e)) / (2 * step) for e in np.eye(4)])
+    for second in (ad.hessian(f), ad.jacrev(gradient), ad.jit(ad.hessian(f)), ad.jit(ad.jacrev(gradient))):
+        np.testing.assert_allclose(second(x), expected, rtol=1e-6, atol=1e-6)

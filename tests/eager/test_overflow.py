@@ -20,6 +20,8 @@ FORMS = {
     "batched": lambda f, x: ad.vmap(ad.grad(f))(np.array([0.3, x]))[1],
     "array": lambda f, x: ad.grad(lambda x: np.sum(f(x)))(np.array([0.3, x]))[1],
     "large array": lambda f, x: ad.grad(lambda x: np.sum(f(x)))(np.full(1_200_000, x))[7],
+    "checkpoint": lambda f, x: ad.grad(ad.checkpoint(f))(x),
+    "checkpoint of an array": lambda f, x: ad.grad(ad.checkpoint(lambda x: np.sum(f(x))))(np.array([0.3, x]))[1],
     "compiled": lambda f, x: ad.jit(ad.grad(f))(x),
     "compiled forward": lambda f, x: ad.jit(ad.derivative(f))(x),
     "compiled pullback": lambda f, x: ad.jit(lambda x, g: ad.vjp(f, x)[1](g)[0])(np.float64(x), np.float64(1.0)),

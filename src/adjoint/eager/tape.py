@@ -15,7 +15,8 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -96,7 +97,8 @@ class Pick(Node):
     index: int
 
 
-class Nested(NamedTuple):
+@dataclass(frozen=True)
+class Nested:
     """The backward step of a function that runs again, on a tape of its own.
 
     run(cotangents, their origins by number, parents) gives the cotangents of the parents and their origins.
