@@ -49,6 +49,16 @@ def binary(a, b):
     return (*(f(a, b) for f in functions), np.abs(a) ** b, a / b, np.where(a > b, a, b))
 
 
+def impedances(x):
+    """Complex numbers inside, real ones outside."""
+    z = 1j * x[0] + 1.0
+    for k in range(len(x)):
+        z = 1j * 0.3 * (1 + x[k] ** 2) + 1 / (1 / z + 1j * 0.2 * (2 + x[k]))
+    w = np.exp(1j * x) * (1 + 2j)
+    last = ad.fori_loop(0, 5, lambda i, z: z * z * 0.3 + x[1] * 1j, x[0] + 0j)
+    return np.abs((z - 50) / (z + 50)) ** 2 + np.sum(np.real(w @ np.outer(w, np.conj(w))) + np.angle(w) ** 2) + np.real(last)
+
+
 def recurrence(x):
     return ad.scan(lambda c, r: (np.sin(c) + r * c, c * r), x[0], x)
 
@@ -196,6 +206,7 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
 SAMPLES |= {
     "decompositions": (restored, (A,), ()),
     "stack of decompositions": (restored, (np.stack([A, S, np.eye(6)]),), ()),
+    "impedances": (impedances, (X[:6],), G),
     "decompositions of singles": (restored, (A.astype(np.float32),), ()),
     "decompositions of zeros": (restored, (np.zeros((3, 3)),), ()),
     "tall decompositions": (bases, (RNG.normal(size=(7, 3)),), ()),

@@ -188,8 +188,8 @@ def test_loops_stay_loops():
 def test_refusals():
     with pytest.raises(ad.AdjointError, match=r"export\.c has no code for 'hyperu'.*test_c_source\.py"):
         export.c(lambda x: scipy.special.hyperu(0.5, 1.5, x), X, name="f")
-    with pytest.raises(ad.AdjointError, match=r"export\.c has no code for 'mul' of complex128.*test_c_source\.py"):
-        export.c(lambda x: x * 2, X * 1j, name="f")
+    with pytest.raises(ad.AdjointError, match=r"export\.c has no code for 'fft' of complex128.*test_c_source\.py"):
+        export.c(lambda x: np.abs(np.fft.fft(x)), X, name="f")
     with pytest.raises(ad.AdjointError, match=r"export\.c has no numbers of dtype complex128, of the argument 'x'"):
         export.c(lambda x: x, X * 1j, name="f")
     with pytest.raises(ad.AdjointError, match="cannot name a function 'exp'"):

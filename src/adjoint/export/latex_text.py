@@ -207,7 +207,7 @@ class _Mathematics(Latex):
             if a.ndim == 2 and a.shape[0] == a.shape[1] and np.array_equal(a, np.eye(len(a))):
                 return f"I_{{{len(a)}}}"
             if np.all(a == a.flat[0]) and a.flat[0] in (0, 1):
-                return rf"\mathbf{{{int(a.flat[0])}}}_{{{self.shape(a.shape)}}}"
+                return rf"\mathbf{{{int(a.flat[0].real)}}}_{{{self.shape(a.shape)}}}"
         return super().array(x)
 
 

@@ -28,6 +28,7 @@ from ..core.op import Elementwise, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
+from ..rewrite.complex import has_complex
 from ..rewrite.pipeline import optimize
 from . import array_routines, decompositions, integers, lapacke
 from .expansions import UNPROMOTED, cast_to, expanded
@@ -41,6 +42,8 @@ WRITTEN_OUT = frozenset(
 
 def lower(graph: Graph, exporter: str, lapack: bool = False) -> Lowered:
     """The steps of a graph; `exporter` is named in errors. With `lapack`, decompositions are those of LAPACK."""
+    if has_complex(graph):  # real and imaginary parts, one by one
+        graph = optimize(graph, complex_parts=True).graph
     lowered = _Lowering(graph, exporter, lapack).run(guarded=False)
     for name, t in zip(graph.input_names, graph.input_types, strict=True):
         _check_type(t, f"the argument {name!r}", exporter)

@@ -64,7 +64,7 @@ from .stand_ins import is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
 from .watch import HOOKED, HOOKS, Names, WatchedModule, reading, same_items
 
-MOST_PLACES = 1000  # per program
+MOST_PLACES = 4000  # per program; each takes some ten nanoseconds of a call
 MOST_ITEMS = 16  # of a container of numbers checked one by one; a longer one is compared as a whole
 _PASSED = frozenset(
     {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
