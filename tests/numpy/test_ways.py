@@ -95,3 +95,7 @@ def test_python_numbers_that_are_weak(function, number):
         found = ad.jit(function)(number, a)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
+
+
+def test_products_of_truths():
+    assert ad.jit(np.dot)(True, True).dtype == np.dot(True, True).dtype == bool

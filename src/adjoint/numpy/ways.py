@@ -239,4 +239,4 @@ def kind_of(x: Value) -> Any:
     return class_of(x)() if isinstance(x, Traced) else x
 
 
-_WEAK = (int, float, complex)
+_WEAK = (bool, int, float, complex)
