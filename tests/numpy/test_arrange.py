@@ -182,3 +182,10 @@ def test_errors():
     ]:
         with pytest.raises(ValueError, match=message):
             ad.vjp(f, V)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.complex64])
+def test_an_inserted_number_gets_the_dtype_of_the_array(dtype):
+    found = ad.jit(lambda a, c: np.insert(a, 1, c))(np.array([1, 3], dtype), 2)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, [1, 2, 3])

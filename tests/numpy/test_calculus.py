@@ -192,3 +192,9 @@ def test_gradients_of_a_long_convolution_by_a_short_part_of_itself(mode):
     np.testing.assert_allclose(ad.jvp(f, (x,), (v,))[1], g @ v, rtol=1e-10)
     z = x[:9000] + 1j * x[9000:18000]
     ad.check_grads(lambda z: np.correlate(z, z[:8500], "valid")[:3], z, order=1)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.float16, np.float32, np.complex64])
+def test_dtype_of_an_angle(dtype):
+    x = np.array([0, 1], dtype)
+    assert ad.jit(np.angle)(x).dtype == np.angle(x).dtype

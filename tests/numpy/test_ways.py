@@ -50,3 +50,52 @@ def test_views_and_copies_are_distinguished():
     assert shares(BASE[1], BASE)
     assert not shares(BASE.copy(), BASE)
     assert not shares(BASE.T.ravel(), BASE)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, 1.5j])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda c, a: np.dot(c, a),
+        lambda c, a: np.inner(a, c),
+        lambda c, a: np.add.outer(a, c),
+        lambda c, a: np.max(c) * a,
+        lambda c, a: np.prod(c) * a,
+        lambda c, a: np.ptp(c) * a,
+    ],
+    ids=["dot", "inner", "outer", "max", "prod", "ptp"],
+)
+def test_python_numbers_that_numpy_makes_arrays_of(function, number):
+    for dtype in (np.int8, np.float32, np.complex64):
+        a = np.array([100, 2], dtype)
+        expected, found = function(number, a), ad.jit(function)(number, a)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("number", [2, 0.5])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda c, a: np.select([a > 1], [a], c),
+        lambda c, a: np.choose([0, 1], [a, c]),
+        lambda c, a: np.quantile(a, c / 4),
+        lambda c, a: np.nanquantile(a, c / 4),
+        lambda c, a: np.zeros(2, np.result_type(a, c)),
+    ],
+    ids=["select", "choose", "quantile", "nanquantile", "result_type"],
+)
+def test_python_numbers_that_are_weak(function, number):
+    for dtype in (np.int8, np.float32, np.complex64):
+        a = np.array([1, 2], dtype)
+        try:
+            expected = function(number, a)
+        except TypeError:  # complex numbers have no quantiles
+            continue
+        found = ad.jit(function)(number, a)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_products_of_truths():
+    assert ad.jit(np.dot)(True, True).dtype == np.dot(True, True).dtype == bool

@@ -18,7 +18,7 @@ from ..ops import shape as joins
 from ..ops import shift as neighbours
 from .concrete import primal
 from .layout import copied, held, held_as
-from .shape import broadcast_to, concatenate, moveaxis, ravel, reshape, transpose, with_axis
+from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, reshape, transpose, with_axis
 from .table import implements, is_whole, lift
 from .views import as_stored, read, view
 from .ways import Seen
@@ -390,7 +390,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     room = list(shape_of(a))
     room[axis] = count
     v = shapes.broadcast_to(v, shape=tuple(room))
-    v = as_stored(a, v)
+    v = astype(as_stored(a, v), dtype_of(a))
     if not where.size and isinstance(obj, (list, tuple)):
         where = where.astype(np.intp)  # of an empty list
     order = np.insert(np.arange(length), where, length + np.arange(count))  # raises for invalid positions

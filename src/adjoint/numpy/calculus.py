@@ -27,6 +27,7 @@ from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, stack
 from .statistics import is_known
 from .table import implements, lift
 from .ufunc import deliver
+from .ways import kind_of
 
 
 def part(x: Value, axis: int, start: int | None, stop: int | None) -> Value:
@@ -358,7 +359,7 @@ def sinc(x: Any) -> Value:
 @implements(np.angle)
 def angle(z: Any, deg: bool = False) -> Value:
     z = lift(z)
-    a = ops.arctan2(np.imag(z), np.real(z)) if dtype_of(z).kind == "c" else ops.arctan2(np.zeros((), dtype_of(z)), z)
+    a = ops.arctan2(np.imag(z), np.real(z)) if dtype_of(z).kind == "c" else ops.arctan2(0, z)
     return a * (180 / math.pi) if deg else a
 
 
@@ -398,7 +399,7 @@ def linspace(
     device: Any = None,
 ) -> Any:
     a, b, num = lift(start), lift(stop), operator.index(num)
-    kind = np.result_type(*[x if type(x) in (int, float, complex) else dtype_of(x) for x in (a, b)], 1.0)
+    kind = np.result_type(kind_of(a), kind_of(b), 1.0)
     a, b = (astype(x, kind) if dtype_of(x) != kind else x for x in (a, b))
     shape = np.broadcast_shapes(shape_of(a), shape_of(b))
     pieces = num - 1 if endpoint else num

@@ -20,7 +20,7 @@ from .reduce import mean as mean_
 from .reduce import min as min_
 from .reduce import var as var_
 from .shape import astype
-from .statistics import Axis, flag, interpolated, median, neighbours, one_axis, restore_axes, sample
+from .statistics import Axis, flag, interpolated, level, median, neighbours, one_axis, restore_axes, sample
 from .table import implements, lift
 from .ufunc import deliver
 from .views import write
@@ -238,7 +238,8 @@ def nanquantile(
 ) -> Value:
     if weights is not None and 0 not in shape_of(lift(a)):
         return _nan_weighted(a, q, axis, out, method, keepdims, weights)
-    return _quantile(sample(a), lift(q), axis, out, method, keepdims)
+    a = sample(a)
+    return _quantile(a, level(q, a), axis, out, method, keepdims)
 
 
 def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: Any) -> Value:

@@ -19,7 +19,7 @@ from .shape import astype, moveaxis, ravel
 from .table import implements, lift
 from .ufunc import deliver
 from .views import view
-from .ways import Written
+from .ways import Written, strong
 
 
 @implements(np.matmul)
@@ -29,7 +29,7 @@ def matmul(a: Any, b: Any) -> Value:
 
 def _full(x: Any) -> Value:
     """An array_like as a value; here a Python number counts as float64, as in NumPy."""
-    return np.asarray(x) if type(x) in (int, float, complex) else lift(x)
+    return strong(lift(x))
 
 
 @implements(np.dot)

@@ -16,6 +16,7 @@ from .concrete import primal, primals
 from .shape import real
 from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse, unbatched
 from .ufunc import deliver
+from .ways import kind_of
 
 # -- comparisons ------------------------------------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ def isrealobj(x: Any) -> bool:
 
 @implements(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*[dtype_of(x) if isinstance(x, Traced) else x for x in arrays_and_dtypes])
+    return np.result_type(*[kind_of(x) if isinstance(x, Traced) else x for x in arrays_and_dtypes])
 
 
 @implements(np.common_type)

@@ -14,6 +14,7 @@ from ..ops import reduce as reductions
 from .shape import astype, ravel, with_axis
 from .table import implements, lift
 from .ufunc import deliver
+from .ways import strong
 
 Axis = int | tuple[int, ...] | None
 
@@ -86,7 +87,7 @@ def prod(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Value:
-    a, whole = _accumulated(_masked(lift(a), where, 1), dtype, out)
+    a, whole = _accumulated(_masked(strong(lift(a)), where, 1), dtype, out)
     axes = reduced_axes(axis, ndim_of(a))
     y = a if axes else astype(a, np.multiply.reduce(np.ones(1, dtype_of(a))).dtype)
     for ax in sorted(axes, reverse=True):
@@ -124,7 +125,7 @@ def last(dtype: np.dtype[Any], sign: int) -> Any:
 def _extremum(op: Any, pair: Any, sign: int, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
     if where is not True and not _no_value(where) and _no_value(initial):
         raise ValueError("reduction operation which has no identity, so to use a where mask one has to specify 'initial'")
-    a = lift(a)
+    a = strong(lift(a))
     fill = last(dtype_of(a), sign)
     a = _masked(a, where, fill)
     axes = reduced_axes(axis, ndim_of(a))

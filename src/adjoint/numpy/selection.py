@@ -22,7 +22,7 @@ from .shape import astype, concatenate, ravel, reshape, with_axis
 from .table import implements, lift
 from .ufunc import deliver
 from .views import read
-from .ways import as_array
+from .ways import as_array, kind_of
 
 
 def whole(index: Any) -> Value:
@@ -107,6 +107,8 @@ def _level(a: Value, index: Value, axis: int) -> tuple[Value, Value]:
 @implements(np.choose)
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Value:
     options = [lift(c) for c in choices]
+    kind = np.result_type(*map(kind_of, options))
+    options = [c if dtype_of(c) == kind else astype(c, kind) for c in options]
     index = within(whole(a), len(options), mode)
     if not isinstance(index, Traced) and np.size(index) and not 0 <= np.min(index) <= np.max(index) < len(options):
         raise ValueError("invalid entry in choice array")
@@ -145,7 +147,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Value:
         raise ValueError("select with an empty condition list is not possible")
     if any(dtype_of(c).kind != "b" for c in conditions):
         raise TypeError("invalid entry in condlist: should be boolean ndarray")
-    kinds = [c if type(c) in (int, float, complex) else dtype_of(c) for c in (*choices, lift(default))]
+    kinds = [kind_of(c) for c in (*choices, lift(default))]
     y = astype(lift(default), np.result_type(*kinds)) if np.result_type(*kinds).kind in "fc" else lift(default)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         y = shapes.where(condition, choice, y)

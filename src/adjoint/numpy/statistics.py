@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, fresh
+from ..core.bind import Traced, class_of, fresh
 from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
@@ -188,6 +188,12 @@ def sample(a: Any) -> Value:
     return a
 
 
+def level(q: Any, a: Value) -> Value:
+    """The level of a quantile: a Python number gets the dtype of a sample of floats."""
+    q = lift(q)
+    return astype(q, dtype_of(a)) if isinstance(q, Traced) and class_of(q) in (int, float) and dtype_of(a).kind == "f" else q
+
+
 @implements(np.quantile)
 def quantile(
     a: Any,
@@ -200,7 +206,8 @@ def quantile(
     *,
     weights: Any = None,
 ) -> Value:
-    a, q = sample(a), lift(q)
+    a = sample(a)
+    q = level(q, a)
     x, axes = one_axis(a, axis)
     if weights is None:
         y = _poison(interpolated(x, q, shape_of(x)[-1], method), x)

@@ -17,6 +17,7 @@ from .layout import held
 from .scan import reduce_slices, running_extremum, update_at
 from .table import FUNCTIONS, find_ufunc, lift
 from .views import become, read, write
+from .ways import strong
 
 
 def deliver(y: Value, out: Any, spread: bool = False) -> Value:
@@ -190,7 +191,7 @@ def _outer(ufunc: np.ufunc, name: str, a: Any, b: Any, **options: Any) -> Value:
     function = find_ufunc(ufunc)
     if function is None:
         raise UnsupportedError(f"{name} is not supported on traced values")
-    a, b = (np.asarray(x) if type(x) in (int, float, complex) else lift(x) for x in (a, b))  # numbers are not weak here
+    a, b = strong(lift(a)), strong(lift(b))
     wide = shapes.reshape(a, shape=shape_of(a) + (1,) * ndim_of(b))
     return call_with_options(function, name, (wide, b), options) if options else function(wide, b)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import fresh, is_array
-from ..core.types import Shape, Value, shape_of
+from ..core.bind import Traced, class_of, fresh, is_array
+from ..core.types import Shape, Value, dtype_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops.broadcast import broadcast_to
@@ -225,3 +225,18 @@ def shares(part: Any, whole: Any) -> bool:
 def as_array(x: Value) -> Value:
     """A scalar as an array without axes, as np.asarray gives; an array is unchanged."""
     return x if is_array(x) else broadcast_to(x, shape=())
+
+
+def strong(x: Value) -> Value:
+    """A Python number as np.asarray gives it, whose dtype counts in promotions; other values are unchanged."""
+    return as_array(x) if class_of(x) in _WEAK else x
+
+
+def kind_of(x: Value) -> Any:
+    """What np.result_type takes for a value: a Python number stays weak."""
+    if class_of(x) not in _WEAK:
+        return dtype_of(x)
+    return class_of(x)() if isinstance(x, Traced) else x
+
+
+_WEAK = (bool, int, float, complex)

@@ -150,3 +150,13 @@ def test_powers_of_arrays():
     z, w = (rng.normal(size=30) + 1j * rng.normal(size=30) for _ in range(2))
     np.testing.assert_allclose(native(np.power, z, w), z**w, rtol=1e-13)
     np.testing.assert_allclose(native(np.power, z, np.arange(-15, 15)), z ** np.arange(-15, 15), rtol=1e-13)
+
+
+@pytest.mark.parametrize("exponent", [800.0, 2.5 + 0j])
+def test_a_power_that_overflows_along_the_real_axis(exponent):
+    z = np.array([3e200 + 0j, 2.0, 1e-200])
+    found = ad.jit(lambda z, w: z**w)(z, exponent)
+    with np.errstate(all="ignore"):
+        expected = z**exponent
+    np.testing.assert_allclose(found.real, expected.real, rtol=1e-12)
+    np.testing.assert_array_equal(found.imag, expected.imag)

@@ -315,3 +315,11 @@ def test_a_donated_complex_array_may_become_a_real_one():
     got = ad.jit(f, donate_argnums=0)(z)
     agree(got, want)
     assert np.shares_memory(got, z)
+
+
+@pytest.mark.parametrize("transform", [np.fft.irfft, np.fft.hfft])
+def test_transforms_to_half_precision(transform):
+    x = np.array([1, 2, 3], np.float16)
+    found = ad.jit(transform)(x)
+    assert found.dtype == transform(x).dtype
+    np.testing.assert_allclose(found, transform(x), rtol=1e-2, atol=1e-3)

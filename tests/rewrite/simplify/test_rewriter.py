@@ -61,3 +61,11 @@ def test_rules_keep_the_bits(f, kept):
 def test_assuming_finite_numbers_allows_more():
     graph, _ = rewritten(lambda x: (x - x) + x, 0.5, assume="finite")
     assert "sub" not in ops(graph)
+
+
+@pytest.mark.parametrize("function", [lambda b: b * -1, lambda b: b * -1.0, lambda b: b / -1, lambda b: 0 - b])
+def test_booleans_have_no_negative(function):
+    b = np.array([True, False])
+    found = ad.jit(function)(b)
+    assert found.dtype == function(b).dtype
+    np.testing.assert_array_equal(found, function(b))

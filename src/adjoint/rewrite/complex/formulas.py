@@ -174,7 +174,8 @@ def _power(z: Parts, w: Parts) -> Parts:
     turn = w.re * angle
     if type(w.im) is not float or w.im != 0.0:
         length, turn = length * ops.exp(-(w.im * angle)), turn + w.im * ops.log(size)
-    result = Parts(length * ops.cos(turn), length * ops.sin(turn))
+    im = where(ops.equal(turn, 0.0), turn, length * ops.sin(turn))  # of a positive number, however large
+    result = Parts(length * ops.cos(turn), im)
     result = _chosen(is_zero(z), _chosen(ops.greater(w.re, 0.0), _ZERO, _NAN), result)
     return _chosen(is_zero(w), _ONE, result)
 

@@ -205,6 +205,8 @@ class _Splitter(Trace):
         if e.op not in (fft, irfft) or isinstance(o, Literal):
             return self.real(o)
         dtype = part_of(e.types[0]).dtype
+        if dtype not in _PART.values():  # half precision has no complex numbers
+            return self.real(o)
         x = self.fitted(self.values[o], Type(t.shape, dtype))
         return self.operand(as_complex(stack(x, np.zeros(t.shape, dtype), axis=t.ndim)))
 

@@ -19,7 +19,7 @@ from ...derive import type_rule
 from ...ir.columns import hashable
 from ...ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
 from ...ops.broadcast import broadcast_to, where
-from ...ops.elementwise import strong_mul_either_op, strong_mul_op
+from ...ops.elementwise import neg, strong_mul_either_op, strong_mul_op
 from .pattern import Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
@@ -197,6 +197,8 @@ class Rewriter:
             return None
         if rule.when is not None and not self.compute(rule.when, bindings, type_):
             return None
+        if isinstance(rule.right, Call) and rule.right.op is neg and self.type_of(bindings["X"]).dtype.kind == "b":
+            return None  # a boolean has no negative
         return self.in_place(self.build(rule.right, bindings, type_, line), type_, line)
 
     def allowed(self, rule: Rule, type_: Type) -> bool:
