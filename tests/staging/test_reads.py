@@ -25,6 +25,7 @@ import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.compiler.jit import CompileWarning
 from adjoint.core.places import values_at
+from adjoint.staging.uncopied import FEW_NAMES
 
 X = np.array([0.3, -1.2, 2.0])
 HERE = os.path.basename(__file__)
@@ -1154,3 +1155,18 @@ def test_a_limit_of_places(count, is_compiled, monkeypatch):
         warnings.simplefilter("always")
         np.testing.assert_array_equal(f(2.0), np.full(2, count * (count - 1.0)))
     assert ("reads from more than 21 outside places" in "".join(str(w.message) for w in found)) == (not is_compiled)
+
+
+@pytest.mark.parametrize("count", [1, FEW_NAMES, FEW_NAMES + 1, 30])
+@pytest.mark.parametrize("owner", ["class", "base"])
+def test_an_attribute_that_a_class_gains(count, owner):
+    base = type("Base", (), {})
+    settings = type("Settings", (base,), {})
+    names = [f"rate{i}" for i in range(count)]
+    lines = "".join(f"    if hasattr(settings, {name!r}): x = x * getattr(settings, {name!r})\n" for name in names)
+    space = {"settings": settings}
+    exec(f"def f(x):\n{lines}    return x + 1.0\n", space)
+    compiled = ad.jit(space["f"])
+    assert compiled(2.0) == 3.0
+    setattr(settings if owner == "class" else base, names[-1], 5.0)
+    assert compiled(2.0) == 11.0
