@@ -1,5 +1,7 @@
 """In-place writes and views inside differentiated functions: what NumPy's semantics say."""
 
+import operator
+
 import numpy as np
 import pytest
 from harness import check, draw
@@ -434,3 +436,25 @@ def test_a_single_bool_selects_all_or_nothing(index, shape):
         np.testing.assert_allclose(f(X.copy()), ad.jvp(f, (X,), (X,))[0])
         np.testing.assert_allclose(ad.grad(f)(X), wanted)
         np.testing.assert_allclose(ad.jit(ad.grad(f))(X), wanted)
+
+
+@pytest.mark.parametrize("name", ["iadd", "isub", "imul", "itruediv", "ipow"])
+@pytest.mark.parametrize("own", ["float64", "float32", "complex64"])
+@pytest.mark.parametrize("other", ["int64", "float32", "float64", "complex128"])
+def test_an_in_place_operation_raises_as_numpy_where_the_result_does_not_fit(name, own, other):
+    run = getattr(operator, name)
+
+    def outcome(a, b):
+        try:
+            return run(a, b).dtype
+        except TypeError as error:
+            return type(error), str(error)
+
+    found = []
+
+    def f(x):
+        found.append(outcome(anp.ones(3, dtype=own) * anp.real(x).astype(own), np.ones(3, dtype=other)))
+        return x * 1.0
+
+    ad.grad(f)(2.0)
+    assert found == [outcome(np.ones(3, dtype=own), np.ones(3, dtype=other))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import functools
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -136,7 +137,7 @@ def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:
     setattr(Traced, f"__{name}__", run)
     setattr(Traced, f"__r{name}__", lambda self, other: run(other, self))
     if name != "divmod":
-        setattr(Traced, f"__i{name}__", inplace(run))
+        setattr(Traced, f"__i{name}__", inplace(run, getattr(operator, f"i{name}")))
 
 
 _BINARY: dict[str, Callable[..., Any]] = {

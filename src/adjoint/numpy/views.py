@@ -302,8 +302,8 @@ def _in_same_order(new: Value, x: Traced) -> Value:
     return new if strides_of(new) == wanted else laid_out(new, wanted)
 
 
-def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """`x += v` from `x + v`: an array changes in place, a scalar makes a new one."""
+def inplace(operation: Callable[[Any, Any], Any], in_numpy: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`x += v` from `x + v`: an array changes in place, a scalar makes a new one. `in_numpy` is NumPy's own form of it."""
 
     def method(self: Traced, other: Any) -> Any:
         result = operation(self, other)
@@ -315,6 +315,9 @@ def inplace(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
                     f"non-broadcastable output operand with shape {shape_of(self)} doesn't match the broadcast shape "
                     f"{shape_of(result)}"
                 )
+            own, new = dtype_of(self), dtype_of(result)
+            if not np.can_cast(new, own, "same_kind"):
+                in_numpy(np.ones(0, own), np.ones(0, new))  # raises NumPy's own error
             result = as_stored(self, result)
         become(self, result)
         return self
