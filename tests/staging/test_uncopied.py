@@ -62,3 +62,34 @@ def test_partials_and_closures_of_a_library():
     assert compiled(3.0) == 9.0
     state["power"] = 3
     assert compiled(3.0) == 27.0
+
+
+class Record:
+    """Its methods name attributes that Python itself gives to a class."""
+
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+    def __getattr__(self, name):
+        if name in self.__dict__["rest"]:
+            return self.__dict__["rest"][name]
+        raise AttributeError(name)
+
+    def label(self):
+        return self.__class__.__name__, self.__doc__, self.__module__, type(self).__mro__, self.__weakref__
+
+
+def test_attributes_that_python_gives_to_a_class_do_not_change():
+    base = Record(rest={"scale": 2.0}, rate=3.0)
+
+    def f(x):
+        inner = Record(rest={"scale": base.scale}, rate=base.rate)
+        assert inner.label()[0] == "Record"
+        return np.sin(x * inner.scale) * inner.rate
+
+    run = ad.jit(f)
+    for x in (0.5, 0.6, 0.7):
+        assert run(x) == f(x)
+    assert str(run.report()).count("specialization ") == 1
+    base.rate = 4.0
+    assert run(0.5) == f(0.5)

@@ -349,7 +349,7 @@ class Reads:
             return self.fix(at, value)
         if package_of(cls.__module__) in FIXED_MODULES or cls is object:
             return self.fix(at, value)
-        if hasattr(value, "__wrapped__") and cls.__module__ == "functools":  # a memo, whose function is not copied
+        if cls.__module__ == "functools" and hasattr(value, "__wrapped__"):  # a memo, whose function is not copied
             self.uncopied.add(value.__wrapped__)
             return self.fix(at, value)
         if hasattr(cls, "__next__"):

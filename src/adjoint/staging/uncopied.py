@@ -109,7 +109,9 @@ class Uncopied:
             if "super" in names:
                 for base in _owners(cls):
                     self.add(base)
-            for name in _attributes(cls):
+            for name, member in _attributes(cls).items():
+                if isinstance(member, types.GetSetDescriptorType):
+                    continue  # `__dict__` and `__weakref__`, which Python makes; getattr(cls, "__dict__") is another object each time
                 if name in names:
                     self.add_member(cls, name, names)
                 elif name.startswith("__"):
