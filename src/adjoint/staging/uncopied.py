@@ -111,7 +111,7 @@ class Uncopied:
                     self.add(base)
             for name, member in _attributes(cls).items():
                 if isinstance(member, types.GetSetDescriptorType):
-                    continue  # `__dict__` and `__weakref__`, which Python makes; getattr(cls, "__dict__") is another object each time
+                    continue  # `__dict__` and `__weakref__`: Python makes them, and the value of `cls.__dict__` is new each time
                 if name in names:
                     self.add_member(cls, name, names)
                 elif name.startswith("__"):
