@@ -139,7 +139,7 @@ def spectral(np, u):
     k = 1j * np.arange(129)
 
     def step(u, _):
-        return u - 0.001 * u * np.fft.irfft(k * np.fft.rfft(u), 256), None
+        return u - 0.0001 * u * np.fft.irfft(k * np.fft.rfft(u), 256), None
 
     return np.sum(np.loop(step, u, np.arange(50))[0] ** 2)
 
