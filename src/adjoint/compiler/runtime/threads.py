@@ -5,10 +5,11 @@ length: it measures their times, and uses threads only if the gain, the time of 
 `gain` is that time in nanoseconds at the last call, or an estimate. The result is 0, or -1 if a signal has set a Python
 exception (`signals`).
 
-The calling thread takes part. The number of threads is limited; further while BLAS is set to fewer than it had at first, as by
-`threadpoolctl`: such a limit is meant for both. Workers wait for a job, spin briefly before they sleep, and take one piece after
-the other. One job runs at a time: a concurrent call from another thread runs its pieces by itself. The child of a fork has none
-of the workers, and starts its own (`restart`).
+The calling thread takes part. The number of threads is limited by the pieces; further while BLAS is set to fewer than it had at
+first, as by `threadpoolctl`: such a limit is meant for both. Workers wait for a job, spin briefly before they sleep, and take one
+piece after the other. The caller wakes two workers, each of these two more: the caller soon begins its own pieces, and no more
+workers wake than there are pieces. One job runs at a time: a concurrent call from another thread runs its pieces by itself. The
+child of a fork has none of the workers, and starts its own (`restart`).
 """
 
 from __future__ import annotations
@@ -30,23 +31,26 @@ MOST_THREADS = 256
 
 # The memory of a mutex and of a condition differs from system to system; 128 bytes are enough for all.
 _TEXT = f"""
+%worker = type {{ [128 x i8], [128 x i8], i32, [60 x i8] }} ; its lock, its condition, whether it sleeps
+
 @threads = global i64 1
 @asked = global ptr null
 @usual = global i64 0
-@allowed = internal global i64 1
 @started = internal global i64 0
 @owner = internal global i32 0
 @busy = global i32 0
 @lock = internal global [128 x i8] zeroinitializer, align 64
-@wake = internal global [128 x i8] zeroinitializer, align 64
 @rest = internal global [128 x i8] zeroinitializer, align 64
+@waiting = internal global i32 0, align 64
 @generation = internal global i64 0, align 64
-@open = internal global i32 0
+@wanted = internal global i64 0
+@open = internal global i32 0, align 64
 @active = internal global i64 0, align 64
 @next = internal global i64 0, align 64
 @function = internal global ptr null
 @table = internal global ptr null
 @pieces = internal global i64 0
+@workers = internal global [{MOST_THREADS} x %worker] zeroinitializer, align 64
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
@@ -55,7 +59,7 @@ declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @getpid()
 
@@ -72,64 +76,99 @@ end:
   ret void
 }}
 
+; A worker that is wanted wakes the next two and joins the job. It is counted as active before it looks whether the job is still
+; open, and the caller closes the job before it looks whether a worker is active: so no worker reads the job of a caller that left.
 define internal ptr @worker(ptr %argument) {{
   %number = ptrtoint ptr %argument to i64
+  %lock = getelementptr %worker, ptr @workers, i64 %number, i32 0
+  %wake = getelementptr %worker, ptr @workers, i64 %number, i32 1
+  %asleep = getelementptr %worker, ptr @workers, i64 %number, i32 2
+  %twice = mul i64 %number, 2
+  %left = add i64 %twice, 2
+  %right = add i64 %twice, 3
   br label %idle
 idle:
-  %seen = phi i64 [ 0, %0 ], [ %now, %finish ], [ %now, %skip ]
+  %seen = phi i64 [ 0, %0 ], [ %now, %look ], [ %now, %quit ], [ %now, %tell ]
   br label %spin
 spin:
   %turn = phi i64 [ 0, %idle ], [ %turned, %spinning ]
   %glance = load atomic i64, ptr @generation acquire, align 64
   %new = icmp ne i64 %glance, %seen
-  br i1 %new, label %enter, label %spinning
+  br i1 %new, label %look, label %spinning
 spinning:
   %turned = add i64 %turn, 1
   %patient = icmp slt i64 %turned, {_SPIN}
-  br i1 %patient, label %spin, label %enter
-enter:
-  call i32 @pthread_mutex_lock(ptr @lock)
+  br i1 %patient, label %spin, label %doze
+doze:
+  call i32 @pthread_mutex_lock(ptr %lock)
+  store atomic i32 1, ptr %asleep seq_cst, align 64
   br label %check
 check:
-  %now = load atomic i64, ptr @generation monotonic, align 64
-  %same = icmp eq i64 %now, %seen
+  %found = load atomic i64, ptr @generation seq_cst, align 64
+  %same = icmp eq i64 %found, %seen
   br i1 %same, label %sleep, label %awake
 sleep:
-  call i32 @pthread_cond_wait(ptr @wake, ptr @lock)
+  call i32 @pthread_cond_wait(ptr %wake, ptr %lock)
   br label %check
 awake:
-  %is_open = load i32, ptr @open
-  %allowed = load i64, ptr @allowed
-  %limit = sub i64 %allowed, 1
-  %wanted = icmp slt i64 %number, %limit
+  store atomic i32 0, ptr %asleep monotonic, align 64
+  call i32 @pthread_mutex_unlock(ptr %lock)
+  br label %look
+look:
+  %now = phi i64 [ %glance, %spin ], [ %found, %awake ]
+  %wanted = load atomic i64, ptr @wanted monotonic, align 8
+  %is_wanted = icmp slt i64 %number, %wanted
+  br i1 %is_wanted, label %join, label %idle
+join:
+  call void @wake(i64 %left, i64 %wanted)
+  call void @wake(i64 %right, i64 %wanted)
+  atomicrmw add ptr @active, i64 1 seq_cst
+  %is_open = load atomic i32, ptr @open seq_cst, align 64
   %opened = icmp ne i32 %is_open, 0
-  %join = and i1 %wanted, %opened
-  br i1 %join, label %take, label %skip
-skip:
-  call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %idle
+  br i1 %opened, label %take, label %quit
 take:
   %function = load ptr, ptr @function
   %table = load ptr, ptr @table
   %pieces = load i64, ptr @pieces
-  atomicrmw add ptr @active, i64 1 acq_rel
-  call i32 @pthread_mutex_unlock(ptr @lock)
   call void @work(ptr %function, ptr %table, i64 %pieces)
-  call i32 @pthread_mutex_lock(ptr @lock)
-  %before = atomicrmw sub ptr @active, i64 1 acq_rel
+  br label %quit
+quit:
+  %before = atomicrmw sub ptr @active, i64 1 seq_cst
   %last = icmp eq i64 %before, 1
-  br i1 %last, label %tell, label %finish_locked
+  %waiting = load atomic i32, ptr @waiting seq_cst, align 64
+  %awaited = icmp ne i32 %waiting, 0
+  %end = and i1 %last, %awaited
+  br i1 %end, label %tell, label %idle
 tell:
-  call i32 @pthread_cond_broadcast(ptr @rest)
-  br label %finish_locked
-finish_locked:
+  call i32 @pthread_mutex_lock(ptr @lock)
+  call i32 @pthread_cond_signal(ptr @rest)
   call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %finish
-finish:
   br label %idle
 }}
 
-define internal void @start() {{
+; Wake a worker that is wanted, if it sleeps.
+define internal void @wake(i64 %number, i64 %wanted) {{
+  %is_wanted = icmp slt i64 %number, %wanted
+  br i1 %is_wanted, label %look, label %end
+look:
+  %place = getelementptr %worker, ptr @workers, i64 %number, i32 2
+  %asleep = load atomic i32, ptr %place seq_cst, align 64
+  %sleeps = icmp ne i32 %asleep, 0
+  br i1 %sleeps, label %call, label %end
+call:
+  %lock = getelementptr %worker, ptr @workers, i64 %number, i32 0
+  %wake = getelementptr %worker, ptr @workers, i64 %number, i32 1
+  call i32 @pthread_mutex_lock(ptr %lock)
+  call i32 @pthread_cond_signal(ptr %wake)
+  call i32 @pthread_mutex_unlock(ptr %lock)
+  br label %end
+end:
+  ret void
+}}
+
+; Start workers until there are as many as wanted, or as many as the system allows.
+define internal i64 @start(i64 %wanted) {{
+  %thread = alloca i64
   %pid = call i32 @getpid()
   %owner = load i32, ptr @owner
   %same = icmp eq i32 %pid, %owner
@@ -137,32 +176,37 @@ define internal void @start() {{
 anew:
   store i32 %pid, ptr @owner
   store i64 0, ptr @started
-  store i64 0, ptr @active
-  store atomic i64 0, ptr @generation monotonic, align 64
+  store atomic i64 0, ptr @active seq_cst, align 64
+  store atomic i32 0, ptr @waiting seq_cst, align 64
+  store atomic i64 0, ptr @generation seq_cst, align 64
   call i32 @pthread_mutex_init(ptr @lock, ptr null)
-  call i32 @pthread_cond_init(ptr @wake, ptr null)
   call i32 @pthread_cond_init(ptr @rest, ptr null)
   br label %more
 more:
   %started = load i64, ptr @started
-  %threads = load i64, ptr @threads
-  %wanted = sub i64 %threads, 1
   %enough = icmp sge i64 %started, %wanted
-  br i1 %enough, label %end, label %create
+  br i1 %enough, label %all, label %create
 create:
-  %thread = alloca i64
+  %lock = getelementptr %worker, ptr @workers, i64 %started, i32 0
+  %wake = getelementptr %worker, ptr @workers, i64 %started, i32 1
+  %asleep = getelementptr %worker, ptr @workers, i64 %started, i32 2
+  call i32 @pthread_mutex_init(ptr %lock, ptr null)
+  call i32 @pthread_cond_init(ptr %wake, ptr null)
+  store atomic i32 0, ptr %asleep seq_cst, align 64
   %argument = inttoptr i64 %started to ptr
   %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %argument)
   %bad = icmp ne i32 %failed, 0
-  br i1 %bad, label %end, label %created
+  br i1 %bad, label %fewer, label %created
 created:
   %id = load i64, ptr %thread
   call i32 @pthread_detach(i64 %id)
   %count = add i64 %started, 1
   store i64 %count, ptr @started
   br label %more
-end:
-  ret void
+all:
+  ret i64 %wanted
+fewer:
+  ret i64 %started
 }}
 
 ; How many threads may work now.
@@ -211,39 +255,40 @@ each:
   %again = icmp slt i64 %j, %pieces
   br i1 %again, label %each, label %end
 share:
-  call void @start()
-  call i32 @pthread_mutex_lock(ptr @lock)
+  %few = icmp slt i64 %pieces, %threads
+  %most = select i1 %few, i64 %pieces, i64 %threads
+  %others = sub i64 %most, 1
+  %wanted = call i64 @start(i64 %others)
   store ptr %function, ptr @function
   store ptr %table, ptr @table
   store i64 %pieces, ptr @pieces
-  store i64 %threads, ptr @allowed
   store atomic i64 0, ptr @next release, align 64
   %caller = call i64 @PyThread_get_thread_ident()
   store atomic i32 0, ptr @signals.stop monotonic, align 4
   store i64 %caller, ptr @signals.job
-  store i32 1, ptr @open
-  %g = load atomic i64, ptr @generation monotonic, align 64
-  %g1 = add i64 %g, 1
-  store atomic i64 %g1, ptr @generation release, align 64
-  call i32 @pthread_cond_broadcast(ptr @wake)
-  call i32 @pthread_mutex_unlock(ptr @lock)
+  store atomic i64 %wanted, ptr @wanted monotonic, align 8
+  store atomic i32 1, ptr @open seq_cst, align 64
+  atomicrmw add ptr @generation, i64 1 seq_cst
+  call void @wake(i64 0, i64 %wanted)
+  call void @wake(i64 1, i64 %wanted)
   call void @work(ptr %function, ptr %table, i64 %pieces)
+  store atomic i32 0, ptr @open seq_cst, align 64
   br label %spin
 spin:
   %turn = phi i64 [ 0, %share ], [ %turned, %spinning ]
-  %busy_workers = load atomic i64, ptr @active acquire, align 64
-  %none = icmp eq i64 %busy_workers, 0
+  %workers = load atomic i64, ptr @active seq_cst, align 64
+  %none = icmp eq i64 %workers, 0
   br i1 %none, label %close, label %spinning
 spinning:
   %turned = add i64 %turn, 1
   %patient = icmp slt i64 %turned, {_SPIN}
-  br i1 %patient, label %spin, label %close
-close:
+  br i1 %patient, label %spin, label %wait_locked
+wait_locked:
   call i32 @pthread_mutex_lock(ptr @lock)
-  store i32 0, ptr @open
+  store atomic i32 1, ptr @waiting seq_cst, align 64
   br label %check
 check:
-  %a = load atomic i64, ptr @active acquire, align 64
+  %a = load atomic i64, ptr @active seq_cst, align 64
   %quiet = icmp eq i64 %a, 0
   br i1 %quiet, label %leave, label %wait
 wait:
@@ -262,8 +307,11 @@ sleep:
   call i32 @pthread_mutex_lock(ptr @lock)
   br label %check
 leave:
-  store i64 0, ptr @signals.job
+  store atomic i32 0, ptr @waiting seq_cst, align 64
   call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %close
+close:
+  store i64 0, ptr @signals.job
   store atomic i32 0, ptr @busy release, align 4
   br label %end
 end:
