@@ -26,7 +26,7 @@ from .blas import Library
 from .signals import INTERVAL
 
 _GAIN = 30_000  # nanoseconds from which to wake the threads, which takes about as long
-_SPIN = 4000  # polls for a job, or for its end, before a thread sleeps
+_SPIN = 30_000  # polls for a job, or for its end, before a thread sleeps: about ten microseconds
 MOST_THREADS = 256
 
 # The memory of a mutex and of a condition differs from system to system; 128 bytes are enough for all.
@@ -76,8 +76,8 @@ end:
   ret void
 }}
 
-; A worker that is wanted wakes the next two and joins the job. It is counted as active before it looks whether the job is still
-; open, and the caller closes the job before it looks whether a worker is active: so no worker reads the job of a caller that left.
+; A worker that is wanted wakes the next two and joins the job. It is counted as active before it looks whether the job is
+; open, and the caller closes the job before it looks whether a worker is active: no worker reads a job that has ended.
 define internal ptr @worker(ptr %argument) {{
   %number = ptrtoint ptr %argument to i64
   %lock = getelementptr %worker, ptr @workers, i64 %number, i32 0
