@@ -24,7 +24,7 @@ import functools
 import io
 import threading
 import types
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -34,7 +34,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
-from ..core.places import Attributes, Bound, Check, Contents, Equal, Keys, Labelled, Lacks, Load, Place, items_of
+from ..core.places import Attributes, Bound, Check, Contents, Equal, Labelled, Lacks, Load, Place, items_of
 from ..device import gpu
 from ..device.arrays import gpu_of
 from .classify import (
@@ -165,10 +165,7 @@ class Reads:
         keys = list(items_of(value))
         if isinstance(value, (dict, types.SimpleNamespace)) and len(keys) > 1:
             at = At(Load.FIXED, place, None, f"the order of {name}", True)
-            if isinstance(value, OrderedDict):  # which keeps an order of its own, that of move_to_end
-                self.note(at, Check.TEST, Keys(keys))
-            else:
-                self.note(at, Check.ORDER, keys)
+            self.note(at, Check.ORDER, keys)
 
     def note_names(self, code: types.CodeType) -> None:
         """Collect the names in the code of a function that is run."""
