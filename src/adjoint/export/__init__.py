@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .latex_text import latex
     from .numba_source import numba
     from .object_file import object
-    from .onnx_model import onnx
+    from .onnx_file import onnx
     from .python_source import python
     from .stablehlo_text import stablehlo
     from .wasm_module import wasm
@@ -28,7 +28,7 @@ EXPORTERS = {
     "latex": "latex_text",
     "numba": "numba_source",
     "object": "object_file",
-    "onnx": "onnx_model",
+    "onnx": "onnx_file",
     "python": "python_source",
     "stablehlo": "stablehlo_text",
     "wasm": "wasm_module",

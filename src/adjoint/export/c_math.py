@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..compiler.lower.kernel import Dtype
+from .c_vecmath import define
 from .spelling import MATH
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ static REAL NAME(REAL a, REAL b) {
 def call(spelling: CSpelling, name: str, args: Sequence[str], dtype: Dtype) -> str:
     """A function of floats, called."""
     if spelling.exact and name not in _EXACT:
-        from .c_vecmath import define
-
         return f"{define(spelling, name, dtype, len(args))}({', '.join(args)})"
     f = "" if dtype.itemsize == 8 else "f"
     if name.startswith("power."):

@@ -24,9 +24,9 @@ from . import c_math
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
-from .routines import NAMED
 from .spelling import COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
+from .template import Template
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
 _VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
@@ -309,16 +309,7 @@ class CSpelling(Spelling):
     def work(self, dtype: Dtype, offset: int) -> Place:
         return Place(f"work->{WORK[dtype.name]}", str(offset))
 
-    def routine(
-        self,
-        name: str,
-        reads: Sequence[str],
-        writes: Sequence[str],
-        template: str,
-        dtype: Dtype,
-        tells: bool = False,
-        dtypes: dict[str, Dtype] = NAMED,
-    ) -> str:
+    def routine(self, name: str, template: Template, dtype: Dtype) -> str:
         f = "" if dtype.itemsize == 8 else "f"
         meanings = {
             "INT32": "(int32_t)",
@@ -333,17 +324,19 @@ class CSpelling(Spelling):
             "AT": "(ptrdiff_t)",
             "HALF": "adjoint_half",
         }
-        for width in sorted(set(re.findall(r"\bROW(\d+)\b", template)), key=int):
+        for width in sorted(set(re.findall(r"\bROW(\d+)\b", template.text)), key=int):
             meanings[f"ROW{width}"] = self.row(TYPES[dtype.name], int(width))
-        if "HALF(" in template:
+        if "HALF(" in template.text:
             self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
-        text = filled(template, meanings)
+        text = filled(template.text, meanings)
         if f:
             text = re.sub(r"(?<![\w.])(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", r"\1f", text)
-        parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
-        if "ADD_ROW(" in template:
-            return self.function(name, parameters, ["  ADJOINT_CONTRACT", text.rstrip()], tells, attribute="ADJOINT_CONTRACTS ")
-        return self.function(name, parameters, [text.rstrip()], tells)
+        arrays = (*template.reads, *template.writes)
+        parameters = [self.parameter(n, template.dtypes.get(n, dtype), n in template.reads)[0] for n in arrays]
+        if "ADD_ROW(" in template.text:
+            body = ["  ADJOINT_CONTRACT", text.rstrip()]
+            return self.function(name, parameters, body, template.tells, attribute="ADJOINT_CONTRACTS ")
+        return self.function(name, parameters, [text.rstrip()], template.tells)
 
     def row(self, kind: str, width: int) -> str:
         """The type of a row of a tile of a product."""

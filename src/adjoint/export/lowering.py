@@ -30,14 +30,11 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from ..rewrite.complex import has_complex
 from ..rewrite.pipeline import optimize
-from . import array_routines, decompositions, integers, lapacke
+from . import array_routines, decompositions, lapacke
 from .expansions import UNPROMOTED, cast_to, expanded
+from .routines import WRITTEN_OUT
 
-RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
-#: Matrix routines that are written out; the others are iterative, and left to LAPACK.
-WRITTEN_OUT = frozenset(
-    {"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric", "reflectors", "orthogonal"}
-)
+RULES: Rules = {**array_routines.RULES, **decompositions.RULES}
 
 
 def lower(graph: Graph, exporter: str, lapack: bool = False) -> Lowered:

@@ -21,7 +21,7 @@ from ..core.errors import UnsupportedError, written_on
 from ..core.op import Constant, Elementwise, Multilinear, Op, Structured
 from ..core.types import Type
 from ..ir.edit import bodies, dead_code, renumber
-from ..ir.graph import Graph
+from ..ir.graph import Equation, Graph
 from ..ops import control, index
 from ..ops import elementwise as ew
 from ..ops.broadcast import cast, where
@@ -57,13 +57,47 @@ EVERY = NUMBERS | TRUTHS
 
 
 @dataclass(frozen=True)
+class Call:
+    """An equation about to be written: its operands as the exporter names them, and their types. Parameters are attributes."""
+
+    equation: Equation
+    args: Sequence[str]
+    types: Sequence[Type]
+
+    @property
+    def result(self) -> Type:
+        return self.equation.types[0]
+
+    def __getattr__(self, name: str) -> Any:
+        return self.equation.params[name]
+
+
+@dataclass(frozen=True)
 class Spelling:
     """How a language writes an op, for which dtypes of the operand `by`, and for which types and parameters."""
 
-    write: Callable[[Any], Any]  # of an equation with the names of its operands, as the exporter has them
+    write: Callable[[Any], Any]  # of a `Call`
     dtypes: frozenset[Dtype]
     by: int = -1
     fits: Callable[[Sequence[Type], dict[str, Any]], bool] = lambda types, params: True
+
+
+# What may be asked of types and parameters before an op is written.
+
+
+def has_elements(types: Sequence[Type], params: dict[str, Any]) -> bool:
+    return all(t.size for t in types)
+
+
+def is_one_index(types: Sequence[Type], params: dict[str, Any]) -> bool:
+    """Whether a gather or a scatter has a single array of indices."""
+    return len(types) == 2
+
+
+def is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
+    """Whether a scatter has a single array of indices, and an update for each of them."""
+    full, axis = params["shape"], params["axis"]
+    return is_one_index(types, params) and types[0].shape == (*full[:axis], *types[1].shape, *full[axis + 1 :])
 
 
 @dataclass(frozen=True)
@@ -193,6 +227,6 @@ def normal(graph: Graph, target: Target) -> Graph:
 
 
 __all__ = [
-    "COMPLEX", "EVERY", "INEXACT", "NUMBERS", "REALS", "SIGNED", "TRUTHS", "WHOLE", "Dtype", "Normal", "Spelling", "Target",
-    "dtypes", "normal",
+    "COMPLEX", "EVERY", "INEXACT", "NUMBERS", "REALS", "SIGNED", "TRUTHS", "WHOLE", "Call", "Dtype", "Normal", "Spelling",
+    "Target", "dtypes", "has_elements", "is_one_index", "is_one_region", "normal",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import llvmlite.binding as llvm
 import numpy as np
 
 from ..compiler.llvm import emit, vecmath
@@ -84,8 +85,6 @@ def object(
 def compiled(text: str, triple: str | None = None, cpu: str = "", features: str = "") -> bytes:
     """The object code of an LLVM text."""
     machine, family = _machine(triple, cpu, features)
-    import llvmlite.binding as llvm
-
     if family not in _WITH_FMA and "+fma" not in features and not cpu:
         text = vecmath.soften(text)
     module = llvm.parse_assembly(text, llvm.create_context())
@@ -99,15 +98,11 @@ def compiled(text: str, triple: str | None = None, cpu: str = "", features: str 
 
 @functools.cache
 def _machines() -> None:
-    import llvmlite.binding as llvm
-
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
 
 def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
-    import llvmlite.binding as llvm
-
     _machines()
     wanted = triple or llvm.get_default_triple()
     words = wanted.split("-")

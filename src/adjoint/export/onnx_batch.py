@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import helper, numpy_helper
 
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.tree import flatten
@@ -65,15 +66,11 @@ class _Merge:
     """The first model, with what differs in the others made a function of the size."""
 
     def __init__(self, models: Sequence[Any]) -> None:
-        from onnx import numpy_helper
-
         self.models = models
         self.constants = [{t.name: numpy_helper.to_array(t) for t in m.graph.initializer} for m in models]
         self.computed: list[Any] = []  # nodes in front of all others
 
     def model(self) -> Any:
-        from onnx import helper, numpy_helper
-
         first = self.models[0]
         graphs = [m.graph for m in self.models]
         self.same(graphs)
@@ -130,14 +127,10 @@ class _Merge:
         raise _refused("no input has it")
 
     def node(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        from onnx import helper
-
         self.computed.append(helper.make_node(kind, list(inputs), [output], **attributes))
         return output
 
     def constant(self, value: Any, name: str) -> str:
-        from onnx import numpy_helper
-
         self.own.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
@@ -154,8 +147,6 @@ class _Merge:
 
     def compute(self, name: str, values: Sequence[Any], user: Any) -> None:
         """A constant that differs."""
-        from onnx import helper
-
         line = user.doc_string if user is not None else ""
         dtype = values[0].dtype
         if all(v.shape == values[0].shape for v in values):
@@ -190,8 +181,6 @@ class _Merge:
 
     def converted(self, x: str, like: Any, name: str) -> str:
         """Integers of one axis as a constant of another dtype and shape."""
-        from onnx import helper
-
         cast = self.node("Cast", [x], f"{name}.cast", to=helper.np_dtype_to_tensor_dtype(like.dtype))
         return self.node("Reshape", [cast, self.constant(np.array(np.shape(like), np.int64), f"{name}.to")], name)
 

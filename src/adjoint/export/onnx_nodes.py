@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from onnx import helper
 
 from ..core.op import Op
 from ..core.types import Shape, Type
-from ..ir.graph import Equation, Literal
+from ..ir.graph import Literal
 from ..ops import broadcast, index, integer, linalg, reduce, shape, sort, special
 from ..ops import elementwise as ew
+from . import normal
 from .normal import REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target, dtypes
 
 SINGLE = dtypes("float32")
@@ -45,8 +47,6 @@ class Nodes:
         return self.many(kind, inputs, [self.fresh()], **attributes)[0]
 
     def many(self, kind: str, inputs: Sequence[str], outputs: list[str], **attributes: Any) -> list[str]:
-        from onnx import helper
-
         self.list.append(helper.make_node(kind, list(inputs), outputs, doc_string=self.line or None, **attributes))
         self.used.update(inputs)
         self.made.update(dict.fromkeys(outputs, (kind, inputs)))
@@ -65,20 +65,10 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Call:
-    """An equation about to be written."""
+class Call(normal.Call):
+    """An equation about to be written, and the nodes that it is added to."""
 
     nodes: Nodes
-    equation: Equation
-    args: Sequence[str]
-    types: Sequence[Type]
-
-    @property
-    def result(self) -> Type:
-        return self.equation.types[0]
-
-    def __getattr__(self, name: str) -> Any:
-        return self.equation.params[name]
 
 
 def _node(kind: str, dtypes: frozenset[Dtype] = REALS, **attributes: Any) -> Spelling:
@@ -169,8 +159,6 @@ def _shift(direction: str) -> Callable[[Call], str]:
 
 
 def code(dtype: Dtype) -> int:
-    from onnx import helper
-
     return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
@@ -317,12 +305,11 @@ def _scatter_add(c: Call) -> str:
 
 
 def _is_one_index(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    return len(types) == 2 and types[1].dtype in dtypes("int32 int64")
+    return normal.is_one_index(types, params) and types[1].dtype in dtypes("int32 int64")
 
 
 def _is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    full, axis = params["shape"], params["axis"]
-    return _is_one_index(types, params) and types[0].shape == (*full[:axis], *types[1].shape, *full[axis + 1 :])
+    return normal.is_one_region(types, params) and _is_one_index(types, params)
 
 
 def _is_plain_einsum(types: Sequence[Type], params: dict[str, Any]) -> bool:

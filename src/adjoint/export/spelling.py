@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype
-from .routines import NAMED
+from .template import Template
 
 BOOL = np.dtype(bool)
 #: Variables, functions and constants of an exported function, which no argument may be named like.
@@ -170,20 +170,8 @@ class Spelling(ABC):
     def work(self, dtype: Dtype, offset: int) -> Place: ...
 
     @abstractmethod
-    def routine(
-        self,
-        name: str,
-        reads: Sequence[str],
-        writes: Sequence[str],
-        template: str,
-        dtype: Dtype,
-        tells: bool = False,
-        dtypes: dict[str, Dtype] = NAMED,
-    ) -> str:
-        """The name of a routine for one matrix, from the template that both languages share: see `routines`.
-
-        One that `tells` returns whether it failed.
-        """
+    def routine(self, name: str, template: Template, dtype: Dtype) -> str:
+        """The name of a routine for one matrix, from the template that all languages share."""
 
     # -- what does not --
 

@@ -10,30 +10,35 @@ import numpy as np
 
 from ..core.op import Op
 from ..core.types import Shape, Type
-from ..ir.graph import Equation
 from ..ops import bessel, broadcast, decompose, fft, gamma, index, integer, linalg, reduce, shape, solve, special
 from ..ops import elementwise as ew
-from .normal import COMPLEX, EVERY, INEXACT, NUMBERS, REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target
+from . import normal
+from .normal import (
+    COMPLEX,
+    EVERY,
+    INEXACT,
+    NUMBERS,
+    REALS,
+    SIGNED,
+    TRUTHS,
+    WHOLE,
+    Dtype,
+    Spelling,
+    Target,
+    has_elements,
+    is_one_index,
+    is_one_region,
+)
 from .stablehlo_lines import Lines, tensor
 
 _I64 = np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
-class Call:
-    """An equation about to be written."""
+class Call(normal.Call):
+    """An equation about to be written, and the lines that it is added to."""
 
     lines: Lines
-    equation: Equation
-    args: Sequence[str]
-    types: Sequence[Type]
-
-    @property
-    def result(self) -> Type:
-        return self.equation.types[0]
-
-    def __getattr__(self, name: str) -> Any:
-        return self.equation.params[name]
 
 
 def _per_element(kind: str, dtypes: frozenset[Dtype] = INEXACT) -> Spelling:
@@ -248,15 +253,6 @@ def _scatter_add(c: Call) -> str:
     return made
 
 
-def _is_one_index(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    return len(types) == 2
-
-
-def _is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    full, axis = params["shape"], params["axis"]
-    return len(types) == 2 and types[0].shape == (*full[:axis], *types[1].shape, *full[axis + 1 :])
-
-
 # -- linear algebra, Fourier transforms -------------------------------------------------------------------------
 
 
@@ -287,10 +283,6 @@ def _triangular_solve(c: Call) -> str:
     turned = "#stablehlo<transpose TRANSPOSE>" if c.transposed else "#stablehlo<transpose NO_TRANSPOSE>"
     text = f'"stablehlo.triangular_solve"({a}, {b}) <{{{how}, transpose_a = {turned}}}>'
     return w(f"{text} : ({tensor(w.types[a])}, {tensor(w.types[b])}) -> {tensor(c.result)}", c.result)
-
-
-def _has_elements(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    return all(t.size for t in types)
 
 
 def _along(c: Call, x: str, axis: int, transform: Callable[[str], str]) -> str:
@@ -434,14 +426,14 @@ TABLE: dict[Op, Spelling] = {
     shape.concatenate: Spelling(_concatenate, EVERY),
     index.getitem: Spelling(_getitem, EVERY),
     index.place: Spelling(_place, EVERY, fits=_is_placed_whole),
-    index.gather: Spelling(_gather, EVERY, by=0, fits=_is_one_index),
-    index.scatter_add: Spelling(_scatter_add, NUMBERS, by=0, fits=_is_one_region),
+    index.gather: Spelling(_gather, EVERY, by=0, fits=is_one_index),
+    index.scatter_add: Spelling(_scatter_add, NUMBERS, by=0, fits=is_one_region),
     linalg.matmul: Spelling(_matmul, NUMBERS),
-    decompose.cholesky: Spelling(_cholesky, INEXACT, fits=_has_elements),
-    solve.triangular_solve: Spelling(_triangular_solve, INEXACT, fits=_has_elements),
-    fft.fft: Spelling(_fft, INEXACT, fits=_has_elements),
-    fft.rfft: Spelling(_rfft, REALS, fits=_has_elements),
-    fft.irfft: Spelling(_irfft, INEXACT, fits=_has_elements),
+    decompose.cholesky: Spelling(_cholesky, INEXACT, fits=has_elements),
+    solve.triangular_solve: Spelling(_triangular_solve, INEXACT, fits=has_elements),
+    fft.fft: Spelling(_fft, INEXACT, fits=has_elements),
+    fft.rfft: Spelling(_rfft, REALS, fits=has_elements),
+    fft.irfft: Spelling(_irfft, INEXACT, fits=has_elements),
 }
 
 

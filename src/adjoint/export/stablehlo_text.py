@@ -48,7 +48,7 @@ def _write(graph: Graph, inputs: Sequence[str], w: Lines) -> list[str]:
         w.line = ""
         args = [read(o) for o in equation.inputs]
         w.line = equation.line
-        call = Call(w, equation, args, [w.types[a] for a in args])
+        call = Call(equation, args, [w.types[a] for a in args], w)
         if equation.op in _STRUCTURED:
             made = _STRUCTURED[equation.op](call)
         else:

@@ -35,7 +35,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control, linalg
 from .finite import finite, is_tame, loop_tame, ordinary_products
 from .notation import PYTHON, Text, python_name
-from .python_text import PRELUDE, TABLE, Call, array, number, parameter
+from .python_text import PRELUDE, TABLE, Call, array, as_declared, number
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 
@@ -428,16 +428,11 @@ def _written(equation: Equation, call: Call) -> str:
     try:
         if op in TABLE:
             return TABLE[op](call)
-        texts = {key: parameter(value) for key, value in call.params.items()}
-        if "{" in op.python:
-            return op.python.format(*args, all=", ".join(args), **texts)
-        name = op.impl.__name__ if op.python == "def" else python_name(op)
-        if name:
-            return f"{name}({', '.join([*args, *(f'{key}={text}' for key, text in texts.items())])})"
+        declared = as_declared(op, args, call.params)
+        if declared:
+            return declared
     except TypeError as error:
         raise _unwritten(equation, str(error)) from None
-    if op.infix:
-        return f" {op.infix} ".join(args) if len(args) > 1 else f"{op.infix}{args[0]}"
     if callable(op.scalar):
         return str(Expansion(_expanded).run(op.scalar, [Text(a) for a in args]).text)
     raise _unwritten(equation, "it is not one function of NumPy or scipy.special")

@@ -35,7 +35,7 @@ _CHOICES = frozenset({"maximum", "minimum", "select", "cast"})  # of anything
 _COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 _LOGIC = frozenset({"and", "or", "xor", "not"})  # of truths
 _SHIFTS = frozenset({"bits.left", "bits.right"})  # of integers
-_BITS = frozenset({"bits.and", "bits.or", "bits.xor", "bits.not"})  # of integers and truths
+_BITS = {"bits.and": "and", "bits.or": "or", "bits.xor": "xor", "bits.not": "not"}  # of integers; the words for truths
 _TESTS = frozenset({"isnan", "signbit"})  # of floats, as are the functions
 FUNCTIONS = frozenset(
     {
@@ -45,7 +45,7 @@ FUNCTIONS = frozenset(
     }
 )
 _DIVISION = frozenset({"quotient", "fmod"})  # of integers, towards zero; and what is left of a float
-WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS | _TESTS | _DIVISION | FUNCTIONS
+WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS.keys() | _TESTS | _DIVISION | FUNCTIONS
 _INTERNAL = _LOGIC | {"select"}  # names of no op
 
 
@@ -182,6 +182,8 @@ def _line(op: Op, w: Writer, operands: Sequence[int]) -> int:
         if not callable(op.scalar):
             raise _NoWordError(op.name)
         return Expansion(functools.partial(_expanded, w)).run(op.scalar, operands)  # type: ignore[no-any-return]
+    if word in _BITS and w.dtype(operands[0]) == BOOL:
+        word = _BITS[word]
     return w(word, *operands, dtype=BOOL if word in _COMPARISONS | _LOGIC | _TESTS else None)
 
 
@@ -204,7 +206,7 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
     floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _STRONG else set())
     return not any(
         (d not in FLOATS and word in floats_only)
-        or (d in FLOATS and word in _BITS | _SHIFTS)
+        or (d in FLOATS and (word in _BITS or word in _SHIFTS))
         or (d == BOOL and word in _ARITHMETIC | _SHIFTS | _DIVISION)
         for word, d in used
     )
