@@ -18,11 +18,12 @@ from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from ..core.op import OPS
 from ..core.tree import LEAF, Structure, final, flatten, flatten_tangent, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of
+from ..eager.backward import backward
 from ..eager.dual import Dual
 from ..eager.mutation import Watch
 from ..eager.on_gpu import follows_gpu, landed
 from ..eager.repeated import RetreatError
-from ..eager.tape import Node, Tape, backward
+from ..eager.tape import Node, Tape
 from ..numpy.layout import own_copy
 from ..staging.deferred import tape_in_stage
 from .arguments import (

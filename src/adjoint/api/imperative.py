@@ -28,9 +28,10 @@ from ..core.errors import ArgumentError, ReadOnlyError, ShapeError
 from ..core.op import Op
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..device.arrays import gpu_of
+from ..eager.backward import Pass
 from ..eager.dual import Dual
 from ..eager.on_gpu import landed, lift
-from ..eager.tape import FREED, Node, Pass, Pick, Tape
+from ..eager.tape import FREED, Node, Pick, Tape
 from ..numpy.standin import Sought
 from ..numpy.views import View
 from .arguments import Results, differentiable, match_type

@@ -24,7 +24,7 @@ from ..core.op import Constant
 from ..core.tree import flatten, leaf_names
 from ..core.types import Type, Value, is_inexact
 from ..derive import plan
-from ..eager import tape
+from ..eager import backward, tape
 from ..ir.graph import Literal
 from .arguments import match_type
 from .building import (
@@ -103,7 +103,7 @@ def _symbolic(graph: Graph, g: Value | None, type_: Type) -> Traced:
     return graph._constant(np.zeros(type_.shape, type_.dtype) if g is None else np.asarray(g, type_.dtype))
 
 
-class _TotalPass(tape.Pass):
+class _TotalPass(backward.Pass):
     """A backward pass that also records the cotangents of inner nodes, not only of the leaves."""
 
     def __init__(self, wanted: Sequence[tape.Node]) -> None:

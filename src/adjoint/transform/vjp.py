@@ -19,8 +19,9 @@ import numpy as np
 
 from ..core.floating import quiet
 from ..core.types import Type, Value, shape_of
+from ..eager.backward import Pass
 from ..eager.origin import Marked, Origin
-from ..eager.tape import Inner, Node, Pass, Tape
+from ..eager.tape import Inner, Node, Tape
 from ..ir.edit import bodies, cut, dead_code, distinct, values_in, values_read
 from ..ir.graph import Equation, Graph, Operand
 from ..ops.broadcast import broadcast_to, zeros_of

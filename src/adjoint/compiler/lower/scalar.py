@@ -247,20 +247,27 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype, dtypes: froze
         wanted = [BOOL, result, result]
     elif word in _LOGIC:
         wanted = [BOOL] * len(operands)
-    elif result == BOOL:  # of a comparison or a test
-        try:
-            common = np.result_type(*operands)
-        except OverflowError:  # a Python int outside the range of the dtype it is compared with
-            return None
-        whole = any(type(o) is int for o in operands) and common.kind in "iu"
-        if common.kind == "f" and given and all(d.kind in "iu" for d in given) and not any(type(o) is float for o in operands):
-            return None  # integers of which no dtype has all: NumPy compares them exactly
-        wanted = [np.dtype(np.int64) if whole and common != np.uint64 else common] * len(operands)
     else:
-        wanted = [result] * len(operands)
+        common = _compared_dtype(operands, given) if result == BOOL else result
+        if common is None:
+            return None
+        wanted = [common] * len(operands)
     if any(d not in dtypes for d in (*wanted, *given, result)) or not _takes(op, tuple(wanted)):
         return None
     return wanted
+
+
+def _compared_dtype(operands: Sequence[Any], given: Sequence[Dtype]) -> Dtype | None:
+    """The dtype in which a comparison or a test is made; None if NumPy makes it in no dtype, but exactly."""
+    try:
+        common = np.result_type(*operands)
+    except OverflowError:  # a Python int outside the range of the dtype it is compared with
+        return None
+    all_whole = bool(given) and all(d.kind in "iu" for d in given) and not any(type(o) is float for o in operands)
+    if common.kind == "f" and all_whole:
+        return None  # integers of which no dtype has all
+    has_python_int = any(type(o) is int for o in operands) and common.kind in "iu"
+    return np.dtype(np.int64) if has_python_int and common != np.uint64 else common
 
 
 def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) -> int:
