@@ -307,7 +307,7 @@ class _Formulas(Writer):
         return True
 
     def _loop(self, equation: Equation) -> None:
-        """A line that says how a loop or branch starts, and its bodies below it. What does not change has its name from outside."""
+        """A line that says how a loop or branch starts, and its bodies below it. Constants keep their names from outside."""
         args = [self.operand(o) for o in equation.inputs]
         graphs = bodies(equation.params)
         layout = _LAYOUTS.get(equation.op)
