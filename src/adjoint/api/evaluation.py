@@ -46,6 +46,17 @@ def trace(f: Function, *, seed: Any = None, tangents: Any = None) -> Transformed
     `seed` is the cotangent of the result, in its structure: ones unless given, so that the adjoints are those of the sum of
     all results. `tangents` is a tuple with one tangent per positional argument, None for zero: ones for the first
     argument and zeros for the others unless given. Arguments that are not floats are passed on unchanged.
+
+    >>> import adjoint as ad
+    >>> print(ad.trace(lambda x: np.sin(x) * x)(0.0).text(modes="forward"))
+    Forward primal trace ↓ │ Forward tangent trace ↓
+    ───────────────────────┼────────────────────────
+    v₀ = x = 0             │ v̇₀ = ẋ = 1
+    ───────────────────────┼────────────────────────
+    v₁ = sin v₀ = 0        │ v̇₁ = v̇₀·cos v₀ = 1
+    v₂ = v₁·v₀ = 0         │ v̇₂ = v̇₁·v₀ + v̇₀·v₁ = 0
+    ───────────────────────┼────────────────────────
+    y = v₂ = 0             │ ẏ = v̇₂ = 0
     """
     check_callable(f, "trace")
     return Transformed("trace", _run_trace, f, seed=seed, tangents=tangents)

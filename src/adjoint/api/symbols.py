@@ -224,6 +224,12 @@ def function(inputs: Any, outputs: Any, *, name: str = "function") -> Function:
     With `inputs=None` they are all symbols that the outputs need, in the order of their declaration. Only the needed nodes are
     run. Every input must be given, even if the outputs do not need it, since a derivative often needs fewer inputs than its
     function. An input may be any node: the nodes before it are then cut off.
+
+    >>> import adjoint as ad
+    >>> x, y = ad.symbols("x y")
+    >>> f = ad.function([x, y], [x * y, ad.gradients(x * y, x)])
+    >>> f(3.0, 4.0)
+    [np.float64(12.0), np.float64(4.0)]
     """
     leaves, structure = flatten(outputs)
     if not leaves:

@@ -1,5 +1,14 @@
 """Programs in other languages: `export.python(f, *args)`, each loaded on first use.
 
+>>> from adjoint import export
+>>> def energy(x):
+...     return x * x
+>>> text = export.python(energy, 1.0, derivatives="gradient")
+>>> "def energy_gradient(x):" in text
+True
+
+Every exporter takes the function, arguments for their types, `path=`, `derivatives=` and `argnums=`: see docs/export.md.
+
 `EXPORTERS` names the module of each exporter; the function in it has the public name. A module has a name of its own, since an
 imported submodule would take the place of a function of the same name here.
 """

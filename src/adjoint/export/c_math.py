@@ -47,7 +47,7 @@ static REAL NAME(REAL a, REAL b) {
 
 
 def call(spelling: CSpelling, name: str, args: Sequence[str], dtype: Dtype) -> str:
-    """A function of floats, called."""
+    """The call of a function of floats."""
     if spelling.exact and name not in _EXACT:
         return f"{define(spelling, name, dtype, len(args))}({', '.join(args)})"
     f = "" if dtype.itemsize == 8 else "f"

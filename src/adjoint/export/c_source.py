@@ -29,8 +29,8 @@ from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
-_VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
-#: Keywords of C and C++, which includes the header, and names that the code uses.
+_VALUES = {**TYPES, "bool": "bool"}  # gcc does not load vectors of bool
+#: Keywords of C and of C++, where the header is included too, and names that the code uses.
 _KEYWORDS = words(
     """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -83,6 +83,10 @@ def c(
     `math="exact"` brings the functions of `jit`, equal on every platform that has IEEE arithmetic; `"libm"` calls the C library.
     `blas="cblas"` calls it for matrix products and triangular systems, instead of loops; `lapack="lapacke"` for systems and
     decompositions.
+
+    >>> from adjoint import export
+    >>> "int square(double x, double *ADJOINT_RESTRICT y" in export.c(lambda x: x * x, 2.0, name="square").header
+    True
     """
     if math not in ("libm", "exact"):
         raise ArgumentError(f"math of export.c is 'libm' or 'exact', not {math!r}")
@@ -106,7 +110,7 @@ def c(
 
 
 def write(made: Sequence[Part], math: str = "libm", blas: str | None = None, lapack: str | None = None) -> Source:
-    """The two files of some parts, of which the first names them."""
+    """The source and the header of some parts; the first part gives them their name."""
     spelling = CSpelling(made[0].name, math == "exact", blas == "cblas", lapack == "lapacke")
     work, bodies = Work(), []
     for part in made:
@@ -346,7 +350,7 @@ class CSpelling(Spelling):
 
 
 def _unused(parameters: Iterable[str], body: Sequence[str]) -> list[str]:
-    """Lines that tell the compiler which parameters are not used on purpose."""
+    """Lines that mark unused parameters as intended."""
     words = set(re.findall(r"\w+", "\n".join(body)))
     names = [parameter.split()[-1].lstrip("*") for parameter in parameters]
     return [f"  (void){name};" for name in names if name not in words]
@@ -416,14 +420,14 @@ _LAPACKE = """\
 #endif
 #undef I /* of complex.h */
 #undef complex"""
-#: No multiply-add that is not written; the rest is what gcc needs to vectorize choices (clang does without).
+#: Products and sums are not contracted to multiply-adds; the rest lets gcc vectorize selects (clang needs nothing).
 _PRAGMA = """
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #pragma GCC optimize ("fp-contract=off", "no-trapping-math", "no-math-errno", "no-thread-jumps")
 #endif"""
-#: Products are sums in any order anyway: there, multiply-adds are welcome.
+#: The order of the sums in a matrix product is not fixed anyway, so multiply-adds are allowed there.
 _ROWS = """\
 /* Rows of tiles of matrix products: vectors, where the compiler has them. */
 #if defined(__clang__)

@@ -69,7 +69,13 @@ def javascript(
     name: str | None = None,
     **kwargs: Any,
 ) -> Source:
-    """A function, and the derivatives asked for, as an ES module. With `path` ("energy.js"), it and "energy.d.ts" are written."""
+    """A function, and the derivatives asked for, as an ES module. With `path` ("energy.js"), it and "energy.d.ts" are written.
+
+    >>> from adjoint import export
+    >>> made = export.javascript(lambda x: x * x, 2.0, name="square")
+    >>> print(made.declarations.splitlines()[-1])
+    export function square(x: number): number;
+    """
     result = write(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name))
     if path is not None:
         where = Path(path)

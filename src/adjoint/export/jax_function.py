@@ -80,7 +80,7 @@ def _text(template: str | Callable[[Call], str], dtypes: frozenset[Dtype] = EVER
 
 
 def _alike(names: str, dtypes: frozenset[Dtype] = EVERY, module: Any = ew, by: int = -1, fits: Any = None) -> dict[Op, Spelling]:
-    """Ops that JAX writes as NumPy or SciPy does: their declarations say how."""
+    """Ops that JAX spells as NumPy or SciPy does. The spelling comes from their declarations."""
 
     def written(call: Call) -> str:
         text = as_declared(call.equation.op, call.args, call.equation.params)
@@ -135,7 +135,7 @@ _SPECIAL = "jax.scipy.special"
 _ORDERED = EVERY - COMPLEX
 _DIVIDED = "jnp.where({1} == 0, 0, {0} // jnp.where({1} == 0, 1, {1}))"
 
-#: The ops that are one expression, by dtype; the others are made of them.
+#: The ops that are one expression, with their dtypes; other ops are expanded into these.
 TABLE: dict[Op, Spelling] = {
     **_alike("sqrt exp expm1 log log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh div", INEXACT),
     **_alike("exp2 log2 log10 cbrt logaddexp logaddexp2 arctan2 hypot sinc nextafter copysign fmod rint floor ceil", REALS),
@@ -284,7 +284,7 @@ class _Function:
         return self.constants[o]
 
 
-#: Ops in which JAX takes a Python number for one of the dtype beside it.
+#: Ops in which JAX gives a Python number the dtype of the other operand.
 _WITH_NUMBERS = frozenset({
     ew.add, ew.sub, ew.mul, ew.div, ew.power, ew.maximum, ew.minimum, ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater,
     ew.greater_equal, broadcast.where,
@@ -362,7 +362,12 @@ def module(found: Sequence[Part]) -> str:
 def jax(
     f: Any, *args: Any, path: str | os.PathLike[str] | None = None, derivatives: Any = (), argnums: Any = 0, **kwargs: Any
 ) -> str:
-    """The source of f, and of the derivatives asked for, as JAX functions of flat arrays; written to `path` if it is given."""
+    """The source of f, and of the derivatives asked for, as JAX functions of flat arrays; written to `path` if it is given.
+
+    >>> from adjoint import export
+    >>> "v1 = x * x" in export.jax(lambda x: x * x, 2.0)
+    True
+    """
     return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)))
 
 

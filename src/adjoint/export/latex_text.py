@@ -60,7 +60,12 @@ def latex(
     document: bool = False,
     **kwargs: Any,
 ) -> str:
-    """The formulas of f, and of the derivatives asked for, in LaTeX (amsmath); a whole document if asked for."""
+    r"""The formulas of f, and of the derivatives asked for, in LaTeX (amsmath); a whole document if asked for.
+
+    >>> from adjoint import export
+    >>> print(export.latex(lambda x: x * x, 2.0).splitlines()[4])
+    y &= x \cdot x
+    """
     found = "\n\n".join(
         text for part in parts(f, args, kwargs, derivatives=derivatives, argnums=argnums) for text in _shown(part)
     )
@@ -178,7 +183,7 @@ class _Mathematics(Latex):
     def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
         found = super().apply(op, args, options)
         if found.level == APPLY and not re.match(r"\\(arc)?(sin|cos|tan|ln|log|exp)", found.text):
-            return Text(rf"{self.word(op)}({args[0].text})")  # σ(x) is no product
+            return Text(rf"{self.word(op)}({args[0].text})")  # σ(x) is not a product
         return found
 
     def product(self, a: Text, b: Text) -> Text:
@@ -285,7 +290,7 @@ class _Formulas(Writer):
         return found
 
     def _line(self, outputs: Sequence[int], right: str) -> None:
-        """A line of its own, and names for what it gives."""
+        """A separate line, with names for its results."""
         for number in outputs:
             self.named += 1
             self.texts[number] = Text(self.notation.value(self.named))

@@ -82,7 +82,7 @@ class Spelling:
     fits: Callable[[Sequence[Type], dict[str, Any]], bool] = lambda types, params: True
 
 
-# What may be asked of types and parameters before an op is written.
+# Conditions on types and parameters under which a target writes an op: the `fits` of a `Spelling`.
 
 
 def has_elements(types: Sequence[Type], params: dict[str, Any]) -> bool:
@@ -102,7 +102,7 @@ def is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """What a language can say."""
+    """The ops and dtypes that a language has."""
 
     name: str  # as in "cannot be written as StableHLO"
     dtypes: frozenset[Dtype]
@@ -121,7 +121,7 @@ class Normal(Stage):
     def __init__(self, target: Target) -> None:
         super().__init__("export")
         self.target = target
-        self.expanding: list[tuple[Op, Any]] = []  # the ops that are being expanded, from that of the program on
+        self.expanding: list[tuple[Op, Any]] = []  # the ops that are being expanded, outermost first
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         args = tuple(a if isinstance(a, Traced) else _known(a) for a in args)
@@ -141,7 +141,7 @@ class Normal(Stage):
         return made if op.many else made[0]
 
     def _expanded(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:
-        """What an op is in other ops, for operands of these types."""
+        """An op written in other ops, for operands of these types."""
         same = (op, tuple(map(self._type, args)))
         if same in self.expanding:
             return None

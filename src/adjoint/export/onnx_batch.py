@@ -4,7 +4,7 @@
 
 The three models have the same nodes; their constants may differ. A constant that is affine in n (a shape, the end of a slice, the
 number of examples), the reciprocal of n, an array of one number, or the numbers up to n, is computed from the size of an input.
-Anything else makes f depend on the size in a way that the model cannot say, and is refused.
+Anything else would make f depend on the size in a way that the model cannot say, and is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..core.types import shape_of
 
 SIZES = (61, 67, 71)  # larger than what passes treat specially, and unlikely as another size
 NAME = "batch"  # of the free size, in types
-SIZE = "batch.size"  # its value; no input has a point in its name
+SIZE = "batch.size"  # its value; names of inputs contain no dot
 
 
 def free(build: Callable[[tuple[Any, ...]], Any], args: tuple[Any, ...], batch: Any) -> Any:
@@ -63,7 +63,7 @@ def _refused(why: str, line: str = "") -> UnsupportedError:
 
 
 class _Merge:
-    """The first model, with what differs in the others made a function of the size."""
+    """The first model, in which each constant that differs between the models is computed from the size."""
 
     def __init__(self, models: Sequence[Any]) -> None:
         self.models = models

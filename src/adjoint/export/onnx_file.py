@@ -24,6 +24,11 @@ def onnx(
 
     Inputs and outputs have the names of the exported program: `x`, `y`, `x_bar`. `batch` names the axis of each argument whose
     size is free, as `in_axes` of `vmap` does: a number for all, or one (or None) for each.
+
+    >>> from adjoint import export
+    >>> model = export.onnx(lambda x: x * x, 2.0, derivatives="gradient")
+    >>> [output.name for output in model.graph.output]
+    ['y', 'x_bar']
     """
     try:
         import onnx as library

@@ -53,7 +53,7 @@ class Nodes:
         return outputs
 
     def constant(self, value: Any) -> str:
-        """The name of an initializer, of which there is one for equal constants."""
+        """The name of an initializer; equal constants share one."""
         value = np.ascontiguousarray(value).reshape(np.shape(value))
         key = (value.dtype, value.shape, value.tobytes())
         if key not in self.constants:
@@ -85,7 +85,7 @@ _MOVED = ("Transpose", "Reshape", "Identity")  # nodes that the factor passes
 
 
 def _source(c: Call, name: str) -> str:
-    """The kind of the node that makes a value, before it was moved."""
+    """The kind of the node that computes a value, ignoring nodes that only move it."""
     kind, inputs = c.nodes.made.get(name, ("", ()))
     return _source(c, inputs[0]) if kind in _MOVED else kind
 
@@ -183,7 +183,7 @@ def _reduction(kind: str) -> Callable[[Call], str]:
 
 
 def _extremum(kind: str) -> Callable[[Call], str]:
-    """A nan wins, wherever it is."""
+    """The result is nan if any element is."""
 
     def write(c: Call) -> str:
         found = _reduction(kind)(c)
@@ -198,7 +198,7 @@ def _extremum(kind: str) -> Callable[[Call], str]:
 
 
 def _logical(all_: bool) -> Callable[[Call], str]:
-    """By counting, which an array without elements allows."""
+    """By counting, which also works for arrays without elements."""
 
     def write(c: Call) -> str:
         node = c.nodes
@@ -317,7 +317,7 @@ def _is_plain_einsum(types: Sequence[Type], params: dict[str, Any]) -> bool:
     return distinct and all(t.size for t in types) and len({t.dtype for t in types}) == 1
 
 
-#: The ops that are nodes, by dtype; the others are made of them.
+#: The ops that are nodes, with their dtypes; other ops are expanded into these.
 TABLE: dict[Op, Spelling] = {
     ew.add: _node("Add", NUMBERS),
     ew.sub: _node("Sub", NUMBERS),

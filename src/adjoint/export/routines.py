@@ -43,7 +43,7 @@ def _blas_product(spelling: Templates, step: Product) -> str:
 
 
 def _product(spelling: Templates, step: Product) -> str:
-    """The loops of a product, by the layout of its factors and what the language has."""
+    """The loops of a product, chosen by the layout of the factors and the features of the language."""
     a, b = step.left, step.right
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     (ad, aa), (bd, ba) = strides = a.strides[-2:], b.strides[-2:]
@@ -179,12 +179,12 @@ def views_of(spelling: Templates, step: Lapack) -> tuple[tuple[int, ...], list[V
 
 
 def needs_work(spelling: Templates, step: Lapack) -> bool:
-    """Whether the work memory, which is made for LAPACK, is used: in part also by what is written out."""
+    """Whether a routine uses the work memory, which is sized for LAPACK; some written-out routines use it too."""
     return step.routine == "inverse" or "template" in step.options or (spelling.lapack and lapacke.has(step))
 
 
 def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
-    """The name of the function for one matrix, and whether its result tells of a failure."""
+    """The name of the function for one matrix, and whether it returns a failure flag."""
     if "template" in step.options:
         _, views, work = views_of(spelling, step)
         names, count = step.options["names"], len(step.operands)

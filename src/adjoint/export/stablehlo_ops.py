@@ -303,7 +303,7 @@ def _transformed(c: Call, x: str, kind: str, n: int, made: Type) -> str:
 
 
 def _norm(norm: str, n: int, forward: bool) -> float:
-    """What a transform is multiplied by, beyond the 1/n of the inverse one."""
+    """The factor of a transform, besides the 1/n of the inverse."""
     power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
     return n**-power if forward else n**power
 
@@ -346,7 +346,7 @@ def _irfft(c: Call) -> str:
     return _scaled(c, _along(c, x, c.axis, last), _norm(c.norm, n, False))
 
 
-#: The ops that are lines of their own, by dtype; the others are made of them.
+#: The ops that are lines of StableHLO, with their dtypes; other ops are expanded into these.
 TABLE: dict[Op, Spelling] = {
     ew.add: _per_element("add", NUMBERS),
     ew.sub: _per_element("subtract", NUMBERS),

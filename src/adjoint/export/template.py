@@ -1,6 +1,6 @@
-"""Templates of matrix routines: C with a few words replaced, which each language makes a function of.
+"""Templates of matrix routines: C with a few words replaced, from which each language makes a function.
 
-INT declares a number that counts elements (COUNT, one that stays), REAL a number of the dtype of the matrix; `a[…]` reads or
+INT declares a number that counts elements (COUNT, a constant one), REAL a number of the dtype of the matrix; `a[…]` reads or
 writes the array a, wherever it begins. Sizes and strides are numbers.
 """
 
@@ -26,7 +26,7 @@ class Template(NamedTuple):
     writes: Sequence[str]
     text: str
     tells: bool = False  # it returns whether it failed
-    dtypes: Mapping[str, Dtype] = NAMED  # of arrays that have not the dtype of the matrix
+    dtypes: Mapping[str, Dtype] = NAMED  # of arrays whose dtype is not that of the matrix
 
     def with_sizes(self, **sizes: object) -> Template:
         """The same, with numbers for the names of sizes."""

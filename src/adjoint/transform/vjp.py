@@ -86,8 +86,8 @@ _FEW = 16  # elements of an array that has a mask in each iteration
 def is_sparse_loop(body: Graph) -> bool:
     """Whether a loop reads or writes large arrays at computed places.
 
-    Such an iteration takes as long for any length of the arrays; masks as long as these would not. A program that is written down
-    goes without them, and every zero wins in the loop. With numbers, the loop goes back with masks if a product is not finite.
+    Such an iteration takes as long for any length of the arrays; masks as long as these would not. A staged program has none,
+    and every zero wins in the loop. With numbers, the loop goes back with masks if a product is not finite.
     """
     return any(
         (equation.op in (gather, put_at) and _size(body, equation.inputs[0]) > _FEW)

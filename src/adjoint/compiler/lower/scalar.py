@@ -161,7 +161,7 @@ _RULES = _STRONG | DIVISIONS
 
 
 def _expanded(w: Writer, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> int:
-    """One op of an expression, of which all values have one dtype but for conditions."""
+    """One op of an expression; all values but conditions have one dtype."""
     dtype = next(w.dtype(a.aux) for a in reversed(args) if isinstance(a, Traced))
     lines = [a.aux if isinstance(a, Traced) else w.const(a, dtype) for a in args]
     return w.cast(lines[0], params["dtype"]) if op is cast else _line(op, w, lines)
@@ -200,7 +200,7 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
     operands = [kernel.add("load", (), i, d) for i, d in enumerate(dtypes)]
     try:
         _line(op, Writer(kernel), operands)
-    except (OverflowError, ValueError, _NoWordError):  # a number that the dtype does not have, infinity say
+    except (OverflowError, ValueError, _NoWordError):  # a number that the dtype cannot represent, such as infinity
         return False
     used = [(line.data, kernel.code[line.args[-1]].dtype) for line in kernel.code if line.kind == "op"]
     floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _STRONG else set())
@@ -265,7 +265,7 @@ def _compared_dtype(operands: Sequence[Any], given: Sequence[Dtype]) -> Dtype | 
         return None
     all_whole = bool(given) and all(d.kind in "iu" for d in given) and not any(type(o) is float for o in operands)
     if common.kind == "f" and all_whole:
-        return None  # integers of which no dtype has all
+        return None  # no dtype holds both kinds of integers exactly
     has_python_int = any(type(o) is int for o in operands) and common.kind in "iu"
     return np.dtype(np.int64) if has_python_int and common != np.uint64 else common
 
