@@ -103,6 +103,7 @@ def run_jax(cases):
 RUNNERS = {"python": run_python, "numba": run_numba, **NATIVE, "onnx": run_onnx, "stablehlo": run_stablehlo, "jax": run_jax}
 
 
+@functools.cache
 def cases():
     """One program for each op, with inputs."""
     return [(name, *op_samples.programs(name)[0]) for name in op_samples.names()]
@@ -114,9 +115,9 @@ def refusals(exporter):
     for name, program, _ in cases():
         try:
             if exporter in TARGETS:
-                normal(parts(program, ())[0].graph, TARGETS[exporter])
+                normal(_part(name).graph, TARGETS[exporter])
             elif exporter in NATIVE:
-                _lowered(name)
+                _lower(name)
             else:
                 getattr(export, exporter)(program)
             found[name] = None
@@ -126,9 +127,24 @@ def refusals(exporter):
 
 
 @functools.cache
-def _lowered(name):
-    """Whether an op has steps, an UnsupportedError if not; for all native exporters at once."""
-    lower(parts(op_samples.programs(name)[0][0], ())[0].graph, "export.c")
+def _part(name):
+    """The function of an op, as exporters have it."""
+    return parts(next(program for other, program, _ in cases() if other == name), ())[0]
+
+
+def _lower(name):
+    """Raise if an op has no steps; the answer is that of all native exporters."""
+    if name not in _refused:
+        try:
+            lower(_part(name).graph, "export.c")
+            _refused[name] = None
+        except UnsupportedError as error:
+            _refused[name] = error
+    if _refused[name] is not None:
+        raise _refused[name]
+
+
+_refused = {}
 
 
 def differences(exporter):

@@ -1,5 +1,6 @@
 """The package as a whole: its names, what importing it costs, its version."""
 
+import doctest
 import gc
 import importlib
 import importlib.metadata
@@ -30,9 +31,26 @@ def test_public_names_are_those_of_all():
     assert sorted(ad.__all__) == sorted(set(ad.__all__))
 
 
-@pytest.mark.parametrize("name", [n for n in SURFACE if n not in ("numpy", "extend", "AdjointError")])
-def test_public_functions_have_docstrings(name):
-    assert inspect.getdoc(getattr(ad, name))
+@pytest.mark.parametrize("name", ad.__all__)
+def test_public_names_have_docstrings_with_an_example(name):
+    """The doctests of src run the examples; that of `numpy` is run here, since NumPy's own are in that module too."""
+    assert ">>> " in inspect.getdoc(getattr(ad, name))
+    if name == "numpy":
+        example = doctest.DocTestParser().get_doctest(ad.numpy.__doc__, {}, "numpy", None, None)
+        assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.parametrize("name", ad.export.EXPORTERS)
+def test_exporters_have_docstrings_with_an_example(name):
+    assert ">>> " in inspect.getdoc(getattr(ad.export, name))
+
+
+def test_names_that_are_listed_are_public():
+    assert {name for name in dir(ad) if not name.startswith("__")} == set(ad.__all__)
+    for ours, theirs in ((ad.numpy, "numpy"), (ad.scipy.special, "scipy.special"), (ad.scipy.linalg, "scipy.linalg")):
+        original = importlib.import_module(theirs)
+        assert set(dir(ours)) <= set(dir(original))
+        assert all(getattr(ours, name).__doc__ for name in original.__all__ if callable(getattr(original, name)))
 
 
 def test_signatures():

@@ -44,15 +44,16 @@ def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = ""
         'const show = (x) => typeof x === "object" ? Array.from(x, one) : [typeof x === "boolean" ? String(+x) : one(x)];',
         "const all = [];",
     ]
-    for i, (module, part, inputs) in enumerate(calls):
+    modules = list(dict.fromkeys(module for module, _, _ in calls))
+    for i, module in enumerate(modules):
+        lines.append(f'const m{i} = await import("./{module}");')
+        lines.append(f"const f{i} = {loader.format(module=f'm{i}') if loader else f'm{i}'};")
+    for module, part, inputs in calls:
+        call = f"f{modules.index(module)}.{part.name}"
         given = ", ".join(literal(x, t.dtype) for x, t in zip(inputs, part.graph.input_types, strict=True))
         several = f"{json.dumps(list(part.output_names))}.map((n) => y[n])" if len(part.output_names) > 1 else "[y]"
-        lines.append(f'const m{i} = await import("./{module}");')
-        functions = loader.format(module=f"m{i}") if loader else f"m{i}"
-        lines.append(f"const f{i} = {functions};")
-        lines.append(
-            f"try {{ const y = f{i}.{part.name}({given}); all.push({several}.map(show)); }} catch (e) {{ all.push(String(e)); }}"
-        )
+        lines.append(f"try {{ const y = {call}({given}); all.push({several}.map(show)); }}")
+        lines.append("catch (e) { all.push(String(e)); }")
     lines.append("console.log(JSON.stringify(all));")
     script = folder / "calls.mjs"
     script.write_text("\n".join(lines))

@@ -8,6 +8,7 @@ import pytest
 from adjoint.compiler.llvm import emit
 from adjoint.compiler.native import load
 from adjoint.export.llvm_routines import LlvmRoutines
+from adjoint.export.template import Template
 
 FLOAT = np.dtype(float)
 
@@ -20,7 +21,7 @@ def run(template, *arrays, reads=("a",), writes=("x",)):
         return name
 
     routines = LlvmRoutines(function, declared)
-    name = routines.routine("routine", reads, writes, template, FLOAT)
+    name = routines.routine("routine", Template(reads, writes, template), FLOAT)
     text = "\n".join([*(d if d.startswith("declare") else f"declare {d}" for d in sorted(declared)), *defined.values()])
     text = text.replace("define internal", "define")
     engine = load(emit.object_code(text, quickly=True))

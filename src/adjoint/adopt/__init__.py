@@ -1,7 +1,9 @@
 """`ad.adopt`: other people's modules, differentiable as they are.
 
-    steam = ad.adopt("iapws.iapws97")                # a module or a package, by name or as an object
-    ad.grad(lambda T: steam._Region1(T, 3.0)["v"])(300.0)
+>>> import adjoint as ad
+>>> colours = ad.adopt("colorsys")                   # a module or a package, by name or as an object
+>>> ad.grad(lambda red: colours.rgb_to_hls(red, 0.2, 0.1)[1])(0.6)
+np.float64(0.5)
 
 A module is loaded a second time, as a private copy that sees `adjoint.numpy` for `numpy` (`copies.py`), with the packages that it
 imports and that compute (`choice.py`). A function or a class of the caller's own is adopted where it is (`live.py`).

@@ -48,7 +48,7 @@ class _Number(type):
 
     def __subclasscheck__(cls, other: type) -> bool:
         real = vars(cls).get("replaces")
-        # An abstract class asks its subclasses, among them this one: asking it in turn would not end.
+        # An abstract class asks its subclasses, this class among them; asking it in turn would recurse forever.
         return real in other.__mro__ if real is not None else super().__subclasscheck__(other)
 
     def __eq__(cls, other: object) -> bool:

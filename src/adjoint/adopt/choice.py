@@ -1,7 +1,7 @@
 """Which packages are copied along with an adopted one.
 
-A package is adopted if it is written in Python and imports numpy, scipy or math, itself or through another that is adopted. This
-is read off its source, without running it. A package that is not adopted stays the original: it meets traced values as any
+A package is adopted if it is written in Python and imports numpy, scipy or math, itself or through another that is adopted.
+This is determined from its source, without running it. Any other package stays the original: it meets traced values as any
 library does.
 """
 

@@ -80,7 +80,7 @@ def statistics_face(copy: types.ModuleType) -> types.ModuleType:
 
 
 def _fraction(x: Any = 0, y: Any = None) -> Any:
-    """A traced float stands for itself: it has no numerator that depends on it."""
+    """A traced float is returned unchanged: a numerator would not depend on it."""
     return x if y is None else x / y
 
 

@@ -184,7 +184,7 @@ def _writes_globals(code: types.CodeType) -> bool:
 
 
 def _writing(f: types.FunctionType, names: Globals) -> Any:
-    """A function with a `global` statement: Python writes to the view, which nobody else reads."""
+    """A function with a `global` statement: Python writes to the view, which no other code reads."""
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -44,6 +44,11 @@ def symbolic(f: Any, names: str | Iterable[str] | None = None) -> Expression:
     f is a function of scalars, text such as "x**2*y + sin(x)", a node built from `ad.symbols`, a graph of scalars, or a SymPy
     expression. Without names, a function's parameters, a node's symbols in the order of their declaration, a graph's inputs
     and a SymPy expression's symbols in alphabetical order are taken.
+
+    >>> import adjoint as ad
+    >>> e = ad.symbolic(lambda x, y: x**2 * y + y + 2)
+    >>> print(e.diff("x"), "and", e.diff("y"))
+    2*x*y and x**2 + 1
     """
     if isinstance(f, Expression):
         return f if names is None else Expression(f.term, _names(names), f.name)

@@ -150,27 +150,33 @@ class Formula:
 def _run(code: list[Any], values: dict[str, Any]) -> Any:
     stack: list[Any] = []
     pending = list(reversed(code))
+
+    def taken(count: int) -> list[Any]:
+        parts = stack[len(stack) - count :]
+        del stack[len(stack) - count :]
+        return parts
+
     while pending:
-        step = pending.pop()
-        if isinstance(step, _Name):
-            stack.append(values[step.name])
-        elif isinstance(step, _Choice):
-            test = stack.pop()
-            if isinstance(test, Traced) and not test.by.has_numbers:  # staged without numbers: both branches
-                stack.append(face.where(test, _run(step.body, values), _run(step.orelse, values)))
-            else:
-                pending.extend(reversed(step.body if test else step.orelse))
-        elif isinstance(step, _Listed):
-            parts = [stack.pop() for _ in range(step.taken)][::-1]
-            stack.append(step.run(*parts))
-        elif isinstance(step, _Sum):
-            terms = [stack.pop() for _ in step.runs][::-1]
-            for run, term in zip(step.runs, terms, strict=True):
-                stack[-1] = _applied(run, [stack[-1], term])
-        elif isinstance(step, _Instruction):
-            stack.append(_applied(step.run, [stack.pop() for _ in range(step.taken)][::-1]))
-        else:
-            stack.append(step)
+        match pending.pop():
+            case _Name(name):
+                stack.append(values[name])
+            case _Choice(body, orelse):
+                test = stack.pop()
+                if isinstance(test, Traced) and not test.by.has_numbers:  # staged without numbers: both branches
+                    stack.append(face.where(test, _run(body, values), _run(orelse, values)))
+                else:
+                    pending.extend(reversed(body if test else orelse))
+            case _Listed(run, count):
+                stack.append(run(*taken(count)))
+            case _Sum(runs):
+                total, *terms = taken(1 + len(runs))
+                for run, term in zip(runs, terms, strict=True):
+                    total = _applied(run, [total, term])
+                stack.append(total)
+            case _Instruction(run, count):
+                stack.append(_applied(run, taken(count)))
+            case constant:
+                stack.append(constant)
     return stack[0]
 
 

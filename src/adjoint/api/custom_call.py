@@ -18,9 +18,10 @@ from ..core.op import Opaque
 from ..core.tree import flatten
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
 from ..derive import Plan
+from ..eager.backward import backward
 from ..eager.batch import Batch
 from ..eager.dual import Dual
-from ..eager.tape import Nested, Outputs, Tape, backward
+from ..eager.tape import Nested, Outputs, Tape
 from ..ops.broadcast import fit, sum_, zeros_of
 from ..staging.stage import Stage
 from .arguments import NUMBERS

@@ -46,6 +46,17 @@ def trace(f: Function, *, seed: Any = None, tangents: Any = None) -> Transformed
     `seed` is the cotangent of the result, in its structure: ones unless given, so that the adjoints are those of the sum of
     all results. `tangents` is a tuple with one tangent per positional argument, None for zero: ones for the first
     argument and zeros for the others unless given. Arguments that are not floats are passed on unchanged.
+
+    >>> import adjoint as ad
+    >>> print(ad.trace(lambda x: np.sin(x) * x)(0.0).text(modes="forward"))
+    Forward primal trace ↓ │ Forward tangent trace ↓
+    ───────────────────────┼────────────────────────
+    v₀ = x = 0             │ v̇₀ = ẋ = 1
+    ───────────────────────┼────────────────────────
+    v₁ = sin v₀ = 0        │ v̇₁ = v̇₀·cos v₀ = 1
+    v₂ = v₁·v₀ = 0         │ v̇₂ = v̇₁·v₀ + v̇₀·v₁ = 0
+    ───────────────────────┼────────────────────────
+    y = v₂ = 0             │ ẏ = v̇₂ = 0
     """
     check_callable(f, "trace")
     return Transformed("trace", _run_trace, f, seed=seed, tangents=tangents)
@@ -299,33 +310,47 @@ def _write_rule(
     op: Op, place: int, results: Sequence[Type], types: Sequence[Type], numbers: Sequence[Any], params: dict[str, Any]
 ) -> DerivativeRule | None:
     """The rule as a graph; None if it branches on numbers, raises, or is too long to read."""
-    is_partial = isinstance(op, Elementwise)
     if isinstance(op, Structured):  # a loop: its pullback is a program, not a formula
         return None
-
-    def typed(t: Type) -> Type:
-        return Type((), t.dtype) if is_partial else t  # a partial is per element
-
+    is_partial = isinstance(op, Elementwise)
+    if is_partial:  # per element
+        results, types = ([Type((), t.dtype) for t in some] for some in (results, types))
     with Stage("rule") as stage:
-        gs = [stage.input(f"g{i}", typed(t)) for i, t in enumerate(results)]
-        ys = [stage.input(f"y{i}", typed(t)) for i, t in enumerate(results)]
-        inside = [stage.input(f"x{i}", typed(t)) for i, t in enumerate(types)]
+        gs = [stage.input(f"g{i}", t) for i, t in enumerate(results)]
+        ys = [stage.input(f"y{i}", t) for i, t in enumerate(results)]
+        inside = [stage.input(f"x{i}", t) for i, t in enumerate(types)]
         # A Python number stays a number, so that the derivative of x**2 reads 2·x and not 2·x**(2 − 1).
         xs = [x if number is None else number for x, number in zip(inside, numbers, strict=True)]
         try:
-            if isinstance(op, Elementwise):
-                partial = split(op)[place]
-                result = partial.number if partial.number is not None else partial.function(ys[0], *xs, **params)
-            else:
-                step = plan(op, len(xs), 1 << place)
-                saved = save(step.keep, tuple(ys) if op.many else ys[0], xs)
-                (result,) = step.quick(gs if op.many else gs[0], saved, [types[place]], params)
+            result = _partial(op, place, ys[0], xs, params) if is_partial else _pulled(op, place, gs, ys, xs, types, params)
         except AdjointError:
             return None
         if result is None:
             return None
         written, _ = simplify(stage.graph("rule", [result]), "finite")  # for display only
     return None if len(written) > LONG else DerivativeRule(written, is_partial)
+
+
+def _partial(op: Op, place: int, y: Value, xs: Sequence[Value], params: dict[str, Any]) -> Value:
+    assert isinstance(op, Elementwise)
+    partial = split(op)[place]
+    return partial.number if partial.number is not None else partial.function(y, *xs, **params)
+
+
+def _pulled(
+    op: Op,
+    place: int,
+    gs: Sequence[Value],
+    ys: Sequence[Value],
+    xs: list[Value],
+    types: Sequence[Type],
+    params: dict[str, Any],
+) -> Value | None:
+    """The cotangent of one operand."""
+    step = plan(op, len(xs), 1 << place)
+    saved = save(step.keep, tuple(ys) if op.many else ys[0], xs)
+    (result,) = step.quick(gs if op.many else gs[0], saved, [types[place]], params)
+    return result
 
 
 __all__ = ["DerivativeRule", "Evaluation", "Step", "evaluate", "evaluate_graph", "trace"]

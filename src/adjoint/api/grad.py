@@ -18,11 +18,12 @@ from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from ..core.op import OPS
 from ..core.tree import LEAF, Structure, final, flatten, flatten_tangent, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of
+from ..eager.backward import backward
 from ..eager.dual import Dual
 from ..eager.mutation import Watch
 from ..eager.on_gpu import follows_gpu, landed
 from ..eager.repeated import RetreatError
-from ..eager.tape import Node, Tape, backward
+from ..eager.tape import Node, Tape
 from ..numpy.layout import own_copy
 from ..staging.deferred import tape_in_stage
 from .arguments import (
@@ -224,7 +225,12 @@ def grad(
 def value_and_grad(
     f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None, adopt: bool = False
 ) -> Transformed:
-    """The value and the gradient together, at the cost of the gradient. `adopt` as in `grad`."""
+    """The value and the gradient together, at the cost of the gradient. `adopt` as in `grad`.
+
+    >>> import adjoint as ad
+    >>> ad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]))
+    """
     f = adopted(f) if adopt else f
     return gradient_of(f, choice(argnums, argnum), "value_and_grad", has_aux, holomorphic, only_grad=False)
 
@@ -451,6 +457,11 @@ def linearize(f: Function, *primals: Any) -> Any:
     """The result of f at a point, and its derivative there as a function of tangents. f runs once.
 
     The pullback is linear; pulling back through it gives the pushforward: forward mode from two reverse passes.
+
+    >>> import adjoint as ad
+    >>> y, push = ad.linearize(np.sin, 0.0)
+    >>> y, push(2.0)
+    (np.float64(0.0), np.float64(2.0))
     """
     check_callable(f, "linearize")
     recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize", lasting=True)
@@ -463,6 +474,11 @@ def linearize(f: Function, *primals: Any) -> Any:
 
 
 def stop_gradient(x: Any) -> Any:
-    """The value of x as a constant: its derivative is zero in every mode. Works on containers."""
+    """The value of x as a constant: its derivative is zero in every mode. Works on containers.
+
+    >>> import adjoint as ad
+    >>> ad.grad(lambda x: x * ad.stop_gradient(x))(3.0)
+    np.float64(3.0)
+    """
     op = OPS["stop_gradient"]
     return map_leaves(lambda leaf: op(leaf) if isinstance(leaf, Traced) else leaf, x)

@@ -48,6 +48,17 @@ def graph(f: Function, *, source: bool = False) -> Transformed:
     """The function that stages f: called with arguments like those of f, it returns the graph of f for their types.
 
     With `source=True`, `for`, `while` and `if` in the source of f become loops and branches of the graph, as for `jit`.
+
+    >>> import adjoint as ad
+    >>> staged = ad.graph(lambda x: np.sin(x) * x)(1.0)
+    >>> print(staged)  # doctest: +ELLIPSIS
+    graph lambda(x: float64[]) {
+      v1: float64[] = sin x  # ...
+      v2: float64[] = mul v1, x  # ...
+      return v2
+    }
+    >>> staged(0.0), ad.grad(staged)(0.0)
+    (np.float64(0.0), np.float64(0.0))
     """
     check_callable(f, "graph")
     return Transformed("graph", _run_graph, f, source=bool(source))
@@ -234,6 +245,15 @@ def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:
 
 
 def parse(source: str) -> Program:
-    """A graph from its text, checked."""
+    """A graph from its text, checked.
+
+    >>> import adjoint as ad
+    >>> square = ad.parse('''graph square(x: float64[]) {
+    ...   v1: float64[] = mul x, x
+    ...   return v1
+    ... }''')
+    >>> square(np.float64(3.0))
+    np.float64(9.0)
+    """
     g = text.parse(source, lambda found: checking.check(found, infer_types))
     return Program(g.name, g.input_names, g.input_types, g.equations, g.outputs)

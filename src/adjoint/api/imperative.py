@@ -28,9 +28,10 @@ from ..core.errors import ArgumentError, ReadOnlyError, ShapeError
 from ..core.op import Op
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..device.arrays import gpu_of
+from ..eager.backward import Pass
 from ..eager.dual import Dual
 from ..eager.on_gpu import landed, lift
-from ..eager.tape import FREED, Node, Pass, Pick, Tape
+from ..eager.tape import FREED, Node, Pick, Tape
 from ..numpy.standin import Sought
 from ..numpy.views import View
 from .arguments import Results, differentiable, match_type
@@ -104,7 +105,15 @@ floating.LISTENERS.append(lambda: _AMBIENT.overflow() if _busy.get() else None)
 
 
 def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
-    """An array that records operations on it if `requires_grad`, so that `backward()` can give its gradient."""
+    """An array that records operations on it if `requires_grad`, so that `backward()` can give its gradient.
+
+    >>> import adjoint as ad
+    >>> x = ad.array(3.0, requires_grad=True)
+    >>> y = x**2 - x
+    >>> y.backward()
+    >>> x.grad
+    np.float64(5.0)
+    """
     if isinstance(data, Traced):
         data = _numbers(data)
     elif gpu_of(data) is not None:
@@ -128,7 +137,16 @@ def _variable(value: Any, grad: Any) -> Traced:
 
 @contextlib.contextmanager
 def no_grad() -> Iterator[None]:
-    """Inside this block nothing is recorded, and parameters may be updated in place."""
+    """Inside this block nothing is recorded, and parameters may be updated in place.
+
+    >>> import adjoint as ad
+    >>> w = ad.array(3.0, requires_grad=True)
+    >>> (w**2).backward()
+    >>> with ad.no_grad():
+    ...     w -= 0.5 * w.grad
+    >>> float(w.numpy())
+    0.0
+    """
     token = _recording.set(False)
     try:
         yield

@@ -147,12 +147,23 @@ def _jacobian_transform(name: str, run: Function, f: Function, argnums: Any, has
 
 
 def jacfwd(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
-    """The Jacobian by forward mode, all columns in one pass: best for few inputs. Shape: result, then argument."""
+    """The Jacobian by forward mode, all columns in one pass: best for few inputs. Shape: result, then argument.
+
+    >>> import adjoint as ad
+    >>> ad.jacfwd(lambda t: np.stack([np.sin(t), t**2, 3 * t]))(0.0)
+    array([1., 0., 3.])
+    """
     return _jacobian_transform("jacfwd", _run_jacfwd, f, choice(argnums, argnum), has_aux, holomorphic)
 
 
 def jacrev(f: Function, argnums: Any = 0, *, has_aux: bool = False, holomorphic: bool = False, argnum: Any = None) -> Transformed:
-    """The Jacobian by reverse mode, all rows in one pass: best for few outputs. Shape: result, then argument."""
+    """The Jacobian by reverse mode, all rows in one pass: best for few outputs. Shape: result, then argument.
+
+    >>> import adjoint as ad
+    >>> ad.jacrev(lambda x: np.stack([x[0] * x[1], x[2]]))(np.array([2.0, 3.0, 4.0]))
+    array([[3., 2., 0.],
+           [0., 0., 1.]])
+    """
     return _jacobian_transform("jacrev", _run_jacrev, f, choice(argnums, argnum), has_aux, holomorphic)
 
 
@@ -202,6 +213,11 @@ def _run_hvp(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums
 
 
 def hvp(f: Function, argnums: Any = 0) -> Transformed:
-    """The Hessian times a vector, forward over reverse, without forming the Hessian: hvp(f)(x, v)."""
+    """The Hessian times a vector, forward over reverse, without forming the Hessian: hvp(f)(x, v).
+
+    >>> import adjoint as ad
+    >>> ad.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+    array([6., 0.])
+    """
     check_callable(f, "hvp")
     return Transformed("hvp", _run_hvp, f, argnums=argnums)

@@ -24,7 +24,7 @@ from ..core.op import Constant
 from ..core.tree import flatten, leaf_names
 from ..core.types import Type, Value, is_inexact
 from ..derive import plan
-from ..eager import tape
+from ..eager import backward, tape
 from ..ir.graph import Literal
 from .arguments import match_type
 from .building import (
@@ -103,7 +103,7 @@ def _symbolic(graph: Graph, g: Value | None, type_: Type) -> Traced:
     return graph._constant(np.zeros(type_.shape, type_.dtype) if g is None else np.asarray(g, type_.dtype))
 
 
-class _TotalPass(tape.Pass):
+class _TotalPass(backward.Pass):
     """A backward pass that also records the cotangents of inner nodes, not only of the leaves."""
 
     def __init__(self, wanted: Sequence[tape.Node]) -> None:
@@ -224,6 +224,12 @@ def function(inputs: Any, outputs: Any, *, name: str = "function") -> Function:
     With `inputs=None` they are all symbols that the outputs need, in the order of their declaration. Only the needed nodes are
     run. Every input must be given, even if the outputs do not need it, since a derivative often needs fewer inputs than its
     function. An input may be any node: the nodes before it are then cut off.
+
+    >>> import adjoint as ad
+    >>> x, y = ad.symbols("x y")
+    >>> f = ad.function([x, y], [x * y, ad.gradients(x * y, x)])
+    >>> f(3.0, 4.0)
+    [np.float64(12.0), np.float64(4.0)]
     """
     leaves, structure = flatten(outputs)
     if not leaves:

@@ -182,38 +182,49 @@ def extrapolate(quotient: Callable[[float], Arrays], h: float, eps: float) -> tu
     (Ridders), so steps that are too large or too small do no harm. Steps that leave the domain are skipped.
     """
     levels = max(3, 1 + int(math.log(h / eps**0.6, RATIO)))  # with smaller steps the quotient is all rounding
-    best: Arrays = []
-    errors: Arrays = []
-    before: list[Arrays] = []
+    tableaus: list[_Tableau] = []
     failure: Exception | None = None
     with np.errstate(all="ignore"):
         for level in range(levels):
             try:
-                firsts = quotient(h / RATIO**level)
+                quotients = quotient(h / RATIO**level)
             except AdjointError:
                 raise
             except OUTSIDE as error:
-                failure, before = error, []
+                failure = error
+                for tableau in tableaus:
+                    tableau.row = []
                 continue
-            if not before:
-                best, errors = list(firsts), [np.full(np.shape(d), np.inf) for d in firsts]
-                before = [[d] for d in firsts]
+            if not tableaus or not tableaus[0].row:
+                tableaus = [_Tableau(q) for q in quotients]
                 continue
-            for n, first in enumerate(firsts):
-                row = [first]
-                for j, old in enumerate(before[n]):
-                    new = row[j] + (row[j] - old) / (RATIO ** (2 * j + 2) - 1)
-                    gap = np.maximum(abs(new - row[j]), abs(new - old))
-                    better = gap < errors[n]
-                    best[n] = np.where(better, new, best[n])
-                    errors[n] = np.where(better, gap, errors[n])
-                    row.append(new)
-                before[n] = row
-            if all(_converged(b, e) for b, e in zip(best, errors, strict=True)):
+            for tableau, q in zip(tableaus, quotients, strict=True):
+                tableau.add(q)
+            if all(_converged(tableau.best, tableau.error) for tableau in tableaus):
                 break
-    if not best and failure is not None:
+    if not tableaus and failure is not None:
         raise failure
-    return best, errors
+    return [tableau.best for tableau in tableaus], [tableau.error for tableau in tableaus]
+
+
+class _Tableau:
+    """Neville's tableau for one array, of which the last row is kept, and the best entry of each element so far."""
+
+    def __init__(self, first: Any) -> None:
+        self.row = [first]
+        self.best, self.error = first, np.full(np.shape(first), np.inf)
+
+    def add(self, first: Any) -> None:
+        """The row of a step that is smaller by RATIO."""
+        row = [first]
+        for j, old in enumerate(self.row):
+            new = row[j] + (row[j] - old) / (RATIO ** (2 * j + 2) - 1)
+            gap = np.maximum(abs(new - row[j]), abs(new - old))
+            is_better = gap < self.error
+            self.best = np.where(is_better, new, self.best)
+            self.error = np.where(is_better, gap, self.error)
+            row.append(new)
+        self.row = row
 
 
 def _converged(value: Any, error: Any) -> bool:

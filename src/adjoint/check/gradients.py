@@ -136,29 +136,36 @@ class _Probe:
         leaves = range(len(self.point.leaves))
         alone = [self.differences([v if i == j else None for j, v in enumerate(self.vs)]) for i in leaves]
         if "fwd" in self.options.modes:
-            self._same_value("fwd", jvp(self.f, tuple(self.args), tuple(regroup(self.point.structures, self.vs)))[0])
-            for i in leaves:
-                ours = self.push([v if i == j else np.zeros_like(v) for j, v in enumerate(self.vs)])
-                if self._worst(ours, alone[i]) > 1:
-                    self._fail("fwd", [i], ours, alone[i])
-            if len(leaves) > 1:
-                total = _Numeric([sum(parts) for parts in zip(*[a.values for a in alone], strict=True)], _most(alone))
-                ours = self.push(self.vs)
-                if self._worst(ours, total) > 1:
-                    self._fail("fwd", list(leaves), ours, total)
+            self._forward(alone)
         if "rev" in self.options.modes:
-            self._same_value("rev", vjp(self.f, *self.args)[0])
-            pulled = self.pull(self.us)
-            for i in leaves:
-                weighted = [np.real(u * d) for u, d in zip(self.us, alone[i].values, strict=True)]
-                size = sum(s * max(1, np.size(u)) ** 0.5 for s, u in zip(alone[i].sizes, self.us, strict=True))
-                spread = sum(float(np.sum(abs(w))) for w in weighted)
-                numeric = float(sum(np.sum(w) for w in weighted))
-                mine = _inner([pulled[i]], [self.vs[i]])
-                limit = self.allowed(spread, spread, size)
-                if not abs(mine - numeric) <= limit:
-                    self._fail("rev", [i], [np.asarray(mine)], _Numeric([np.asarray(numeric)], [size]), pulled)
+            self._reverse(alone)
         self._linear()
+
+    def _forward(self, alone: Sequence[_Numeric]) -> None:
+        """Check the tangents of each argument alone, then of all together, against differences."""
+        self._same_value("fwd", jvp(self.f, tuple(self.args), tuple(regroup(self.point.structures, self.vs)))[0])
+        for i, numeric in enumerate(alone):
+            ours = self.push([v if i == j else np.zeros_like(v) for j, v in enumerate(self.vs)])
+            if self._worst(ours, numeric) > 1:
+                self._fail("fwd", [i], ours, numeric)
+        if len(alone) > 1:
+            total = _Numeric([sum(parts) for parts in zip(*[a.values for a in alone], strict=True)], _most(alone))
+            ours = self.push(self.vs)
+            if self._worst(ours, total) > 1:
+                self._fail("fwd", list(range(len(alone))), ours, total)
+
+    def _reverse(self, alone: Sequence[_Numeric]) -> None:
+        """Check ⟨pull(u), v⟩ = ⟨u, difference along v⟩ for each argument."""
+        self._same_value("rev", vjp(self.f, *self.args)[0])
+        pulled = self.pull(self.us)
+        for i, difference in enumerate(alone):
+            weighted = [np.real(u * d) for u, d in zip(self.us, difference.values, strict=True)]
+            size = sum(s * max(1, np.size(u)) ** 0.5 for s, u in zip(difference.sizes, self.us, strict=True))
+            spread = sum(float(np.sum(abs(w))) for w in weighted)
+            numeric = float(sum(np.sum(w) for w in weighted))
+            mine = _inner([pulled[i]], [self.vs[i]])
+            if not abs(mine - numeric) <= self.allowed(spread, spread, size):
+                self._fail("rev", [i], [np.asarray(mine)], _Numeric([np.asarray(numeric)], [size]), pulled)
 
     def _linear(self) -> None:
         """Check that both derivatives are linear maps of the tangent or cotangent."""

@@ -20,12 +20,11 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api.arguments import adopted, check_callable, input_names, name_of, output_leaf
+from ..api.arguments import adopted, check_callable, name_of
 from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     ArgumentError,
@@ -33,7 +32,6 @@ from ..core.errors import (
     ConversionError,
     DeviceError,
     OperationError,
-    TableError,
     UnsupportedError,
     adjoint_error_behind,
     boundary,
@@ -46,33 +44,29 @@ from ..core.errors import (
 from ..core.locks import cached, lock
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
-from ..core.tree import final, flatten, leaf_names, map_leaves
-from ..numpy.layout import with_strides
+from ..core.tree import flatten, map_leaves
 from ..numpy.tables import traced_tables
-from ..source import Scope, noting, reaches_adopted, transformed
-from ..source import lines as source_lines
-from ..staging.guard import Guarded, PythonNumberError
-from ..staging.purity import Draws, difference, is_alone, watched
+from ..source import Scope, reaches_adopted
+from ..staging.guard import PythonNumberError
+from ..staging.purity import Draws, difference, is_alone
 from ..staging.reads import Reads
 from ..staging.type_queries import agree, line_of_type
 from .arguments import (
     DEFAULT,
-    WEAK,
     Arguments,
     Options,
     both_ways,
-    check_gpus,
     gpu_of_argument,
     own,
     own_on_host,
     sent,
-    to_stage,
 )
 from .calls import Chain
 from .compose import Derivatives, NotCompiledError
 from .gpu import GPUSpecialization
 from .recompilation import why_again
-from .specialization import Signature, Specialization, Staged, in_rows, same_program
+from .specialization import Signature, Specialization, Staged, same_program
+from .stage_call import stage_call
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is recompiled for one reason before a warning
@@ -110,6 +104,14 @@ def jit(
     With `source=True`, `for`, `while` and `if` in the source of f, and of the functions that it calls, become loops and branches
     of the program, where they can: see docs/control-flow.md. `report()` says what became of each. Without it, this is done for
     adopted code that f calls; with `source=False` for none.
+
+    >>> import adjoint as ad
+    >>> step = ad.jit(ad.grad(lambda x: np.sum(np.exp(-(x**2)))))
+    >>> step(np.zeros(2))
+    array([-0., -0.])
+    >>> print(step.report())  # doctest: +ELLIPSIS
+    jit of ...
+      (float64[2]) specialization 1: ... equations, 1 kernel, ... ms
     """
     given = {"static_argnums": static_argnums, "static_argnames": static_argnames, "deterministic": deterministic}
     given |= {"device": device, "precision": precision, "donate_argnums": donate_argnums, "adopt": adopt}
@@ -295,23 +297,32 @@ class Jitted:
         except Exception as error:
             return self._run_instead(args, kwargs, signature, error, not isinstance(error, (UnsupportedError, ImportError)))
         if self._line_of_type is not None:
-            before = Trace("jit").level
-            copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
-            result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
-            if found is specialization.missed or not agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
-                if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
-                    raise ConversionError(
-                        f"type() of a traced value gives the class of the tracer ({self._line_of_type}); write isinstance(x, …), "
-                        "or x.__class__ for type(x)"
-                    )
-                self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
-                return Uncompiled(result)
+            other = self._other_by_type(args, kwargs, leaves, signature, specialization)
+            if other is not None:
+                return other
         self._count(signature, specialization)
         known.insert(0, specialization)
         chain = self._chain(tuple(kwargs))
         if chain is not None:
             chain.add(lambda other: specialization.function(signature, name_of(self.f), other))
         return specialization
+
+    def _other_by_type(
+        self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, specialization: Specialization
+    ) -> Uncompiled | None:
+        """The result of a function that calls `type`, if its program gives another one: `type` sees the class of a tracer."""
+        before = Trace("jit").level
+        copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
+        result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
+        if found is not specialization.missed and agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
+            return None
+        if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
+            raise ConversionError(
+                f"type() of a traced value gives the class of the tracer ({self._line_of_type}); write isinstance(x, …), "
+                "or x.__class__ for type(x)"
+            )
+        self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
+        return Uncompiled(result)
 
     def _chain(self, given: tuple[str, ...]) -> Chain | None:
         """The native functions for calls with these keywords; None if some of them are static."""
@@ -398,55 +409,12 @@ class Jitted:
         return staged
 
     def _stage_once(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, reads: Reads) -> Staged:
-        names = input_names(self.f, leaf_names("", signature.structure))
-        with np.errstate(all="ignore"), watched(), Guarded("jit", reads.traced is not None) as stage:
-            strides = signature.strides or (None,) * len(leaves)
-            inside = [_input(stage, *described) for described in zip(names, leaves, strides, strict=True)]
-            if self.arguments.compares_identity:
-                inside = [inside[i] for i in signature.static[-1][1]]
-            with reads.noting(stage):
-                free, named = signature.structure.unflatten(inside)  # may compute, as the columns of a table
-                positional, rest = [], iter(free)
-                for i in range(len(args)):
-                    positional.append(reads.fixed(args[i]) if i in self.static_argnums else next(rest))
-                named.update({k: reads.fixed(kwargs[k]) for k in self.static_argnames if k in kwargs})
-                staged = reads.fixed(self.f)
-                with noting() as became:
-                    scope = self._scope()
-                    staged = staged if scope is None else transformed(staged, scope)
-                    parts, out_structure = flatten(final(staged(*positional, **named)))
-                if reads.asks_for_tables:  # and has caught our error
-                    raise TableError("a plain array is read at a traced index")
-                reads.check()
-                check_gpus(self.f, reads.gpus, signature.target)
-            outputs = [output_leaf(y, self.f, "jit") for y in parts]
-            if any(type(y) is int and not -(2**63) <= y < 2**63 for y in outputs):
-                raise UnsupportedError("it returns a Python integer beyond 64 bits")
-            stage.conclude()
-            guards = list(stage.guards.values())
-            # The last output is the conjunction of the guards, if there are any.
-            graph = stage.graph(re.sub(r"\W", "", name_of(self.f)) or "f", [*outputs, stage.holds()] if guards else outputs)
-        if stage.asks_for_order:
-            if not all(map(in_rows, reads.values)):
-                raise UnsupportedError(
-                    "it writes in place, and an array that it reads outside is not in C order; pass it as an argument"
-                )
+        staged = stage_call(self.arguments, args, kwargs, leaves, signature, reads, self._scope())
+        if staged.by_order:
             self._by_order = True
             for chain in (self._calls, *self._named.values()):
                 chain.copies = False
-        weak = [type(x) if type(x) in WEAK else None for x in reads.values]
-        return Staged(
-            replace(graph, out_structure=out_structure),
-            [guard._replace(number=stage.final(guard.number)) for guard in guards],
-            stage.failed,
-            reads.places,
-            reads.keys,
-            reads.inputs,
-            weak,
-            [isinstance(x, np.generic) for x in reads.values],
-            stage.asks_for_order,
-            source_lines(became),
-        )
+        return staged
 
     def _scope(self) -> Scope | None:
         """Whose loops and branches are staged from the source."""
@@ -515,12 +483,3 @@ class Derived(Jitted):
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
         known = bug or adjoint_error_behind(error) is not None
         raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if known else None) from error
-
-
-def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
-    """An argument; the numbers that staging uses keep the memory layout of the user's array."""
-    if strides is None:
-        return stage.input_like(name, to_stage(x))
-    traced = stage.input_like(name, with_strides(x, strides))
-    traced.layout = strides
-    return traced

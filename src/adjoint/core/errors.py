@@ -187,7 +187,15 @@ def last_line(error: BaseException) -> str:
 
 
 class AdjointError(Exception):
-    """Base of every error raised by adjoint."""
+    """Base of every error raised by adjoint.
+
+    >>> import adjoint as ad
+    >>> try:
+    ...     ad.grad(lambda x: x)(1)
+    ... except ad.AdjointError as error:
+    ...     print(type(error).__name__)
+    DtypeError
+    """
 
     def __init__(self, message: str, line: str | None = None) -> None:
         self.line = user_line() if line is None else line

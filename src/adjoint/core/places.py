@@ -149,16 +149,6 @@ class Contents:
         )
 
 
-class Keys:
-    """Whether a dict has the keys of an earlier one, in the same order."""
-
-    def __init__(self, keys: list[Any]) -> None:
-        self.keys = keys
-
-    def __call__(self, value: Any) -> bool:
-        return list(value) == self.keys
-
-
 class Lacks:
     """Whether an object has no attribute of a name, other than one that its `__getattr__` makes."""
 

@@ -214,16 +214,6 @@ class Given(Origin):
         return True if self._live is None else self._live
 
 
-class Live(Origin):
-    """Of a cotangent no zero of which is one of a mask."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self._live, self._mask = None, True
-
-
 class Marked(Origin):
     """Of a cotangent whose mask a loop or a branch gives, or the caller of a pass; `find` computes it when it is asked for."""
 

@@ -65,25 +65,35 @@ def mark(tape: Tape, node: Node, args: Sequence[Any], ys: Sequence[Any], params:
     values = [a.value if isinstance(a, Traced) and a.by is tape else a for a in args]
     plain = [y.value if isinstance(y, Traced) and y.by is tape else y for y in ys]
     if any(numbers(v) is None for v in (*values, *plain)):
-        return  # written down
+        return  # staged
     masks = [_known(tape, a) for a in args]
     for y, value in zip(ys, plain, strict=True):
         if isinstance(y, Traced) and y.by is tape:
             inherited = _inherited(op, value, values, masks, params)
             own = _or_none(_overflowed(op, value, values))
             tape.lost[y.aux] = _union([inherited, own])  # type: ignore[index]
-            if op.choice:  # it compares, and a lost value is large
-                if isinstance(op, Elementwise) and any(m is not None for m in masks):
-                    tie = logical_and(isinf(value), equal(values[0], values[1]))  # of two that are lost, the larger is not known
-                    node.saved = tuple([_with_nan(v, tie) for v in node.saved])
-                continue
-            # Of an elementwise op that overflows, the partial overflows too, or does not depend on it.
-            lost = [inherited if isinstance(op, Elementwise) else _union([inherited, own]), *masks]
-            if any(m is not None for m in lost):
-                if op.many or isinstance(op, Structured):
-                    node.saved = _all_nan(node.saved)
-                else:
-                    node.saved = tuple([_with_nan(v, m) for v, m in zip(node.saved, lost, strict=True)])
+            if op.choice:
+                _mark_choice(node, value, values, masks)
+            else:
+                # Of an elementwise op that overflows, the partial overflows too, or does not depend on it.
+                lost = inherited if isinstance(op, Elementwise) else _union([inherited, own])
+                _mark_saved(node, [lost, *masks])
+
+
+def _mark_choice(node: Node, y: Value, values: Sequence[Value], masks: Sequence[Value | None]) -> None:
+    """An op that compares needs no lost number, which is large; but of two that are lost, the larger is not known."""
+    if isinstance(node.op, Elementwise) and any(m is not None for m in masks):
+        tie = logical_and(isinf(y), equal(values[0], values[1]))
+        node.saved = tuple([_with_nan(v, tie) for v in node.saved])
+
+
+def _mark_saved(node: Node, lost: Sequence[Value | None]) -> None:
+    """Make the lost elements of the result and of the operands nan."""
+    if any(m is not None for m in lost):
+        if node.op.many or isinstance(node.op, Structured):  # type: ignore[union-attr]
+            node.saved = _all_nan(node.saved)
+        else:
+            node.saved = tuple([_with_nan(v, m) for v, m in zip(node.saved, lost, strict=True)])
 
 
 def _known(tape: Tape, x: Any) -> Value | None:

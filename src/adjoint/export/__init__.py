@@ -1,5 +1,14 @@
 """Programs in other languages: `export.python(f, *args)`, each loaded on first use.
 
+>>> from adjoint import export
+>>> def energy(x):
+...     return x * x
+>>> text = export.python(energy, 1.0, derivatives="gradient")
+>>> "def energy_gradient(x):" in text
+True
+
+Every exporter takes the function, arguments for their types, `path=`, `derivatives=` and `argnums=`: see docs/export.md.
+
 `EXPORTERS` names the module of each exporter; the function in it has the public name. A module has a name of its own, since an
 imported submodule would take the place of a function of the same name here.
 """
@@ -16,7 +25,7 @@ if TYPE_CHECKING:
     from .latex_text import latex
     from .numba_source import numba
     from .object_file import object
-    from .onnx_model import onnx
+    from .onnx_file import onnx
     from .python_source import python
     from .stablehlo_text import stablehlo
     from .wasm_module import wasm
@@ -28,7 +37,7 @@ EXPORTERS = {
     "latex": "latex_text",
     "numba": "numba_source",
     "object": "object_file",
-    "onnx": "onnx_model",
+    "onnx": "onnx_file",
     "python": "python_source",
     "stablehlo": "stablehlo_text",
     "wasm": "wasm_module",

@@ -67,7 +67,7 @@ def last(view: View, axis: int) -> View:
 
 
 def _in_memory(low: Lowering, operand: Operand, t: Type) -> View:
-    """An operand as an array of a type: its own view if it is of it, else a copy."""
+    """An operand as an array of a given type: its own view if it has that type, else a copy."""
     if low.type_of(operand) == t:
         return low.view(operand)
     made = low.local(t)
@@ -237,7 +237,7 @@ _ARGEXTREMUM = """
 
 
 def _less(a: str, b: str, dtype: Dtype) -> str:
-    """Whether a comes before b: nan is the last."""
+    """Whether a sorts before b; nan sorts last."""
     return f"{a} < {b} || ({a} == {a} && {b} != {b})" if dtype.kind == "f" else f"{a} < {b}"
 
 
@@ -302,7 +302,9 @@ def _searchsorted(low: Lowering, equation: Equation) -> bool:
 
 
 def _written_at(arrays: Sequence[View], extent: Sequence[int], body: str) -> str:
-    """A loop over the places that index arrays name, the last write last; it ends with 1 if one is out of bounds."""
+    """A loop over the positions given by index arrays, in order, so that the last write wins; it returns 1 if one is out of
+    bounds.
+    """
     lines, place = [], ""
     for i, n in enumerate(extent):
         lines.append(f"INT p{i} = AT(at{i}[k]); if (p{i} < 0) p{i} = p{i} + {n}; if (p{i} < 0 || p{i} >= {n}) return 1;")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..compiler.lower.kernel import Dtype
+from .c_vecmath import define
 from .spelling import MATH
 
 if TYPE_CHECKING:
@@ -46,10 +47,8 @@ static REAL NAME(REAL a, REAL b) {
 
 
 def call(spelling: CSpelling, name: str, args: Sequence[str], dtype: Dtype) -> str:
-    """A function of floats, called."""
+    """The call of a function of floats."""
     if spelling.exact and name not in _EXACT:
-        from .c_vecmath import define
-
         return f"{define(spelling, name, dtype, len(args))}({', '.join(args)})"
     f = "" if dtype.itemsize == 8 else "f"
     if name.startswith("power."):

@@ -24,13 +24,13 @@ from . import c_math
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
-from .routines import NAMED
 from .spelling import COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
+from .template import Template
 
 TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
-_VALUES = {**TYPES, "bool": "bool"}  # vectors of bool are nothing that gcc loads
-#: Keywords of C and C++, which includes the header, and names that the code uses.
+_VALUES = {**TYPES, "bool": "bool"}  # gcc does not load vectors of bool
+#: Keywords of C and of C++, where the header is included too, and names that the code uses.
 _KEYWORDS = words(
     """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -83,6 +83,10 @@ def c(
     `math="exact"` brings the functions of `jit`, equal on every platform that has IEEE arithmetic; `"libm"` calls the C library.
     `blas="cblas"` calls it for matrix products and triangular systems, instead of loops; `lapack="lapacke"` for systems and
     decompositions.
+
+    >>> from adjoint import export
+    >>> "int square(double x, double *ADJOINT_RESTRICT y" in export.c(lambda x: x * x, 2.0, name="square").header
+    True
     """
     if math not in ("libm", "exact"):
         raise ArgumentError(f"math of export.c is 'libm' or 'exact', not {math!r}")
@@ -106,7 +110,7 @@ def c(
 
 
 def write(made: Sequence[Part], math: str = "libm", blas: str | None = None, lapack: str | None = None) -> Source:
-    """The two files of some parts, of which the first names them."""
+    """The source and the header of some parts; the first part gives them their name."""
     spelling = CSpelling(made[0].name, math == "exact", blas == "cblas", lapack == "lapacke")
     work, bodies = Work(), []
     for part in made:
@@ -309,16 +313,7 @@ class CSpelling(Spelling):
     def work(self, dtype: Dtype, offset: int) -> Place:
         return Place(f"work->{WORK[dtype.name]}", str(offset))
 
-    def routine(
-        self,
-        name: str,
-        reads: Sequence[str],
-        writes: Sequence[str],
-        template: str,
-        dtype: Dtype,
-        tells: bool = False,
-        dtypes: dict[str, Dtype] = NAMED,
-    ) -> str:
+    def routine(self, name: str, template: Template, dtype: Dtype) -> str:
         f = "" if dtype.itemsize == 8 else "f"
         meanings = {
             "INT32": "(int32_t)",
@@ -333,17 +328,19 @@ class CSpelling(Spelling):
             "AT": "(ptrdiff_t)",
             "HALF": "adjoint_half",
         }
-        for width in sorted(set(re.findall(r"\bROW(\d+)\b", template)), key=int):
+        for width in sorted(set(re.findall(r"\bROW(\d+)\b", template.text)), key=int):
             meanings[f"ROW{width}"] = self.row(TYPES[dtype.name], int(width))
-        if "HALF(" in template:
+        if "HALF(" in template.text:
             self.helper("adjoint_half", "static ptrdiff_t adjoint_half(ptrdiff_t n) { return n / 2; }")
-        text = filled(template, meanings)
+        text = filled(template.text, meanings)
         if f:
             text = re.sub(r"(?<![\w.])(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", r"\1f", text)
-        parameters = [self.parameter(n, dtypes.get(n, dtype), n in reads)[0] for n in (*reads, *writes)]
-        if "ADD_ROW(" in template:
-            return self.function(name, parameters, ["  ADJOINT_CONTRACT", text.rstrip()], tells, attribute="ADJOINT_CONTRACTS ")
-        return self.function(name, parameters, [text.rstrip()], tells)
+        arrays = (*template.reads, *template.writes)
+        parameters = [self.parameter(n, template.dtypes.get(n, dtype), n in template.reads)[0] for n in arrays]
+        if "ADD_ROW(" in template.text:
+            body = ["  ADJOINT_CONTRACT", text.rstrip()]
+            return self.function(name, parameters, body, template.tells, attribute="ADJOINT_CONTRACTS ")
+        return self.function(name, parameters, [text.rstrip()], template.tells)
 
     def row(self, kind: str, width: int) -> str:
         """The type of a row of a tile of a product."""
@@ -353,7 +350,7 @@ class CSpelling(Spelling):
 
 
 def _unused(parameters: Iterable[str], body: Sequence[str]) -> list[str]:
-    """Lines that tell the compiler which parameters are not used on purpose."""
+    """Lines that mark unused parameters as intended."""
     words = set(re.findall(r"\w+", "\n".join(body)))
     names = [parameter.split()[-1].lstrip("*") for parameter in parameters]
     return [f"  (void){name};" for name in names if name not in words]
@@ -423,14 +420,14 @@ _LAPACKE = """\
 #endif
 #undef I /* of complex.h */
 #undef complex"""
-#: No multiply-add that is not written; the rest is what gcc needs to vectorize choices (clang does without).
+#: Products and sums are not contracted to multiply-adds; the rest lets gcc vectorize selects (clang needs nothing).
 _PRAGMA = """
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #pragma GCC optimize ("fp-contract=off", "no-trapping-math", "no-math-errno", "no-thread-jumps")
 #endif"""
-#: Products are sums in any order anyway: there, multiply-adds are welcome.
+#: The order of the sums in a matrix product is not fixed anyway, so multiply-adds are allowed there.
 _ROWS = """\
 /* Rows of tiles of matrix products: vectors, where the compiler has them. */
 #if defined(__clang__)

@@ -67,6 +67,12 @@ def save(path: str | os.PathLike[str], f: Callable[..., Any] | Graph, *args: Any
     `ad.load` gives a graph with the same equations and constants, to the bit.
 
     To save a derivative, save the transformed function: `ad.save(path, ad.grad(f), x)`.
+
+    >>> import tempfile
+    >>> import adjoint as ad
+    >>> path = ad.save(Path(tempfile.mkdtemp()) / "cube.adjoint", ad.grad(lambda x: x**3), 1.0)
+    >>> ad.load(path)(2.0)
+    np.float64(12.0)
     """
     if isinstance(f, Graph):
         if args or kwargs:
@@ -133,7 +139,7 @@ def _native(program: Any) -> Any:
 
 
 def _files(program: Graph) -> dict[str, bytes]:
-    """The text of a graph and its large constants, read back to be sure."""
+    """The text of a graph and its large constants; the text is parsed again as a check."""
     arrays, known = dict[str, Any](), dict[int, str]()
 
     def store(array: Any) -> str:
@@ -194,6 +200,12 @@ def load(path: str | os.PathLike[str], *, containers: Iterable[type] = ()) -> Pr
 
     `containers` are the named tuples, dataclasses and other classes in its arguments and results; a file names classes, and
     loading imports none.
+
+    >>> import tempfile
+    >>> import adjoint as ad
+    >>> path = ad.save(Path(tempfile.mkdtemp()) / "sine.adjoint", np.sin, np.zeros(2))
+    >>> ad.load(path)
+    <graph sin: 1 inputs, 1 equations, 1 outputs>
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
@@ -206,7 +218,7 @@ def load(path: str | os.PathLike[str], *, containers: Iterable[type] = ()) -> Pr
 
 
 def _bare(error: AdjointError) -> str:
-    """The message of an error that is raised again, without the line of the call."""
+    """The message of an error without the line of the call, to be raised again."""
     return str(error).removesuffix(f" ({error.line})")
 
 
@@ -230,7 +242,7 @@ def _read(file: BinaryIO, containers: list[type]) -> Program:
 
 
 def _unpacked(file: BinaryIO) -> dict[str, bytes]:
-    """The contents of the archive, which are together no longer than the file."""
+    """The contents of the archive; their total length is at most that of the file."""
     size = os.fstat(file.fileno()).st_size
     try:
         with zipfile.ZipFile(file) as archive:
@@ -300,13 +312,13 @@ def _verify(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
 
 
 def _array(name: str, data: bytes) -> Any:
-    """An array from the bytes of a .npy file. No memory is taken for what its header says, only for what is there."""
+    """An array from the bytes of a .npy file. Memory is allocated for the bytes present, not for the size in the header."""
     file = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(file)
         header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, by_columns, dtype = header(file)
-    except Exception as error:  # of the tokenizer, of the parser, of NumPy: whatever it is, this is no header
+    except Exception as error:  # of the tokenizer, the parser or NumPy: in any case, this is not a valid header
         raise SavedProgramError(f"{name} is not a .npy file ({_reason(error)})") from error
     if dtype.kind not in "biufc" or dtype.fields is not None:
         raise SavedProgramError(f"{name} holds {dtype}, not numbers")

@@ -24,9 +24,9 @@ from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
-from .routines import NAMED
 from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
+from .template import Template
 
 ARRAYS = {
     "float64": "Float64Array",
@@ -69,7 +69,13 @@ def javascript(
     name: str | None = None,
     **kwargs: Any,
 ) -> Source:
-    """A function, and the derivatives asked for, as an ES module. With `path` ("energy.js"), it and "energy.d.ts" are written."""
+    """A function, and the derivatives asked for, as an ES module. With `path` ("energy.js"), it and "energy.d.ts" are written.
+
+    >>> from adjoint import export
+    >>> made = export.javascript(lambda x: x * x, 2.0, name="square")
+    >>> print(made.declarations.splitlines()[-1])
+    export function square(x: number): number;
+    """
     result = write(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name))
     if path is not None:
         where = Path(path)
@@ -313,24 +319,15 @@ class JavaScript(Spelling):
     def work(self, dtype: Dtype, offset: int) -> Place:
         return Place(WORK[dtype.name], str(offset))
 
-    def routine(
-        self,
-        name: str,
-        reads: Sequence[str],
-        writes: Sequence[str],
-        template: str,
-        dtype: Dtype,
-        tells: bool = False,
-        dtypes: dict[str, Dtype] = NAMED,
-    ) -> str:
+    def routine(self, name: str, template: Template, dtype: Dtype) -> str:
         meanings = {"INT32": "", "INT": "let", "COUNT": "const", "REAL": "let", "ZERO": "0", "ONE": "1", "NOT_A_NUMBER": "NaN"}
         meanings |= {"HALF": "half", "SQRT": "Math.sqrt", "ABS": "Math.abs", "AT": ""}
-        if "HALF(" in template:
+        if "HALF(" in template.text:
             self.helper("half", "function half(n) {\n  return Math.floor(n / 2);\n}")
-        text = filled(template, meanings)
-        arrays = [*reads, *writes]
+        text = filled(template.text, meanings)
+        arrays = [*template.reads, *template.writes]
         text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)
-        return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], tells)
+        return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], template.tells)
 
 
 _BITS = {"bits.and": "&", "bits.or": "|", "bits.xor": "^", "bits.not": "~", "bits.left": "<<", "bits.right": ">>"}

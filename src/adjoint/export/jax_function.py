@@ -17,7 +17,6 @@ import keyword
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,21 +48,23 @@ from ..ops import (
     special,
 )
 from ..ops import elementwise as ew
-from ..view.python_text import array, number, parameter, subscript
-from .normal import COMPLEX, EVERY, INEXACT, NUMBERS, REALS, TRUTHS, WHOLE, Dtype, Spelling, Target, normal
+from ..view.python_text import array, as_declared, number, parameter, subscript
+from .normal import (
+    COMPLEX,
+    EVERY,
+    INEXACT,
+    NUMBERS,
+    REALS,
+    TRUTHS,
+    WHOLE,
+    Call,
+    Dtype,
+    Spelling,
+    Target,
+    has_elements,
+    normal,
+)
 from .program import Part, parts, write
-
-
-@dataclass(frozen=True)
-class Call:
-    """An equation about to be written: the texts and types of its operands."""
-
-    args: Sequence[str]
-    types: Sequence[Type]
-    equation: Equation
-
-    def __getattr__(self, name: str) -> Any:
-        return self.equation.params[name]
 
 
 def _text(template: str | Callable[[Call], str], dtypes: frozenset[Dtype] = EVERY, by: int = -1, fits: Any = None) -> Spelling:
@@ -78,9 +79,20 @@ def _text(template: str | Callable[[Call], str], dtypes: frozenset[Dtype] = EVER
     return Spelling(write_, dtypes, by) if fits is None else Spelling(write_, dtypes, by, fits)
 
 
-def _named(names: str, dtypes: frozenset[Dtype], module: Any = ew, prefix: str = "jnp") -> dict[Op, Spelling]:
-    """Ops that have the name of a function."""
-    return {getattr(module, name): _text(f"{prefix}.{name}({{all}})", dtypes) for name in names.split()}
+def _alike(names: str, dtypes: frozenset[Dtype] = EVERY, module: Any = ew, by: int = -1, fits: Any = None) -> dict[Op, Spelling]:
+    """Ops that JAX spells as NumPy or SciPy does. The spelling comes from their declarations."""
+
+    def written(call: Call) -> str:
+        text = as_declared(call.equation.op, call.args, call.equation.params)
+        assert text, call.equation.op
+        return _in_jax(text)
+
+    return {getattr(module, name): _text(written, dtypes, by, fits) for name in names.split()}
+
+
+def _in_jax(text: str) -> str:
+    """Python source with JAX's modules in the place of NumPy's and SciPy's."""
+    return re.sub(r"(?<![\w.])special\.", f"{_SPECIAL}.", re.sub(r"\bnp\.", "jnp.", text))
 
 
 def _at(c: Call, first: int) -> str:
@@ -115,93 +127,61 @@ def _cast(c: Call) -> str:
     return f'jnp.asarray({x}).astype("{dtype.name}")'
 
 
-def _has_elements(types: Sequence[Type], params: Any) -> bool:
-    return all(t.size for t in types)
-
-
 def _stacked_alike(types: Sequence[Type], params: Any) -> bool:
-    return _has_elements(types, params) and types[0].shape[:-2] == types[1].shape[:-2]
+    return has_elements(types, params) and types[0].shape[:-2] == types[1].shape[:-2]
 
 
 _SPECIAL = "jax.scipy.special"
+_ORDERED = EVERY - COMPLEX
 _DIVIDED = "jnp.where({1} == 0, 0, {0} // jnp.where({1} == 0, 1, {1}))"
 
-#: The ops that are one expression, by dtype; the others are made of them.
+#: The ops that are one expression, with their dtypes; other ops are expanded into these.
 TABLE: dict[Op, Spelling] = {
-    **_named("sqrt exp expm1 log log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh", INEXACT),
-    **_named("exp2 log2 log10 cbrt logaddexp logaddexp2 arctan2 hypot sinc nextafter copysign fmod rint floor ceil", REALS),
-    **_named("trunc signbit isnan isinf isfinite", REALS),
-    **_named("maximum minimum", EVERY - COMPLEX),
-    **_named("gcd lcm left_shift right_shift bitwise_count", WHOLE, integer),
-    **_named("erf erfc erfinv log_ndtr ndtri dawsn erfcx owens_t", REALS, special, _SPECIAL),
-    **_named("wofz", INEXACT, special, _SPECIAL),
-    **_named("gammaln gamma zeta", REALS, gamma, _SPECIAL),  # its betaln, beta and poch have an error of 3e-7
-    **_named("loggamma", INEXACT, gamma, _SPECIAL),
-    **_named("gammainc gammaincc betainc", REALS, distribution, _SPECIAL),
-    **_named("exp1 expi hyp1f1 hyp2f1 spence", REALS, hypergeometric, _SPECIAL),
-    **_named("fresnel sici", REALS, hypergeometric, _SPECIAL),
-    pseudo.pinv: _text("jnp.linalg.pinv({0}, rtol={rcond})", INEXACT),
-    matrix_functions.sylvester: _text("jax.scipy.linalg.solve_sylvester({all})", REALS),
-    **_named("i0 i0e i1 i1e", REALS, bessel, _SPECIAL),
-    decompose.cholesky: _text("lax.linalg.cholesky({0}, symmetrize_input=False)", INEXACT),
-    **_named("det", INEXACT, determinant, "jnp.linalg"),
-    ew.add: _text("{0} + {1}", NUMBERS),
-    ew.sub: _text("{0} - {1}", NUMBERS),
-    ew.mul: _text("{0} * {1}", NUMBERS),
-    ew.div: _text("{0} / {1}", INEXACT),
-    ew.neg: _text("-{0}", NUMBERS),
-    ew.square: _text("jnp.square({0})", NUMBERS),
-    ew.absolute: _text("jnp.abs({0})", NUMBERS),
-    ew.power: _text("{0} ** {1}", NUMBERS),
-    ew.sign: _text("jnp.sign({0})", NUMBERS - COMPLEX),
+    **_alike("sqrt exp expm1 log log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh div", INEXACT),
+    **_alike("exp2 log2 log10 cbrt logaddexp logaddexp2 arctan2 hypot sinc nextafter copysign fmod rint floor ceil", REALS),
+    **_alike("trunc signbit isnan isinf isfinite mantissa exponent rounded", REALS),
+    **_alike("add sub mul neg square absolute power", NUMBERS),
+    **_alike("sign", NUMBERS - COMPLEX),
+    **_alike("equal not_equal"),
+    **_alike("maximum minimum less less_equal greater greater_equal", _ORDERED),
+    **_alike("bitwise_and bitwise_or bitwise_xor", WHOLE | TRUTHS),
+    **_alike("ldexp", REALS, by=0),
+    **_alike("gcd lcm left_shift right_shift bitwise_count", WHOLE, integer),
+    **_alike("erf erfc erfinv log_ndtr ndtri dawsn erfcx owens_t", REALS, special),
+    **_alike("wofz", INEXACT, special),
+    **_alike("gammaln gamma", REALS, gamma),  # betaln, beta and poch of JAX have an error of 3e-7
+    **_alike("loggamma", INEXACT, gamma),
+    **_alike("gammainc gammaincc betainc", REALS, distribution),
+    **_alike("exp1 expi hyp1f1 hyp2f1 spence fresnel sici", REALS, hypergeometric),
+    **_alike("i0 i0e i1 i1e", REALS, bessel),
+    **_alike("real imag conj", COMPLEX, broadcast),
+    **_alike("reshape transpose broadcast_to", EVERY, broadcast),
+    **_alike("sum_", NUMBERS, broadcast),
+    **_alike("prod cumsum cumprod", NUMBERS, reduce),
+    **_alike("max_ min_ argmax argmin", _ORDERED, reduce),
+    **_alike("all_ any_", TRUTHS, reduce),
+    **_alike("take_along", EVERY, sort, by=0),
+    **_alike("concatenate stack", EVERY, shape),
+    **_alike("roll", EVERY, shift),
+    **_alike("det", INEXACT, determinant),
+    **_alike("rfft", REALS, fft, fits=has_elements),
+    **_alike("irfft", INEXACT, fft, fits=has_elements),
     ew.floor_divide: _text(_DIVIDED, WHOLE),
     ew.expit: _text("jax.nn.sigmoid({0})", REALS),
-    ew.ldexp: _text("jnp.ldexp({0}, {1})", REALS, by=0),
-    ew.mantissa: _text("jnp.frexp({0})[0]", REALS),
-    ew.exponent: _text("jnp.frexp({0})[1]", REALS),
-    ew.rounded: _text("jnp.round({0}, {decimals})", REALS),
-    ew.equal: _text("{0} == {1}"),
-    ew.not_equal: _text("{0} != {1}"),
-    ew.less: _text("{0} < {1}", EVERY - COMPLEX),
-    ew.less_equal: _text("{0} <= {1}", EVERY - COMPLEX),
-    ew.greater: _text("{0} > {1}", EVERY - COMPLEX),
-    ew.greater_equal: _text("{0} >= {1}", EVERY - COMPLEX),
     ew.logical_and: _text("{0} & {1}", TRUTHS),
     ew.logical_or: _text("{0} | {1}", TRUTHS),
     ew.logical_xor: _text("{0} ^ {1}", TRUTHS),
     ew.logical_not: _text("~{0}", TRUTHS),
-    ew.bitwise_and: _text("{0} & {1}", WHOLE | TRUTHS),
-    ew.bitwise_or: _text("{0} | {1}", WHOLE | TRUTHS),
-    ew.bitwise_xor: _text("{0} ^ {1}", WHOLE | TRUTHS),
     ew.invert: _text("~{0}", WHOLE | TRUTHS),
     gamma.gammasgn: _text(f"{_SPECIAL}.gammasgn({{0}})", REALS),
+    gamma.zeta: _text(f"{_SPECIAL}.zeta({{all}})", REALS),
     gamma.psi: _text(f"jnp.where({{0}} == 0, -jnp.copysign(jnp.inf, {{0}}), {_SPECIAL}.digamma({{0}}))", REALS),  # a pole
     special.logsumexp: _text(f"{_SPECIAL}.logsumexp({{0}}, axis={{axis}})", REALS),
     broadcast.where: _text("jnp.where({0}, {1}, {2})"),
     broadcast.cast: _text(_cast),
     ew.truncate: _text(_cast),
     ew.stop_gradient: _text("lax.stop_gradient({0})"),
-    broadcast.real: _text("jnp.real({0})", COMPLEX),
-    broadcast.imag: _text("jnp.imag({0})", COMPLEX),
-    broadcast.conj: _text("jnp.conj({0})", COMPLEX),
-    broadcast.reshape: _text("jnp.reshape({0}, {shape})"),
-    broadcast.transpose: _text("jnp.transpose({0}, {axes})"),
-    broadcast.broadcast_to: _text("jnp.broadcast_to({0}, {shape})"),
-    broadcast.sum_: _text("jnp.sum({0}, axis={axis}, keepdims={keepdims})", NUMBERS),
-    reduce.max_: _text("jnp.max({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
-    reduce.min_: _text("jnp.min({0}, axis={axis}, keepdims={keepdims})", EVERY - COMPLEX),
-    reduce.all_: _text("jnp.all({0}, axis={axis}, keepdims={keepdims})", TRUTHS),
-    reduce.any_: _text("jnp.any({0}, axis={axis}, keepdims={keepdims})", TRUTHS),
-    reduce.prod: _text("jnp.prod({0}, axis={axis})", NUMBERS),
-    reduce.cumsum: _text("jnp.cumsum({0}, axis={axis})", NUMBERS),
-    reduce.cumprod: _text("jnp.cumprod({0}, axis={axis})", NUMBERS),
-    reduce.argmax: _text("jnp.argmax({0}, axis={axis})", EVERY - COMPLEX),
-    reduce.argmin: _text("jnp.argmin({0}, axis={axis})", EVERY - COMPLEX),
-    reduce.argsort: _text("jnp.argsort({0}, axis={axis}, stable=True)", EVERY - COMPLEX),
-    sort.take_along: _text("jnp.take_along_axis({0}, {1}, axis={axis})", by=0),
-    shape.concatenate: _text("jnp.concatenate([{all}], axis={axis})"),
-    shape.stack: _text("jnp.stack([{all}], axis={axis})"),
-    shift.roll: _text("jnp.roll({0}, {shifts}, {axes})"),
+    reduce.argsort: _text("jnp.argsort({0}, axis={axis}, stable=True)", _ORDERED),
     index.getitem: _text(lambda c: f"{c.args[0]}[{subscript(c.spec)}]"),
     index.place: _text(_place),
     index.put: _text(lambda c: f"{c.args[0]}.at[{subscript(c.spec)}].set({c.args[1]})"),
@@ -211,6 +191,7 @@ TABLE: dict[Op, Spelling] = {
     linalg.einsum: _text(
         lambda c: f'jnp.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, precision="highest")', NUMBERS
     ),
+    decompose.cholesky: _text("lax.linalg.cholesky({0}, symmetrize_input=False)", INEXACT),
     decompose.qr: _text(lambda c: f'tuple(jnp.linalg.qr({c.args[0]}, "{"complete" if c.complete else "reduced"}"))', INEXACT),
     decompose.eigh: _text(
         lambda c: f'tuple(jnp.linalg.eigh({c.args[0]}, "{"L" if c.lower else "U"}", symmetrize_input=False))', INEXACT
@@ -222,11 +203,11 @@ TABLE: dict[Op, Spelling] = {
     solve.triangular_solve: _text(
         "jax.scipy.linalg.solve_triangular({0}, {1}, lower={lower}, trans=int({transposed}))", INEXACT, fits=_stacked_alike
     ),
+    pseudo.pinv: _text("jnp.linalg.pinv({0}, rtol={rcond})", INEXACT),
+    matrix_functions.sylvester: _text("jax.scipy.linalg.solve_sylvester({all})", REALS),
     matrix_functions.lu: _text("tuple(jax.scipy.linalg.lu_factor({0}))", INEXACT),
-    matrix_functions.expm: _text("jax.scipy.linalg.expm({0})", INEXACT, fits=_has_elements),
-    fft.fft: _text(_fft, INEXACT, fits=_has_elements),
-    fft.rfft: _text("jnp.fft.rfft({0}, axis={axis}, norm={norm})", REALS, fits=_has_elements),
-    fft.irfft: _text("jnp.fft.irfft({0}, n={n}, axis={axis}, norm={norm})", INEXACT, fits=_has_elements),
+    matrix_functions.expm: _text("jax.scipy.linalg.expm({0})", INEXACT, fits=has_elements),
+    fft.fft: _text(_fft, INEXACT, fits=has_elements),
 }
 
 
@@ -271,7 +252,7 @@ class _Function:
         for equation in graph.equations:
             given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
             args = [self.operand(o, names, equation, given) for o in equation.inputs]
-            call = Call(args, given, equation)
+            call = Call(equation, args, given)
             results = [self.fresh() for _ in equation.outputs]
             names.update(zip(equation.outputs, results, strict=True))
             if equation.op in _STRUCTURED:
@@ -289,21 +270,21 @@ class _Function:
             return names[o]
         beside = any(isinstance(p, int) and t.dtype == o.type.dtype for p, t in zip(equation.inputs, types, strict=True))
         if not o.type.shape and beside and equation.op in _WITH_NUMBERS and o.type.dtype.kind in "fi":
-            return re.sub(r"\bnp\.", "jnp.", number(o.value.item()))
+            return _in_jax(number(o.value.item()))
         return self.strong(o)
 
     def strong(self, o: Literal) -> str:
         """A constant with its dtype: a number, or a name for an array."""
         value = np.asarray(o.value)
         if not value.shape:
-            text = re.sub(r"\bnp\.", "jnp.", number(value.item()))
+            text = _in_jax(number(value.item()))
             return f"jnp.{value.dtype.name if value.dtype != bool else 'bool_'}({text})"
         if o not in self.constants:
             self.constants[o] = f"c{len(self.constants)}"
         return self.constants[o]
 
 
-#: Ops in which JAX takes a Python number for one of the dtype beside it.
+#: Ops in which JAX gives a Python number the dtype of the other operand.
 _WITH_NUMBERS = frozenset({
     ew.add, ew.sub, ew.mul, ew.div, ew.power, ew.maximum, ew.minimum, ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater,
     ew.greater_equal, broadcast.where,
@@ -381,7 +362,12 @@ def module(found: Sequence[Part]) -> str:
 def jax(
     f: Any, *args: Any, path: str | os.PathLike[str] | None = None, derivatives: Any = (), argnums: Any = 0, **kwargs: Any
 ) -> str:
-    """The source of f, and of the derivatives asked for, as JAX functions of flat arrays; written to `path` if it is given."""
+    """The source of f, and of the derivatives asked for, as JAX functions of flat arrays; written to `path` if it is given.
+
+    >>> from adjoint import export
+    >>> "v1 = x * x" in export.jax(lambda x: x * x, 2.0)
+    True
+    """
     return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)))
 
 

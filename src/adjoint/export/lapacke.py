@@ -9,25 +9,9 @@ with their work memory, are those that `jit` calls LAPACK for: see `compiler.low
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-import numpy as np
-
-from ..compiler.lower.kernel import Dtype
 from ..compiler.lower.step import Lapack
-
-
-class Call(NamedTuple):
-    """A template of one matrix: its arrays, those it reads first, and the text."""
-
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    text: str
-    tells: bool = False
-
-
-#: The dtypes of arrays that are not those of the matrix, by name.
-DTYPES: dict[str, Dtype] = {"pivots": np.dtype(np.int32), "whole": np.dtype(np.int32), "zero": np.dtype(bool)}
+from .template import Template
 
 
 def _letter(step: Lapack) -> str:
@@ -43,65 +27,65 @@ def _sizes(step: Lapack) -> list[int]:
     return [view.buffer.size for view in step.work]
 
 
-def _cholesky(step: Lapack) -> Call:
+def _cholesky(step: Lapack) -> Template:
     """Row-major: LAPACK sees the transpose, whose upper triangle is our lower one."""
     n = step.inout[0].shape[-1]
     text = f"""
     if ({_call(step, "potrf", "'U'", n, "a", n)} != 0) return 1;
     for (INT i = 0; i < {n}; ++i) for (INT j = i + 1; j < {n}; ++j) a[i * {n} + j] = ZERO;
     return 0;"""
-    return Call((), ("a",), text, tells=True)
+    return Template((), ("a",), text, tells=True)
 
 
-def _factors(step: Lapack) -> Call:
+def _factors(step: Lapack) -> Template:
     n = step.inout[0].shape[-1]
     text = f"""
     zero[0] = {_call(step, "getrf", n, n, "a", n, "pivots")} != 0;
     return zero[0];"""
-    return Call((), ("a", "pivots", "zero"), text, tells=True)
+    return Template((), ("a", "pivots", "zero"), text, tells=True)
 
 
-def _solve(step: Lapack) -> Call:
+def _solve(step: Lapack) -> Template:
     n, columns = step.inout[0].shape[-2:]
     how = f"'{step.options['transposed']}'"
-    return Call(("a", "pivots"), ("x",), f"\n    {_call(step, 'getrs', how, n, columns, 'a', n, 'pivots', 'x', n)};")
+    return Template(("a", "pivots"), ("x",), f"\n    {_call(step, 'getrs', how, n, columns, 'a', n, 'pivots', 'x', n)};")
 
 
-def _inverse(step: Lapack) -> Call:
+def _inverse(step: Lapack) -> Template:
     """From the factors, in place; nan if there is none."""
     n = step.inout[0].shape[-1]
     text = f"""
     if (zero[0]) for (INT i = 0; i < {n * n}; ++i) x[i] = NOT_A_NUMBER;
     else {_call(step, "getri", n, "x", n, "pivots", "work", *_sizes(step))};"""
-    return Call(("pivots", "zero"), ("x", "work"), text)
+    return Template(("pivots", "zero"), ("x", "work"), text)
 
 
-def _eigen(step: Lapack) -> Call:
+def _eigen(step: Lapack) -> Template:
     n = step.inout[0].shape[-1]
     size, whole = _sizes(step)
     triangle = f"'{step.options['triangle']}'"
     call = _call(step, "syevd", "'V'", triangle, n, "a", n, "w", "work", size, "whole", whole)
-    return Call((), ("a", "w", "work", "whole"), f"\n    return {call} != 0;", tells=True)
+    return Template((), ("a", "w", "work", "whole"), f"\n    return {call} != 0;", tells=True)
 
 
-def _reflectors(step: Lapack) -> Call:
+def _reflectors(step: Lapack) -> Template:
     m, n = step.inout[0].shape[-2:]
-    return Call((), ("a", "tau", "work"), f"\n    {_call(step, 'geqrf', m, n, 'a', m, 'tau', 'work', *_sizes(step))};")
+    return Template((), ("a", "tau", "work"), f"\n    {_call(step, 'geqrf', m, n, 'a', m, 'tau', 'work', *_sizes(step))};")
 
 
-def _orthogonal(step: Lapack) -> Call:
+def _orthogonal(step: Lapack) -> Template:
     (m, n), k = step.inout[0].shape[-2:], step.operands[0].shape[-1]
-    return Call(("tau",), ("q", "work"), f"\n    {_call(step, 'orgqr', m, n, k, 'q', m, 'tau', 'work', *_sizes(step))};")
+    return Template(("tau",), ("q", "work"), f"\n    {_call(step, 'orgqr', m, n, k, 'q', m, 'tau', 'work', *_sizes(step))};")
 
 
-def _singular(step: Lapack) -> Call:
+def _singular(step: Lapack) -> Template:
     (m, n), rows = step.inout[0].shape[-2:], step.outs[2].shape[-2]
     job = "'A'" if step.options["full"] else "'S'"
     call = _call(step, "gesdd", job, m, n, "a", m, "s", "u", m, "vh", rows, "work", _sizes(step)[0], "whole")
-    return Call((), ("a", "u", "s", "vh", "work", "whole"), f"\n    return {call} != 0;", tells=True)
+    return Template((), ("a", "u", "s", "vh", "work", "whole"), f"\n    return {call} != 0;", tells=True)
 
 
-_CALLS: dict[str, Callable[[Lapack], Call]] = {
+_CALLS: dict[str, Callable[[Lapack], Template]] = {
     "cholesky": _cholesky,
     "factors": _factors,
     "solve": _solve,
@@ -118,7 +102,7 @@ def has(step: Lapack) -> bool:
     return step.routine in _CALLS and "template" not in step.options
 
 
-def call(step: Lapack) -> Call:
+def template(step: Lapack) -> Template:
     return _CALLS[step.routine](step)
 
 

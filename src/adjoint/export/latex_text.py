@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,12 @@ def latex(
     document: bool = False,
     **kwargs: Any,
 ) -> str:
-    """The formulas of f, and of the derivatives asked for, in LaTeX (amsmath); a whole document if asked for."""
+    r"""The formulas of f, and of the derivatives asked for, in LaTeX (amsmath); a whole document if asked for.
+
+    >>> from adjoint import export
+    >>> print(export.latex(lambda x: x * x, 2.0).splitlines()[4])
+    y &= x \cdot x
+    """
     found = "\n\n".join(
         text for part in parts(f, args, kwargs, derivatives=derivatives, argnums=argnums) for text in _shown(part)
     )
@@ -178,7 +183,7 @@ class _Mathematics(Latex):
     def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
         found = super().apply(op, args, options)
         if found.level == APPLY and not re.match(r"\\(arc)?(sin|cos|tan|ln|log|exp)", found.text):
-            return Text(rf"{self.word(op)}({args[0].text})")  # σ(x) is no product
+            return Text(rf"{self.word(op)}({args[0].text})")  # σ(x) is not a product
         return found
 
     def product(self, a: Text, b: Text) -> Text:
@@ -218,6 +223,10 @@ class _Elementwise(_Mathematics):
 
 
 _LATEX, _ELEMENTWISE = _Mathematics(), _Elementwise()
+
+
+#: Of a loop or a branch: how it starts; the first inputs of each body, which do not change; how its results are introduced.
+_Layout = tuple[str, dict[str, Sequence[Text]], dict[str, list[str]]]
 
 
 class _Formulas(Writer):
@@ -281,7 +290,7 @@ class _Formulas(Writer):
         return found
 
     def _line(self, outputs: Sequence[int], right: str) -> None:
-        """A line of its own, and names for what it gives."""
+        """A separate line, with names for its results."""
         for number in outputs:
             self.named += 1
             self.texts[number] = Text(self.notation.value(self.named))
@@ -303,39 +312,44 @@ class _Formulas(Writer):
         return True
 
     def _loop(self, equation: Equation) -> None:
-        """A line that says how a loop starts, and its bodies below it. What does not change has its name from outside."""
-        args, params = [self.operand(o) for o in equation.inputs], equation.params
-        graphs = bodies(params)
-        given: dict[str, Mapping[int, Text]] = {key: {} for key in graphs}
-        start, ends = "", {key: [r"\text{result} &="] * len(graph.outputs) for key, graph in graphs.items()}
-        if equation.op is control.while_:
-            first, count = params["cond_consts"], params["body_consts"]
-            given = {"cond": dict(enumerate(args[:first])), "body": dict(enumerate(args[first : first + count]))}
-            start = self._started(graphs["body"], args[first + count :], count)
-            states = graphs["body"].input_names[count:]
-            ends = {"cond": [r"\text{go on if } &"], "body": [rf"{_LATEX.variable(name)} &\gets" for name in states]}
-        elif equation.op is control.scan:
-            count, carries = params["consts"], params["carries"]
-            given = {"body": dict(enumerate(args[:count]))}
-            start = self._started(graphs["body"], args[count : count + carries], count)
-            states = graphs["body"].input_names[count : count + carries]
-            ends = {"body": [rf"{_LATEX.variable(name)} &\gets" for name in states]}
-            ends["body"] += [r"\text{row } k &="] * (len(graphs["body"].outputs) - carries)
-            rows = zip(graphs["body"].input_names[count + carries :], args[count + carries :], strict=True)
-            start += "".join(rf", \; {_LATEX.variable(name)} = {_LATEX.inside(x, ATOM)}_{{k}}" for name, x in rows)
-            order = (params["length"] - 1, 0) if params["reverse"] else (0, params["length"] - 1)
-            start += rf", \; k = {order[0]}, \dots, {order[1]}"
-        elif equation.op is control.cond:
-            given = {key: dict(enumerate(args[1:])) for key in graphs}
-            start = args[0].text
+        """A line that says how a loop or branch starts, and its bodies below it. Constants keep their names from outside."""
+        args = [self.operand(o) for o in equation.inputs]
+        graphs = bodies(equation.params)
+        layout = _LAYOUTS.get(equation.op)
+        if layout is not None:
+            start, known, ends = layout(self, args, equation.params)
         else:
-            start = ", ".join(a.text for a in args)
+            start, known, ends = ", ".join(a.text for a in args), {}, {}
         self._line(equation.outputs, rf"\operatorname{{{escape_latex(equation.op.name)}}}({start})")
         names = ", ".join(map(self.name, equation.outputs))
         for key, graph in graphs.items():
-            inputs = [given[key].get(i) or Text(_LATEX.variable(name)) for i, name in enumerate(graph.input_names)]
+            given = known.get(key, ())
+            inputs = [*given, *(Text(_LATEX.variable(name)) for name in graph.input_names[len(given) :])]
             self.below.append(rf"where {key} of ${names}$, \texttt{{{_plain(equation.op.name)}}}, is")
-            self.below.extend(_Formulas(graph, inputs, ends[key]).blocks())
+            results = ends.get(key) or [r"\text{result} &="] * len(graph.outputs)
+            self.below.extend(_Formulas(graph, inputs, results).blocks())
+
+    def _while(self, args: Sequence[Text], params: dict[str, Any]) -> _Layout:
+        body, asked, fixed = params["body"], params["cond_consts"], params["body_consts"]
+        start = self._started(body, args[asked + fixed :], fixed)
+        updates = [rf"{_LATEX.variable(name)} &\gets" for name in body.input_names[fixed:]]
+        known = {"cond": args[:asked], "body": args[asked : asked + fixed]}
+        return start, known, {"cond": [r"\text{go on if } &"], "body": updates}
+
+    def _scan(self, args: Sequence[Text], params: dict[str, Any]) -> _Layout:
+        body, fixed, length = params["body"], params["consts"], params["length"]
+        last = fixed + params["carries"]  # behind it, the rows
+        start = self._started(body, args[fixed:last], fixed)
+        rows = zip(body.input_names[last:], args[last:], strict=True)
+        start += "".join(rf", \; {_LATEX.variable(name)} = {_LATEX.inside(x, ATOM)}_{{k}}" for name, x in rows)
+        first, final = (length - 1, 0) if params["reverse"] else (0, length - 1)
+        start += rf", \; k = {first}, \dots, {final}"
+        updates = [rf"{_LATEX.variable(name)} &\gets" for name in body.input_names[fixed:last]]
+        updates += [r"\text{row } k &="] * (len(body.outputs) - params["carries"])
+        return start, {"body": args[:fixed]}, {"body": updates}
+
+    def _cond(self, args: Sequence[Text], params: dict[str, Any]) -> _Layout:
+        return args[0].text, dict.fromkeys(bodies(params), args[1:]), {}
 
     @staticmethod
     def _started(body: Graph, args: Sequence[Text], first: int) -> str:
@@ -350,5 +364,11 @@ class _Formulas(Writer):
             yield "\\[\n\\begin{aligned}\n" + " \\\\\n".join(written[at : at + LINES]) + "\n\\end{aligned}\n\\]"
         yield from self.below
 
+
+_LAYOUTS: dict[Op, Callable[[_Formulas, Sequence[Text], dict[str, Any]], _Layout]] = {
+    control.while_: _Formulas._while,
+    control.scan: _Formulas._scan,
+    control.cond: _Formulas._cond,
+}
 
 __all__ = ["latex"]

@@ -8,14 +8,14 @@ Variables are slots on the stack, which LLVM turns into registers. Sums may be r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..compiler.llvm.instruction import MEMORY, REGISTER, Code, literal
 from ..compiler.lower.kernel import Dtype
-from .routines import NAMED
+from .template import Template
 
 _TOKEN = re.compile(r"\s*(\d+\.?\d*(?:e[-+]?\d+)?|\w+|\+\+|[-+*/<>=!]=|&&|\|\||[-+*/<>=!?:;,(){}\[\]])")
 _INT, _BOOL = "i64", "i1"
@@ -41,38 +41,29 @@ class LlvmRoutines:
     def literal(self, value: Any, dtype: Dtype) -> str:
         return repr(float(value))
 
-    def routine(
-        self,
-        name: str,
-        reads: Sequence[str],
-        writes: Sequence[str],
-        template: str,
-        dtype: Dtype,
-        tells: bool = False,
-        dtypes: dict[str, Dtype] = NAMED,
-    ) -> str:
-        compiler = _Compiler(template, [*reads, *writes], dtype, tells, dtypes)
-        text = compiler.define(reads)
+    def routine(self, name: str, template: Template, dtype: Dtype) -> str:
+        compiler = _Compiler(template, dtype)
+        text = compiler.define()
         self.declared |= compiler.code.declared
         return self.function(name, text)
 
 
 class _Compiler:
-    def __init__(self, template: str, arrays: Sequence[str], dtype: Dtype, tells: bool, dtypes: dict[str, Dtype]) -> None:
-        self.dtypes = dtypes
-        self.tokens = _TOKEN.findall(template)
+    def __init__(self, template: Template, dtype: Dtype) -> None:
+        self.reads, self.arrays = template.reads, [*template.reads, *template.writes]
+        self.dtypes, self.dtype, self.tells = template.dtypes, dtype, template.tells
+        self.tokens = _TOKEN.findall(template.text)
         self.at = 0
-        self.arrays, self.dtype, self.tells = arrays, dtype, tells
         self.kind = REGISTER[dtype.name]
         self.code = Code()
         self.slots: list[str] = []
         self.labels = 0
         self.scope: dict[str, Value] = {}  # the type of a variable, and its slot
 
-    def define(self, reads: Sequence[str]) -> str:
+    def define(self) -> str:
         while self.at < len(self.tokens):
             self.statement()
-        given = ", ".join(f"ptr noalias {'readonly ' * (name in reads)}%{name}" for name in self.arrays)
+        given = ", ".join(f"ptr noalias {'readonly ' * (name in self.reads)}%{name}" for name in self.arrays)
         end = "  unreachable" if self.tells else "  ret void"
         head = f"define internal {'i32' if self.tells else 'void'} @NAME({given}) nounwind noinline {{"
         return "\n".join([head, *self.slots, *self.code.lines, end, "}"])

@@ -30,14 +30,11 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from ..rewrite.complex import has_complex
 from ..rewrite.pipeline import optimize
-from . import array_routines, decompositions, integers, lapacke
+from . import array_routines, decompositions, lapacke
 from .expansions import UNPROMOTED, cast_to, expanded
+from .routines import WRITTEN_OUT
 
-RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **integers.RULES}
-#: Matrix routines that are written out; the others are iterative, and left to LAPACK.
-WRITTEN_OUT = frozenset(
-    {"cholesky", "cholesky_pullback", "factors", "solve", "inverse", "triangular", "is_symmetric", "reflectors", "orthogonal"}
-)
+RULES: Rules = {**array_routines.RULES, **decompositions.RULES}
 
 
 def lower(graph: Graph, exporter: str, lapack: bool = False) -> Lowered:
@@ -63,7 +60,7 @@ class _Lowering(Lowering):
     def __init__(self, graph: Graph, exporter: str, lapack: bool, outer: _Lowering | None = None) -> None:
         super().__init__(graph, ())
         self.exporter, self.lapack = exporter, lapack
-        # The ops that are being expanded, from that of the program on; its name and line are those of a refusal.
+        # The ops that are being expanded, outermost first; a refusal names the outermost one and its line.
         self.expanding: tuple[tuple[Op, tuple[Type, ...]], ...] = outer.expanding if outer else ()
         self.op: str = outer.op if outer and outer.expanding else ""
         self.line = outer.line if outer and outer.expanding else ""
@@ -84,7 +81,7 @@ class _Lowering(Lowering):
         self.op = outer
 
     def rule(self, equation: Equation) -> bool:
-        """What exporters write themselves, where `jit` calls NumPy, SciPy or LAPACK."""
+        """Apply a rule of the exporters, for an op that `jit` computes by calling NumPy, SciPy or LAPACK."""
         if equation.op is control.while_vjp:
             self.foreign(equation)
             return True
@@ -108,7 +105,7 @@ class _Lowering(Lowering):
         self.expanding = outer
 
     def inline(self, graph: Graph, caller: Equation) -> None:
-        """Lower the equations of a graph on the operands of an equation, as what that equation gives."""
+        """Lower the equations of a graph, applied to the operands of an equation, in place of that equation."""
         operands: dict[int, Operand] = dict(enumerate(caller.inputs))
         for equation in graph.equations:
             inputs = tuple(operands[o] if isinstance(o, int) else o for o in equation.inputs)

@@ -9,7 +9,7 @@
       b1[0] = t0;
     }
 
-Loops, windows and the order of sums are those of `compiler.llvm.nest`, which see.
+Loops, windows and the order of sums are those of `compiler.llvm.nest`.
 """
 
 from __future__ import annotations

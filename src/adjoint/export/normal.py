@@ -21,7 +21,7 @@ from ..core.errors import UnsupportedError, written_on
 from ..core.op import Constant, Elementwise, Multilinear, Op, Structured
 from ..core.types import Type
 from ..ir.edit import bodies, dead_code, renumber
-from ..ir.graph import Graph
+from ..ir.graph import Equation, Graph
 from ..ops import control, index
 from ..ops import elementwise as ew
 from ..ops.broadcast import cast, where
@@ -57,18 +57,52 @@ EVERY = NUMBERS | TRUTHS
 
 
 @dataclass(frozen=True)
+class Call:
+    """An equation about to be written: its operands as the exporter names them, and their types. Parameters are attributes."""
+
+    equation: Equation
+    args: Sequence[str]
+    types: Sequence[Type]
+
+    @property
+    def result(self) -> Type:
+        return self.equation.types[0]
+
+    def __getattr__(self, name: str) -> Any:
+        return self.equation.params[name]
+
+
+@dataclass(frozen=True)
 class Spelling:
     """How a language writes an op, for which dtypes of the operand `by`, and for which types and parameters."""
 
-    write: Callable[[Any], Any]  # of an equation with the names of its operands, as the exporter has them
+    write: Callable[[Any], Any]  # of a `Call`
     dtypes: frozenset[Dtype]
     by: int = -1
     fits: Callable[[Sequence[Type], dict[str, Any]], bool] = lambda types, params: True
 
 
+# Conditions on types and parameters under which a target writes an op: the `fits` of a `Spelling`.
+
+
+def has_elements(types: Sequence[Type], params: dict[str, Any]) -> bool:
+    return all(t.size for t in types)
+
+
+def is_one_index(types: Sequence[Type], params: dict[str, Any]) -> bool:
+    """Whether a gather or a scatter has a single array of indices."""
+    return len(types) == 2
+
+
+def is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
+    """Whether a scatter has a single array of indices, and an update for each of them."""
+    full, axis = params["shape"], params["axis"]
+    return is_one_index(types, params) and types[0].shape == (*full[:axis], *types[1].shape, *full[axis + 1 :])
+
+
 @dataclass(frozen=True)
 class Target:
-    """What a language can say."""
+    """The ops and dtypes that a language has."""
 
     name: str  # as in "cannot be written as StableHLO"
     dtypes: frozenset[Dtype]
@@ -87,7 +121,7 @@ class Normal(Stage):
     def __init__(self, target: Target) -> None:
         super().__init__("export")
         self.target = target
-        self.expanding: list[tuple[Op, Any]] = []  # the ops that are being expanded, from that of the program on
+        self.expanding: list[tuple[Op, Any]] = []  # the ops that are being expanded, outermost first
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         args = tuple(a if isinstance(a, Traced) else _known(a) for a in args)
@@ -107,7 +141,7 @@ class Normal(Stage):
         return made if op.many else made[0]
 
     def _expanded(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:
-        """What an op is in other ops, for operands of these types."""
+        """An op written in other ops, for operands of these types."""
         same = (op, tuple(map(self._type, args)))
         if same in self.expanding:
             return None
@@ -193,6 +227,6 @@ def normal(graph: Graph, target: Target) -> Graph:
 
 
 __all__ = [
-    "COMPLEX", "EVERY", "INEXACT", "NUMBERS", "REALS", "SIGNED", "TRUTHS", "WHOLE", "Dtype", "Normal", "Spelling", "Target",
-    "dtypes", "normal",
+    "COMPLEX", "EVERY", "INEXACT", "NUMBERS", "REALS", "SIGNED", "TRUTHS", "WHOLE", "Call", "Dtype", "Normal", "Spelling",
+    "Target", "dtypes", "has_elements", "is_one_index", "is_one_region", "normal",
 ]  # fmt: skip

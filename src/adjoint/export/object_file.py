@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import llvmlite.binding as llvm
 import numpy as np
 
 from ..compiler.llvm import emit, vecmath
@@ -66,7 +67,12 @@ def object(
     """A function, and the derivatives asked for, as machine code. With `path` ("energy.o"), it and "energy.h" are written.
 
     `triple` names the machine (this one if None): x86_64, aarch64, armv7, riscv64 or wasm32, with a system, as in
-    "aarch64-linux-gnu". `cpu` is a processor that LLVM knows, "skylake" say; else the code runs on any of its kind.
+    "aarch64-linux-gnu". `cpu` is a processor that LLVM knows, such as "skylake"; without it, the code runs on any machine of
+    this kind.
+
+    >>> from adjoint import export
+    >>> "int square(double x" in export.object(lambda x: x * x, 2.0, name="square").header
+    True
     """
     made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
     check_names(made, "export.object")
@@ -84,30 +90,24 @@ def object(
 def compiled(text: str, triple: str | None = None, cpu: str = "", features: str = "") -> bytes:
     """The object code of an LLVM text."""
     machine, family = _machine(triple, cpu, features)
-    import llvmlite.binding as llvm
-
     if family not in _WITH_FMA and "+fma" not in features and not cpu:
         text = vecmath.soften(text)
     module = llvm.parse_assembly(text, llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     emit.optimise(module, machine)
-    # The vector forms of rare functions are never called; they need not be kept any more: see `vecmath.rare`.
+    # The vector forms of rare functions are never called and can be dropped: see `vecmath.rare`.
     kept = _RARE.sub("", str(module))
     return bytes(machine.emit_object(llvm.parse_assembly(kept, llvm.create_context())))
 
 
 @functools.cache
 def _machines() -> None:
-    import llvmlite.binding as llvm
-
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
 
 def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
-    import llvmlite.binding as llvm
-
     _machines()
     wanted = triple or llvm.get_default_triple()
     words = wanted.split("-")
@@ -131,7 +131,7 @@ def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
 
 @functools.cache
 def _check_processor(triple: str, cpu: str) -> None:
-    """In another process, since LLVM ends the one in which it does not know a processor."""
+    """In another process, since LLVM terminates the process if it does not know a processor."""
     done = subprocess.run([sys.executable, "-c", _PROBE, triple, cpu], capture_output=True, text=True, check=False)
     if done.returncode or "not a recognized" in done.stderr:
         raise ArgumentError(f"LLVM has no processor {cpu!r} for {triple!r}; cpu of export.object is one such as 'cortex-a53'")

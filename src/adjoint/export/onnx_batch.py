@@ -4,7 +4,7 @@
 
 The three models have the same nodes; their constants may differ. A constant that is affine in n (a shape, the end of a slice, the
 number of examples), the reciprocal of n, an array of one number, or the numbers up to n, is computed from the size of an input.
-Anything else makes f depend on the size in a way that the model cannot say, and is refused.
+Anything else would make f depend on the size in a way that the model cannot say, and is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import helper, numpy_helper
 
 from ..core.errors import ArgumentError, UnsupportedError
 from ..core.tree import flatten
@@ -20,7 +21,7 @@ from ..core.types import shape_of
 
 SIZES = (61, 67, 71)  # larger than what passes treat specially, and unlikely as another size
 NAME = "batch"  # of the free size, in types
-SIZE = "batch.size"  # its value; no input has a point in its name
+SIZE = "batch.size"  # its value; names of inputs contain no dot
 
 
 def free(build: Callable[[tuple[Any, ...]], Any], args: tuple[Any, ...], batch: Any) -> Any:
@@ -62,18 +63,14 @@ def _refused(why: str, line: str = "") -> UnsupportedError:
 
 
 class _Merge:
-    """The first model, with what differs in the others made a function of the size."""
+    """The first model, in which each constant that differs between the models is computed from the size."""
 
     def __init__(self, models: Sequence[Any]) -> None:
-        from onnx import numpy_helper
-
         self.models = models
         self.constants = [{t.name: numpy_helper.to_array(t) for t in m.graph.initializer} for m in models]
         self.computed: list[Any] = []  # nodes in front of all others
 
     def model(self) -> Any:
-        from onnx import helper, numpy_helper
-
         first = self.models[0]
         graphs = [m.graph for m in self.models]
         self.same(graphs)
@@ -130,14 +127,10 @@ class _Merge:
         raise _refused("no input has it")
 
     def node(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        from onnx import helper
-
         self.computed.append(helper.make_node(kind, list(inputs), [output], **attributes))
         return output
 
     def constant(self, value: Any, name: str) -> str:
-        from onnx import numpy_helper
-
         self.own.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
@@ -153,47 +146,64 @@ class _Merge:
             self.compute(name, values, user)
 
     def compute(self, name: str, values: Sequence[Any], user: Any) -> None:
-        """A constant that differs."""
-        from onnx import helper
+        """A constant that differs between the models: one of a few functions of the size, or refused."""
+        if not any(make(name, values, user) for make in (self.affine_values, self.reciprocals, self.filled, self.counted)):
+            raise _refused("a constant depends on it", user.doc_string if user is not None else "")
 
-        line = user.doc_string if user is not None else ""
+    def affine_values(self, name: str, values: Sequence[Any], user: Any) -> bool:
+        """Whole numbers a·n + b in an array of one shape."""
+        if not _one_shape(values) or not all(np.array_equal(v, np.round(v)) for v in values):
+            return False
+        found = _affine([np.asarray(v, np.float64) for v in values])
+        if found is None:
+            return False
+        factor, offset = (np.atleast_1d(part).ravel() for part in found)
+        self.converted(self.affine(factor, offset, f"{name}.n"), values[0], name)
+        return True
+
+    def reciprocals(self, name: str, values: Sequence[Any], user: Any) -> bool:
+        """Numbers a / n with whole a, as the factor of a mean is."""
         dtype = values[0].dtype
-        if all(v.shape == values[0].shape for v in values):
-            whole = all(np.array_equal(v, np.round(v)) for v in values)
-            found = _affine([np.asarray(v, np.float64) for v in values]) if whole else None
-            if found is not None:
-                factor, offset = (np.atleast_1d(part).ravel() for part in found)
-                self.converted(self.affine(factor, offset, f"{name}.n"), values[0], name)
-                return
-            counts = [np.asarray(v, np.float64) * n for v, n in zip(values, SIZES, strict=True)]
-            top = np.round(counts[0])
-            if dtype.kind == "f" and all(np.array_equal((top / n).astype(dtype), v) for v, n in zip(values, SIZES, strict=True)):
-                count = self.converted(SIZE, np.zeros(1, dtype), f"{name}.n")
-                ratio = self.node(
-                    "Div", [self.constant(np.atleast_1d(top).ravel().astype(dtype), f"{name}.top"), count], f"{name}.ratio"
-                )
-                self.node("Reshape", [ratio, self.constant(np.array(values[0].shape, np.int64), f"{name}.shape")], name)
-                return
-        elif all(v.size and v.ndim == values[0].ndim and (v == v.flat[0]).all() for v in values):
-            found = _affine([np.array(v.shape, np.float64) for v in values])
-            if found is not None:
-                self.constant_or_computed(f"{name}.one", [np.asarray(v.flat[0]) for v in values], user)
-                self.node("Expand", [f"{name}.one", self.affine(*found, f"{name}.shape")], name)
-                return
-        elif all(v.ndim == 1 and np.array_equal(v, np.arange(n)) for v, n in zip(values, SIZES, strict=True)):
-            count = self.node("Squeeze", [SIZE], f"{name}.count")
-            ends = [self.constant(np.int64(k), f"{name}.{k}") for k in (0, 1)]
-            numbers = self.node("Range", [ends[0], count, ends[1]], f"{name}.range")
-            self.node("Cast", [numbers], name, to=helper.np_dtype_to_tensor_dtype(dtype))
-            return
-        raise _refused("a constant depends on it", line)
+        if dtype.kind != "f" or not _one_shape(values):
+            return False
+        top = np.round(np.asarray(values[0], np.float64) * SIZES[0])
+        if not all(np.array_equal((top / n).astype(dtype), v) for v, n in zip(values, SIZES, strict=True)):
+            return False
+        count = self.converted(SIZE, np.zeros(1, dtype), f"{name}.n")
+        top_name = self.constant(np.atleast_1d(top).ravel().astype(dtype), f"{name}.top")
+        ratio = self.node("Div", [top_name, count], f"{name}.ratio")
+        self.node("Reshape", [ratio, self.constant(np.array(values[0].shape, np.int64), f"{name}.shape")], name)
+        return True
+
+    def filled(self, name: str, values: Sequence[Any], user: Any) -> bool:
+        """An array of one number, whose sizes are a·n + b."""
+        if _one_shape(values) or not all(v.size and v.ndim == values[0].ndim and (v == v.flat[0]).all() for v in values):
+            return False
+        found = _affine([np.array(v.shape, np.float64) for v in values])
+        if found is None:
+            return False
+        self.constant_or_computed(f"{name}.one", [np.asarray(v.flat[0]) for v in values], user)
+        self.node("Expand", [f"{name}.one", self.affine(*found, f"{name}.shape")], name)
+        return True
+
+    def counted(self, name: str, values: Sequence[Any], user: Any) -> bool:
+        """The numbers 0, 1, …, n − 1."""
+        if not all(v.ndim == 1 and np.array_equal(v, np.arange(n)) for v, n in zip(values, SIZES, strict=True)):
+            return False
+        count = self.node("Squeeze", [SIZE], f"{name}.count")
+        ends = [self.constant(np.int64(k), f"{name}.{k}") for k in (0, 1)]
+        numbers = self.node("Range", [ends[0], count, ends[1]], f"{name}.range")
+        self.node("Cast", [numbers], name, to=helper.np_dtype_to_tensor_dtype(values[0].dtype))
+        return True
 
     def converted(self, x: str, like: Any, name: str) -> str:
         """Integers of one axis as a constant of another dtype and shape."""
-        from onnx import helper
-
         cast = self.node("Cast", [x], f"{name}.cast", to=helper.np_dtype_to_tensor_dtype(like.dtype))
         return self.node("Reshape", [cast, self.constant(np.array(np.shape(like), np.int64), f"{name}.to")], name)
+
+
+def _one_shape(values: Sequence[Any]) -> bool:
+    return all(v.shape == values[0].shape for v in values)
 
 
 def _affine(values: Sequence[Any]) -> tuple[Any, Any] | None:

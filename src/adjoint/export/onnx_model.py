@@ -9,13 +9,12 @@ inputs (`onnx_batch.py`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import helper, numpy_helper
 
-from ..core.errors import ArgumentError, UnsupportedError, boundary
 from ..core.op import Op
 from ..core.types import Type
 from ..core.version import VERSION
@@ -23,7 +22,7 @@ from ..ir.graph import Graph, Literal, Operand
 from ..ops import control
 from .normal import normal
 from .onnx_nodes import TABLE, TARGET, Call, Nodes, code
-from .program import Part, parts
+from .program import Part
 
 OPSET = 26  # the latest that a released ONNX Runtime runs
 
@@ -44,7 +43,7 @@ def _write(graph: Graph, inputs: Sequence[str], nodes: Nodes) -> list[str]:
         nodes.line = equation.line
         args = [read(o) for o in equation.inputs]
         given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
-        call = Call(nodes, equation, args, given)
+        call = Call(equation, args, given, nodes)
         written = _STRUCTURED[equation.op](call) if equation.op in _STRUCTURED else TABLE[equation.op].write(call)
         made = [written] if isinstance(written, str) else written
         names.update(zip(equation.outputs, made, strict=True))
@@ -52,15 +51,11 @@ def _write(graph: Graph, inputs: Sequence[str], nodes: Nodes) -> list[str]:
 
 
 def _info(name: str, type_: Type) -> Any:
-    from onnx import helper
-
     return helper.make_tensor_value_info(name, code(type_.dtype), type_.shape)
 
 
 def _body(name: str, nodes: Nodes, inputs: Sequence[tuple[str, Type]], results: Sequence[tuple[str, Type]]) -> Any:
     """The graph of a body. A result is the output of a node of its own."""
-    from onnx import helper
-
     named = [(nodes("Identity", result), t) for result, t in results]
     return helper.make_graph(nodes.list, name, [_info(n, t) for n, t in inputs], [_info(n, t) for n, t in named])
 
@@ -117,8 +112,6 @@ _STRUCTURED: dict[Op, Callable[[Call], list[str]]] = {control.scan: _scan, contr
 
 def model(found: Sequence[Part]) -> Any:
     """One model of several functions: their inputs and results by name, each once."""
-    from onnx import helper, numpy_helper
-
     nodes = Nodes()
     inputs, outputs = dict[str, Type](), dict[str, Type]()
     for part in found:
@@ -142,37 +135,4 @@ def model(found: Sequence[Part]) -> Any:
     return helper.make_model(graph, opset_imports=[opset], ir_version=version, producer_name="adjoint", producer_version=VERSION)
 
 
-@boundary
-def onnx(
-    f: Any,
-    *args: Any,
-    path: str | os.PathLike[str] | None = None,
-    derivatives: Any = (),
-    argnums: Any = 0,
-    batch: Any = None,
-    **kwargs: Any,
-) -> Any:
-    """One ONNX model of f and of the derivatives asked for, checked by onnx; written to `path` if it is given.
-
-    Inputs and outputs have the names of the exported program: `x`, `y`, `x_bar`. `batch` names the axis of each argument whose
-    size is free, as `in_axes` of `vmap` does: a number for all, or one (or None) for each.
-    """
-    try:
-        import onnx as library
-    except ImportError:
-        raise UnsupportedError("export.onnx needs the package onnx: pip install 'adjoint[onnx]'") from None
-    if batch is None:
-        made = model(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums))
-    else:
-        from .onnx_batch import free
-
-        if isinstance(f, Graph):
-            raise ArgumentError("a graph has fixed shapes; for free axes (batch=) export the function that it was staged from")
-        made = free(lambda args: model(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)), args, batch)
-    library.checker.check_model(made, full_check=True)
-    if path is not None:
-        library.save(made, os.fspath(path))
-    return made
-
-
-__all__ = ["OPSET", "model", "onnx"]
+__all__ = ["OPSET", "model"]

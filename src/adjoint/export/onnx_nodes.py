@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from onnx import helper
 
 from ..core.op import Op
 from ..core.types import Shape, Type
-from ..ir.graph import Equation, Literal
+from ..ir.graph import Literal
 from ..ops import broadcast, index, integer, linalg, reduce, shape, sort, special
 from ..ops import elementwise as ew
+from . import normal
 from .normal import REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target, dtypes
 
 SINGLE = dtypes("float32")
@@ -45,15 +47,13 @@ class Nodes:
         return self.many(kind, inputs, [self.fresh()], **attributes)[0]
 
     def many(self, kind: str, inputs: Sequence[str], outputs: list[str], **attributes: Any) -> list[str]:
-        from onnx import helper
-
         self.list.append(helper.make_node(kind, list(inputs), outputs, doc_string=self.line or None, **attributes))
         self.used.update(inputs)
         self.made.update(dict.fromkeys(outputs, (kind, inputs)))
         return outputs
 
     def constant(self, value: Any) -> str:
-        """The name of an initializer, of which there is one for equal constants."""
+        """The name of an initializer; equal constants share one."""
         value = np.ascontiguousarray(value).reshape(np.shape(value))
         key = (value.dtype, value.shape, value.tobytes())
         if key not in self.constants:
@@ -65,20 +65,10 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Call:
-    """An equation about to be written."""
+class Call(normal.Call):
+    """An equation about to be written, and the nodes that it is added to."""
 
     nodes: Nodes
-    equation: Equation
-    args: Sequence[str]
-    types: Sequence[Type]
-
-    @property
-    def result(self) -> Type:
-        return self.equation.types[0]
-
-    def __getattr__(self, name: str) -> Any:
-        return self.equation.params[name]
 
 
 def _node(kind: str, dtypes: frozenset[Dtype] = REALS, **attributes: Any) -> Spelling:
@@ -95,7 +85,7 @@ _MOVED = ("Transpose", "Reshape", "Identity")  # nodes that the factor passes
 
 
 def _source(c: Call, name: str) -> str:
-    """The kind of the node that makes a value, before it was moved."""
+    """The kind of the node that computes a value, ignoring nodes that only move it."""
     kind, inputs = c.nodes.made.get(name, ("", ()))
     return _source(c, inputs[0]) if kind in _MOVED else kind
 
@@ -169,8 +159,6 @@ def _shift(direction: str) -> Callable[[Call], str]:
 
 
 def code(dtype: Dtype) -> int:
-    from onnx import helper
-
     return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
@@ -195,7 +183,7 @@ def _reduction(kind: str) -> Callable[[Call], str]:
 
 
 def _extremum(kind: str) -> Callable[[Call], str]:
-    """A nan wins, wherever it is."""
+    """The result is nan if any element is."""
 
     def write(c: Call) -> str:
         found = _reduction(kind)(c)
@@ -210,7 +198,7 @@ def _extremum(kind: str) -> Callable[[Call], str]:
 
 
 def _logical(all_: bool) -> Callable[[Call], str]:
-    """By counting, which an array without elements allows."""
+    """By counting, which also works for arrays without elements."""
 
     def write(c: Call) -> str:
         node = c.nodes
@@ -317,12 +305,11 @@ def _scatter_add(c: Call) -> str:
 
 
 def _is_one_index(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    return len(types) == 2 and types[1].dtype in dtypes("int32 int64")
+    return normal.is_one_index(types, params) and types[1].dtype in dtypes("int32 int64")
 
 
 def _is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    full, axis = params["shape"], params["axis"]
-    return _is_one_index(types, params) and types[0].shape == (*full[:axis], *types[1].shape, *full[axis + 1 :])
+    return normal.is_one_region(types, params) and _is_one_index(types, params)
 
 
 def _is_plain_einsum(types: Sequence[Type], params: dict[str, Any]) -> bool:
@@ -330,7 +317,7 @@ def _is_plain_einsum(types: Sequence[Type], params: dict[str, Any]) -> bool:
     return distinct and all(t.size for t in types) and len({t.dtype for t in types}) == 1
 
 
-#: The ops that are nodes, by dtype; the others are made of them.
+#: The ops that are nodes, with their dtypes; other ops are expanded into these.
 TABLE: dict[Op, Spelling] = {
     ew.add: _node("Add", NUMBERS),
     ew.sub: _node("Sub", NUMBERS),

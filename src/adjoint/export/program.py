@@ -114,46 +114,48 @@ def example(f: Graph) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _part(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, argnums: Any, base: str, passes: bool) -> Part:
+    """A function, or one of its derivatives, with the names of its inputs and results."""
     value = _staged(f, args, kwargs)
-    inputs = dict(zip(value.input_names, value.input_types, strict=True))
-    outputs = _output_names(value)
+    given, outputs = list(value.input_names), _output_names(value)
     if kind == "value":
-        return _named(value, base, kind, list(inputs), outputs, passes)
+        return _named(value, base, kind, given, outputs, passes)
     chosen, single = positions(argnums, len(args), "export")
     wanted = _leaves_of(value, chosen)  # names of the differentiated inputs
-    if kind in ("gradient", "value_and_gradient"):
-        transform = grad if kind == "gradient" else value_and_grad
-        made = _staged(transform(f, argnums), args, kwargs)
-        names = outputs * (kind != "gradient") + [f"{x}_bar" for x in wanted]
-        return _named(made, f"{base}_{kind}", kind, list(inputs), names, passes)
-    if kind in ("jacobian", "hessian"):
-        made = _staged((jacobian if kind == "jacobian" else hessian)(f, argnums), args, kwargs)
-        rows = [f"d{y}" for y in outputs] if kind == "jacobian" else [f"d2{y}_d{x}" for y in outputs for x in wanted]
-        return _named(made, f"{base}_{kind}", kind, list(inputs), [f"{row}_d{x}" for row in rows for x in wanted], passes)
-    dots = [f"{x}_dot" for x in wanted]
+    bars, dots = [f"{x}_bar" for x in wanted], [f"{x}_dot" for x in wanted]
+    of_outputs = [f"{y}_dot" for y in outputs]
     tangents = args[chosen[0]] if single else tuple(args[i] for i in chosen)
-    if kind == "hvp":
-        made = _staged(hvp(f, argnums), (*args, tangents), kwargs)
-        return _named(made, f"{base}_hvp", kind, _insert(value, args, dots), [f"{x}_bar_dot" for x in wanted], passes)
-    if kind == "jvp":
 
-        def pushed(*all_args: Any, **named: Any) -> Any:
-            *primals, last = all_args
-            ts = (last,) if single else tuple(last)
-            return jvp(_on(f, primals, chosen, named), tuple(primals[i] for i in chosen), ts)
+    def made(transformed: Function, more: Any = None, inputs: Sequence[str] = (), names: Sequence[str] = ()) -> Part:
+        """A derivative, which may have one more argument, with the names of that argument's leaves and of its results."""
+        program = _staged(transformed, args if more is None else (*args, more), kwargs)
+        named = given if more is None else _insert(value, args, inputs)
+        return _named(program, f"{base}_{kind}", kind, named, list(names), passes)
 
-        made = _staged(pushed, (*args, tangents), kwargs)
-        return _named(made, f"{base}_jvp", kind, _insert(value, args, dots), [*outputs, *[f"{y}_dot" for y in outputs]], passes)
+    def pushed(*all_args: Any, **named: Any) -> Any:
+        *primals, last = all_args
+        ts = (last,) if single else tuple(last)
+        return jvp(_on(f, primals, chosen, named), tuple(primals[i] for i in chosen), ts)
 
     def pulled(*all_args: Any, **named: Any) -> Any:
         *primals, bar = all_args
         result = vjp(_on(f, primals, chosen, named), *[primals[i] for i in chosen])[1](bar)
         return result[0] if single else result
 
-    bars = value.out_structure.unflatten([np.zeros(t.shape, t.dtype)[()] for t in value.output_types])
-    made = _staged(pulled, (*args, bars), kwargs)
-    names = [f"{y}_bar" for y in outputs]
-    return _named(made, f"{base}_vjp", kind, _insert(value, args, names), [f"{x}_bar" for x in wanted], passes)
+    match kind:
+        case "gradient":
+            return made(grad(f, argnums), names=bars)
+        case "value_and_gradient":
+            return made(value_and_grad(f, argnums), names=[*outputs, *bars])
+        case "jacobian":
+            return made(jacobian(f, argnums), names=[f"d{y}_d{x}" for y in outputs for x in wanted])
+        case "hessian":
+            return made(hessian(f, argnums), names=[f"d2{y}_d{a}_d{b}" for y in outputs for a in wanted for b in wanted])
+        case "hvp":
+            return made(hvp(f, argnums), tangents, dots, [f"{x}_bar_dot" for x in wanted])
+        case "jvp":
+            return made(pushed, tangents, dots, [*outputs, *of_outputs])
+    seeds = value.out_structure.unflatten([np.zeros(t.shape, t.dtype)[()] for t in value.output_types])
+    return made(pulled, seeds, [f"{y}_bar" for y in outputs], bars)
 
 
 def _on(f: Function, primals: Sequence[Any], chosen: Sequence[int], named: dict[str, Any]) -> Function:

@@ -23,13 +23,20 @@ def python(
 
     Results are those of the graph for arguments that are finite and do not overflow: a product in which an exact zero wins over
     an infinity is written only where a factor can be infinite for finite arguments. `ad.graph(f)(x).python()` keeps all of them.
+
+    >>> from adjoint import export
+    >>> print(export.python(lambda x: x * x + 1, 2.0))  # doctest: +ELLIPSIS
+    import numpy as np
+    ...
+        y = x * x + 1  # ...
+        return y
     """
     found = readable(f, args, kwargs, derivatives, argnums)
     return write(path, module([(part.graph, part.output_names) for part in found], readable=True))
 
 
 def readable(f: Any, args: Sequence[Any], kwargs: dict[str, Any], derivatives: Any, argnums: Any) -> list[Part]:
-    """Parts for people: a zero wins over an infinity only where a factor can be infinite for finite arguments."""
+    """Parts for readable source: strong zeros are kept only where a factor can be infinite for finite arguments."""
     token = for_finite_numbers.set(True)
     try:
         found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, passes=False)

@@ -1,47 +1,21 @@
-"""Matrix products and small matrix routines, written out in C or JavaScript.
+"""Matrix products and small matrix routines, written out in C, JavaScript or LLVM: see `template`.
 
-A template is C with a few words replaced: INT declares a number that counts elements (COUNT, one that stays), REAL a number of
-the matrix's dtype; `a[…]` reads or writes the array a, wherever it begins. Sizes and strides are numbers. Matrices are
-column-major unless stated otherwise, as `compiler.lower.matrix` has them for LAPACK.
+Matrices are column-major unless stated otherwise, as `compiler.lower.matrix` has them for LAPACK.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
 
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.step import Lapack, Product
 from . import decompositions, lapacke
+from .template import Template, Templates
 
-#: The dtypes of arrays of templates that are not those of the matrix, by name.
-NAMED: dict[str, Dtype] = {"pivots": np.dtype(np.int32), "zero": np.dtype(bool), "truth": np.dtype(bool)}
-
-
-class Templates(Protocol):
-    """What makes a function of a template: a `Spelling`, or `LlvmRoutines`."""
-
-    lanes: int
-    tile: tuple[int, int] | None  # rows and bytes of a row of a product's tile, if it is made of vectors
-    blas: bool  # products and triangular systems through CBLAS
-    lapack: bool  # other matrix routines through LAPACKE
-
-    def literal(self, value: Any, dtype: Dtype) -> str: ...
-
-    def routine(
-        self,
-        name: str,
-        reads: Sequence[str],
-        writes: Sequence[str],
-        template: str,
-        dtype: Dtype,
-        tells: bool = False,
-        dtypes: dict[str, Dtype] = NAMED,
-    ) -> str: ...
-
-
+#: Of both factors of a product: the distance between rows, and between columns.
+Strides = tuple[tuple[int, ...], tuple[int, ...]]
 #: Tiles of a product that are single numbers: for JavaScript, and where both factors run along the inner axis.
 _FEW = 4
 _DOTS = 2
@@ -50,40 +24,56 @@ _PANEL = 256  # inner elements of a block
 
 def product(spelling: Templates, step: Product) -> str:
     """The name of the function out = a @ b, for one pair of matrices; `out` is row-major."""
+    template = Template(("a", "b"), ("out",), _blas_product(spelling, step) or _product(spelling, step))
+    return spelling.routine("product", template, step.out.dtype)
+
+
+def _blas_product(spelling: Templates, step: Product) -> str:
+    """The call of CBLAS; none if it cannot read the factors, or is not to be called."""
     a, b = step.left, step.right
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    (ad, aa), (bd, ba) = a.strides[-2:], b.strides[-2:]
-    ways = _layout(rows, inner, ad, aa), _layout(inner, columns, bd, ba)
-    if spelling.blas and all(ways):
-        letter = "d" if step.out.dtype.itemsize == 8 else "s"
-        (how_a, long_a), (how_b, long_b) = ways  # type: ignore[misc]
-        text = (
-            f"\n    cblas_{letter}gemm(CblasRowMajor, Cblas{how_a}Trans, Cblas{how_b}Trans, {rows}, {columns}, {inner}, ONE, "
-            f"a, {long_a}, b, {long_b}, ZERO, out, {columns});"
-        )
-        return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
+    left, right = _layout(rows, inner, *a.strides[-2:]), _layout(inner, columns, *b.strides[-2:])
+    if not spelling.blas or left is None or right is None:
+        return ""
+    letter = "d" if step.out.dtype.itemsize == 8 else "s"
+    return (
+        f"\n    cblas_{letter}gemm(CblasRowMajor, Cblas{left[0]}Trans, Cblas{right[0]}Trans, {rows}, {columns}, {inner}, ONE, "
+        f"a, {left[1]}, b, {right[1]}, ZERO, out, {columns});"
+    )
+
+
+def _product(spelling: Templates, step: Product) -> str:
+    """The loops of a product, chosen by the layout of the factors and the features of the language."""
+    a, b = step.left, step.right
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    (ad, aa), (bd, ba) = strides = a.strides[-2:], b.strides[-2:]
     if not inner:
-        text = f"\n    for (INT i = 0; i < {rows * columns}; ++i) out[i] = ZERO;"
-    elif columns == 1 and ad == 1 and aa != 1:
-        text = _combined("a", aa, rows, "b", bd, inner)
-    elif rows == 1 and ba == 1:
-        text = _combined("b", bd, columns, "a", aa, inner)
-    elif spelling.tile is not None and columns >= _FEW and rows > 1:
+        return f"\n    for (INT i = 0; i < {rows * columns}; ++i) out[i] = ZERO;"
+    if columns == 1 and ad == 1 and aa != 1:
+        return _combined("a", aa, rows, "b", bd, inner)
+    if rows == 1 and ba == 1:
+        return _combined("b", bd, columns, "a", aa, inner)
+    if spelling.tile is not None and columns >= _FEW and rows > 1:
         most, line = spelling.tile
-        text = _packed(rows, columns, inner, (ad, aa, bd, ba), most, line // step.out.dtype.itemsize)
-    elif spelling.lanes > 1:
-        text = f"""
+        return _packed(rows, columns, inner, strides, most, line // step.out.dtype.itemsize)
+    if spelling.lanes > 1:
+        return _in_lanes(rows, columns, inner, strides)
+    size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _FEW
+    return _unrolled(rows, columns, inner, strides, size)
+
+
+def _in_lanes(rows: int, columns: int, inner: int, strides: Strides) -> str:
+    """Each element is a sum in eight parts, which compilers make a vector of."""
+    (ad, aa), (bd, ba) = strides
+    whole = inner - inner % 8
+    return f"""
     for (INT i = 0; i < {rows}; ++i) for (INT j = 0; j < {columns}; ++j) {{
       REAL t[8] = {{ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO}};
-      for (INT k = 0; k < {inner - inner % 8}; k += 8)
+      for (INT k = 0; k < {whole}; k += 8)
         for (INT l = 0; l < 8; ++l) t[l] += a[i * {ad} + (k + l) * {aa}] * b[(k + l) * {bd} + j * {ba}];
-      for (INT k = {inner - inner % 8}; k < {inner}; ++k) t[0] += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
+      for (INT k = {whole}; k < {inner}; ++k) t[0] += a[i * {ad} + k * {aa}] * b[k * {bd} + j * {ba}];
       out[i * {columns} + j] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
     }}"""
-    else:
-        size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _FEW
-        text = _unrolled(rows, columns, inner, (ad, aa, bd, ba), size)
-    return spelling.routine("product", ("a", "b"), ("out",), text, step.out.dtype)
 
 
 def _combined(lines: str, apart: int, length: int, factors: str, step: int, inner: int) -> str:
@@ -103,12 +93,12 @@ def _stripes(length: int, size: int) -> list[tuple[int, int, int]]:
     return [piece for piece in ((0, whole, size), (whole, length, length - whole)) if piece[0] < piece[1]]
 
 
-def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], most: int, line: int) -> str:
+def _packed(rows: int, columns: int, inner: int, strides: Strides, most: int, line: int) -> str:
     """A block of columns of b is copied next to each other, and multiplied with tiles of rows of a.
 
     Each row of a tile is a vector (`ROW8` has 8 numbers), which stays in a register.
     """
-    ad, aa, bd, ba = strides
+    (ad, aa), (bd, ba) = strides
     height = -(-rows // -(-rows // most))  # so that all tiles are about as high
     lines = [f"REAL panel[{min(inner, _PANEL) * min(line, 2 * columns)}];"]
     lines.append(f"for (INT start = 0; start < {inner}; start += {_PANEL}) {{")
@@ -147,9 +137,9 @@ def _packed(rows: int, columns: int, inner: int, strides: tuple[int, int, int, i
     return "\n".join(["", *(f"    {line}" for line in [*lines, "}"])])
 
 
-def _unrolled(rows: int, columns: int, inner: int, strides: tuple[int, int, int, int], size: int) -> str:
+def _unrolled(rows: int, columns: int, inner: int, strides: Strides, size: int) -> str:
     """Tiles of a few rows and columns, each element a variable."""
-    ad, aa, bd, ba = strides
+    (ad, aa), (bd, ba) = strides
     lines = []
     for top, bottom, down in _stripes(rows, size):
         for left, right, across in _stripes(columns, size):
@@ -189,60 +179,28 @@ def views_of(spelling: Templates, step: Lapack) -> tuple[tuple[int, ...], list[V
 
 
 def needs_work(spelling: Templates, step: Lapack) -> bool:
-    """Whether the work memory, which is made for LAPACK, is used: in part also by what is written out."""
+    """Whether a routine uses the work memory, which is sized for LAPACK; some written-out routines use it too."""
     return step.routine == "inverse" or "template" in step.options or (spelling.lapack and lapacke.has(step))
 
 
 def matrix(spelling: Templates, step: Lapack) -> tuple[str, bool]:
-    """The name of the function for one matrix, and whether its result tells of a failure."""
+    """The name of the function for one matrix, and whether it returns a failure flag."""
     if "template" in step.options:
         _, views, work = views_of(spelling, step)
-        names, tells = step.options["names"], step.options["tells"]
+        names, count = step.options["names"], len(step.operands)
         dtypes = {name: view.dtype for name, view in zip(names, (*views, *work), strict=True)}
-        count = len(step.operands)
-        text, dtype = step.options["template"], step.options["dtype"]
-        return spelling.routine(step.routine, names[:count], names[count:], text, dtype, tells, dtypes), tells
-    dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
-    options, routine = step.options, step.routine
-    if spelling.lapack and lapacke.has(step):
-        call = lapacke.call(step)
-        return spelling.routine(routine, call.reads, call.writes, call.text, dtype, call.tells, lapacke.DTYPES), call.tells
-    if routine == "cholesky":
-        n = step.inout[0].shape[-1]
-        return spelling.routine("cholesky", (), ("a",), _CHOLESKY.replace("N_", str(n)), dtype, tells=True), True
-    if routine == "cholesky_pullback":
-        text = _PULLBACK.replace("N_", str(step.inout[0].shape[-1])).replace("LEADING", str(options["leading"]))
-        return spelling.routine("cholesky_pullback", ("l",), ("g",), text, dtype), False
-    if routine == "factors":
-        text = _FACTORS.replace("N_", str(step.inout[0].shape[-1]))
-        return spelling.routine("factors", (), ("a", "pivots", "zero"), text, dtype, tells=True), True
-    if routine == "solve":
-        n, columns = step.inout[0].shape[-2:]
-        text = (
-            (_SOLVE_TRANSPOSED if options["transposed"] == "T" else _SOLVE).replace("N_", str(n)).replace("COLUMNS", str(columns))
-        )
-        return spelling.routine("solve", ("a", "pivots"), ("x",), text, dtype), False
-    if routine == "inverse":
-        text = _INVERSE.replace("N_", str(step.inout[0].shape[-1]))
-        return spelling.routine("inverse", ("pivots", "zero"), ("x", "work"), text, dtype), False
-    if routine == "is_symmetric":
-        view = step.operands[0]
-        down, across = view.strides[-2:]
-        slack = spelling.literal(float(np.sqrt(np.finfo(dtype).eps)), dtype)
-        text = _IS_SYMMETRIC.replace("N_", str(view.shape[-1])).replace("DOWN", str(down)).replace("ACROSS", str(across))
-        return spelling.routine("is_symmetric", ("a",), ("truth",), text.replace("SLACK", slack), dtype), False
-    if routine in ("reflectors", "orthogonal"):
-        m, n = step.inout[0].shape[-2:]
-        if routine == "reflectors":
-            return spelling.routine(routine, (), ("a", "tau"), decompositions.reflectors(m, n), dtype), False
-        text = decompositions.orthogonal(m, n, step.operands[0].shape[-1])
-        return spelling.routine(routine, ("tau",), ("q",), text, dtype), False
-    assert routine == "triangular", routine
-    text = lapacke.triangular(step) if spelling.blas else _triangular(step)
-    return spelling.routine("triangular", ("a",), ("x",), text, dtype), False
+        dtype = step.options["dtype"]
+        template = Template(names[:count], names[count:], step.options["template"], step.options["tells"], dtypes)
+    else:
+        dtype = next(v.dtype for v in (*step.inout, *step.operands) if v.dtype.kind == "f")
+        if spelling.lapack and lapacke.has(step):
+            template = lapacke.template(step)
+        else:
+            template = _WRITTEN_OUT[step.routine](spelling, step, dtype)
+    return spelling.routine(step.routine, template, dtype), template.tells
 
 
-def _triangular(step: Lapack) -> str:
+def _triangular_loops(step: Lapack) -> str:
     """As BLAS sees it; a row-major x is its transpose, so that the transposed system is solved from the right."""
     options = step.options
     rows, columns = step.inout[0].shape[-2:]
@@ -415,3 +373,61 @@ _IS_SYMMETRIC = """
       if (!(gap <= widest)) widest = gap;
     }
     truth[0] = widest <= SLACK * largest;"""
+
+
+def _cholesky(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    return Template((), ("a",), _CHOLESKY, tells=True).with_sizes(N_=step.inout[0].shape[-1])
+
+
+def _pullback(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    return Template(("l",), ("g",), _PULLBACK).with_sizes(N_=step.inout[0].shape[-1], LEADING=step.options["leading"])
+
+
+def _factors(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    return Template((), ("a", "pivots", "zero"), _FACTORS, tells=True).with_sizes(N_=step.inout[0].shape[-1])
+
+
+def _solve(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    n, columns = step.inout[0].shape[-2:]
+    text = _SOLVE_TRANSPOSED if step.options["transposed"] == "T" else _SOLVE
+    return Template(("a", "pivots"), ("x",), text).with_sizes(N_=n, COLUMNS=columns)
+
+
+def _inverse(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    return Template(("pivots", "zero"), ("x", "work"), _INVERSE).with_sizes(N_=step.inout[0].shape[-1])
+
+
+def _is_symmetric(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    (view,) = step.operands
+    down, across = view.strides[-2:]
+    slack = spelling.literal(float(np.sqrt(np.finfo(dtype).eps)), dtype)
+    return Template(("a",), ("truth",), _IS_SYMMETRIC).with_sizes(N_=view.shape[-1], DOWN=down, ACROSS=across, SLACK=slack)
+
+
+def _reflectors(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    m, n = step.inout[0].shape[-2:]
+    return Template((), ("a", "tau"), decompositions.reflectors(m, n))
+
+
+def _orthogonal(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    m, n = step.inout[0].shape[-2:]
+    return Template(("tau",), ("q",), decompositions.orthogonal(m, n, step.operands[0].shape[-1]))
+
+
+def _triangular(spelling: Templates, step: Lapack, dtype: Dtype) -> Template:
+    return Template(("a",), ("x",), lapacke.triangular(step) if spelling.blas else _triangular_loops(step))
+
+
+#: Routines that every language writes itself, unless it calls LAPACK.
+_WRITTEN_OUT: dict[str, Callable[[Templates, Lapack, Dtype], Template]] = {
+    "cholesky": _cholesky,
+    "cholesky_pullback": _pullback,
+    "factors": _factors,
+    "solve": _solve,
+    "inverse": _inverse,
+    "is_symmetric": _is_symmetric,
+    "reflectors": _reflectors,
+    "orthogonal": _orthogonal,
+    "triangular": _triangular,
+}
+WRITTEN_OUT = frozenset(_WRITTEN_OUT)

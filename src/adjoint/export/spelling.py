@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype
-from .routines import NAMED
+from .template import Template
 
 BOOL = np.dtype(bool)
-#: Variables, functions and constants of an exported function, which no argument may be named like.
+#: Names of variables, functions and constants in exported code, which arguments must not have.
 OWN_NAMES = (
     r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric|"
     r"cum(sum|prod)|running_(max|min)|recurrence|arg(sort|max|min)|search|put|last_write|eigen|singular|reflectors|orthogonal|"
@@ -33,7 +33,7 @@ RULES = {
     "not": "(!{0})",
     "select": "({0} ? {1} : {2})",
 }
-#: The names of C's and JavaScript's mathematics, where they are not ours.
+#: Names of functions in C and JavaScript that differ from ours.
 MATH = {f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")}
 WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # parts of the work array
 _START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
@@ -170,20 +170,8 @@ class Spelling(ABC):
     def work(self, dtype: Dtype, offset: int) -> Place: ...
 
     @abstractmethod
-    def routine(
-        self,
-        name: str,
-        reads: Sequence[str],
-        writes: Sequence[str],
-        template: str,
-        dtype: Dtype,
-        tells: bool = False,
-        dtypes: dict[str, Dtype] = NAMED,
-    ) -> str:
-        """The name of a routine for one matrix, from the template that both languages share: see `routines`.
-
-        One that `tells` returns whether it failed.
-        """
+    def routine(self, name: str, template: Template, dtype: Dtype) -> str:
+        """The name of a routine for one matrix, from the template that all languages share."""
 
     # -- what does not --
 

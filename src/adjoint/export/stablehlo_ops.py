@@ -10,30 +10,35 @@ import numpy as np
 
 from ..core.op import Op
 from ..core.types import Shape, Type
-from ..ir.graph import Equation
 from ..ops import bessel, broadcast, decompose, fft, gamma, index, integer, linalg, reduce, shape, solve, special
 from ..ops import elementwise as ew
-from .normal import COMPLEX, EVERY, INEXACT, NUMBERS, REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target
+from . import normal
+from .normal import (
+    COMPLEX,
+    EVERY,
+    INEXACT,
+    NUMBERS,
+    REALS,
+    SIGNED,
+    TRUTHS,
+    WHOLE,
+    Dtype,
+    Spelling,
+    Target,
+    has_elements,
+    is_one_index,
+    is_one_region,
+)
 from .stablehlo_lines import Lines, tensor
 
 _I64 = np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
-class Call:
-    """An equation about to be written."""
+class Call(normal.Call):
+    """An equation about to be written, and the lines that it is added to."""
 
     lines: Lines
-    equation: Equation
-    args: Sequence[str]
-    types: Sequence[Type]
-
-    @property
-    def result(self) -> Type:
-        return self.equation.types[0]
-
-    def __getattr__(self, name: str) -> Any:
-        return self.equation.params[name]
 
 
 def _per_element(kind: str, dtypes: frozenset[Dtype] = INEXACT) -> Spelling:
@@ -248,15 +253,6 @@ def _scatter_add(c: Call) -> str:
     return made
 
 
-def _is_one_index(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    return len(types) == 2
-
-
-def _is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    full, axis = params["shape"], params["axis"]
-    return len(types) == 2 and types[0].shape == (*full[:axis], *types[1].shape, *full[axis + 1 :])
-
-
 # -- linear algebra, Fourier transforms -------------------------------------------------------------------------
 
 
@@ -289,10 +285,6 @@ def _triangular_solve(c: Call) -> str:
     return w(f"{text} : ({tensor(w.types[a])}, {tensor(w.types[b])}) -> {tensor(c.result)}", c.result)
 
 
-def _has_elements(types: Sequence[Type], params: dict[str, Any]) -> bool:
-    return all(t.size for t in types)
-
-
 def _along(c: Call, x: str, axis: int, transform: Callable[[str], str]) -> str:
     """A transform of the last axis, along another."""
     w = c.lines
@@ -311,7 +303,7 @@ def _transformed(c: Call, x: str, kind: str, n: int, made: Type) -> str:
 
 
 def _norm(norm: str, n: int, forward: bool) -> float:
-    """What a transform is multiplied by, beyond the 1/n of the inverse one."""
+    """The factor of a transform, besides the 1/n of the inverse."""
     power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
     return n**-power if forward else n**power
 
@@ -354,7 +346,7 @@ def _irfft(c: Call) -> str:
     return _scaled(c, _along(c, x, c.axis, last), _norm(c.norm, n, False))
 
 
-#: The ops that are lines of their own, by dtype; the others are made of them.
+#: The ops that are lines of StableHLO, with their dtypes; other ops are expanded into these.
 TABLE: dict[Op, Spelling] = {
     ew.add: _per_element("add", NUMBERS),
     ew.sub: _per_element("subtract", NUMBERS),
@@ -434,14 +426,14 @@ TABLE: dict[Op, Spelling] = {
     shape.concatenate: Spelling(_concatenate, EVERY),
     index.getitem: Spelling(_getitem, EVERY),
     index.place: Spelling(_place, EVERY, fits=_is_placed_whole),
-    index.gather: Spelling(_gather, EVERY, by=0, fits=_is_one_index),
-    index.scatter_add: Spelling(_scatter_add, NUMBERS, by=0, fits=_is_one_region),
+    index.gather: Spelling(_gather, EVERY, by=0, fits=is_one_index),
+    index.scatter_add: Spelling(_scatter_add, NUMBERS, by=0, fits=is_one_region),
     linalg.matmul: Spelling(_matmul, NUMBERS),
-    decompose.cholesky: Spelling(_cholesky, INEXACT, fits=_has_elements),
-    solve.triangular_solve: Spelling(_triangular_solve, INEXACT, fits=_has_elements),
-    fft.fft: Spelling(_fft, INEXACT, fits=_has_elements),
-    fft.rfft: Spelling(_rfft, REALS, fits=_has_elements),
-    fft.irfft: Spelling(_irfft, INEXACT, fits=_has_elements),
+    decompose.cholesky: Spelling(_cholesky, INEXACT, fits=has_elements),
+    solve.triangular_solve: Spelling(_triangular_solve, INEXACT, fits=has_elements),
+    fft.fft: Spelling(_fft, INEXACT, fits=has_elements),
+    fft.rfft: Spelling(_rfft, REALS, fits=has_elements),
+    fft.irfft: Spelling(_irfft, INEXACT, fits=has_elements),
 }
 
 

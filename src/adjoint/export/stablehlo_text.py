@@ -48,7 +48,7 @@ def _write(graph: Graph, inputs: Sequence[str], w: Lines) -> list[str]:
         w.line = ""
         args = [read(o) for o in equation.inputs]
         w.line = equation.line
-        call = Call(w, equation, args, [w.types[a] for a in args])
+        call = Call(equation, args, [w.types[a] for a in args], w)
         if equation.op in _STRUCTURED:
             made = _STRUCTURED[equation.op](call)
         else:
@@ -196,6 +196,10 @@ def stablehlo(
     """StableHLO text of f, and of the derivatives asked for; written to `path` if it is given.
 
     `main` takes the flat arguments and returns the results of f, then those of each derivative. XLA compiles it.
+
+    >>> from adjoint import export
+    >>> "stablehlo.multiply %x, %x" in export.stablehlo(lambda x: x * x, 2.0)
+    True
     """
     return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)))
 

@@ -58,6 +58,11 @@ def wasm(
     "energy.d.ts" are written.
 
     `simd` uses vectors of 128 bits. `embed` puts the code into the loader, which then needs no other file.
+
+    >>> from adjoint import export
+    >>> made = export.wasm(lambda x: x * x, 2.0, name="square")
+    >>> made.code[1:4], "square(x: number): number" in made.declarations
+    (b'asm', True)
     """
     made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
     where = Path(path) if path is not None else Path(f"{made[0].name}.wasm")

@@ -5,7 +5,6 @@ The record is data. `adjoint.api.evaluation.evaluate` fills it; the views only r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,10 +75,6 @@ class Evaluation:
     def has_adjoint(self, number: int) -> bool:
         """Whether a value can have a derivative: it is a float or complex."""
         return number in self.adjoints or is_inexact(self.graph.types[number].dtype)
-
-    def steps_of(self, equation: int) -> Sequence[Step]:
-        """The steps of the reverse sweep that belong to one equation."""
-        return [step for step in self.steps if step.equation == equation]
 
     def result(self) -> Any:
         """The function's result, in its own containers."""

@@ -35,6 +35,7 @@ def drop_in(*originals: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
             traced = any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
             return function(*args, **kwargs) if traced else original(*args, **kwargs)
 
+        call.__doc__ = function.__doc__ or original.__doc__
         return call
 
     return enter

@@ -216,4 +216,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(np.fft)})
+    return dir(np.fft)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -132,19 +133,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     if options.get("dtype") is not None:
         values = [shapes.cast(v, dtype=np.dtype(options["dtype"])) for v in values]
     inputs, output = _explicit(subscripts, [ndim_of(v) for v in values])
-    sizes: dict[str, int] = {}
-    for letters, v in zip(inputs, values, strict=True):
-        if any(len({n for c, n in zip(letters, shape_of(v), strict=True) if c == each}) > 1 for each in letters):
-            raise ValueError(f"einsum: an operand of shape {shape_of(v)} has different lengths at one subscript of {letters!r}")
-        for c, n in zip(letters, shape_of(v), strict=True):
-            if sizes.setdefault(c, n) != n and 1 not in (sizes[c], n):
-                raise ValueError(f"operands could not be broadcast together: subscript {c!r} has lengths {sizes[c]} and {n}")
-            sizes[c] = n if sizes[c] == 1 else sizes[c]
-    # NumPy broadcasts an axis of length one.
-    full = [
-        shapes.broadcast_to(v, shape=tuple(sizes[c] for c in s)) if tuple(sizes[c] for c in s) != shape_of(v) else v
-        for s, v in zip(inputs, values, strict=True)
-    ]
+    sizes = _einsum_sizes(inputs, values)
+    wanted = [tuple(sizes[c] for c in letters) for letters in inputs]  # NumPy broadcasts an axis of length one
+    full = [v if shape_of(v) == t else shapes.broadcast_to(v, shape=t) for v, t in zip(values, wanted, strict=True)]
 
     def look(*xs: Value) -> Value:
         return linalg.einsum(*xs, inputs=tuple(inputs), output=output)
@@ -157,6 +148,20 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     place = tuple(np.arange(sizes[c]).reshape((-1,) + (1,) * (len(output) - 1 - output.index(c))) for c in inputs[0])
     ask = lambda memory: np.einsum(f"{inputs[0]}->{output}", memory)
     return view(full[0], Written(look, ask, lambda base, part: indexing.write(base, place, part)))
+
+
+def _einsum_sizes(inputs: Sequence[str], values: Sequence[Value]) -> dict[str, int]:
+    """The length of each subscript."""
+    sizes: dict[str, int] = {}
+    for letters, v in zip(inputs, values, strict=True):
+        lengths = list(zip(letters, shape_of(v), strict=True))
+        if len(set(lengths)) > len(set(letters)):
+            raise ValueError(f"einsum: an operand of shape {shape_of(v)} has different lengths at one subscript of {letters!r}")
+        for c, n in lengths:
+            if sizes.setdefault(c, n) != n and 1 not in (sizes[c], n):
+                raise ValueError(f"operands could not be broadcast together: subscript {c!r} has lengths {sizes[c]} and {n}")
+            sizes[c] = n if sizes[c] == 1 else sizes[c]
+    return sizes
 
 
 def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[str, list[Value]]:

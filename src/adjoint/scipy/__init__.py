@@ -3,6 +3,13 @@
 Each module is SciPy's module of the same name, with some functions replaced by ones that take traced values; the rest is SciPy's.
 A module is loaded on first access. Other modules of SciPy can be accessed here too (`adjoint.scipy.integrate`); they are not
 listed, since they are SciPy's and cannot be imported under this name.
+
+>>> import adjoint as ad
+>>> from adjoint.scipy import special, stats
+>>> ad.grad(special.gammaln)(2.0).round(6)
+np.float64(0.422784)
+>>> ad.grad(lambda scale: stats.norm.logpdf(1.0, 0.0, scale))(2.0)
+np.float64(-0.375)
 """
 
 from __future__ import annotations
@@ -23,4 +30,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*(name for name in globals() if name.startswith("__")), *_MODULES})

@@ -360,7 +360,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_scipy)})
+    return dir(_scipy)
 
 
 __all__ = [name for name in _scipy.__all__ if not name.startswith("_")]

@@ -403,4 +403,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     import scipy.stats
 
-    return sorted({*globals(), *dir(scipy.stats)})
+    return dir(scipy.stats)

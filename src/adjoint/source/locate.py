@@ -99,7 +99,7 @@ def _fits(node: Function, code: types.CodeType) -> bool:
 
 
 def _has_code(node: Any, code: types.CodeType) -> bool:
-    """Whether a function of the same line is the one with this code: two lambdas, say."""
+    """Whether a function is the one with this code; several on one line, such as two lambdas, are told apart."""
     if not isinstance(node, ast.Lambda):
         return True
     (made,) = [c for c in compile(ast.Expression(node), "", "eval").co_consts if isinstance(c, types.CodeType)]

@@ -6,10 +6,10 @@
                                         total += x * w
                                     __adjoint__.for_(3, xs, body)
 
-The functions made from a loop or a branch share the variables of the function by closure cells: whoever runs them (`running.py`)
-reads and writes the cells. `break` and `continue` become flags, an `if` that returns takes the statements after it along. What
-cannot be rewritten is left as it is, with the reason. Calls go through `__adjoint__.call`, which rewrites the functions that are
-called. Lines and columns are those of the source, so that tracebacks show it.
+The functions made from a loop or a branch share the variables of the function through closure cells: `running.py` runs them,
+and reads and writes the cells. `break` and `continue` become flags, an `if` that returns takes the statements after it along.
+What cannot be rewritten is left as it is, with the reason. Calls go through `__adjoint__.call`, which rewrites the functions
+that are called. Lines and columns are those of the source, so that tracebacks show it.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ from ..staging.body import Body
 from ..staging.guard import Guarded
 from ..staging.reach import is_users, reached
 from . import items, notes, rewrite
+from .branch import stage_branch
 from .rewrite import NoSourceError, Site
-from .staged import innermost, is_staged, keep_python, require, stage_branch, stage_for, stage_while, truth
+from .staged import innermost, is_staged, keep_python, require, stage_for, stage_while, truth
 from .state import ChangeError, common_class, is_number
 from .variables import Cells, RefusedError, contents, with_article
 

@@ -8,33 +8,31 @@ found by staging the body until they no longer change: a total that starts as 0 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.bind import Traced, around, unwrap_fresh
-from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.edit import distinct
 from ..numpy.views import View
 from ..ops import control as ops
 from ..ops.broadcast import cast
 from ..ops.elementwise import less, logical_and, logical_not, not_equal
-from ..staging.body import Body
 from ..staging.guard import Guarded
-from ..staging.python import EXAMPLES
 from ..staging.stage import Stage
-from .body import COUNTED, TYPES, SourceBody
+from .body import COUNTED, SourceBody
 from .items import Items
 from .rewrite import Site
-from .state import ChangeError, Ending, State, as_type, common_class, is_number, python_class, type_of, widen
+from .state import ChangeError, Ending, State, as_type, is_number, widen
 from .variables import UNBOUND, Cells, RefusedError, Surroundings
 
 _MOST_ROUNDS = 8  # stagings of a body until its types are fixed
 _INDEX = Type((), np.dtype(np.int64))
 _BOOL = Type((), np.dtype(bool))
+#: Runs a body on counters and rows, and returns the next counters.
+Run = Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]]
 
 
 def is_staged(x: Any) -> bool:
@@ -149,9 +147,7 @@ class LoopState(State):
             if leaf.type is not None
         ]
 
-    def write(
-        self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]
-    ) -> Written:
+    def write(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> Written:
         """Stage a body until the types are fixed. `run` gets counters and rows, and returns the next counters."""
         for _ in range(_MOST_ROUNDS):
             found = self.attempt(transform, run, count if self.is_counted else 0, rows)
@@ -159,36 +155,13 @@ class LoopState(State):
                 return found
         raise RefusedError("the types of its variables do not become fixed")
 
-    def attempt(
-        self, transform: str, run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]], count: int, rows: Sequence[Type]
-    ) -> Written | None:
+    def attempt(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> Written | None:
+        """Stage a body once, on variables of the types known so far; None if these had to be changed."""
         surroundings = Surroundings(self.cells, self.names, self.assigned, self.rows.apart if self.rows else ())
-        found: Written | Exception | None = None
+        found: Written | Exception | None
         with self.cells.restored():
             try:
-                with SourceBody(transform) as body:
-                    names = {leaf.label for leaf in self.leaves}
-                    counters = [body.number(distinct(self.counter, names), int, COUNTED) for _ in range(count)]
-                    self.enter(body)
-                    sound = [body.input("sound", _BOOL)] if self.is_conditional else []
-                    row = self.counter if len(rows) == 1 and not counters else "row"
-                    inside = [body.input(distinct(row, {*body.names}), t) for t in rows]
-                    further = run(counters, inside)
-                    endings = self.leave()
-                    if self.rows:
-                        self.rows.check(endings)
-                    settled = self.settle(endings)
-                    for y in [y for ending in endings.values() for y in ending.leaves]:
-                        body.carry(y)
-                    if body.conditions and not self.is_conditional:
-                        self.is_conditional, settled = True, False
-                    if settled and count and transform == "scan" and not _reads_counter(body, endings):
-                        self.is_counted, settled = False, False
-                    if settled:
-                        outputs = [*further, *self.outputs(endings), *[logical_and(x, body.sound()) for x in sound]]
-                        for y in outputs:
-                            body.operand(y)  # records captured values
-                        found = Written(body, outputs, endings, self.is_conditional)
+                found = self.recorded(transform, run, count, rows)
             except Exception as error:
                 found = error
             assigned = surroundings.assigned()
@@ -199,6 +172,32 @@ class LoopState(State):
             return found
         finally:
             found = None  # its traceback would keep the variables alive
+
+    def recorded(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> Written | None:
+        with SourceBody(transform) as body:
+            names = {leaf.label for leaf in self.leaves}
+            counters = [body.number(distinct(self.counter, names), int, COUNTED) for _ in range(count)]
+            self.enter(body)
+            sound = [body.input("sound", _BOOL)] if self.is_conditional else []
+            row = self.counter if len(rows) == 1 and not counters else "row"
+            inside = [body.input(distinct(row, {*body.names}), t) for t in rows]
+            further = run(counters, inside)
+            endings = self.leave()
+            if self.rows:
+                self.rows.check(endings)
+            has_settled = self.settle(endings)
+            for y in [y for ending in endings.values() for y in ending.leaves]:
+                body.carry(y)
+            if body.conditions and not self.is_conditional:
+                self.is_conditional, has_settled = True, False
+            if has_settled and count and transform == "scan" and not _reads_counter(body, endings):
+                self.is_counted, has_settled = False, False
+            if not has_settled:
+                return None
+            outputs = [*further, *self.outputs(endings), *[logical_and(x, body.sound()) for x in sound]]
+            for y in outputs:
+                body.operand(y)  # records captured values
+            return Written(body, outputs, endings, self.is_conditional)
 
     def outputs(self, endings: dict[str, Ending]) -> list[Value]:
         return [
@@ -288,7 +287,7 @@ class WritesError(RefusedError):
         self.names = names
 
 
-def _with_written(stage: Callable[[set[str]], Any], names: set[str]) -> Any:
+def with_written(stage: Callable[[set[str]], Any], names: set[str]) -> Any:
     """Stage with a state to which the arrays are added that turn out to be written to."""
     while True:
         try:
@@ -301,10 +300,10 @@ def _with_written(stage: Callable[[set[str]], Any], names: set[str]) -> Any:
 
 def stage_for(site: Site, cells: Cells, items: Items, body: Callable[[Any], None]) -> str:
     """Stage a `for` loop; what it became."""
-    return _with_written(lambda names: _stage_for(site, cells, names, items, body), _names(site, cells))
+    return with_written(lambda names: _stage_for(site, cells, names, items, body), state_names(site, cells))
 
 
-def _names(site: Site, cells: Cells) -> set[str]:
+def state_names(site: Site, cells: Cells) -> set[str]:
     """The variables of the state: those assigned and read later, and those whose arrays or containers are written to."""
     written = {name for name in site.written if isinstance(cells[name], (np.ndarray, Traced, list, dict))}
     return {name for name in {*site.state, *written} if name in cells.by_name}
@@ -362,12 +361,7 @@ def _stage_counted(site: Site, state: LoopState, items: Items, rows: Rows, body:
     return "became a while_loop that counts" if not site.stop else "became a while_loop that counts, with break"
 
 
-def _while(
-    state: LoopState,
-    run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]],
-    test: Callable[[Sequence[Any]], Any],
-    count: int,
-) -> None:
+def _while(state: LoopState, run: Run, test: Callable[[Sequence[Any]], Any], count: int) -> None:
     written = state.write("while_loop", run, count, ())
     surroundings = Surroundings(state.cells, state.names, ())
     with state.cells.restored(), SourceBody("while_loop") as asked:
@@ -427,147 +421,4 @@ def stage_while(site: Site, cells: Cells, test: Callable[[], Any], body: Callabl
         _while(state, run, asked, 0)
         return "became a while_loop"
 
-    return _with_written(stage, _names(site, cells))
-
-
-# -- branches ----------------------------------------------------------------------------------------------------------
-
-
-class Way(NamedTuple):
-    """A staged branch."""
-
-    body: SourceBody
-    endings: dict[str, Ending]
-    leaves: list[Any]  # of what it returned
-    structure: Structure
-
-    def sound(self) -> Value:
-        with reopened(self.body):
-            return self.body.sound()
-
-
-def stage_branch(site: Site, cells: Cells, chosen: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
-    """Stage both branches of an `if`; what they return."""
-    return _with_written(lambda names: _stage_branch(site, cells, names, chosen, true, false), _names(site, cells))
-
-
-def _stage_branch(
-    site: Site, cells: Cells, names: set[str], chosen: Any, true: Callable[[], Any], false: Callable[[], Any]
-) -> Any:
-    state = LoopState(cells, names)
-    state.assigned = site.assigned
-    ways: list[Way] = []
-    for f in (true, false):
-        ways.append(_way(state, f, ways[0].body if ways else None))
-    outputs: list[tuple[Value, Value]] = []
-    plan: list[tuple[str, Any, list[Any], Ending]] = []  # variable, structure, places of its leaves, ending
-    for v in state.variables:
-        a, b = (way.endings.get(v.name) for way in ways)
-        if a is None and b is None:
-            continue
-        if a is None or b is None:
-            raise RefusedError(f"{v.name} has a value after one of the branches only")
-        if a.structure != b.structure:
-            raise RefusedError(f"{v.name} is {a.structure} after one branch and {b.structure} after the other")
-        if a.is_same and b.is_same and not any(a.written) and not any(b.written) and not isinstance(v.first, (list, dict)):
-            continue
-        leaves = [_merged(x, y, v.name, ways, outputs) for x, y in zip(a.leaves, b.leaves, strict=True)]
-        both = [x or y for x, y in zip(a.written, b.written, strict=True)]
-        if any(both) and a.is_same != b.is_same:
-            if v.is_aliased or a.structure is not LEAF:
-                raise RefusedError(f"{v.name} is written to in one branch and assigned in the other")
-            both = [False]  # no other name can see it
-        plan.append((v.name, a.structure, leaves, a._replace(written=both, is_same=a.is_same and b.is_same)))
-    if ways[0].structure != ways[1].structure:
-        raise RefusedError(f"it gives {ways[0].structure} in one branch and {ways[1].structure} in the other")
-    given = [_merged(x, y, "the result", ways, outputs) for x, y in zip(ways[0].leaves, ways[1].leaves, strict=True)]
-    conditional = any(way.body.conditions for way in ways)
-    if conditional:
-        outputs.append((ways[0].sound(), ways[1].sound()))
-    results: Sequence[Value] = ()
-    if outputs:
-        for way, column in zip(ways, zip(*outputs, strict=True), strict=True):
-            for y in column:
-                way.body.operand(y)
-        graphs = [
-            way.body.graph(name, column)
-            for way, name, column in zip(ways, ("true", "false"), zip(*outputs, strict=True), strict=True)
-        ]
-        operands = [as_type(leaf.held, leaf.type) for leaf in state.leaves if leaf.type is not None and leaf.held is not None]
-        results = ops.cond(chosen, *ways[0].body.captured, *operands, true=graphs[0], false=graphs[1])
-    if conditional and not require(results[-1]):
-        raise RefusedError("it depends on a condition, which only jit can check")
-    for name, structure, leaves, ending in plan:
-        state.place(name, structure, [_picked(x, results) for x in leaves], ending)
-    return ways[0].structure.unflatten([_picked(x, results) for x in given])
-
-
-class Place(NamedTuple):
-    """The place of a leaf among the results of a branch, and its class if it is a Python number."""
-
-    number: int
-    python: type | None
-
-
-def _picked(x: Any, results: Sequence[Value]) -> Any:
-    if type(x) is not Place:
-        return x
-    keep_python(results[x.number], x.python)
-    return results[x.number]
-
-
-def _merged(a: Any, b: Any, name: str, ways: Sequence[Way], outputs: list[tuple[Value, Value]]) -> Any:
-    """The place of a leaf that is a in one branch and b in the other; the leaf itself where it is the same object."""
-    a, b = unwrap_fresh(a), unwrap_fresh(b)
-    if a is b and not isinstance(a, Traced):
-        return a
-    if not is_number(a) or not is_number(b):
-        if type(a) is type(b) and isinstance(a, (str, bytes)) and a == b:
-            return a
-        raise RefusedError(f"{name} is {a!r:.40} after one branch and {b!r:.40} after the other")
-    if shape_of(a) != shape_of(b):
-        raise RefusedError(f"{name} is {type_of(a)!r} after one branch and {type_of(b)!r} after the other")
-    cls = common_class([a, b])
-    if cls is not None:
-        dtype = TYPES[cls].dtype
-    else:
-        classes = [(x, python_class(x)) for x in (a, b)]
-        dtype = np.result_type(*[dtype_of(x) if c is None else EXAMPLES[c] for x, c in classes])
-    pair = []
-    for x, way in zip((a, b), ways, strict=True):
-        with reopened(way.body):
-            pair.append(as_type(x, Type(shape_of(x), dtype)))
-    outputs.append((pair[0], pair[1]))
-    return Place(len(outputs) - 1, cls)
-
-
-@contextmanager
-def reopened(body: Body) -> Iterator[None]:
-    """Let ops on the values of a branch be added to it."""
-    body.closed = False
-    try:
-        yield
-    finally:
-        body.closed = True
-
-
-def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> Way:
-    surroundings = Surroundings(state.cells, state.names, state.assigned)
-    found: Way | Exception
-    with state.cells.restored():
-        try:
-            with SourceBody("cond", sibling, alone=True) as body:
-                state.enter(body)
-                result = f()
-                leaves, structure = flatten(result)
-                found = Way(body, state.leave(), leaves, structure)
-        except Exception as error:
-            found = error
-        assigned = surroundings.assigned()
-    state.check_surroundings(surroundings, assigned)
-    try:
-        if isinstance(found, Exception):
-            raise found
-        return found
-    finally:
-        del found  # its traceback would keep the variables alive
+    return with_written(stage, state_names(site, cells))

@@ -123,7 +123,7 @@ class Deferred(Tape):
             values.append(a)
             bit += bit
         may_be_caught = isinstance(op, Structured) and in_a_try(stage.depth)  # that a body has no derivative, which a node says
-        if not is_direct or may_be_caught:  # or it depends on traces of which the program knows nothing
+        if not is_direct or may_be_caught:  # or it depends on traces outside the program
             self.materialise()
             return self.record(op, args, params)
         y = stage.process(op, values, params)
@@ -154,7 +154,7 @@ class Deferred(Tape):
     def node(self, x: Value) -> Node | None:
         if not isinstance(x, Traced) or x.by is not self:
             return None
-        if not self.materialised:  # of a variable too: what is made of its node, a rule of the user's say, is in no equation
+        if not self.materialised:  # of a variable too: what a custom rule makes of its node is in no equation
             self.materialise()
         return self.nodes[x.value.aux[0]] if x.aux is None else x.aux
 

@@ -219,7 +219,7 @@ class Guarded(Stage):
         return y
 
     def operate_on_pending(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """An operator between Python numbers of which some are the results of loops: they are not computed for its sake."""
+        """An operator between Python numbers, some of them results of loops, which are not evaluated for this."""
         y = run(*args)
         for condition in conditions(name, y, args):
             if isinstance(condition, Traced):

@@ -102,7 +102,7 @@ def result_class(name: str, classes: Sequence[type]) -> type | None:
 def promoted(op: Op, args: Sequence[Value], class_of_number: Callable[[Value], type | None]) -> Sequence[Value]:
     """Operands with Python numbers cast to the dtype that they take beside arrays and NumPy's scalars.
 
-    For values that are Python numbers in the user's program, and of which the program that is staged knows the type alone.
+    For values that are Python numbers in the user's program, and of which only the type is known while staging.
     """
     if not isinstance(op, (Elementwise, Constant)):
         return args

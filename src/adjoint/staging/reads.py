@@ -24,7 +24,7 @@ import functools
 import io
 import threading
 import types
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -34,7 +34,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
-from ..core.places import Attributes, Bound, Check, Contents, Equal, Keys, Labelled, Lacks, Load, Place, items_of
+from ..core.places import Check, Contents, Equal, Labelled, Load, Place, items_of
 from ..device import gpu
 from ..device.arrays import gpu_of
 from .classify import (
@@ -58,17 +58,15 @@ from .classify import (
 )
 from .guard import Guarded
 from .lazy import Elsewhere
+from .objects import Objects
 from .purity import is_alone, refused
 from .reach import is_library, is_ours, is_users, names_in, strings_in
 from .stand_ins import is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
-from .watch import HOOKED, HOOKS, Names, WatchedModule, reading, same_items
+from .watch import HOOKS, Names, WatchedModule, reading, same_items
 
 MOST_PLACES = 4000  # per program; each takes some ten nanoseconds of a call
 MOST_ITEMS = 16  # of a container of numbers checked one by one; a longer one is compared as a whole
-_PASSED = frozenset(
-    {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
-)
 _ASKS_FOR_CLASS = frozenset({"type", "__class__"})
 _ASKS_FOR_ATTRIBUTES = frozenset({"hasattr", "getattr", "AttributeError"})
 
@@ -91,8 +89,7 @@ class Reads:
         self.alive: list[Any] = []  # whose ids are keys here
         self._functions: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
-        self._objects: dict[int, tuple[int, str]] = {}  # watched: their place and name
-        self._attributes: dict[tuple[int, str], Any] = {}
+        self.objects = Objects(self)
         self.names: set[str] = set()  # of globals and attributes in the functions it runs
         self.asked: set[str] = set()  # of attributes that may be missing
         self.uncopied = Uncopied(self)
@@ -131,7 +128,7 @@ class Reads:
     def check(self) -> None:
         """Note what only the names of the whole function tell; raise if it has written to an outside object."""
         if self.names & _ASKS_FOR_CLASS:
-            for value in [x for x in self.alive if self.is_watched(x)]:
+            for value in [x for x in self.alive if x in self.objects]:
                 self.uncopied.add(type(value))
         if self.names & _ASKS_FOR_ATTRIBUTES:
             for f in [x for x in self.alive if isinstance(x, types.FunctionType) and id(x) in self._functions]:
@@ -165,10 +162,7 @@ class Reads:
         keys = list(items_of(value))
         if isinstance(value, (dict, types.SimpleNamespace)) and len(keys) > 1:
             at = At(Load.FIXED, place, None, f"the order of {name}", True)
-            if isinstance(value, OrderedDict):  # which keeps an order of its own, that of move_to_end
-                self.note(at, Check.TEST, Keys(keys))
-            else:
-                self.note(at, Check.ORDER, keys)
+            self.note(at, Check.ORDER, keys)
 
     def note_names(self, code: types.CodeType) -> None:
         """Collect the names in the code of a function that is run."""
@@ -250,7 +244,7 @@ class Reads:
             self.note(at, Check.TEST, same)
             seen = value.copy()
             self.unwritten.append((at.name, lambda: same(seen)))
-        self._find(value, len(self.places) - 1, seen)
+        self.find(value, len(self.places) - 1, seen)
         return seen
 
     def _labelled(self, value: Any, at: At) -> Any:
@@ -259,7 +253,7 @@ class Reads:
             what = f"an outside {type(value).__name__} that is too large to be compared at each call"
             raise self.refuse(f"reads {at.name}, {what}; pass it as an argument")
         same, seen = Labelled(value), value.copy()
-        self._find(value, self.note(at, Check.TEST, same), seen)
+        self.find(value, self.note(at, Check.TEST, same), seen)
         self.unwritten.append((at.name, lambda: same(seen)))
         return seen
 
@@ -280,10 +274,10 @@ class Reads:
         memory = gpu.numbered(number)
         self.gpus[at.name] = number
         seen = self._input(at, Elsewhere(array := memory.imported(value), lambda: memory.host(array)))
-        self._find(value, len(self.places) - 1, seen)
+        self.find(value, len(self.places) - 1, seen)
         return seen
 
-    def _find(self, value: Any, place: int, seen: Any) -> None:
+    def find(self, value: Any, place: int, seen: Any) -> None:
         self.alive.append(value)
         self._found[id(value)] = place, seen
 
@@ -297,7 +291,7 @@ class Reads:
             raise self.refuse(f"reads {at.name}, an outside {cls.__name__} of objects; {advice(at.name)}")
         if cls in (set, deque) or (is_plain and len(items_of(value)) > MOST_ITEMS):
             same, seen = Equal(value), copy.copy(value)
-            self._find(value, self.note(at, Check.TEST, same), seen)
+            self.find(value, self.note(at, Check.TEST, same), seen)
             self.unwritten.append((at.name, lambda: same(seen)))
             return seen
         is_space = cls is types.SimpleNamespace
@@ -315,11 +309,11 @@ class Reads:
 
         seen = None if isinstance(value, tuple) else empty_like(cls, value)
         if seen is not None:  # registered before its items, since it may contain itself
-            self._find(value, owner, seen)
+            self.find(value, owner, seen)
         found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
         if isinstance(value, tuple):
             seen = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
-            self._find(value, owner, seen)
+            self.find(value, owner, seen)
             return seen
         fill(seen, found)
         self.unwritten.append((at.name, lambda: same_items(items_of(seen), found)))
@@ -354,7 +348,7 @@ class Reads:
             return self.fix(at, value)
         if hasattr(cls, "__next__"):
             raise self.refuse(f"reads {at.name}, an outside iterator, whose next item differs at each call; {advice(at.name)}")
-        if self.watch(value, at):
+        if self.objects.watch(value, at):
             return value
         raise self.refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {advice(at.name)}")
 
@@ -476,89 +470,3 @@ class Reads:
         if replaced is cls:
             self.uncopied.add(cls)
         return replaced
-
-    # -- objects --
-
-    def watch(self, value: Any, at: At) -> bool:
-        """Intercept the attribute reads of an object; False if its class does not allow that."""
-        if not HOOKS.add(type(value)):
-            return False
-        place = self.note(at, Check.TYPE, type(value))
-        self._find(value, place, value)
-        self._objects[id(value)] = place, at.name
-        for cls in type(value).__mro__:
-            for name, method in vars(cls).items():
-                if name.startswith("__") and name not in _PASSED | HOOKED and isinstance(method, types.FunctionType):
-                    self.uncopied.add_operator(type(value), name)
-        return True
-
-    def is_watched(self, value: Any) -> bool:
-        return id(value) in self._objects
-
-    def attribute(self, value: Any, name: str) -> Any:
-        """An attribute of a watched object."""
-        place, called = self._objects[id(value)]
-        if name == "__dict__":
-            return self._attributes_of(value)
-        if name == "__reduce_ex__":  # to be copied
-            return functools.partial(self._reduced, value)
-        if name.startswith("__") and name.endswith("__"):
-            return object.__getattribute__(value, name)
-        found = self._attributes.get((id(value), name), EMPTY)
-        if found is EMPTY:
-            found = self._attributes[id(value), name] = self._read_attribute(
-                value, name, At(Load.ATTRIBUTE, place, name, f"{called}.{name}", True)
-            )
-        return found
-
-    def _attributes_of(self, value: Any) -> dict[str, Any]:
-        """A copy of the `__dict__` of a watched object, with its attributes as the function sees them."""
-        key = id(value), "__dict__"
-        if key not in self._attributes:
-            place, called = self._objects[id(value)]
-            at = At(Load.FIXED, place, None, f"the attributes of {called}", True)
-            self.note(at, Check.TEST, Attributes(value))
-            found = {name: self.attribute(value, name) for name in object.__getattribute__(value, "__dict__")}
-            seen = self._attributes[key] = dict(found)
-            self.unwritten.append((f"{called}.__dict__", lambda: same_items(seen, found)))
-        seen = self._attributes[key]
-        return seen
-
-    def _reduced(self, value: Any, protocol: int) -> Any:
-        """The reduced form of a watched object for copy and pickle, with its attributes as the function sees them."""
-        made = object.__reduce_ex__(value, protocol)
-        if isinstance(made, str) or len(made) < 3 or made[2] is None:
-            return made
-        states = made[2] if isinstance(made[2], tuple) else (made[2],)
-        seen = tuple([state and {key: self.attribute(value, key) for key in state} for state in states])
-        return (*made[:2], seen if isinstance(made[2], tuple) else seen[0], *made[3:])
-
-    def _read_attribute(self, value: Any, name: str, at: At) -> Any:
-        declared = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
-        if isinstance(declared, property) and isinstance(declared.fget, types.FunctionType):
-            return self.hook(declared.fget)(value)
-        token = reading.set(None)  # a cached property is computed once and stored in the object, as in an eager run
-        try:
-            found = object.__getattribute__(value, name)
-        except AttributeError:
-            owner = At(Load.FIXED, at.owner, None, at.name, True)
-            if hasattr(type(value), "__getattr__"):
-                self.lacks(owner, Check.TEST, Lacks(name))
-            else:
-                self.lacks(owner, Check.NO_ATTRIBUTE, name)
-            raise
-        finally:
-            reading.reset(token)
-        if isinstance(found, types.MethodType) and isinstance(found.__func__, types.FunctionType):
-            if found.__self__ is value:
-                self.note(at, Check.METHOD, found.__func__)
-                return types.MethodType(self.hook(found.__func__), value)
-            self.note(at, Check.TEST, Bound(found))
-            return types.MethodType(self.hook(found.__func__), self.fixed(found.__self__))
-        return self.met(found, at)
-
-    def refuse_write(self, value: Any, name: str) -> UnsupportedError:
-        called = self._objects[id(value)][1]
-        return self.refuse(
-            f"writes to {called}.{name}, which is outside the function: the program would not; return the new value instead"
-        )

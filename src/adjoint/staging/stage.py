@@ -110,7 +110,7 @@ class Stage(Trace):
 
     def note(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...]) -> range:
         """Record an equation; returns the numbers of its results."""
-        # A loop of which no result is used has none.
+        # A loop whose results are unused has none.
         first = next((e.outputs[-1] + 1 for e in reversed(self.equations) if e.outputs), len(self.inputs))
         numbers = range(first, first + len(types))
         self.equations.append(Equation(op, inputs, params, tuple(numbers), types, written_on.get() or user_line()))

@@ -65,7 +65,7 @@ class Refused:
 
 
 class Library(types.ModuleType):
-    """A module of which some parts are refused."""
+    """A module, some parts of which are refused."""
 
     def __init__(self, real: types.ModuleType) -> None:
         super().__init__(real.__name__, real.__doc__)

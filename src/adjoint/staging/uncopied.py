@@ -177,7 +177,7 @@ class Uncopied:
             reads.note_order(value, owner, at.name)
             for key, item in items_of(value).items():
                 self.constant(item, At(load_of(value), owner, key, f"{at.name}[{key!r}]", True), names)
-        elif not reads.is_watched(value) and not reads.watch(value, at):
+        elif value not in reads.objects and not reads.objects.watch(value, at):
             reads.fix(at, value)
 
     def constants_of_module(self, module: types.ModuleType, names: set[str]) -> None:

@@ -17,17 +17,24 @@ from ..core.bind import TypeOf
 from ..core.locks import lock
 
 
+class Objects(Protocol):
+    """The interface called for attributes of watched objects: see `objects.py`."""
+
+    def __contains__(self, value: Any) -> bool: ...
+    def attribute(self, value: Any, name: str) -> Any: ...
+    def refuse_write(self, value: Any, name: str) -> Exception: ...
+
+
 class Reads(Protocol):
     """The interface called for each read: see `reads.py`."""
 
+    @property
+    def objects(self) -> Objects: ...
     def entry(self, names: dict[str, Any], name: str) -> Any: ...
     def of_module(self, module: types.ModuleType, name: str) -> Any: ...
     def import_(
         self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
     ) -> Any: ...
-    def is_watched(self, value: Any) -> bool: ...
-    def attribute(self, value: Any, name: str) -> Any: ...
-    def refuse_write(self, value: Any, name: str) -> Exception: ...
 
 
 def same_items(some: Mapping[Any, Any], others: Mapping[Any, Any]) -> bool:
@@ -138,14 +145,14 @@ class Hooks:
 
             def set_(self: Any, name: str, value: Any) -> None:
                 reads = reading.get()
-                if reads is not None and reads.is_watched(self):
-                    raise reads.refuse_write(self, name)
+                if reads is not None and self in reads.objects:
+                    raise reads.objects.refuse_write(self, name)
                 write(self, name, value)
 
             def delete_(self: Any, name: str) -> None:
                 reads = reading.get()
-                if reads is not None and reads.is_watched(self):
-                    raise reads.refuse_write(self, name)
+                if reads is not None and self in reads.objects:
+                    raise reads.objects.refuse_write(self, name)
                 delete(self, name)
 
             try:
@@ -160,9 +167,9 @@ class Hooks:
 
 def _getattribute(self: Any, name: str) -> Any:
     reads = reading.get()
-    if reads is None or not reads.is_watched(self):
+    if reads is None or self not in reads.objects:
         return object.__getattribute__(self, name)
-    return reads.attribute(self, name)
+    return reads.objects.attribute(self, name)
 
 
 HOOKS = Hooks()

@@ -83,35 +83,54 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
     residuals = ([xs[i] for i in fixed], [*(xs[i] for i in rows), *results[count:]])
 
     def pull(gs: Sequence[Value | None], kept: tuple[list[Value], list[Value]], masks: Any) -> tuple[list[Value], Any]:
-        have = tuple(g is not None for g in gs[carries:])
-        active = places(outputs[:carries])
-        arriving = [i for i in range(len(outputs)) if outputs[i] and (i < carries or have[i - carries])]
-        masked: Masked = None
-        if not bare:
-            masked = masks is not None and not (
-                all_live(*([each[i] for i in arriving] for each in (gs, masks)))
-                and narrowed(body, halves, flags, _asked(work, have), consts).live
-            )
-        back = once(halves.backward, ("scan vjp", have, masked), lambda: _backward_body(work, have, masked))
-        types = body.output_types
-        start = [zeros_of(types[i]) if gs[i] is None else gs[i] for i in active]
-        totals = [zeros_of(body.input_types[i]) for i in places(flags[:consts])]
-        given = [g for g, flag in zip(gs[carries:], outputs[carries:], strict=True) if flag and g is not None]
-        if masked:
-            known = known_masks(gs, masks)
-            start += [full(False if gs[i] is None else known[i], types[i]) for i in active]
-            totals += [zeros_of(mask_type(body.input_types[i])) for i in places(flags[:consts])]
-            given += [full(known[i], Type.of(gs[i])) for i in arriving if i >= carries]
-        constants, stacks = kept
-        options = {"consts": len(constants), "carries": len(start) + len(totals), "reverse": not params["reverse"]}
-        found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=back, **options))
-        states_back, totals_back, rows_back = parts(found, len(start), len(totals))
-        both = [halved(each, bool(masked)) for each in (totals_back, states_back, rows_back)]
-        cotangents, live = ([x for each in both for x in each[k]] for k in (0, 1))
-        found_masks = None if masks is None else spread(live, flags) if masked else [None if bare else True] * len(flags)
-        return chosen(spread(cotangents, flags), wanted), None if found_masks is None else chosen(found_masks, wanted)
+        masked = None if bare else _needs_masks(work, gs, masks)
+        cotangents, live = _pulled(work, gs, kept, masks, masked, params)
+        found = chosen(spread(cotangents, flags), wanted)
+        if masks is None:
+            return found, None
+        return found, chosen(spread(live, flags) if masked else [None if bare else True] * len(flags), wanted)
 
     return results[:count], residuals, Pull(pull)
+
+
+def _needs_masks(work: _Reverse, gs: Sequence[Value | None], masks: Any) -> bool:
+    """Whether a zero of a cotangent that arrives may be strong, and the body may make something of that."""
+    if masks is None:
+        return False
+    arriving = [i for i, flag in enumerate(work.outputs) if flag and (i < work.carries or gs[i] is not None)]
+    asked = _asked(work, tuple(g is not None for g in gs[work.carries :]))
+    are_live = all_live([gs[i] for i in arriving], [masks[i] for i in arriving])
+    return not (are_live and narrowed(work.body, work.halves, work.flags, asked, work.consts).live)
+
+
+def _pulled(
+    work: _Reverse,
+    gs: Sequence[Value | None],
+    kept: tuple[list[Value], list[Value]],
+    masks: Any,
+    masked: Masked,
+    params: Params,
+) -> tuple[list[Value], list[Value]]:
+    """The backward scan: the cotangents of the inputs of the body that have one, and their masks if `masked`."""
+    body, carries = work.body, work.carries
+    have = tuple(g is not None for g in gs[carries:])
+    back = once(work.halves.backward, ("scan vjp", have, masked), lambda: _backward_body(work, have, masked))
+    active, shared = places(work.outputs[:carries]), places(work.flags[: work.consts])
+    stacked = [i for i in places(work.outputs[carries:], carries) if gs[i] is not None]
+    start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in active]
+    totals = [zeros_of(body.input_types[i]) for i in shared]
+    given = [gs[i] for i in stacked]
+    if masked:
+        known = known_masks(gs, masks)
+        start += [full(False if gs[i] is None else known[i], body.output_types[i]) for i in active]
+        totals += [zeros_of(mask_type(body.input_types[i])) for i in shared]
+        given += [full(known[i], Type.of(gs[i])) for i in stacked]
+    constants, stacks = kept
+    options = {"consts": len(constants), "carries": len(start) + len(totals), "reverse": not params["reverse"]}
+    found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=back, **options))
+    of_states, of_consts, of_rows = (halved(each, bool(masked)) for each in parts(found, len(start), len(totals)))
+    in_order = of_consts, of_states, of_rows  # as the inputs of the body
+    return [x for values, _ in in_order for x in values], [x for _, live in in_order for x in live]
 
 
 def _asked(work: _Reverse, have: Flags) -> Flags:

@@ -1,4 +1,4 @@
-"""The derivative as it is taken by hand: every operand has a tangent, constants too, and no zero is left out.
+"""The derivative as one takes it by hand: every operand has a tangent, constants too, and no zero is left out.
 
     graph g(x, y)          { v2 = mul x, y;  v3 = add 5, v2;  return v3 }
     graph derivative_g(x, y) {

@@ -19,8 +19,9 @@ import numpy as np
 
 from ..core.floating import quiet
 from ..core.types import Type, Value, shape_of
+from ..eager.backward import Pass
 from ..eager.origin import Marked, Origin
-from ..eager.tape import Inner, Node, Pass, Tape
+from ..eager.tape import Inner, Node, Tape
 from ..ir.edit import bodies, cut, dead_code, distinct, values_in, values_read
 from ..ir.graph import Equation, Graph, Operand
 from ..ops.broadcast import broadcast_to, zeros_of
@@ -85,8 +86,8 @@ _FEW = 16  # elements of an array that has a mask in each iteration
 def is_sparse_loop(body: Graph) -> bool:
     """Whether a loop reads or writes large arrays at computed places.
 
-    Such an iteration takes as long for any length of the arrays; masks as long as these would not. A program that is written down
-    goes without them, and every zero wins in the loop. With numbers, the loop goes back with masks if a product is not finite.
+    Such an iteration takes as long for any length of the arrays; masks as long as these would not. A staged program has none,
+    and every zero wins in the loop. With numbers, the loop goes back with masks if a product is not finite.
     """
     return any(
         (equation.op in (gather, put_at) and _size(body, equation.inputs[0]) > _FEW)

@@ -137,9 +137,9 @@ def _pulled_back(
 
 
 def _with_masks(body: Graph, consts: int, flags: Flags, active: Flags) -> tuple[Graph, Graph]:
-    """The step and the pull of a `while_vjp` that goes back with masks: of the carries, and of the totals of consts.
+    """The step and the pull of a `while_vjp` that has masks: of the carries, and of the totals of consts.
 
-    A mask is carried as a cotangent is. The carry of the step to which it belongs is nothing: it is handed on as it is.
+    A mask is carried as a cotangent is. It has no carry in the forward step, which passes it on unchanged.
     """
     count, shared = len(body.input_types), places(flags[:consts])
     back, _ = pullback_of(body, flags, active, masked=True)

@@ -20,7 +20,7 @@ import ast
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
@@ -35,7 +35,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control, linalg
 from .finite import finite, is_tame, loop_tame, ordinary_products
 from .notation import PYTHON, Text, python_name
-from .python_text import PRELUDE, TABLE, Call, array, number, parameter
+from .python_text import PRELUDE, TABLE, Call, array, as_declared, number
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 
@@ -121,46 +121,52 @@ class _Function:
         """
         is_body = graph is not self.graph
         graph = ordinary_products(graph, tame) if self.readable else graph
-        values, lines = dict(enumerate(inputs)), list[str]()
-        types, nested = graph.types, self._nested(graph, is_body)
+        names, lines = dict(enumerate(inputs)), list[str]()
+        nested = self._nested(graph, is_body)
         wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
         order = _Order(graph, nested, len(state)) if self.readable else None
         renewed = order.renewed(state) if order is not None and state else {}
         nested -= set(renewed)
 
-        def operand(o: Operand) -> str:
-            if isinstance(o, int):
-                return values[o]
-            if o.is_weak:
-                return number(o.value)
-            return self.constants.setdefault(o, f"c{len(self.constants)}") if o.value.ndim else array(o.value)
+        def name_of(n: int, word: str, equation: Equation) -> str:
+            """The name of a result: that of a value that is no longer read, or a new one."""
+            old = renewed.get(n)
+            if old is None and order is not None and equation.op in _STRUCTURED:
+                old = order.replaced(equation, n, {o: names[o] for o in equation.inputs if isinstance(o, int)}, word)
+            return self.fresh(word) if old is None else names[old]
 
         for equation in graph.equations:
-            args = [operand(o) for o in equation.inputs]
+            args = [self._operand(o, names) for o in equation.inputs]
             if equation.op in _STRUCTURED:
-                names = []
-                for n, name in zip(equation.outputs, _result_names(equation, wanted), strict=True):
-                    old = renewed.get(n)
-                    if old is None and order is not None:
-                        old = order.replaced(equation, n, {o: values[o] for o in equation.inputs if isinstance(o, int)}, name)
-                    names.append(self.fresh(name) if old is None else values[old])
-                lines += self._noted(_STRUCTURED[equation.op](self, equation, args, names, tame), equation.line)
-                values |= zip(equation.outputs, names, strict=True)
-                continue
-            given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
-            if self.readable:
-                written = _readably(equation, args, given)
+                words = _result_names(equation, wanted)
+                made = [name_of(n, word, equation) for n, word in zip(equation.outputs, words, strict=True)]
+                written = _STRUCTURED[equation.op](self, equation, args, made, tame)
             else:
-                written = _written(equation, Call(args, equation.params, [t.dtype.kind for t in given]))
-            if equation.outputs[0] in nested:
-                values[equation.outputs[0]] = f"({written})"
-                continue
-            names = [values[renewed[n]] if n in renewed else self.fresh(wanted.get(n, f"v{n}")) for n in equation.outputs]
-            values |= zip(equation.outputs, names, strict=True)
-            target = ", ".join(names) + ("," if equation.op.many and len(names) == 1 else "")
-            line = f"{target} = {written}"
-            lines += self._noted([_plain(line) if self.readable else line], equation.line)
-        return lines, [operand(o) for o in graph.outputs]
+                text = self._expression(equation, args, graph.types)
+                if equation.outputs[0] in nested:
+                    names[equation.outputs[0]] = f"({text})"
+                    continue
+                made = [name_of(n, wanted.get(n, f"v{n}"), equation) for n in equation.outputs]
+                comma = "," if equation.op.many and len(made) == 1 else ""
+                line = f"{', '.join(made)}{comma} = {text}"
+                written = [_plain(line) if self.readable else line]
+            names |= zip(equation.outputs, made, strict=True)
+            lines += self._noted(written, equation.line)
+        return lines, [self._operand(o, names) for o in graph.outputs]
+
+    def _operand(self, o: Operand, names: dict[int, str]) -> str:
+        if isinstance(o, int):
+            return names[o]
+        if o.is_weak:
+            return number(o.value)
+        return self.constants.setdefault(o, f"c{len(self.constants)}") if o.value.ndim else array(o.value)
+
+    def _expression(self, equation: Equation, args: Sequence[str], types: Mapping[int, Type]) -> str:
+        """The right-hand side of an equation that is neither a loop nor a branch."""
+        given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
+        if self.readable:
+            return _readably(equation, args, given)
+        return _written(equation, Call(args, equation.params, [t.dtype.kind for t in given]))
 
     def _noted(self, lines: list[str], line: str) -> list[str]:
         """Lines with the source line that they come from, once if the text is to be readable."""
@@ -428,16 +434,11 @@ def _written(equation: Equation, call: Call) -> str:
     try:
         if op in TABLE:
             return TABLE[op](call)
-        texts = {key: parameter(value) for key, value in call.params.items()}
-        if "{" in op.python:
-            return op.python.format(*args, all=", ".join(args), **texts)
-        name = op.impl.__name__ if op.python == "def" else python_name(op)
-        if name:
-            return f"{name}({', '.join([*args, *(f'{key}={text}' for key, text in texts.items())])})"
+        declared = as_declared(op, args, call.params)
+        if declared:
+            return declared
     except TypeError as error:
         raise _unwritten(equation, str(error)) from None
-    if op.infix:
-        return f" {op.infix} ".join(args) if len(args) > 1 else f"{op.infix}{args[0]}"
     if callable(op.scalar):
         return str(Expansion(_expanded).run(op.scalar, [Text(a) for a in args]).text)
     raise _unwritten(equation, "it is not one function of NumPy or scipy.special")

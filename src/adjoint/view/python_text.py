@@ -12,6 +12,7 @@ from ..core.op import Op
 from ..ops import decompose, fft, index, linalg, solve
 from ..ops.broadcast import cast
 from ..ops.elementwise import truncate
+from .notation import python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
 
@@ -69,6 +70,19 @@ def parameter(value: Any) -> str:
     if value is Ellipsis:
         return "..."
     raise TypeError(f"the parameter {value!r} has no text")
+
+
+def as_declared(op: Op, args: Sequence[str], params: dict[str, Any]) -> str:
+    """An op on operands as its declaration has it: an expression, a function of NumPy or SciPy, an operator; "" if it is none."""
+    name = op.impl.__name__ if op.python == "def" else python_name(op)
+    if "{" in op.python or name:
+        texts = {key: parameter(value) for key, value in params.items()}
+        if "{" in op.python:
+            return op.python.format(*args, all=", ".join(args), **texts)
+        return f"{name}({', '.join([*args, *(f'{key}={text}' for key, text in texts.items())])})"
+    if op.infix:
+        return f" {op.infix} ".join(args) if len(args) > 1 else f"{op.infix}{args[0]}"
+    return ""
 
 
 def subscript(spec: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -147,30 +148,31 @@ class Writer:
 
     def pushed(self, equation: Equation, rules: Mapping[int, DerivativeRule | None], places: Sequence[int]) -> Text | None:
         """The tangent of an equation's result from those of the operands in `places`; None if it has no notation."""
-        terms: list[Text] = []
         moved = {p: self.notation.dot(self.name(o)) for p in places if isinstance(o := equation.inputs[p], int)}
         if isinstance(equation.op, Linear):
-            groups = [[p] for p in places] if isinstance(equation.op, Multilinear) else [list(places)]
-            for group in groups:
-                args = [Text(moved[p]) if p in group else self.operand(o) for p, o in enumerate(equation.inputs)]
-                terms.append(self.call(equation.op, args, equation.params, self.operand_type(equation)))
-        else:
-            for p in places:
-                rule = rules.get(p)
-                if rule is None or not rule.is_partial:
-                    return None
-                factor = rule.graph.outputs[0]
-                is_unit = isinstance(factor, Literal) and abs(factor.value) == 1
-                term = Text(moved[p]) if is_unit else self.scaled(moved[p], rule, equation)
-                is_negative = is_unit and factor.value == -1  # type: ignore[union-attr]
-                if terms:
-                    terms = [(self.notation.subtract if is_negative else self.notation.add)(terms[0], term)]
-                else:
-                    terms = [self.notation.negative(term) if is_negative else term]
-        total = terms[0]
-        for term in terms[1:]:
-            total = self.notation.add(total, term)
+            return self.pushed_linear(equation, moved, places)
+        total: Text | None = None
+        for p in places:
+            rule = rules.get(p)
+            if rule is None or not rule.is_partial:
+                return None
+            factor = rule.graph.outputs[0]
+            unit = factor.value if isinstance(factor, Literal) and abs(factor.value) == 1 else None
+            term = Text(moved[p]) if unit is not None else self.scaled(moved[p], rule, equation)
+            if total is None:
+                total = self.notation.negative(term) if unit == -1 else term
+            else:
+                total = (self.notation.subtract if unit == -1 else self.notation.add)(total, term)
         return total
+
+    def pushed_linear(self, equation: Equation, moved: Mapping[int, str], places: Sequence[int]) -> Text:
+        """The same for a linear op: the op of the tangents; for a multilinear one, a term for each."""
+        groups = [[p] for p in places] if isinstance(equation.op, Multilinear) else [list(places)]
+        terms = []
+        for group in groups:
+            args = [Text(moved[p]) if p in group else self.operand(o) for p, o in enumerate(equation.inputs)]
+            terms.append(self.call(equation.op, args, equation.params, self.operand_type(equation)))
+        return functools.reduce(self.notation.add, terms)
 
     def partials(self, equation: Equation, rules: Mapping[int, DerivativeRule | None]) -> tuple[str, ...]:
         """One line for each operand that has a derivative."""

@@ -457,7 +457,7 @@ def _layout(view: View) -> tuple[str, int]:
 
 
 def _seen(shape: Sequence[int], strides: Sequence[int]) -> tuple[str, int]:
-    """How BLAS reads a matrix, of which it sees the transpose: unchanged if rows are contiguous, else transposed."""
+    """How BLAS, which sees the transpose, reads a matrix: unchanged if rows are contiguous, else transposed."""
     (rows, columns), (down, across) = shape, strides
     if (across == 1 or columns == 1) and (down >= columns or rows == 1):
         return "N", max(down, columns, 1)

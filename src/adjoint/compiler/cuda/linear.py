@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack, lu_solve, solve_triangular
 
 from ..lower.step import Lapack, Product
 
@@ -38,8 +39,6 @@ def _cholesky(step: Lapack, a: Any) -> bool:
 
 
 def _cholesky_pullback(step: Lapack, l: Any, g: Any) -> bool:  # noqa: E741
-    from scipy.linalg import solve_triangular
-
     inner = np.tril(l.T @ np.tril(g))
     np.fill_diagonal(inner, 0.5 * np.diagonal(inner))
     half = solve_triangular(l, inner, lower=True, trans="T")
@@ -49,8 +48,6 @@ def _cholesky_pullback(step: Lapack, l: Any, g: Any) -> bool:  # noqa: E741
 
 
 def _factors(step: Lapack, a: Any, pivots: Any, zero: Any) -> bool:
-    from scipy.linalg import lapack
-
     getrf = lapack.dgetrf if a.dtype == np.float64 else lapack.sgetrf
     lu, found, info = getrf(a)
     a[...], pivots[...], zero[...] = lu, found + 1, info != 0
@@ -58,8 +55,6 @@ def _factors(step: Lapack, a: Any, pivots: Any, zero: Any) -> bool:
 
 
 def _solve(step: Lapack, a: Any, pivots: Any, x: Any) -> bool:
-    from scipy.linalg import lu_solve
-
     with np.errstate(all="ignore"):
         if (np.diagonal(a) != 0).all():  # else the program ends with an error
             x[...] = lu_solve((a, pivots - 1), x, trans=int(step.options["transposed"] == "T"), check_finite=False)
@@ -67,8 +62,6 @@ def _solve(step: Lapack, a: Any, pivots: Any, x: Any) -> bool:
 
 
 def _inverse(step: Lapack, pivots: Any, zero: Any, x: Any) -> bool:
-    from scipy.linalg import lapack
-
     if zero[()]:
         x[...] = np.nan
     else:
@@ -77,8 +70,6 @@ def _inverse(step: Lapack, pivots: Any, zero: Any, x: Any) -> bool:
 
 
 def _triangular(step: Lapack, a: Any, x: Any) -> bool:
-    from scipy.linalg import solve_triangular
-
     lower, transposed = solves(step)
     if (np.diagonal(a) != 0).all():  # else the program ends with an error
         x[...] = solve_triangular(a, x, lower=lower, trans="T" if transposed else "N", check_finite=False)
@@ -94,16 +85,12 @@ def _eigen(step: Lapack, a: Any, values: Any) -> bool:
 
 
 def _reflectors(step: Lapack, a: Any, tau: Any) -> bool:
-    from scipy.linalg import lapack
-
     geqrf = lapack.dgeqrf if a.dtype == np.float64 else lapack.sgeqrf
     a[...], tau[...], _, info = geqrf(a)
     return bool(info != 0)
 
 
 def _orthogonal(step: Lapack, tau: Any, q: Any) -> bool:
-    from scipy.linalg import lapack
-
     orgqr = lapack.dorgqr if q.dtype == np.float64 else lapack.sorgqr
     q[...], _, info = orgqr(q, tau)
     return bool(info != 0)

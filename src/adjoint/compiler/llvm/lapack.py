@@ -224,7 +224,7 @@ def _stripes(rows: int, inner: int, triangle: str) -> list[tuple[int, int, int, 
 
 
 def _layout(view: View) -> tuple[str, int]:
-    """How BLAS reads a matrix, of which it sees the transpose: unchanged if rows are contiguous, else transposed."""
+    """How BLAS, which sees the transpose, reads a matrix: unchanged if rows are contiguous, else transposed."""
     (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
     if (across == 1 or columns == 1) and (down >= columns or rows == 1):
         return "N", max(down, columns, 1)

@@ -59,7 +59,7 @@ def carry_in_place(body: Lowered, carry: Buffer, out: View) -> bool:
 
 
 def _copied(kernel: Kernel, store: Store) -> Buffer | None:
-    """The buffer of which a store makes a copy, element by element."""
+    """The buffer that a store copies, element by element."""
     line, out = kernel.code[store.scalar], store.view
     if line.kind != "load" or out.offset or out.buffer.size != size_of(out.shape) or line.dtype != out.dtype:
         return None

@@ -35,7 +35,7 @@ _CHOICES = frozenset({"maximum", "minimum", "select", "cast"})  # of anything
 _COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 _LOGIC = frozenset({"and", "or", "xor", "not"})  # of truths
 _SHIFTS = frozenset({"bits.left", "bits.right"})  # of integers
-_BITS = frozenset({"bits.and", "bits.or", "bits.xor", "bits.not"})  # of integers and truths
+_BITS = {"bits.and": "and", "bits.or": "or", "bits.xor": "xor", "bits.not": "not"}  # of integers; the words for truths
 _TESTS = frozenset({"isnan", "signbit"})  # of floats, as are the functions
 FUNCTIONS = frozenset(
     {
@@ -45,7 +45,7 @@ FUNCTIONS = frozenset(
     }
 )
 _DIVISION = frozenset({"quotient", "fmod"})  # of integers, towards zero; and what is left of a float
-WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS | _TESTS | _DIVISION | FUNCTIONS
+WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS.keys() | _TESTS | _DIVISION | FUNCTIONS
 _INTERNAL = _LOGIC | {"select"}  # names of no op
 
 
@@ -161,7 +161,7 @@ _RULES = _STRONG | DIVISIONS
 
 
 def _expanded(w: Writer, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> int:
-    """One op of an expression, of which all values have one dtype but for conditions."""
+    """One op of an expression; all values but conditions have one dtype."""
     dtype = next(w.dtype(a.aux) for a in reversed(args) if isinstance(a, Traced))
     lines = [a.aux if isinstance(a, Traced) else w.const(a, dtype) for a in args]
     return w.cast(lines[0], params["dtype"]) if op is cast else _line(op, w, lines)
@@ -182,6 +182,8 @@ def _line(op: Op, w: Writer, operands: Sequence[int]) -> int:
         if not callable(op.scalar):
             raise _NoWordError(op.name)
         return Expansion(functools.partial(_expanded, w)).run(op.scalar, operands)  # type: ignore[no-any-return]
+    if word in _BITS and w.dtype(operands[0]) == BOOL:
+        word = _BITS[word]
     return w(word, *operands, dtype=BOOL if word in _COMPARISONS | _LOGIC | _TESTS else None)
 
 
@@ -198,13 +200,13 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
     operands = [kernel.add("load", (), i, d) for i, d in enumerate(dtypes)]
     try:
         _line(op, Writer(kernel), operands)
-    except (OverflowError, ValueError, _NoWordError):  # a number that the dtype does not have, infinity say
+    except (OverflowError, ValueError, _NoWordError):  # a number that the dtype cannot represent, such as infinity
         return False
     used = [(line.data, kernel.code[line.args[-1]].dtype) for line in kernel.code if line.kind == "op"]
     floats_only = FUNCTIONS | _TESTS | ({"mul"} if op in _STRONG else set())
     return not any(
         (d not in FLOATS and word in floats_only)
-        or (d in FLOATS and word in _BITS | _SHIFTS)
+        or (d in FLOATS and (word in _BITS or word in _SHIFTS))
         or (d == BOOL and word in _ARITHMETIC | _SHIFTS | _DIVISION)
         for word, d in used
     )
@@ -245,20 +247,27 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype, dtypes: froze
         wanted = [BOOL, result, result]
     elif word in _LOGIC:
         wanted = [BOOL] * len(operands)
-    elif result == BOOL:  # of a comparison or a test
-        try:
-            common = np.result_type(*operands)
-        except OverflowError:  # a Python int outside the range of the dtype it is compared with
-            return None
-        whole = any(type(o) is int for o in operands) and common.kind in "iu"
-        if common.kind == "f" and given and all(d.kind in "iu" for d in given) and not any(type(o) is float for o in operands):
-            return None  # integers of which no dtype has all: NumPy compares them exactly
-        wanted = [np.dtype(np.int64) if whole and common != np.uint64 else common] * len(operands)
     else:
-        wanted = [result] * len(operands)
+        common = _compared_dtype(operands, given) if result == BOOL else result
+        if common is None:
+            return None
+        wanted = [common] * len(operands)
     if any(d not in dtypes for d in (*wanted, *given, result)) or not _takes(op, tuple(wanted)):
         return None
     return wanted
+
+
+def _compared_dtype(operands: Sequence[Any], given: Sequence[Dtype]) -> Dtype | None:
+    """The dtype in which a comparison or a test is made; None if NumPy makes it in no dtype, but exactly."""
+    try:
+        common = np.result_type(*operands)
+    except OverflowError:  # a Python int outside the range of the dtype it is compared with
+        return None
+    all_whole = bool(given) and all(d.kind in "iu" for d in given) and not any(type(o) is float for o in operands)
+    if common.kind == "f" and all_whole:
+        return None  # no dtype holds both kinds of integers exactly
+    has_python_int = any(type(o) is int for o in operands) and common.kind in "iu"
+    return np.dtype(np.int64) if has_python_int and common != np.uint64 else common
 
 
 def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) -> int:

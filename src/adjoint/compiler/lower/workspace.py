@@ -202,26 +202,32 @@ class Workspace:
             return self.read_diagonals(kernel, operand)
         operand = self.now(operand)
         if isinstance(operand, Line):
-            if operand.position == position:
-                return operand.scalar
-            again = None
-            if Switch.RECOMPUTE.on and (operand.position, operand.scalar) not in self.stored:
-                most = self.most_recomputed(kernel.domain)
-                cheap = self.cheap(operand, most)
-                again = self.idle(operand, most) if cheap is None else cheap
-                if cheap is not None:
-                    self.recomputed += size_of(kernel.domain) * sum(cost(line) for _, line in cheap if line.kind == "op")
-            if again is not None:
-                numbers: dict[int, int] = {}
-                for i, old in again:
-                    numbers[i] = kernel.add(old.kind, tuple(numbers[a] for a in old.args), old.data, old.dtype)
-                if cheap is None:
-                    self.moved[operand] = Line(position, numbers[operand.scalar])
-                return numbers[operand.scalar]
+            line = operand.scalar if operand.position == position else self.computed_again(position, operand)
+            if line is not None:
+                return line
             operand = self.store(operand)
         if isinstance(operand, Frame):
             return kernel.add("window", (), (operand.lines, operand.window), operand.dtype)
         return kernel.add("load", (), operand.over(kernel.domain), operand.dtype)
+
+    def computed_again(self, position: int, operand: Line) -> int | None:
+        """The line of another kernel's value, if this kernel computes it too, or instead; None if it is to be loaded."""
+        if not Switch.RECOMPUTE.on or (operand.position, operand.scalar) in self.stored:
+            return None
+        kernel = self.kernel(position)
+        most = self.most_recomputed(kernel.domain)
+        cheap = self.cheap(operand, most)
+        lines = self.idle(operand, most) if cheap is None else cheap
+        if lines is None:
+            return None
+        numbers: dict[int, int] = {}
+        for i, old in lines:
+            numbers[i] = kernel.add(old.kind, tuple(numbers[a] for a in old.args), old.data, old.dtype)
+        if cheap is None:
+            self.moved[operand] = Line(position, numbers[operand.scalar])
+        else:
+            self.recomputed += size_of(kernel.domain) * sum(cost(line) for _, line in cheap if line.kind == "op")
+        return numbers[operand.scalar]
 
     def diagonals(self, operand: Operand) -> Diagonals | None:
         """A large constant that is computed at each point rather than loaded; None for any other operand."""

@@ -192,7 +192,7 @@ def _check_value(code: Call, record: str, holder: str, value: str) -> None:
     code.need_equal("i32", code.call("PyDict_Contains", f"ptr {value}", f"ptr {expected}"), 0, "changed")
     code.jump(done)
     code.label(labels[Check.ORDER])
-    keys = code.call("PyDict_Keys", f"ptr {value}")
+    keys = code.call("PySequence_List", f"ptr {value}")  # not PyDict_Keys, which ignores the order of an OrderedDict
     code.need_not_null(keys, "failed")
     same = code.call("PyObject_RichCompareBool", f"ptr {keys}", f"ptr {expected}", f"i32 {py.EQUAL}")
     code.call("Py_DecRef", f"ptr {keys}")

@@ -61,7 +61,7 @@ def expanded(op: Op, args: Sequence[Any], params: dict[str, Any], results: Seque
         return None
     made = made if op.many else (made,)
     if any(t.dtype.kind == "c" and dtype_of(y).kind != "c" for y, t in zip(made, results, strict=True)):
-        return None  # a root of negative numbers, say
+        return None  # such as the root of a negative number
     return tuple(_of_type(y, t) for y, t in zip(made, results, strict=True))
 
 

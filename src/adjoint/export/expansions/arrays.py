@@ -112,7 +112,7 @@ def _lexsort(keys: Value, *, axis: int) -> Value:
 
 
 def _searchsorted(a: Value, v: Value, *, side: str) -> Value:
-    """How many elements lie before; a nan lies behind all numbers."""
+    """How many elements sort before each one; nan sorts after all numbers."""
     v = expand_dims(v, (ndim_of(v),))
     before = less(a, v) if side == "left" else logical_not(less(v, a))
     if kind_of(a) == "f" or kind_of(v) == "f":

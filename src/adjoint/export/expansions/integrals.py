@@ -1,6 +1,6 @@
 """Exponential, trigonometric and Fresnel integrals, Dawson's function and the dilogarithm in terms of other ops.
 
-Power series, continued fractions, and Chebyshev polynomials of which the coefficients are computed from SciPy's values when a
+Power series, continued fractions, and Chebyshev polynomials whose coefficients are computed from SciPy's values when a
 program is written. To about 1e-13 of the size of the result, or of its larger terms near a zero.
 """
 

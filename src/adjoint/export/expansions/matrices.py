@@ -59,7 +59,7 @@ def _apply(a: Value, x: Value) -> Value:
 
 
 def _masks(n: int, rows: int | None = None) -> tuple[Any, Any]:
-    """For each iteration k: the mask of k, and of what lies behind k."""
+    """For each iteration k: the mask of k, and the mask of the indices after k."""
     m = n if rows is None else rows
     return np.eye(n, m, dtype=bool), np.arange(m) > np.arange(n)[:, None]
 

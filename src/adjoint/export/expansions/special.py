@@ -18,7 +18,7 @@ _NAN, _INF = math.nan, math.inf
 
 def _in_degrees(x: Any) -> tuple[Any, Any]:
     """sin and cos of an angle in degrees, exact at multiples of 90."""
-    lost = np.abs(x) > 1e14  # nothing is left of the angle; SciPy then has 0 for both
+    lost = np.abs(x) > 1e14  # the angle has no significant digits left; SciPy gives 0 for both
     x = where(lost, 0.0, x)
     k = np.rint(x / 90.0)
     r = (x - 90.0 * k) * (math.pi / 180.0)

@@ -9,7 +9,7 @@
     kind           COMPUTED   COMPUTED INVARIANT         as in the middle of the loop
     offset, lag       1, 1       0, 0
 
-The kind of a column is read off two iterations in the middle, since the first and last ones may differ. `fits` tells in which
+The kind of a column is found from two iterations in the middle, since the first and last ones may differ. `fits` tells in which
 iterations the column is what its kind says: here in all but for the first operand of iteration 0, where the carry starts.
 """
 

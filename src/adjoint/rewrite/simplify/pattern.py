@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 from ...core.op import OPS, Op
 
-#: What must hold for a rule to leave the values as they are; `rules.py` tells them apart.
+#: Conditions under which a rule preserves values; `rules.py` explains them.
 Needs = Literal["nothing", "rounding", "unsigned zeros", "finite"]
 
 
@@ -83,7 +83,7 @@ class Computed:
 
 
 def show(pattern: Any) -> str:
-    """A pattern as it stands in the table."""
+    """A pattern as written in the table of rules."""
     return pattern.name if isinstance(pattern, tuple) and hasattr(pattern, "name") else str(pattern)
 
 

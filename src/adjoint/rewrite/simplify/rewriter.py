@@ -55,7 +55,7 @@ def _key(left: Call) -> tuple[Any, ...]:
 
 
 class Rewriter:
-    """One walk over one graph. `counts` tells how often each rule was applied."""
+    """One walk over one graph. `counts` holds how often each rule was applied."""
 
     def __init__(
         self, graph: Graph, index: RuleIndex, assume: str | None = None, *, fold: bool = True, share: bool = True
@@ -172,7 +172,7 @@ class Rewriter:
     def rewritten(
         self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], types: tuple[Type, ...], line: str
     ) -> tuple[Operand, ...] | None:
-        """What the first rule that applies puts in place of the equation."""
+        """The replacement by the first rule that applies."""
         groups = []
         for i, o in enumerate(inputs):
             if isinstance(o, Literal):

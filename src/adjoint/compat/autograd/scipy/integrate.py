@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.integrate
 
 from .... import vjp as _vjp
 from ....core.tree import flatten as _leaves
@@ -20,8 +21,6 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), **options: Any) -> Any:
 
 @primitive
 def _odeint(func: Any, y0: Any, t: Any, args: tuple[Any, ...], **options: Any) -> Any:
-    import scipy.integrate
-
     return scipy.integrate.odeint(func, y0, t, args=args, **options)
 
 

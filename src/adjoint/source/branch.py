@@ -1,0 +1,177 @@
+"""An `if` of rewritten code as a `cond`: both branches run once on symbolic values, and become graphs.
+
+    if x > 0: y = 2 * x                 y = cond(x > 0, 2 * x, -x)
+    else:     y = -x
+
+The results are the variables that either branch assigns, or whose arrays it writes to, and what the branches return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.bind import Traced, unwrap_fresh
+from ..core.tree import LEAF, Structure, flatten
+from ..core.types import Type, Value, dtype_of, shape_of
+from ..ops import control as ops
+from ..staging.body import Body
+from ..staging.python import EXAMPLES
+from .body import TYPES, SourceBody
+from .rewrite import Site
+from .staged import LoopState, keep_python, require, state_names, with_written
+from .state import Ending, Variable, as_type, common_class, is_number, python_class, type_of
+from .variables import Cells, RefusedError, Surroundings
+
+
+class Way(NamedTuple):
+    """A staged branch."""
+
+    body: SourceBody
+    endings: dict[str, Ending]
+    leaves: list[Any]  # of what it returned
+    structure: Structure
+
+    def sound(self) -> Value:
+        with reopened(self.body):
+            return self.body.sound()
+
+
+def stage_branch(site: Site, cells: Cells, chosen: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
+    """Stage both branches of an `if`; what they return."""
+    return with_written(lambda names: _stage_branch(site, cells, names, chosen, true, false), state_names(site, cells))
+
+
+def _stage_branch(
+    site: Site, cells: Cells, names: set[str], chosen: Any, true: Callable[[], Any], false: Callable[[], Any]
+) -> Any:
+    state = LoopState(cells, names)
+    state.assigned = site.assigned
+    yes = _way(state, true, None)
+    no = _way(state, false, yes.body)
+    merge = Merge(yes, no)
+    variables = [merged for v in state.variables if (merged := merge.variable(v)) is not None]
+    if yes.structure != no.structure:
+        raise RefusedError(f"it gives {yes.structure} in one branch and {no.structure} in the other")
+    given = [merge.leaf(x, y, "the result") for x, y in zip(yes.leaves, no.leaves, strict=True)]
+    conditional = bool(yes.body.conditions or no.body.conditions)
+    if conditional:
+        merge.outputs.append((yes.sound(), no.sound()))
+    results = merge.cond(chosen, state) if merge.outputs else ()
+    if conditional and not require(results[-1]):
+        raise RefusedError("it depends on a condition, which only jit can check")
+    for name, leaves, ending in variables:
+        state.place(name, ending.structure, [_picked(x, results) for x in leaves], ending)
+    return yes.structure.unflatten([_picked(x, results) for x in given])
+
+
+class Merge:
+    """What the variables are after a branch: the results of a `cond`, where the branches differ."""
+
+    def __init__(self, yes: Way, no: Way) -> None:
+        self.yes, self.no = yes, no
+        self.outputs: list[tuple[Value, Value]] = []  # of each result, its value in either branch
+
+    def variable(self, v: Variable) -> tuple[str, list[Any], Ending] | None:
+        """The name of a variable, its leaves or their places, and how it ends; None if it stays as it is."""
+        a, b = self.yes.endings.get(v.name), self.no.endings.get(v.name)
+        if a is None and b is None:
+            return None
+        if a is None or b is None:
+            raise RefusedError(f"{v.name} has a value after one of the branches only")
+        if a.structure != b.structure:
+            raise RefusedError(f"{v.name} is {a.structure} after one branch and {b.structure} after the other")
+        written = [x or y for x, y in zip(a.written, b.written, strict=True)]
+        if a.is_same and b.is_same and not any(written) and not isinstance(v.first, (list, dict)):
+            return None
+        leaves = [self.leaf(x, y, v.name) for x, y in zip(a.leaves, b.leaves, strict=True)]
+        if any(written) and a.is_same != b.is_same:
+            if v.is_aliased or a.structure is not LEAF:
+                raise RefusedError(f"{v.name} is written to in one branch and assigned in the other")
+            written = [False]  # no other name can see it
+        return v.name, leaves, a._replace(written=written, is_same=a.is_same and b.is_same)
+
+    def leaf(self, a: Any, b: Any, name: str) -> Any:
+        """The place of a leaf that is a in one branch and b in the other; the leaf itself where it is the same object."""
+        a, b = unwrap_fresh(a), unwrap_fresh(b)
+        if a is b and not isinstance(a, Traced):
+            return a
+        if not is_number(a) or not is_number(b):
+            if type(a) is type(b) and isinstance(a, (str, bytes)) and a == b:
+                return a
+            raise RefusedError(f"{name} is {a!r:.40} after one branch and {b!r:.40} after the other")
+        if shape_of(a) != shape_of(b):
+            raise RefusedError(f"{name} is {type_of(a)!r} after one branch and {type_of(b)!r} after the other")
+        cls = common_class([a, b])
+        t = Type(shape_of(a), _common_dtype(a, b) if cls is None else TYPES[cls].dtype)
+        with reopened(self.yes.body):
+            first = as_type(a, t)
+        with reopened(self.no.body):
+            second = as_type(b, t)
+        self.outputs.append((first, second))
+        return Place(len(self.outputs) - 1, cls)
+
+    def cond(self, chosen: Any, state: LoopState) -> Sequence[Value]:
+        """The results of the branch that is chosen."""
+        bodies = self.yes.body, self.no.body
+        columns = list(zip(*self.outputs, strict=True))
+        for body, column in zip(bodies, columns, strict=True):
+            for y in column:
+                body.operand(y)  # records captured values, which both graphs take
+        true, false = (body.graph(name, ys) for body, name, ys in zip(bodies, ("true", "false"), columns, strict=True))
+        operands = [as_type(leaf.held, leaf.type) for leaf in state.leaves if leaf.type is not None and leaf.held is not None]
+        return ops.cond(chosen, *self.yes.body.captured, *operands, true=true, false=false)
+
+
+def _common_dtype(a: Any, b: Any) -> np.dtype[Any]:
+    """The dtype of two numbers, of which one may be Python's."""
+    return np.result_type(*[dtype_of(x) if (cls := python_class(x)) is None else EXAMPLES[cls] for x in (a, b)])
+
+
+class Place(NamedTuple):
+    """The place of a leaf among the results of a branch, and its class if it is a Python number."""
+
+    number: int
+    python: type | None
+
+
+def _picked(x: Any, results: Sequence[Value]) -> Any:
+    if type(x) is not Place:
+        return x
+    keep_python(results[x.number], x.python)
+    return results[x.number]
+
+
+@contextmanager
+def reopened(body: Body) -> Iterator[None]:
+    """Let ops on the values of a branch be added to it."""
+    body.closed = False
+    try:
+        yield
+    finally:
+        body.closed = True
+
+
+def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> Way:
+    surroundings = Surroundings(state.cells, state.names, state.assigned)
+    found: Way | Exception
+    with state.cells.restored():
+        try:
+            with SourceBody("cond", sibling, alone=True) as body:
+                state.enter(body)
+                result = f()
+                leaves, structure = flatten(result)
+                found = Way(body, state.leave(), leaves, structure)
+        except Exception as error:
+            found = error
+        assigned = surroundings.assigned()
+    state.check_surroundings(surroundings, assigned)
+    try:
+        if isinstance(found, Exception):
+            raise found
+        return found
+    finally:
+        del found  # its traceback would keep the variables alive
