@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from .home import OWN, package_of
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_CALLER = "adjoint.compiler.stage_call"  # the module that calls the function to be compiled
 _WRITTEN = "<adjoint "  # begins the file names of functions that derive/ writes
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -118,15 +119,15 @@ def calling_frame() -> types.FrameType:
     return frame
 
 
-def is_written_by_user(operators: frozenset[str], caller: str) -> bool:
+def is_written_by_user(operators: frozenset[str]) -> bool:
     """Whether the running operator is in user code, and not in a derivative rule: `operators` are the modules that run it.
 
-    The user's function may be the operator itself, which the module `caller` calls.
+    The user's function may be the operator itself, as in `ad.jit(operator.neg)`.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_globals.get("__name__") in operators or frame.f_code.co_filename.startswith(_WRITTEN)):
         frame = frame.f_back
-    return frame is not None and (not _is_plumbing(frame) or frame.f_globals.get("__name__") == caller)
+    return frame is not None and (not _is_plumbing(frame) or frame.f_globals.get("__name__") == _CALLER)
 
 
 def calls_under_way() -> list[types.FrameType]:

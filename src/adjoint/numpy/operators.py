@@ -114,7 +114,7 @@ def _beneath(x: Any) -> Any:
 
 
 def _is_users() -> bool:
-    return is_written_by_user(OPERATOR_MODULES, "adjoint.compiler.jit")
+    return is_written_by_user(OPERATOR_MODULES)
 
 
 _OF_NUMPY = (np.float64, np.complex128)

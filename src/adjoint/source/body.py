@@ -95,7 +95,7 @@ class SourceBody(Body):
         """An operator in user code: between Python numbers it gives a Python number."""
         if isinstance(self.taken, Stage):
             return self.taken.operate(name, run, args)  # the op belongs to a branch
-        if self.operating or not all(map(self.python_class, args)) or not is_written_by_user(_MODULES, "adjoint.compiler.jit"):
+        if self.operating or not all(map(self.python_class, args)) or not is_written_by_user(_MODULES):
             return run(*args)
         args = tuple([self.lift(a) for a in args])
         classes = [class_of(a) for a in args]

@@ -200,7 +200,7 @@ class Guarded(Stage):
             return self.taken.operate(name, run, args)  # the op belongs to a branch
         if name == "ufunc":
             return run(*map(strengthened, args)) if all(map(self.is_number, args)) else run(*args)
-        if not all(map(self.is_number, args)) or not is_written_by_user(OPERATOR_MODULES, "adjoint.compiler.jit"):
+        if not all(map(self.is_number, args)) or not is_written_by_user(OPERATOR_MODULES):
             return run(*args)
         if any(isinstance(a, Traced) and a.aux[0] in self.pending for a in args):
             return self.operate_on_pending(name, run, args)
