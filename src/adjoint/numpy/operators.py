@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, bind, class_of
+from ..core.bind import Traced, bind, class_of, is_array
 from ..core.errors import is_written_by_user
 from ..core.op import Elementwise, Op
+from ..core.types import shape_of
 from ..eager.record import recorder
 from ..ops import elementwise as ops
 from ..ops import integer
@@ -40,6 +41,11 @@ def _operand(x: Any) -> Any:
     return lift(x) if is_array_like(x) and not labelled(x) else NotImplemented
 
 
+def _is_unlike_numbers(x: Any) -> bool:
+    """Whether no number equals x, so that NumPy compares an array with it element by element: None, a string, a dict."""
+    return isinstance(x, (str, bytes, dict, set, frozenset)) or type(x).__eq__ in (object.__eq__, type(None).__eq__)
+
+
 def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     """An operator on operands of which at least one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
@@ -58,6 +64,8 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         left, right = a, b
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:
+            if name in ("eq", "ne") and is_array(left) and _is_unlike_numbers(right):
+                return np.full(shape_of(left), name == "ne")[()]
             return operate(name, left, right) if labelled(left) or labelled(right) else NotImplemented
         by = a.by if isinstance(a, Traced) else b.by
         if isinstance(b, Traced) and isinstance(b.by, Stage) and b.by.level > by.level:
