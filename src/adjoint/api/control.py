@@ -40,7 +40,7 @@ def _check_function(transform: str, **functions: Any) -> None:
 
 
 def _checked_policy(checkpoint: Any, transform: str) -> Checkpoint:
-    if checkpoint is None or checkpoint == "sqrt":
+    if checkpoint is None or (isinstance(checkpoint, str) and checkpoint == "sqrt"):
         return checkpoint  # type: ignore[no-any-return]
     if isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool) and checkpoint >= 1:
         return int(checkpoint)
