@@ -217,7 +217,6 @@ CALLS |= {
 }
 
 
-
 def copied_to(x, d, casting):
     y = anp.zeros(x.shape, d)
     np.copyto(y, x, casting=casting)

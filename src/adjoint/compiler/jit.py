@@ -19,7 +19,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -325,7 +325,13 @@ class Jitted:
         before = Trace("jit").level
         copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
         result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
-        if found is not specialization.missed and agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
+
+        def on_the_way() -> Iterable[Any]:
+            given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
+            return specialization.staged.evaluate(given, keep=True).values()
+
+        both = [map_leaves(own_on_host, x) for x in (found, result)]
+        if found is not specialization.missed and agree(*both, on_the_way):
             return None
         if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
             raise ConversionError(
