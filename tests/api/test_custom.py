@@ -288,10 +288,10 @@ def test_a_closed_over_value_is_refused_in_a_graph():
 
 @pytest.mark.parametrize("nonsense", [None, "f", 3, np.ones(2)])
 def test_a_rule_that_is_no_function_is_refused(nonsense):
-    with pytest.raises(ArgumentError, match="f.defjvp expects a function"):
+    with pytest.raises(ArgumentError, match=r"f\.defjvp expects a function"):
         ad.custom_jvp(f).defjvp(nonsense)
     for rules in ((nonsense, f), (f, nonsense)):
-        with pytest.raises(ArgumentError, match="f.defvjp expects a function"):
+        with pytest.raises(ArgumentError, match=r"f\.defvjp expects a function"):
             ad.custom_vjp(f).defvjp(*rules)
 
 

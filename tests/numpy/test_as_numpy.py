@@ -264,7 +264,7 @@ CALLS |= {
 CALLS |= {
     f"{name}: {type(other).__name__}, {np.ndim(x)} axes": (lambda x, f=f, other=other: f(x, other), x)
     for name, f in {"==": operator.eq, "!=": operator.ne}.items()
-    for other in (None, "a", b"a", object(), {}, 1, "1.0")
+    for other in (None, "a", b"a", {}, set(), 1, "1.0")
     for x in (M, np.array(1.0), V[:0])
 }
 

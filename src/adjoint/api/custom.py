@@ -209,8 +209,8 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
         for g, t, name in zip(result, types, names, strict=True):
             if g is not None and not isinstance(g, NUMBERS):
                 raise ArgumentError(
-                    f"the backward rule of {name_of(self.f)} returned {type(g).__name__} for argument {name}, expected a number or "
-                    "an array"
+                    f"the backward rule of {name_of(self.f)} returned {type(g).__name__} for argument {name}, "
+                    "expected a number or an array"
                 )
             if g is not None and t is not None and shape_of(g) != t.shape:
                 raise ShapeError(

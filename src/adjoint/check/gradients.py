@@ -346,7 +346,7 @@ def _meaning(slope: float) -> str:
 
 
 class _Deeper(NamedTuple):
-    """A function of the next order, its arguments, and the names of its results and of the arguments that the user did not give."""
+    """A function of the next order, its arguments, and the names of its results and of the arguments not given by the user."""
 
     function: Function
     args: list[Any]

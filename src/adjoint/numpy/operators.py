@@ -29,6 +29,8 @@ from .table import is_array_like, is_whole, lift, without_class
 from .views import inplace
 
 _NUMBERS = (Traced, np.generic, float, int, complex)
+#: What no number equals, and NumPy compares with every element of an array; so is None.
+_UNLIKE_NUMBERS = (str, bytes, dict, set, frozenset)
 _SEQUENCES = frozenset({list, tuple})
 
 
@@ -39,11 +41,6 @@ def _operand(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return without_class(x)
     return lift(x) if is_array_like(x) and not labelled(x) else NotImplemented
-
-
-def _is_unlike_numbers(x: Any) -> bool:
-    """Whether no number equals x, so that NumPy compares an array with it element by element: None, a string, a dict."""
-    return isinstance(x, (str, bytes, dict, set, frozenset)) or type(x).__eq__ in (object.__eq__, type(None).__eq__)
 
 
 def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +61,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         left, right = a, b
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:
-            if name in ("eq", "ne") and is_array(left) and _is_unlike_numbers(right):
+            if name in ("eq", "ne") and (right is None or isinstance(right, _UNLIKE_NUMBERS)) and is_array(left):
                 return np.full(shape_of(left), name == "ne")[()]
             return operate(name, left, right) if labelled(left) or labelled(right) else NotImplemented
         by = a.by if isinstance(a, Traced) else b.by
