@@ -330,8 +330,8 @@ class Jitted:
             given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
             return specialization.staged.evaluate(given, keep=True).values()
 
-        both = [map_leaves(own_on_host, x) for x in (found, result)]
-        if found is not specialization.missed and agree(*both, on_the_way):
+        ours, expected = map_leaves(own_on_host, found), map_leaves(own_on_host, result)
+        if found is not specialization.missed and agree(ours, expected, on_the_way):
             return None
         if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
             raise ConversionError(
