@@ -49,14 +49,14 @@ def is_same(x: ndarray[Any, Any], marked: Any) -> bool:
     return x.tobytes() == marked.tobytes()
 
 
-def is_fixed(x: ndarray[Any, Any]) -> bool:
+def is_immutable(x: ndarray[Any, Any]) -> bool:
     """Whether an array is immutable: neither it nor its bases are writeable."""
     at: Any = x
     while isinstance(at, ndarray):
         if at.flags.writeable:
             return False
         at = at.base
-    return at is None
+    return at is None or isinstance(at, bytes)
 
 
 class Watch:
@@ -70,7 +70,7 @@ class Watch:
         self.copies, self.marks = {}, {}
 
     def argument(self, x: Any, name: str) -> None:
-        if type(x) is ndarray and not is_fixed(x):
+        if type(x) is ndarray and not is_immutable(x):
             self.marks[id(x)] = (x, mark(x), name)
 
     def constant(self, x: ndarray[Any, Any], lasting: bool) -> ndarray[Any, Any]:
@@ -79,7 +79,7 @@ class Watch:
         flags = x.flags
         if x.size <= SMALL or not flags.forc:
             return x.copy(order="K")
-        if not flags.writeable and is_fixed(x):
+        if not flags.writeable and is_immutable(x):
             return x
         if x.size <= LARGE or lasting:
             return self.copied(x)

@@ -224,18 +224,8 @@ def quantile(
 
 
 @implements(np.percentile)
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Axis = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-) -> Value:
-    return quantile(a, lift(q) / 100, axis, out, overwrite_input, method, keepdims, weights=weights)
+def percentile(a: Any, q: Any, *args: Any, **kwargs: Any) -> Value:
+    return quantile(a, lift(q) / 100, *args, **kwargs)
 
 
 def one_axis(a: Value, axis: Axis) -> tuple[Value, Shape]:

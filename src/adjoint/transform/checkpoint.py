@@ -57,9 +57,9 @@ def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
 def scan_in_segments(
     consts: Sequence[Value], carries: Sequence[Value], rows: Sequence[Value], policy: Checkpoint, params: Params
 ) -> Sequence[Value]:
-    """A scan cut into segments, of which only the initial carries are kept: a scan of checkpointed scans.
+    """A scan cut into segments, a scan of checkpointed scans: only the first carry of each segment is kept.
 
-    The segments have one length; the iterations that are left over are one more segment, which runs last.
+    The segments have one length; the remaining iterations form one more segment, which runs last.
     """
     body, length, backwards = params["body"], params["length"], params["reverse"]
     size = segment_length(length, policy)

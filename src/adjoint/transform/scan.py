@@ -51,7 +51,7 @@ def _reached(body: Graph, flags: Flags, consts: int, carries: int) -> tuple[Flag
 
 
 class _Reverse(NamedTuple):
-    """What the backward scan of one scan is made of."""
+    """The parts from which the backward scan of a scan is made."""
 
     body: Graph
     consts: int
@@ -94,7 +94,7 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
 
 
 def _needs_masks(work: _Reverse, gs: Sequence[Value | None], masks: Any) -> bool:
-    """Whether a zero of a cotangent that arrives may be strong, and the body may make something of that."""
+    """Whether a strong zero may arrive and the body must keep it apart from ordinary ones."""
     if masks is None:
         return False
     arriving = [i for i, flag in enumerate(work.outputs) if flag and (i < work.carries or gs[i] is not None)]
@@ -134,7 +134,7 @@ def _pulled(
 
 
 def _asked(work: _Reverse, have: Flags) -> Flags:
-    """The outputs of the body with a cotangent, if these of the stacked results have one."""
+    """The outputs of the body that have a cotangent, given which of the stacked results have one."""
     return (*work.outputs[: work.carries], *(a and b for a, b in zip(work.outputs[work.carries :], have, strict=True)))
 
 
@@ -146,7 +146,7 @@ def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
 def _backward_body(work: _Reverse, have: Flags, masked: Masked) -> Graph:
     """The body of the backward scan: it carries cotangents of carries and totals of those of consts, and stacks those of rows.
 
-    `have` tells which stacked results have a cotangent; that of the others is zero. If `masked`, each of these has its mask
+    `have` says which stacked results have a cotangent; the others have a zero one. If `masked`, each of these has its mask
     behind it: carries, their masks, totals, their masks, and so on.
     """
     body, halves = work.body, work.halves

@@ -1,6 +1,6 @@
 """The rules of `while`, and of `while_vjp`, its backward pass.
 
-Forward mode carries tangents beside the carries. Reverse mode counts the iterations, and `while_vjp` goes back as many: it
+Forward mode carries tangents beside the carries. Reverse mode counts the iterations, and `while_vjp` runs as many backward: it
 computes J(x)ᵀ g of the loop x ↦ f(x), where J is the Jacobian of all iterations together. Its own derivatives are a `while` and a
 `while_vjp` on dual numbers. With
 
@@ -166,7 +166,7 @@ def _while_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]
     size = batch_size(flags, args)
     inside, carries = closed(flags[asked:], fixed, len(args) - asked - fixed, lambda f: depends(body, f))
     by_cond = (*flags[:asked], *carries)
-    if any(depends(cond, by_cond)):  # runs until all examples are done; those that are keep their carries
+    if any(depends(cond, by_cond)):  # runs until all examples are done; examples that are done keep their carries
         return _masked(flags, args, size, params)
     test, batched = vmap(cond, size, by_cond), vmap(body, size, inside, carries)
     operands = [*args[:asked], *_repeated(args[asked:], flags[asked:], inside, size)]
