@@ -158,7 +158,7 @@ class _Unwinding:
 
     def add(self, total: str, part: str, view: View) -> None:
         code, dtype = self.code, view.dtype
-        kind = MEMORY[dtype.name]
+        kind = MEMORY[dtype]
 
         def add_one(into: str, from_: str) -> None:
             code.store(code.let(f"fadd {kind} {code.load(into, dtype)}, {code.load(from_, dtype)}"), into, dtype)
