@@ -16,13 +16,12 @@ from ..core.types import Type
 from ..ir.graph import Graph
 from ..ir.text import show
 from ..staging.questions import Guard
-from .lower.kernel import Kernel
-from .lower.step import Branch, Cumulative, Foreign, Fourier, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step
 from .runtime import program_cache
 from .switches import Switch
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # heavy: the passes and the code generator, which a program from disk does not need
     from ..rewrite.pipeline import Optimized
+    from .lower.step import Lowered, Step
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
@@ -183,6 +182,8 @@ class Specialization:
 
     def report(self) -> list[str]:
         """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
+        from .lower.step import Foreign
+
         steps = list(every_step(self.lowered))
         lines = [
             f"{counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
@@ -266,6 +267,9 @@ def every_step(lowered: Lowered) -> Iterator[Step]:
 
 def _kinds(steps: Sequence[Step]) -> str:
     """How many steps there are of each kind."""
+    from .lower.kernel import Kernel
+    from .lower.step import Branch, Cumulative, Foreign, Fourier, Lapack, ParallelGroup, PointTiles, Product, RowTiles
+
     kinds = {
         Kernel: "kernel",
         RowTiles: "group of kernels",

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
+from ..lower import polling
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
 from ..lower.step import (
@@ -192,7 +193,7 @@ class StepRoutine:
     def numbered(self) -> list[tuple[int, Step, bool]]:
         """The steps with their numbers, and whether to look for signals before each."""
         steps = self.lowered.steps
-        return list(zip(range(len(steps)), steps, signals.breaks(steps), strict=True))
+        return list(zip(range(len(steps)), steps, polling.breaks(steps), strict=True))
 
     def all_steps(self) -> None:
         self.constants(self.lowered.buffers)
