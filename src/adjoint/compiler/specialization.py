@@ -14,7 +14,6 @@ from ..core.places import Place, described, values_at
 from ..core.tree import Structure
 from ..core.types import Type
 from ..ir.graph import Graph
-from ..ir.text import show
 from ..staging.questions import Guard
 from .runtime import program_cache
 from .switches import Switch
@@ -142,6 +141,8 @@ class Specialization:
         return lower(self.graph, self.weak, bool(self.guards))
 
     def __str__(self) -> str:
+        from ..ir.text import show
+
         return f"{show(self.graph)}\n\n{self.lowered}"
 
     def __repr__(self) -> str:

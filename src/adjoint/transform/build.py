@@ -27,6 +27,12 @@ def build(name: str, inputs: Iterable[tuple[str, Type]], f: Callable[[list[Value
     return simplified(graph)
 
 
+def parsed(text: str) -> Graph:
+    from ..ir.text import parse  # for sample calls only
+
+    return parse(text)
+
+
 def simplified(graph: Graph) -> Graph:
     from ..rewrite.simplify import simplify  # heavy: the rules, which a program without loops and branches does not need
 
