@@ -266,9 +266,8 @@ def _callable(step: Foreign, guarded: bool) -> Any:
 
     With guards, it may fail because of a guard miss: it then returns its argument, and the program reports a miss.
     """
-    from .lower.kernel import View
-
     reads, writes = list(step.reads()), list(step.writes())
+    operands_read = [(operand, any(operand is view for view in reads)) for operand in step.operands]
     remembers = Switch.FOREIGN_ARRAYS.on
     known: dict[bytes, tuple[list[Any], list[Any]]] = {}  # arrays by their addresses, which mostly repeat
 
@@ -286,7 +285,7 @@ def _callable(step: Foreign, guarded: bool) -> Any:
         table = ctypes.string_at(address, 8 * (len(reads) + len(writes)))
         given, outs = known.get(table) or found(table)
         arrays = iter(given)
-        operands = [next(arrays)[()] if isinstance(o, View) else _fresh(o) for o in step.operands]
+        operands = [next(arrays)[()] if is_read else _fresh(o) for o, is_read in operands_read]
         for i in step.weak:
             operands[i] = operands[i].item()
         try:

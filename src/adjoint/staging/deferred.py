@@ -233,11 +233,10 @@ class Deferred(Tape):
         graph = dead_code(graph)
         changed = graph
         if is_long:
-            from ..rewrite.loops import roll  # heavy: the search for loops, which short programs do not need
-            from ..rewrite.written import forward_writes
+            from ..rewrite import loops, written  # heavy: the search for loops, which short programs do not need
 
             weak = [i for i, n in enumerate(before) if n in stage.light]
-            changed = forward_writes(roll(graph, weak).graph, weak)
+            changed = written.forward_writes(loops.roll(graph, weak).graph, weak)
         if changed is not graph:
             self.run(changed, before, wanted)
         elif self.has_bodies:

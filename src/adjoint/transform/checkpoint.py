@@ -5,10 +5,10 @@ The pullback is a `checkpoint` as well, so that common-subexpression elimination
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ..core.op import Case, LateCases, Pull, case
+from ..core.op import LateCases, Pull, case
 from ..core.types import Type, Value, shape_of
 from ..ir.graph import Graph
 from ..ops.broadcast import reshape
@@ -91,15 +91,10 @@ def _segment(params: Params, size: int) -> Graph:
 
 checkpoint.jvp, checkpoint.vjp, checkpoint.batch = _jvp, _vjp, _batch
 
-
-def _cases() -> Iterator[Case]:
-    part = parsed("""graph part(x: float64[2], w: float64[]) {
-      v2: float64[2] = mul x, w
-      v3: float64[2] = sin v2
-      v4: float64[] = sum v3 {axis=(0,), keepdims=False}
-      return v3, v4
-    }""")
-    yield case((2,), (), body=part)
-
-
-checkpoint.cases = LateCases(_cases)
+_PART = """graph part(x: float64[2], w: float64[]) {
+  v2: float64[2] = mul x, w
+  v3: float64[2] = sin v2
+  v4: float64[] = sum v3 {axis=(0,), keepdims=False}
+  return v3, v4
+}"""
+checkpoint.cases = LateCases(lambda: [case((2,), (), body=parsed(_PART))])
