@@ -7,6 +7,7 @@ function has returned; a difference raises an error.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,13 @@ SMALL = 1 << 8  # elements; below, a copy costs no more than a call
 LARGE = 1 << 22  # elements; above, memory matters
 _SHORT = 1 << 16  # bytes
 _BLOCK = 1 << 14  # words; the mixed block stays in the cache
-_PLACES = np.random.default_rng(0).integers(0, 1 << 63, _BLOCK, np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+@functools.cache
+def _places() -> ndarray[Any, Any]:
+    """An odd number for each word of a block. Made on demand: loading numpy.random takes several milliseconds."""
+    numbers: ndarray[Any, Any] = np.random.default_rng(0).integers(0, 1 << 63, _BLOCK, np.uint64)
+    return numbers * np.uint64(2) + np.uint64(1)
 
 
 def mark(x: ndarray[Any, Any]) -> Any:
@@ -30,11 +37,12 @@ def mark(x: ndarray[Any, Any]) -> Any:
     if x.size <= LARGE or not x.flags.forc or x.nbytes % 8:
         return x.copy(order="K")
     words = x.ravel("K").view(np.uint64)
-    mixed = np.empty_like(_PLACES)
+    all_places = _places()
+    mixed = np.empty_like(all_places)
     sums = []
     for start in range(0, words.size, _BLOCK):
         block = words[start : start + _BLOCK]
-        places, out = _PLACES[: block.size], mixed[: block.size]
+        places, out = all_places[: block.size], mixed[: block.size]
         np.multiply(np.bitwise_xor(block, places, out=out), places, out=out)
         sums.append(int(np.add.reduce(out)))
     return sums

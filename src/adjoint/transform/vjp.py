@@ -27,9 +27,8 @@ from ..ir.graph import Equation, Graph, Operand
 from ..ops.broadcast import broadcast_to, zeros_of
 from ..ops.elementwise import not_equal
 from ..ops.index import gather, put_at
-from ..rewrite.simplify import simplify
 from ..staging.stage import Stage
-from .build import Flags, build, chosen, named, once, parts, places, spread
+from .build import Flags, build, chosen, named, once, parts, places, simplified, spread
 
 Masked = bool | None  # whether cotangents have masks; without: all are live, or, if None, zeros win
 
@@ -260,7 +259,7 @@ def _halves(graph: Graph, wanted: Flags, given: Flags, recompute: int, masked: M
 def _forward_half(joint: _Joint, residuals: Sequence[int]) -> Graph:
     graph = joint.graph
     half = replace(graph, equations=graph.equations[: joint.split], outputs=(*graph.outputs[: joint.outputs], *residuals))
-    return simplify(cut(f"forward_{graph.name}", half, range(joint.inputs)))[0]
+    return simplified(cut(f"forward_{graph.name}", half, range(joint.inputs)))
 
 
 def _backward_half(joint: _Joint, recompute: int) -> tuple[Graph, list[int]]:
@@ -273,7 +272,7 @@ def _backward_half(joint: _Joint, recompute: int) -> tuple[Graph, list[int]]:
     half = dead_code(replace(graph, equations=equations, outputs=graph.outputs[joint.outputs :]))
     computed = {n for equation in half.equations for n in equation.outputs}
     reads = sorted(values_read(half) - computed - set(joint.cotangents))
-    back = simplify(cut(f"backward_{graph.name}", half, [*reads, *joint.cotangents], graph.types))[0]
+    back = simplified(cut(f"backward_{graph.name}", half, [*reads, *joint.cotangents], graph.types))
     used = values_read(back)  # simplification may have removed the last use of a value
     kept = [i for i in range(len(reads)) if i in used]
     return cut(back.name, back, [*kept, *range(len(reads), len(back.input_types))]), [reads[i] for i in kept]

@@ -19,7 +19,8 @@ from ...ir.edit import bodies, dead_code, has_bodies, is_in_order, map_bodies, r
 from ...ir.graph import Graph
 from ...ops.control import scan
 from ...ops.index import getitem
-from .find import FUNCTION, FlatGraph
+from ..saving import LEAST_SAVING, is_long_enough
+from .find import FlatGraph
 from .moving import with_arrays, with_slices
 from .peel import peel
 from .repeats import Stretch, disjoint
@@ -27,9 +28,6 @@ from .roles import RefusedError
 from .write import BODY, with_scans
 
 LEAST_ITERATIONS = 8
-LEAST_SAVING = (
-    128  # the weight of equations that a loop makes unnecessary; below, straight-line code compiles quickly and runs best
-)
 _MOST_DEPTH = 8  # of nested loops
 _ATTEMPTS = 4  # searches, each without the stretches that were refused before
 
@@ -90,11 +88,6 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
         graph = renumber(dead_code(with_scans(flat)))
         unrolled = []
     return Rolled(with_slices(graph, slices), tuple(_loops(graph)), tuple(unrolled))
-
-
-def is_long_enough(equations: int, saving: int = LEAST_SAVING) -> bool:
-    """Whether so many equations can have a loop in them: all may be functions."""
-    return FUNCTION * equations >= saving
 
 
 def _search(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[FlatGraph, list[Unrolled]]:
