@@ -88,7 +88,7 @@ class GPU(Memory):
         loaded = self.xp.cuda.function.Module()
         versions = str(self.xp.cuda.runtime.driverGetVersion()), self.xp.__version__
         loaded.load(machine_code(module.for_gpu(), self.processor, self._linked, versions))
-        return {name: loaded.get_function(name) for name in (entry.name for entry in module.entries.values())}
+        return {name: loaded.get_function(name) for entry in module.entries.values() for name in entry.functions}
 
     def _linked(self, text: str) -> bytes:
         """The machine code of PTX, by the driver."""

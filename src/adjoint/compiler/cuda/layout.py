@@ -15,6 +15,7 @@ the pieces): a result is bitwise the same on every run and on every GPU.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from ..lower.kernel import Kernel, Reduce, size_of
@@ -27,7 +28,8 @@ MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
 VECTOR = 32  # bytes of adjacent elements per thread: two of the widest accesses, so that more loads are in flight
-RESIDENT = 4  # target of resident blocks of 256 threads per multiprocessor: 64 registers per thread
+VECTOR_OF_WINDOWS = int(os.environ.get("TRY_WINDOW", 16))  # the same, of windows, which read neighbours as well
+RESIDENT = int(os.environ.get("TRY_RESIDENT", 4))  # target of resident blocks of 256 threads per multiprocessor: 64 registers per thread
 RESIDENT_OF_SHORT = 5  # the same, of a kernel that waits for memory
 FEW_LIVE = 40  # registers of simultaneously live values that fit beside those that functions need
 SHORT = 100  # additions per point up to which a thread computes several points: such kernels are memory-bound
@@ -133,9 +135,10 @@ def _per_thread(kernel: Kernel, results: int) -> int:
     if not kernel.loops or results < SEVERAL or sum(map(cost, kernel.code)) > SHORT:
         return 1
     last = kernel.loops[-1]
-    if any(line.kind in ("window", "gather") for line in kernel.code) or not {*last.strides} <= {0, 1}:
+    if any(line.kind == "gather" for line in kernel.code) or not {*last.strides} <= {0, 1}:
         return 1
-    count = max(1, VECTOR // max((view.dtype.itemsize for view in kernel.views), default=VECTOR))
+    has_windows = any(line.kind == "window" for line in kernel.code)
+    count = max(1, (VECTOR_OF_WINDOWS if has_windows else VECTOR) // max((v.dtype.itemsize for v in kernel.views), default=VECTOR))
     if len(kernel.loops) > 1:
         while last.length % count:
             count //= 2

@@ -31,6 +31,7 @@ _WARP_BARRIER = "@llvm.nvvm.bar.warp.sync(i32 -1)"
 _UNROLLED = re.compile(r", !llvm\.loop !UNROLL(\d+)")
 _OURS = re.compile(r"@adjoint[\w.]+")
 _REGISTERS = ("tid.x", "ctaid.x")
+BACKWARDS = "_backwards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class DeviceKernel:
     shared: int  # bytes
     buffers: tuple[Buffer, ...]
     source: Launch
+    both_ways: bool = False  # there is also a function that takes the blocks from the last to the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,12 @@ class Entry:
     blocks: int
     threads: int
     resident: int
+    both_ways: bool = False
+
+    @property
+    def functions(self) -> list[str]:
+        """The names of the functions."""
+        return [self.name, self.name + BACKWARDS] if self.both_ways else [self.name]
 
     def phases(self, how: str) -> Iterator[str]:
         for i, body in enumerate((*self.parts.before, *self.parts.inside, *self.parts.after)):
@@ -77,14 +85,15 @@ class DeviceModule:
         aliased = tuple(b in threads.changing for b in threads.buffers)
         layout = launch.layout
         resident = 0 if isinstance(threads, TileThreads) else layout.resident
-        key = repr((parts, aliased, blocks if parts.tiles else 0, resident))
+        both_ways = threads.is_repeated and blocks > 1
+        key = repr((parts, aliased, blocks if parts.tiles or both_ways else 0, resident, both_ways))
         if key not in self.entries:
             name = f"k{len(self.entries) + 1}"
-            self.entries[key] = Entry(name, threads.arguments, parts, aliased, threads.shared, blocks, layout.threads, resident)
+            self.entries[key] = Entry(name, threads.arguments, parts, aliased, threads.shared, blocks, layout.threads, resident, both_ways)
             self.declared |= threads.declared
             self.functions |= threads.functions
         name = self.entries[key].name
-        return DeviceKernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch)
+        return DeviceKernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch, both_ways)
 
     def for_gpu(self) -> str:
         declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
@@ -119,10 +128,17 @@ def _with_loops_named(text: str) -> str:
 
 
 def _on_gpu(entry: Entry) -> str:
+    own = [f"@{entry.name}_shared = internal addrspace(3) global [{entry.shared} x i8] undef, align 16"] if entry.shared else []
+    return "\n".join([*entry.phases("alwaysinline"), *own, *(_function(entry, name) for name in entry.functions)])
+
+
+def _function(entry: Entry, function: str) -> str:
     code, name, buffers = Code(), entry.name, len(entry.aliased)
     pointers = [code.let(f"addrspacecast ptr addrspace(1) %g{i} to ptr") for i in range(buffers)]
     memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if entry.shared else "null"
     thread, block = (code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS)
+    if function != name:
+        block = code.let(f"sub nuw nsw i64 {entry.blocks - 1}, {block}")
 
     def call(i: int, number: str) -> None:
         given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
@@ -134,9 +150,8 @@ def _on_gpu(entry: Entry) -> str:
         f"ptr addrspace(1) {'' if aliased else 'noalias '}align 16 %g{i}" for i, aliased in enumerate(entry.aliased)
     )
     room = f' "nvvm.minctasm"="{entry.resident}"' if entry.resident else ""
-    head = f'define ptx_kernel void @{name}({arguments}) nounwind "nvvm.maxntid"="{entry.threads}"{room} {{'
-    own = [f"@{name}_shared = internal addrspace(3) global [{entry.shared} x i8] undef, align 16"] if entry.shared else []
-    return "\n".join([*entry.phases("alwaysinline"), *own, head, *code.lines, "}"])
+    head = f'define ptx_kernel void @{function}({arguments}) nounwind "nvvm.maxntid"="{entry.threads}"{room} {{'
+    return "\n".join([head, *code.lines, "}"])
 
 
 def _simulated(entry: Entry) -> str:

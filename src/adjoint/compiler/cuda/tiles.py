@@ -126,6 +126,8 @@ def _elements(tile: Tile, total: Buffer) -> int:
 class TileThreads:
     """Writes the phases of a tile: what is done before the tiles, for each, and after them."""
 
+    is_repeated = False
+
     def __init__(self, tile: Tile) -> None:
         self.tile = tile
         writers = [_Writer(kernel, self) for kernel in tile.kernels]
