@@ -8,9 +8,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import re
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from ...core.locks import cached
@@ -27,6 +29,7 @@ Held = tuple[Any, list[int], int]  # memory, the addresses of the results in it,
 _APART = 256  # bytes: arrays begin at multiples of it
 _TOGETHER = 4096  # bytes: up to this size, results and arena are one allocation, which lives as long as the last result
 _OF_THREAD = 2  # the default stream of a thread, CU_STREAM_PER_THREAD: a different one for each
+_ENTRY = re.compile(r"^define ptx_kernel void @(\w+)\(", re.MULTILINE)
 _SHARED, _LOCAL, _REGISTERS = 1, 3, 4  # CU_FUNC_ATTRIBUTE_…
 
 
@@ -85,10 +88,21 @@ class GPU(Memory):
         """The functions of a module, by name."""
         if not module.entries:
             return {}
-        loaded = self.xp.cuda.function.Module()
         versions = str(self.xp.cuda.runtime.driverGetVersion()), self.xp.__version__
-        loaded.load(machine_code(module.for_gpu(), self.processor, self._linked, versions))
-        return {name: loaded.get_function(name) for entry in module.entries.values() for name in entry.functions}
+
+        def code(text: str) -> bytes:
+            self.xp.cuda.runtime.setDevice(self.number)  # of this thread
+            return machine_code(text, self.processor, self._linked, versions)
+
+        texts = module.parts_for_gpu()
+        with ThreadPoolExecutor(len(texts)) as pool:
+            codes = list(pool.map(code, texts)) if len(texts) > 1 else [code(texts[0])]
+        functions = {}
+        for names, made in zip(map(_ENTRY.findall, texts), codes, strict=True):
+            loaded = self.xp.cuda.function.Module()
+            loaded.load(made)
+            functions |= {name: loaded.get_function(name) for name in names}
+        return functions
 
     def _linked(self, text: str) -> bytes:
         """The machine code of PTX, by the driver."""
@@ -97,8 +111,8 @@ class GPU(Memory):
         return bytes(linker.complete())
 
     def launcher(self, function: Any, kernel: DeviceKernel) -> Callable[[Sequence[int]], None]:
-        """A function of the addresses of a kernel's buffers that launches it."""
-        return self.starter(function.ptr, kernel.blocks, kernel.threads, len(kernel.buffers))
+        """A function of the addresses of a kernel's buffers, and of whether to go backwards if it can, that launches it."""
+        return self.starter(function.ptr, kernel.blocks, kernel.threads, len(kernel.buffers) + kernel.both_ways)
 
     def starter(self, function: int, blocks: int, threads: int, count: int) -> Callable[[Sequence[int]], None]:
         """Launches a kernel on the current stream; its arguments are `count` words of 8 bytes."""

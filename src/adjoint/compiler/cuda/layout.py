@@ -15,7 +15,6 @@ the pieces): a result is bitwise the same on every run and on every GPU.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from ..lower.kernel import Kernel, Reduce, size_of
@@ -28,8 +27,8 @@ MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
 VECTOR = 32  # bytes of adjacent elements per thread: two of the widest accesses, so that more loads are in flight
-VECTOR_OF_WINDOWS = int(os.environ.get("TRY_WINDOW", 16))  # the same, of windows, which read neighbours as well
-RESIDENT = int(os.environ.get("TRY_RESIDENT", 4))  # target of resident blocks of 256 threads per multiprocessor: 64 registers per thread
+VECTOR_OF_WINDOWS = 16  # the same, of windows, which read neighbours as well
+RESIDENT = 4  # target of resident blocks of 256 threads per multiprocessor: 64 registers per thread
 RESIDENT_OF_SHORT = 5  # the same, of a kernel that waits for memory
 FEW_LIVE = 40  # registers of simultaneously live values that fit beside those that functions need
 SHORT = 100  # additions per point up to which a thread computes several points: such kernels are memory-bound

@@ -26,7 +26,7 @@ from .foreign import REFUSALS, on_gpu
 from .launch import Launch
 from .schedule import AddAt
 from .table import Action, Table, fill, picker
-from .text import BACKWARDS, DeviceKernel
+from .text import DeviceKernel
 from .threads import Threads
 from .tiles import Tile, TileThreads
 
@@ -60,7 +60,7 @@ class DeviceRoutine:
                 self.constants.append(array)
                 known.append((self.slot(buffer), self.device.address(array)))
         self.actions: list[Action] = [] if empty else [self.watched(step) for step in lowered.steps]
-        #: The initial table of a call, with the addresses of constants; and last, whether kernels go backwards.
+        #: The initial table of a call, with the addresses of constants; and last, whether kernels take their blocks backwards.
         self.blank: Table = [0] * (len(self.slots) + 1)
         for slot, address in known:
             self.blank[slot] = address
@@ -153,13 +153,13 @@ class DeviceRoutine:
         if not kernel.blocks:  # of an empty array
             return lambda table: None
         slots = [self.slot(b) for b in kernel.buffers]
-        program, pick, launches = self.program, picker(slots), []
+        program, pick, launch = self.program, picker([*slots, *([-1] if kernel.both_ways else [])]), None
 
         def run(table: Table) -> None:
-            if not launches:  # the functions are loaded when all kernels are written
-                names = [kernel.name, kernel.name + BACKWARDS * kernel.both_ways]
-                launches[:] = [program.device.launcher(program.functions[name], kernel) for name in names]
-            launches[table[-1]](pick(table))
+            nonlocal launch
+            if launch is None:  # the functions are loaded when all kernels are written
+                launch = program.device.launcher(program.functions[kernel.name], kernel)
+            launch(pick(table))
 
         return run
 

@@ -68,9 +68,7 @@ class Simulator:
         engine = load(object_code(module.for_simulator(), quickly=True)[1])
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self.engines.append(engine)
-        return {
-            name: kind(engine.get_function_address(entry.name)) for entry in module.entries.values() for name in entry.functions
-        }
+        return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}
 
     def launcher(self, function: Any, kernel: DeviceKernel) -> Callable[[Sequence[int]], None]:
         """A function of the addresses of a kernel's buffers that runs it."""

@@ -12,7 +12,6 @@ nothing stays in a register from one phase to the next.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from .launch import Launch
 from .layout import is_flag
 
 _32_BITS = 1 << 31
-LARGE = int(os.environ.get("TRY_LARGE", 16 << 20))  # bytes that are not in the cache of a GPU when they are read again
+LARGE = 16 << 20  # bytes that are not in the cache of a GPU when they are read again
 UNROLLED = {20: 4, 100: 2}  # by the cost of an iteration in additions: how many are unrolled
 
 
