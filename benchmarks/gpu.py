@@ -3,9 +3,10 @@
     python benchmarks/gpu.py [--contenders adjoint,jax] [--only WORDS] [--seconds 1] [--precision tf32] [--json FILE]
     python benchmarks/gpu.py --simulate      # small sizes in the simulator, against the CPU: needs no GPU
 
-Each contender runs in a process of its own, one after the other, with nothing in its caches on disk. Inputs are on the GPU; a time
-is the median of calls, each waited for. The first call compiles; each contender has compiled x + 1 before. Where memory bounds the time, the share of the GPU's copy bandwidth is given: the bytes that must be read or written
-once, over the time, against a copy of 2^27 doubles.
+Each contender runs in a process of its own, one after the other, with nothing in its caches on disk. Inputs are on the GPU; a
+time is the median of calls, each waited for. The first call compiles; each contender has compiled x + 1 before. Where memory
+bounds the time, the share of the GPU's copy bandwidth is given: the bytes that must be read or written once, over the time,
+against a copy of 2^27 doubles.
 """
 
 from __future__ import annotations
@@ -464,7 +465,9 @@ def main():
     for contender in options.contenders.split(","):
         command = [sys.executable, __file__, *sys.argv[1:], "--work", contender]
         with tempfile.TemporaryDirectory() as cache:
-            own = {name: os.path.join(cache, name) for name in ("ADJOINT_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+            own = {
+                name: os.path.join(cache, name) for name in ("ADJOINT_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+            }
             child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**environment, **own})
             assert child.stdout is not None
             for line in child.stdout:

@@ -9,8 +9,8 @@ from adjoint.core.types import Type
 from adjoint.derive import type_rule
 from adjoint.ir.graph import Equation, Literal
 from adjoint.rewrite.simplify.pattern import ZERO, Call, ConstantHole, Hole, Parameter
-from adjoint.rewrite.simplify.rewriter import Zero
 from adjoint.rewrite.simplify.pipeline import simplify
+from adjoint.rewrite.simplify.rewriter import Zero
 from adjoint.rewrite.simplify.rules import FINAL, RULES
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.5, -3.25, 1e308, -5e-324])

@@ -213,7 +213,9 @@ def add_in_order(xp: Any, values: Any, order: Any, starts: Any, target: Any) -> 
         np.add.at(target, np.repeat(np.arange(target.size), np.diff(starts)), values[order])
     else:
         blocks = (target.size + 255) // 256
-        _kernel(xp, _ADDING, "add", _TYPES[target.dtype.name])((blocks,), (256,), (values, order, starts, target, np.int64(target.size)))
+        _kernel(xp, _ADDING, "add", _TYPES[target.dtype.name])(
+            (blocks,), (256,), (values, order, starts, target, np.int64(target.size))
+        )
 
 
 _ADDING = """extern "C" __global__ void add(const T* v, const long long* order, const long long* starts, T* out, long long n) {
@@ -223,4 +225,3 @@ _ADDING = """extern "C" __global__ void add(const T* v, const long long* order, 
   for (long long i = starts[k]; i < starts[k + 1]; ++i) total = total + v[order[i]];
   out[k] = total;
 }"""
-

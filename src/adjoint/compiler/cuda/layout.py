@@ -24,6 +24,7 @@ THREADS = 256  # of a block
 ENOUGH = 1 << 18  # threads that fill a large GPU
 SEVERAL = ENOUGH  # points of a kernel of which a thread has several
 MOST_PIECES = 1024
+FEWEST_PIECES = 4  # fewer gain less than the launch that combines them takes
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
 VECTOR = 32  # bytes of adjacent elements per thread: two of the widest accesses, so that more loads are in flight
@@ -101,7 +102,8 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
     else:
         lanes = 1
     wanted = ENOUGH // (results * lanes)
-    pieces = max(1, min(wanted, terms // (lanes * LEAST_TERMS), MOST_PIECES)) if in_pieces else 1
+    pieces = min(wanted, terms // (lanes * LEAST_TERMS), MOST_PIECES) if in_pieces else 1
+    pieces = pieces if pieces >= FEWEST_PIECES else 1
     return Layout(kept, reduced, results, terms, lanes, pieces, along, resident=resident(kernel, THREADS))
 
 
@@ -137,7 +139,9 @@ def _per_thread(kernel: Kernel, results: int) -> int:
     if any(line.kind == "gather" for line in kernel.code) or not {*last.strides} <= {0, 1}:
         return 1
     has_windows = any(line.kind == "window" for line in kernel.code)
-    count = max(1, (VECTOR_OF_WINDOWS if has_windows else VECTOR) // max((v.dtype.itemsize for v in kernel.views), default=VECTOR))
+    count = max(
+        1, (VECTOR_OF_WINDOWS if has_windows else VECTOR) // max((v.dtype.itemsize for v in kernel.views), default=VECTOR)
+    )
     if len(kernel.loops) > 1:
         while last.length % count:
             count //= 2

@@ -195,7 +195,9 @@ class Threads(Nest):
         last = len(self.loops) - 1
         for level, (lo, hi) in enumerate(inner):
             index, stop = self.indices[level], hi - (self.layout.per_thread - 1 if level == last else 0)
-            tests = [f"icmp sge i64 {index}, {lo}"] * (lo > 0) + [f"icmp slt i64 {index}, {stop}"] * (hi < self.loops[level].length)
+            tests = [f"icmp sge i64 {index}, {lo}"] * (lo > 0) + [f"icmp slt i64 {index}, {stop}"] * (
+                hi < self.loops[level].length
+            )
             for test in map(code.let, tests):
                 inside = code.let(f"and i1 {inside}, {test}") if inside else test
         if not inside:
