@@ -161,7 +161,10 @@ class GPU(Memory):
         def arrays_together(memory: Any) -> tuple[Any, ...]:
             arrays = [ndarray(shape, dtype, memory + offset) for (shape, dtype), offset in zip(shapes, offsets, strict=True)]
             if not (arena or spare) and (current := stream().ptr) != _OF_THREAD:
-                spare.append((current, alloc(total)))
+                try:
+                    spare.append((current, alloc(total)))
+                except MemoryError:  # the next call will say so, unless there is room again
+                    return tuple(arrays)
             return tuple(arrays)
 
         def apart() -> Held:

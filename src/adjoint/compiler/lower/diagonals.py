@@ -37,7 +37,7 @@ def diagonals(array: np.ndarray[Any, Any]) -> Diagonals | None:
     if array.ndim < 2 or array.size < LEAST or min(array.shape[:2]) < 2 or not all(array.shape):
         return None
     after = array.ndim - 2
-    found = _diagonals(array[(..., *(0,) * after)])
+    found = _diagonals(array.reshape(*array.shape[:2], -1)[:, :, 0])
     if found is None or (after and not _is_repeated(array)):
         return None
     return found._replace(after=after)
