@@ -67,7 +67,7 @@ void running(const T* x, T* y, long long count, long long n, long long inner, lo
   for (long long i = first + 1; i < last; ++i) { at += inner; T next = x[at]; total = COMBINED; y[at] = total; }
 }"""
 #: As NumPy's ufuncs: of equal numbers the first, and nan wins.
-_COMBINED = {
+_COMBINED: dict[np.ufunc, str] = {
     np.add: "total + next",
     np.multiply: "total * next",
     np.maximum: "total >= next || total != total ? total : next",

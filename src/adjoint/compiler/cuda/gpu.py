@@ -97,7 +97,7 @@ class GPU(Memory):
         texts = module.parts_for_gpu()
         with ThreadPoolExecutor(len(texts)) as pool:
             codes = list(pool.map(code, texts)) if len(texts) > 1 else [code(texts[0])]
-        functions = {}
+        functions: dict[str, Any] = {}
         for names, made in zip(map(_ENTRY.findall, texts), codes, strict=True):
             loaded = self.xp.cuda.function.Module()
             loaded.load(made)

@@ -261,6 +261,8 @@ class Threads(Nest):
 
     def is_inside(self, window: Window) -> bool:
         """Whether all points of the current ranges are inside a window."""
+        if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
+            return False  # it is empty
         bounds = [window[loop.axes[0]] if len(loop.axes) == 1 else (0, loop.length) for loop in self.loops]
         return all(lo <= start and stop <= hi for (lo, hi), (start, stop) in zip(bounds, self.ranges, strict=True))
 
@@ -270,7 +272,8 @@ class Threads(Nest):
             source = lines[line.args[0]].dtype
             return self.code.operation(line.data, [values[a] for a in line.args], source, line.dtype)
         if line.kind == "window" and line.args:
-            return self.window(*line.data, values[line.args[0]], line.dtype)
+            inner, window = line.data
+            return self.window(inner, window, values[line.args[0]], line.dtype)
         return self.run([line])[0]
 
     def is_vector(self, view: View) -> bool:

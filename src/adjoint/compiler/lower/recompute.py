@@ -30,29 +30,43 @@ LAUNCH = 4 << 20  # bytes that a GPU moves in the time of a launch
 
 def recomputed(lowered: Lowered, steps: list[Step]) -> list[Step]:
     """The steps, without stores of values that their readers recompute."""
-    asked = {view.buffer for view in lowered.asked}
-    writers, readers = defaultdict(list), defaultdict(list)
+    accesses = _Accesses(lowered, steps)
     for i, step in enumerate(steps):
-        for buffer in {view.buffer for view in step.writes()}:
-            writers[buffer].append(i)
-        for buffer in {view.buffer for view in step.reads()}:
-            readers[buffer].append(i)
-    for i, step in enumerate(steps):
-        for store in list(step.stores) if isinstance(step, Kernel) else ():
-            buffer = store.view.buffer
-            if buffer.kind != "local" or buffer in asked or writers[buffer] != [i]:
-                continue
-            value = _Value.of(step, store, {b for b, at in writers.items() if at == [i]})
-            if value is None or any(writers[b] and writers[b][-1] > i for b in value.buffers):
-                continue
-            users = [steps[j] for j in readers[buffer]]
-            if all(isinstance(user, Kernel) and value.suits(user) for user in users) and value.pays(users):
-                for j, user in zip(readers[buffer], users, strict=True):
-                    value.put_into(user)
-                    for other in value.buffers:
-                        readers[other] = sorted({*readers[other], j})
-                step.stores.remove(store)
+        if isinstance(step, Kernel):
+            step.stores = [store for store in step.stores if not accesses.moves(i, step, store)]
     return [step for step in steps if not isinstance(step, Kernel) or any(True for _ in step.writes())]
+
+
+class _Accesses:
+    """Which steps read and write each buffer."""
+
+    def __init__(self, lowered: Lowered, steps: list[Step]) -> None:
+        self.steps, self.asked = steps, {view.buffer for view in lowered.asked}
+        self.writers: dict[Buffer, list[int]] = defaultdict(list)
+        self.readers: dict[Buffer, list[int]] = defaultdict(list)
+        for i, step in enumerate(steps):
+            for buffer in {view.buffer for view in step.writes()}:
+                self.writers[buffer].append(i)
+            for buffer in {view.buffer for view in step.reads()}:
+                self.readers[buffer].append(i)
+
+    def moves(self, i: int, kernel: Kernel, store: Store) -> bool:
+        """Move a value from its store in the step i to those that read it, if that pays; returns whether it did."""
+        buffer = store.view.buffer
+        if buffer.kind != "local" or buffer in self.asked or self.writers[buffer] != [i]:
+            return False
+        value = _Value.of(kernel, store, {b for b, at in self.writers.items() if at == [i]})
+        if value is None or any(self.writers[b] and self.writers[b][-1] > i for b in value.buffers):
+            return False
+        steps = [self.steps[j] for j in self.readers[buffer]]
+        users = [step for step in steps if isinstance(step, Kernel) and value.suits(step)]
+        if len(users) < len(steps) or not value.pays(users):
+            return False
+        for user in users:
+            value.put_into(user)
+        for other in value.buffers:
+            self.readers[other] = sorted({*self.readers[other], *self.readers[buffer]})
+        return True
 
 
 class _Value:
