@@ -474,7 +474,7 @@ def main():
                 if line.startswith("{"):
                     answer = json.loads(line)
                     found.setdefault(answer["workload"], {})[contender] = answer
-                    what = answer.get("median", answer.get("error"))
+                    what = answer.get("error") or f"{answer['median']:.4f} ms, the first call {answer['first'] / 1e3:.2f} s"
                     print(f"{contender}: {answer['workload']}: {what}", file=sys.stderr, flush=True)
             child.wait()
         if options.json:

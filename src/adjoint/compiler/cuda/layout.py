@@ -24,7 +24,6 @@ THREADS = 256  # of a block
 ENOUGH = 1 << 18  # threads that fill a large GPU
 SEVERAL = ENOUGH  # points of a kernel of which a thread has several
 MOST_PIECES = 1024
-FEWEST_PIECES = 4  # fewer gain less than the launch that combines them takes
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
 VECTOR = 32  # bytes of adjacent elements per thread: two of the widest accesses, so that more loads are in flight
@@ -87,12 +86,13 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
     """The layout of a kernel whose reductions, apart from flags, combine along the same loops."""
     masks = {reduced_loops(kernel, r) for r in kernel.reductions if not is_flag(kernel, r)}
     assert len(masks) <= 1, "reductions along different loops are in kernels of their own"
+    has_one_term = frozenset() in masks
     reduced = tuple(sorted(masks.pop())) if masks else ()
     kept = tuple(i for i in range(len(kernel.loops)) if i not in reduced)
     results = size_of(kernel.loops[i].length for i in kept)
     terms = size_of(kernel.loops[i].length for i in reduced)
     if not reduced:
-        count = _per_thread(kernel, results)
+        count = 1 if has_one_term else _per_thread(kernel, results)  # a reduction along axes of length one has one term
         return Layout(kept, (), results, 1, per_thread=count, resident=resident(kernel, THREADS, count))
     along = reduced[-1] == len(kernel.loops) - 1  # the loop with the smallest strides is reduced
     if along:
@@ -102,8 +102,7 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
     else:
         lanes = 1
     wanted = ENOUGH // (results * lanes)
-    pieces = min(wanted, terms // (lanes * LEAST_TERMS), MOST_PIECES) if in_pieces else 1
-    pieces = pieces if pieces >= FEWEST_PIECES else 1
+    pieces = max(1, min(wanted, terms // (lanes * LEAST_TERMS), MOST_PIECES)) if in_pieces else 1
     return Layout(kept, reduced, results, terms, lanes, pieces, along, resident=resident(kernel, THREADS))
 
 

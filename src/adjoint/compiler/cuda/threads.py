@@ -173,6 +173,7 @@ class Threads(Nest):
     def several(self, point: str) -> None:
         """Adjacent points of one thread, without tests between them; the last few one by one."""
         code, layout = self.code, self.layout
+        assert not self.sums, "a thread of several points has nowhere to leave a reduction"
         end = code.let(f"add nuw nsw i64 {point}, {layout.per_thread}")
         full, rest, after = map(code.mark, ("full", "rest", "after"))
         code.branch(code.let(f"icmp ule i64 {end}, {layout.results}"), full, rest)
