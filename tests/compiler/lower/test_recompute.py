@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import test_compiled_programs as programs
 from on_device import both_orders, on_cpu
 
 import adjoint as ad
@@ -63,6 +64,21 @@ def test_costly_values_and_results_are_stored():
         return a, a + 1, (a + 1)[::2] @ W
 
     assert len(stores(kernels(f, X))) == 2
+
+
+def test_values_that_are_computed_from_each_other():
+    """Each of them may be moved to its readers, but not both if one is computed from the other's memory."""
+
+    def f(x):
+        a = np.exp(x)
+        b, c = a * 2, a * 2 + 1
+        return np.concatenate([a, b]) @ W, b @ W, c @ W, np.sum(np.sin(b + c) * c[:, ::-1], axis=0), (b[1:] * c[:-1]) @ W
+
+    kernels(f, X)
+    kernels(ad.grad(lambda x: sum(np.sum(y**2) for y in f(x))), X)
+    for made, args, what in programs.derived(990005, 5):
+        found, _ = both_orders(made, args)
+        programs.agree(found, on_cpu(made, args), what, loose=100.0)
 
 
 def test_gathered_values_are_stored():

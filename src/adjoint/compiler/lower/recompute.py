@@ -33,7 +33,9 @@ def recomputed(lowered: Lowered, steps: list[Step]) -> list[Step]:
     accesses = _Accesses(lowered, steps)
     for i, step in enumerate(steps):
         if isinstance(step, Kernel):
-            step.stores = [store for store in step.stores if not accesses.moves(i, step, store)]
+            for store in list(step.stores):
+                if accesses.moves(i, step, store):
+                    step.stores.remove(store)  # at once: the next value must not be computed from it
     return [step for step in steps if not isinstance(step, Kernel) or any(True for _ in step.writes())]
 
 
