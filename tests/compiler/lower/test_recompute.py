@@ -78,7 +78,7 @@ def test_values_that_are_computed_from_each_other():
     kernels(ad.grad(lambda x: sum(np.sum(y**2) for y in f(x))), X)
     for made, args, what in programs.derived(990005, 5):
         found, _ = both_orders(made, args)
-        programs.agree(found, on_cpu(made, args), what, loose=100.0)
+        programs.agree([*found], on_cpu(made, args), what, loose=100.0)
 
 
 def test_gathered_values_are_stored():
