@@ -306,7 +306,8 @@ def test_the_softmax_at_infinities(dtype):
         for f in (ad.grad(total), ad.jit(ad.grad(total))):
             found = f(x)
             assert found.dtype == dtype
-            np.testing.assert_array_equal(found[1:5], wanted.astype(dtype))
+            np.testing.assert_array_equal(found[1:4], wanted[:3].astype(dtype))
+            np.testing.assert_allclose(found[4], wanted[3], rtol=1e-6)
             assert np.isnan(found[5]).all()
             np.testing.assert_allclose(found[0], np.exp(x[0]) / np.sum(np.exp(x[0])), rtol=1e-6)
         np.testing.assert_allclose(ad.jit(ad.grad(both))(x), ad.grad(both)(x), rtol=1e-5, atol=1e-6)
