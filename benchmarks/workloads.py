@@ -221,14 +221,14 @@ def newton(np, a):
     return np.repeat_while(lambda x: np.abs(x * x - a) > 1e-12 * a, lambda x: 0.5 * (x + a / x), a)
 
 
-def heat(np, u, diffusivity):
-    """200 explicit steps on a 100 by 100 grid with cold edges; the distance of the last state from one."""
+def heat(np, u, diffusivity, steps=200):
+    """Explicit steps on a grid with cold edges; the distance of the last state from one."""
 
     def step(u, _):
         inside = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * u[1:-1, 1:-1]
         return u + diffusivity * np.pad(inside, 1), None
 
-    last = np.loop(step, u, None, 200)[0]
+    last = np.loop(step, u, None, steps)[0]
     return np.sum((last - 1.0) ** 2)
 
 

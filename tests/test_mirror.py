@@ -20,7 +20,6 @@ ELSEWHERE = {
     "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
     "compiler/llvm/cumulative.py": ("compiler/lower/test_cumulative.py", "running sums, tested with their lowering"),
-    "compiler/cuda/gpu.py": ("gpu/test_gpu.py", "needs a GPU; the stand-in of tests/compiler/test_gpu.py takes its place"),
     "compiler/cuda/replay.py": ("compiler/test_gpu.py", "programs as CUDA graphs that are launched again, with a stand-in"),
     "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
     "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),

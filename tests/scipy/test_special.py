@@ -283,6 +283,39 @@ def test_log_softmax_of_a_single_number():
     assert ad.value_and_grad(special.log_softmax)(0.37) == (0.0, 0.0)
 
 
+INFINITE = [
+    [1.0, 2.0, 3.0],
+    [np.inf, 1.0, np.inf],
+    [np.inf, -np.inf, 0.0],
+    [-np.inf, -np.inf, -np.inf],
+    [-np.inf, 2.0, 2.0],
+    [np.nan, 1.0, np.inf],
+    [-1e308, 1e308, 1e308],
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_softmax_at_infinities(dtype):
+    """Infinite ones share equally, and derivatives of the softmax there are zero; compiled, with x − y computed elsewhere too."""
+    with np.errstate(over="ignore"):
+        x = np.array(INFINITE).astype(dtype)
+    wanted = np.array([[0.5, 0, 0.5], [1, 0, 0], [0, 0, 0], [0, 0.5, 0.5]])
+    total = lambda x: np.sum(special.logsumexp(x, axis=1))
+    both = lambda x: np.sum(np.exp(x - special.logsumexp(x, axis=1, keepdims=True))) + total(x)
+    with np.errstate(all="ignore"):
+        for f in (ad.grad(total), ad.jit(ad.grad(total))):
+            found = f(x)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found[1:4], wanted[:3].astype(dtype))
+            np.testing.assert_allclose(found[4], wanted[3], rtol=1e-6)
+            assert np.isnan(found[5]).all()
+            np.testing.assert_allclose(found[0], np.exp(x[0]) / np.sum(np.exp(x[0])), rtol=1e-6)
+        np.testing.assert_allclose(ad.jit(ad.grad(both))(x), ad.grad(both)(x), rtol=1e-5, atol=1e-6)
+        second = ad.grad(lambda x: np.sum(ad.grad(total)(x) * np.arange(3.0)))
+        for f in (second, ad.jit(second)):
+            np.testing.assert_array_equal(f(x)[1:4], 0)
+
+
 def test_logsumexp_with_a_number_as_weight_keeps_the_dtype():
     x = np.ones(3, np.float32)
     assert ad.vjp(lambda x: special.logsumexp(x, b=2.0), x)[0].dtype == np.float32

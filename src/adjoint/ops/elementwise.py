@@ -38,8 +38,16 @@ def is_finite(g: Value | None) -> bool:
     return math.isfinite(abs(np.add.reduce(g, axis=None)))
 
 
+_LARGE = 1 << 16  # elements of an array worth a look at its strides
+
+
 def _strong_mul(g: Any, p: Any) -> Any:
-    """g·p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan."""
+    """g·p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan.
+
+    A number that is repeated by strides of 0, as the cotangent of a sum is, stays one: staging makes a constant of it.
+    """
+    if type(g) is np.ndarray and g.size > _LARGE and not any(g.strides) and type(p) in (float, np.float64, np.float32):
+        return np.broadcast_to(_strong_mul(g[(slice(1),) * g.ndim], p), g.shape)
     r = g * p
     return r if is_finite(r) else np.where(np.equal(g, 0), np.zeros((), r.dtype), r)[()]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.op import case
-from ..core.types import Value, shape_of
+from ..core.types import Value, dtype_of, shape_of
 from .broadcast import cast, imag, real, spread, sum_, where
 from .declare import constant, opaque
 from .elementwise import (
@@ -268,14 +268,18 @@ def _logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def softmax_of(x: Value, y: Value, axis: tuple[int, ...]) -> Value:
-    """exp(x − y), where y is the log-sum-exp. Zero where all are −inf; infinite ones share equally."""
+    """exp(x − y), where y is the log-sum-exp. Zero where all are −inf; infinite ones share equally.
+
+    x occurs only in x − y, which most programs compute anyway (a softmax does): a backward pass then need not read x again.
+    """
     y = spread(y, shape_of(x), axis, False)
-    hit = logical_and(isinf(y), equal(x, y))
-    weights = exp(where(isinf(y), -np.inf, x - y))
-    if isinstance(hit, np.ndarray | np.generic) and not np.any(hit):
-        return weights
-    ties = logical_and(hit, greater(x, 0))
-    return where(ties, 1 / maximum(sum_(ties * 1.0, axis=axis, keepdims=True), 1.0), weights)
+    infinite, difference = isinf(y), x - y
+    if isinstance(infinite, np.ndarray | np.generic) and not np.any(infinite):
+        return exp(difference)
+    weights = exp(where(infinite, -np.inf, difference))  # so that derivatives there are 0, and not nan
+    ties = logical_and(equal(y, np.inf), isnan(exp(difference)))  # inf − inf
+    shares = cast(ties, dtype=np.finfo(dtype_of(weights)).dtype)
+    return where(ties, 1 / maximum(sum_(shares, axis=axis, keepdims=True), 1.0), weights)
 
 
 logsumexp = opaque(

@@ -23,8 +23,8 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "dead code": lambda graph, weak: dead_code(graph),
     "roll": roll,  # equations that repeat become scans
     "forward writes": forward_writes,  # elements are taken from where they come from
-    "simplify": lambda graph, weak: simplify(graph)[0],
-    COMPLEX_PARTS: lambda graph, weak: simplify(split_complex(graph, weak))[0],
+    "simplify": lambda graph, weak: simplify(graph, final=True)[0],
+    COMPLEX_PARTS: lambda graph, weak: simplify(split_complex(graph, weak), final=True)[0],
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product

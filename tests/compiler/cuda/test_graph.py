@@ -16,9 +16,10 @@ from adjoint.core.errors import DeviceError
 class Pooled(WithLibraries):
     """Hands out the same memory again, as CuPy's pool does."""
 
-    def maker(self, types, arena):
-        held = super().maker(types, arena)()
-        return lambda: held
+    def results(self, types, arena):
+        made = super().results(types, arena)
+        held = made.allocate()
+        return made._replace(allocate=lambda: held)
 
 
 @pytest.fixture

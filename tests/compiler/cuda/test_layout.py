@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from on_device import program
+from on_device import both_orders, on_cpu, program
 
 import adjoint as ad
 from adjoint.compiler.cuda.launch import Launch
@@ -47,3 +47,15 @@ def test_neighbouring_points_of_a_thread(n, dtype, each):
     (found,) = made(*inputs)
     np.testing.assert_array_equal(found, ad.jit(f)(x))
     assert '"nvvm.minctasm"="5"' in made.module.for_gpu()
+
+
+@pytest.mark.parametrize("n", [1 << 18, (1 << 18) + 3])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("how", [np.sum, np.max, np.prod, np.any])
+def test_reductions_along_axes_of_length_one(n, axis, how):
+    """One term each, beside a result for each point: every thread leaves its own."""
+    x = np.random.default_rng(0).normal(size=(n, 1) if axis else (1, n))
+    f = lambda x: (np.cos(x), how(x * 2, axis=axis))
+    found, _ = both_orders(f, (x,))
+    for a, b in zip(found, on_cpu(f, (x,)), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -60,6 +60,10 @@ PROGRAMS = {
     "gather and scatter": (ad.grad(lambda x, i: np.sum(np.sin(x[i]))), X, INDICES),
     "integers and truths": (lambda i: (np.sum(i), i * 3 - 2, (i > 3) & (i < 9), np.any(i == 7)), INDICES),
     "loop of points": (ad.grad(lambda x: np.sum(ad.scan(lambda c, _: (np.sin(c), c), x, None, 9)[0])), X),
+    "windows of several points, in a loop": (
+        lambda x: ad.scan(lambda c, _: (c + np.pad(c[1:-1, 1:-1] * c[:-2, 1:-1] - c[1:-1, 2:], 1), None), x, None, 9)[0],
+        np.zeros((1100, 1000)),
+    ),
     "loop": (lambda x: ad.scan(lambda c, _: (c - np.mean(c), None), x, None, 9)[0], X),
 }
 
@@ -86,6 +90,19 @@ def test_every_op(processor):
 
 
 @needs_ptxas
+@pytest.mark.parametrize("name", ["reductions", "loop", "windows of several points, in a loop"])
+def test_parts_of_a_module_are_the_module(name, monkeypatch):
+    """Each kernel is in one part, with the functions that it calls."""
+    f, *args = PROGRAMS[name]
+    made = written(f, *args)
+    wanted = {kernel.name for kernel in made.kernels}
+    for most in (1, 2, 100):
+        monkeypatch.setattr("adjoint.compiler.cuda.text.MOST_PARTS", most)
+        parts = [re.findall(r"\.entry (\w+)\(", ptx.ptx(text, "sm_70")) for text in made.module.parts_for_gpu()]
+        assert len(parts) == min(most, len(wanted))
+        assert sorted(entry for part in parts for entry in part) == sorted(wanted)
+
+
 def test_ptxas_refusals_are_errors():
     with pytest.raises(RuntimeError, match="ptxas refuses the program for sm_90"):
         ptx.assembled(".version 7.8\n.target sm_90\nnonsense", "sm_90")

@@ -107,3 +107,30 @@ def test_a_batch_of_matrices():
     n = SIDE
     x = np.random.default_rng(0).standard_normal((3, n, n))
     np.testing.assert_array_equal(ad.jit(lambda x: x * np.tri(n) + np.eye(n))(x), x * np.tri(n) + np.eye(n))
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+def test_matrices_repeated_along_axes_that_follow(monkeypatch, at_once):
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "LEAST", 0)
+    repeated = np.broadcast_to(np.tri(5, 6)[:, :, None, None], (5, 6, 2, 3))
+    found = diagonals(repeated)
+    assert found is not None
+    assert found.after == 2
+    np.testing.assert_array_equal(filled(found), np.tri(5, 6))
+    for at in [(0, 0, 0, 1), (4, 5, 1, 2), (2, 3, 1, 0)]:
+        other = repeated.copy()
+        other[at] += 1.0
+        assert diagonals(other) is None
+    assert diagonals(np.zeros((5, 6, 0))) is None
+
+
+def test_the_mask_of_a_cotangent_is_not_loaded():
+    """Zeros of a constant mask the cotangents of vectors, one mask for all elements of a vector."""
+    n = SIDE
+    gaps = lambda x: x[:, None, :] - x[None, :, :]
+    f = ad.grad(lambda x: np.sum((1.0 - np.eye(n)) / (np.sum(gaps(x) ** 2, axis=2) + np.eye(n))))
+    x = np.random.default_rng(0).standard_normal((n, 3))
+    made = ad.jit(f).lower(x)
+    assert all(b.size < LEAST for b in made.lowered.buffers if b.kind == "constant")
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-9, atol=1e-9)

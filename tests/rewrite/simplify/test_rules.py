@@ -9,8 +9,9 @@ from adjoint.core.types import Type
 from adjoint.derive import type_rule
 from adjoint.ir.graph import Equation, Literal
 from adjoint.rewrite.simplify.pattern import ZERO, Call, ConstantHole, Hole, Parameter
+from adjoint.rewrite.simplify.pipeline import simplify
 from adjoint.rewrite.simplify.rewriter import Zero
-from adjoint.rewrite.simplify.rules import RULES
+from adjoint.rewrite.simplify.rules import FINAL, RULES
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.5, -3.25, 1e308, -5e-324])
 N = len(SPECIAL)
@@ -179,8 +180,20 @@ def test_numbers_may_be_arrays(rule):
             same(program.run(*inputs), simpler.run(*inputs), rule.needs)
 
 
+@pytest.mark.parametrize("dtype", [FLOAT, SINGLE, COMPLEX], ids=str)
+@pytest.mark.parametrize("rule", FINAL, ids=lambda r: r.name)
+def test_rules_of_final_graphs(rule, dtype):
+    program = instance(rule, rule.cases[0], dtype)
+    simpler, counts = simplify(program, final=True)
+    assert counts[rule.name] == (dtype != COMPLEX)
+    assert not simplify(program)[1][rule.name]
+    inputs = list(samples(program, SPECIAL))
+    with np.errstate(all="ignore"):
+        same(program.run(*inputs), simpler.run(*inputs), rule.needs)
+
+
 def test_names_are_unique_and_rules_print():
-    names = [r.name for r in RULES]
+    names = [r.name for r in (*RULES, *FINAL)]
     assert len(set(names)) == len(names)
     by_name = {r.name: str(r) for r in RULES}
     assert by_name["log1p"] == "log1p: log(add(1, X)) → log1p(X); needs finite"

@@ -25,7 +25,8 @@ _APART = 256  # bytes: arrays begin at multiples of it
 
 
 def scan(routine: DeviceRoutine, step: Scan) -> Action:
-    """Iterations alternate between two buffers for the carries, such that the last one writes to the final buffer."""
+    """Iterations alternate between two buffers for the carries, such that the last one writes to the final buffer; and between
+    the orders of the blocks, so that what one has just written is read while it is in the cache."""
     body = routine.body(step.body)
     rows = [_row_size(v) for v in (*step.rows, *step.stacks)]
     count = len(step.rows)
@@ -43,6 +44,7 @@ def scan(routine: DeviceRoutine, step: Scan) -> Action:
             moved = [p + i * size for p, size in zip(moving, rows, strict=True)]
             fill(inside, body.inputs, [*consts, *carries, *moved[:count]])
             fill(inside, body.outputs, [*targets, *moved[count:]])
+            inside[-1] = i % 2
             body.run(inside, scratch)
             carries = targets
 

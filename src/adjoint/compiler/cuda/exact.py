@@ -1,6 +1,6 @@
-"""Functions of arrays on a GPU for which CuPy's results differ from NumPy's: floor division and remainders of floats, which CuPy
-rounds differently, and cumulative sums and products and scatter-adds, whose terms CuPy combines in an order that changes from
-run to run.
+"""Functions of arrays on a GPU that CuPy lacks, or for which its results differ from NumPy's: floor division and remainders of
+floats, which CuPy rounds differently; cumulative sums and products, scatter-adds and means over equal elements, whose terms CuPy
+combines in an order that changes from run to run; recurrences and running extrema.
 
 Each kernel has two forms: CUDA C for a GPU, and NumPy's function, which replaces it in tests.
 """
@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-_TYPES = {"float64": "double", "float32": "float"}
+from ...ops import reduce, sort
+
+_TYPES = {"float64": "double", "float32": "float", "int64": "long long", "int32": "int"}
 _PART = 32  # terms that a thread adds up one after the other
 _ROWS = 4096  # with this many rows, one thread per row keeps the GPU busy
-LONGEST = 4096  # terms of a cumulative product: computed in parts, it could overflow where the sequential product does not
+#: Terms of a cumulative product or a recurrence, for each row: they are sequential, since products in parts could overflow.
+LONGEST = 4096
 
 # -- division, as in NumPy ----------------------------------------------------------------------------------------
 
@@ -61,13 +64,21 @@ void running(const T* x, T* y, long long count, long long n, long long inner, lo
   long long at = (rest / parts * n + first) * inner + column;
   T total = x[at];
   y[at] = total;
-  for (long long i = first + 1; i < last; ++i) { at += inner; total = total SIGN x[at]; y[at] = total; }
+  for (long long i = first + 1; i < last; ++i) { at += inner; T next = x[at]; total = COMBINED; y[at] = total; }
 }"""
+#: As NumPy's ufuncs: of equal numbers the first, and nan wins.
+_COMBINED: dict[np.ufunc, str] = {
+    np.add: "total + next",
+    np.multiply: "total * next",
+    np.maximum: "total >= next || total != total ? total : next",
+    np.minimum: "total <= next || total != total ? total : next",
+}
 
 
 @functools.cache
-def _running_kernel(xp: Any, kind: str, sign: str) -> Any:
-    return xp.RawKernel(_RUNNING.replace("T ", f"{kind} ").replace("T*", f"{kind}*").replace("SIGN", sign), "running")
+def _kernel(xp: Any, code: str, name: str, kind: str) -> Any:
+    """A kernel in CUDA C, with T for the type of its elements."""
+    return xp.RawKernel(code.replace("T ", f"{kind} ").replace("T*", f"{kind}*").replace("T)", f"{kind})"), name)
 
 
 def _running(xp: Any, x: Any, part: int, ufunc: np.ufunc) -> Any:
@@ -77,36 +88,116 @@ def _running(xp: Any, x: Any, part: int, ufunc: np.ufunc) -> Any:
         return np.concatenate([ufunc.accumulate(x[:, i : i + part], axis=1) for i in range(0, n, part)], axis=1)
     y, parts = xp.empty(x.shape, x.dtype), -(-n // part)
     count = outer * parts * inner
-    kernel = _running_kernel(xp, _TYPES[x.dtype.name], "+" if ufunc is np.add else "*")
+    kernel = _kernel(xp, _RUNNING.replace("COMBINED", _COMBINED[ufunc]), "running", _TYPES[x.dtype.name])
     kernel((-(-count // 256),), (256,), (x, y, *map(np.int64, (count, n, inner, part, parts))))
     return y
 
 
-def _sums(xp: Any, x: Any) -> Any:
-    """Cumulative along the second of three axes. The sums of the parts are added in the same way, so the order is fixed."""
+def _scan(xp: Any, x: Any, ufunc: np.ufunc) -> Any:
+    """Cumulative along the second of three axes. The last terms of the parts are combined in the same way: the order is fixed."""
     outer, n, inner = x.shape
     if n <= 2 * _PART or outer * inner >= _ROWS:
-        return _running(xp, x, n, np.add)
-    y = _running(xp, x, _PART, np.add)
-    before = _sums(xp, xp.ascontiguousarray(y[:, _PART - 1 :: _PART]))
-    y[:, _PART:] += xp.repeat(before, _PART, axis=1)[:, : n - _PART]
+        return _running(xp, x, n, ufunc)
+    y = _running(xp, x, _PART, ufunc)
+    before = _scan(xp, xp.ascontiguousarray(y[:, _PART - 1 :: _PART]), ufunc)
+    y[:, _PART:] = getattr(xp, ufunc.__name__)(xp.repeat(before, _PART, axis=1)[:, : n - _PART], y[:, _PART:])
     return y
 
 
-def _along(f: Callable[[Any, Any], Any], xp: Any, x: Any, axis: int) -> Any:
-    """Apply a function of three axes, whose second one is the given axis."""
-    if 0 in x.shape:
-        return xp.empty(x.shape, x.dtype)
-    shape = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
-    return f(xp, xp.ascontiguousarray(x).reshape(shape)).reshape(x.shape)
+def _along(f: Callable[..., Any], xp: Any, axis: int, *arrays: Any) -> Any:
+    """Apply a function of arrays of one shape with three axes, whose second one is the given axis."""
+    shape = arrays[0].shape
+    if 0 in shape:
+        return xp.empty(shape, arrays[0].dtype)
+    three = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    return f(xp, *(xp.ascontiguousarray(x).reshape(three) for x in arrays)).reshape(shape)
 
 
 def cumsum(xp: Any, x: Any, *, axis: int) -> Any:
-    return _along(_sums, xp, x, axis)
+    return _along(lambda xp, x: _scan(xp, x, np.add), xp, axis, x)
+
+
+def running_max(xp: Any, x: Any, *, axis: int) -> Any:
+    return _along(lambda xp, x: _scan(xp, x, np.maximum), xp, axis, x)
+
+
+def running_min(xp: Any, x: Any, *, axis: int) -> Any:
+    return _along(lambda xp, x: _scan(xp, x, np.minimum), xp, axis, x)
 
 
 def cumprod(xp: Any, x: Any, *, axis: int) -> Any:
-    return _along(lambda xp, x: _running(xp, x, x.shape[1], np.multiply), xp, x, axis)
+    return _along(lambda xp, x: _running(xp, x, x.shape[1], np.multiply), xp, axis, x)
+
+
+#: Two roundings a step, as on the host: nothing is contracted.
+_RECURRENCE = """extern "C" __global__
+void recurrence(const T* a, const T* b, T* y, long long count, long long n, long long inner) {
+  long long k = blockIdx.x * 256LL + threadIdx.x;
+  if (k >= count) return;
+  long long at = k / inner * n * inner + k % inner;
+  T last = b[at];
+  y[at] = last;
+  for (long long i = 1; i < n; ++i) { at += inner; last = ADD(MUL(a[at], last), b[at]); y[at] = last; }
+}"""
+
+
+def recurrence(xp: Any, a: Any, b: Any, *, axis: int) -> Any:
+    """y[0] = b[0] and y[i] = a[i] y[i - 1] + b[i] along an axis."""
+    if _is_host(xp):
+        return reduce.recurrence.impl(a, b, axis=axis)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+
+    def run(xp: Any, a: Any, b: Any) -> Any:
+        outer, n, inner = a.shape
+        y, letter = xp.empty(a.shape, a.dtype), "d" if a.dtype == np.float64 else "f"
+        code = _RECURRENCE.replace("ADD", f"__{letter}add_rn").replace("MUL", f"__{letter}mul_rn")
+        kernel = _kernel(xp, code, "recurrence", _TYPES[a.dtype.name])
+        kernel((-(-outer * inner // 256),), (256,), (a, b, y, *map(np.int64, (outer * inner, n, inner))))
+        return y
+
+    return _along(run, xp, axis, xp.broadcast_to(a, shape), xp.broadcast_to(b, shape))
+
+
+# -- order ----------------------------------------------------------------------------------------------------------------
+
+
+def order_statistics(xp: Any, x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
+    return xp.take(xp.sort(x, axis=axis), xp.asarray(kth), axis=axis)
+
+
+#: The first thread of a group of equal elements adds them up, one after the other, and writes their mean.
+_SHARE = """extern "C" __global__
+void share(const T* t, const T* y, T* out, long long count, long long n, long long inner) {
+  long long k = blockIdx.x * 256LL + threadIdx.x;
+  if (k >= count) return;
+  long long i = k / inner % n;
+  if (i && y[k] == y[k - inner]) return;
+  double total = t[k];
+  long long terms = 1;
+  for (; i + terms < n && y[k + terms * inner] == y[k]; ++terms) total += t[k + terms * inner];
+  T mean = terms > 1 ? (T)((double)(T)total / terms) : t[k];
+  for (long long j = 0; j < terms; ++j) out[k + j * inner] = mean;
+}"""
+
+
+def share_equal(xp: Any, t: Any, y: Any, *, axis: int, ordered: bool) -> Any:
+    """The mean of t over elements whose y is equal, in every row."""
+    if _is_host(xp):
+        return sort.share_equal.impl(t, y, axis=axis, ordered=ordered)
+    if not ordered:
+        order = xp.argsort(y, axis=axis, kind="stable")
+        sorted_t, sorted_y = (xp.take_along_axis(x, order, axis) for x in (t, y))
+        means = share_equal(xp, sorted_t, sorted_y, axis=axis, ordered=True)
+        return xp.take_along_axis(means, xp.argsort(order, axis=axis, kind="stable"), axis)
+
+    def run(xp: Any, t: Any, y: Any) -> Any:
+        out = xp.empty(t.shape, t.dtype)
+        _, n, inner = t.shape
+        kernel = _kernel(xp, _SHARE, "share", _TYPES[t.dtype.name])
+        kernel((-(-t.size // 256),), (256,), (t, y, out, *map(np.int64, (t.size, n, inner))))
+        return out
+
+    return _along(run, xp, axis, t, y)
 
 
 def _is_host(xp: Any) -> bool:
@@ -121,8 +212,10 @@ def add_in_order(xp: Any, values: Any, order: Any, starts: Any, target: Any) -> 
     if xp is np:
         np.add.at(target, np.repeat(np.arange(target.size), np.diff(starts)), values[order])
     else:
-        kind = {"float64": "double", "float32": "float", "int64": "long long", "int32": "int"}[target.dtype.name]
-        _add_kernel(xp, kind)(((target.size + 255) // 256,), (256,), (values, order, starts, target, np.int64(target.size)))
+        blocks = (target.size + 255) // 256
+        _kernel(xp, _ADDING, "add", _TYPES[target.dtype.name])(
+            (blocks,), (256,), (values, order, starts, target, np.int64(target.size))
+        )
 
 
 _ADDING = """extern "C" __global__ void add(const T* v, const long long* order, const long long* starts, T* out, long long n) {
@@ -132,8 +225,3 @@ _ADDING = """extern "C" __global__ void add(const T* v, const long long* order, 
   for (long long i = starts[k]; i < starts[k + 1]; ++i) total = total + v[order[i]];
   out[k] = total;
 }"""
-
-
-@functools.cache
-def _add_kernel(xp: Any, kind: str) -> Any:
-    return xp.RawKernel(_ADDING.replace("T ", f"{kind} ").replace("T*", f"{kind}*"), "add")

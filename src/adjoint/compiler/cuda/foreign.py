@@ -2,8 +2,7 @@
 sorting, complex arithmetic), and some for which it does not (`exact`).
 
 An op runs there if it is listed, or is a ufunc of NumPy, and CuPy has every function that its implementation uses. Others are
-host calls, with their cost in `report()`. Among them are functions of SciPy, whose last digits differ, and ops that sum floats at
-computed indices (`share_equal`), which CuPy does in an order that changes from run to run.
+host calls, with their cost in `report()`. Most of them are functions of SciPy, whose last digits differ.
 """
 
 from __future__ import annotations
@@ -36,9 +35,22 @@ REFUSALS = (TypeError, AttributeError, NotImplementedError, ValueError)  # CuPy 
 
 Arrays = Sequence[Any]
 
-#: For floats of one dtype, that of the result. The first two are elementwise.
+_INTEGERS = frozenset({np.dtype(np.int64), np.dtype(np.int32)})
+#: For floats of one dtype, that of the result. Those of `_QUOTIENTS` are elementwise.
 _QUOTIENTS = {"floor_divide": exact.floor_divide, "remainder": exact.remainder}
-_OURS: dict[str, Callable[..., Any]] = {**_QUOTIENTS, "cumsum": exact.cumsum, "cumprod": exact.cumprod}
+_OURS: dict[str, Callable[..., Any]] = {
+    **_QUOTIENTS,
+    "cumsum": exact.cumsum,
+    "cumprod": exact.cumprod,
+    "recurrence": exact.recurrence,
+    "running_max": exact.running_max,
+    "running_min": exact.running_min,
+    "order_statistics": exact.order_statistics,
+    "share_equal": exact.share_equal,
+}
+_SEQUENTIAL = frozenset({"cumprod", "recurrence"})
+_RUNNING = frozenset({"running_max", "running_min"})
+_COMPARING = _RUNNING | {"order_statistics", "share_equal"}
 
 
 def is_asynchronous(step: Foreign, device: Any) -> bool:
@@ -63,10 +75,14 @@ def _is_exact(step: Foreign) -> bool:
 def _is_ours(step: Foreign) -> bool:
     """Whether a step is one of our own functions."""
     (out,) = step.outs[:1]
-    if step.op.name not in _OURS or out.dtype not in FLOATS:
+    if step.op.name not in _OURS or not (out.dtype in FLOATS or (step.op.name in _RUNNING and out.dtype in _INTEGERS)):
         return False
-    if step.op.name == "cumprod" and out.shape[step.params["axis"]] > exact.LONGEST:
-        return False
+    if step.op.name in _SEQUENTIAL:
+        length = out.shape[step.params["axis"]]
+        if length > exact.LONGEST * max(1, out.type.size // max(1, length)):
+            return False
+    if step.op.name in _COMPARING and any(getattr(o, "dtype", None) != out.dtype for o in step.operands):
+        return False  # numbers that differ may be equal in another dtype
     return all(view.dtype in NATIVE for view in step.reads())
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import re
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 from ...core.locks import cached
 from ...core.types import Type
@@ -23,9 +25,11 @@ from .libraries import Libraries
 from .ptx import Use, machine_code
 from .text import DeviceKernel, DeviceModule
 
-Made = tuple[list[Any], list[int], int, Any]  # arrays, their addresses, the address of an arena (0 without one), and its owner
+Held = tuple[Any, list[int], int]  # memory, the addresses of the results in it, and the address of the arena (0 without one)
 _APART = 256  # bytes: arrays begin at multiples of it
 _TOGETHER = 4096  # bytes: up to this size, results and arena are one allocation, which lives as long as the last result
+_OF_THREAD = 2  # the default stream of a thread, CU_STREAM_PER_THREAD: a different one for each
+_ENTRY = re.compile(r"^define ptx_kernel void @(\w+)\(", re.MULTILINE)
 _SHARED, _LOCAL, _REGISTERS = 1, 3, 4  # CU_FUNC_ATTRIBUTE_…
 
 
@@ -38,6 +42,13 @@ def numbered(number: int) -> GPU:
 def current() -> GPU:
     """The current GPU of CuPy."""
     return numbered(cupy().cuda.runtime.getDevice())
+
+
+class Results(NamedTuple):
+    """How the results of a program are made: their memory first, arrays of it when the work is launched."""
+
+    allocate: Callable[[], Held]
+    arrays: Callable[[Any], tuple[Any, ...]]
 
 
 class _Rooms(dict[int, Any]):
@@ -77,10 +88,21 @@ class GPU(Memory):
         """The functions of a module, by name."""
         if not module.entries:
             return {}
-        loaded = self.xp.cuda.function.Module()
         versions = str(self.xp.cuda.runtime.driverGetVersion()), self.xp.__version__
-        loaded.load(machine_code(module.for_gpu(), self.processor, self._linked, versions))
-        return {name: loaded.get_function(name) for name in (entry.name for entry in module.entries.values())}
+
+        def code(text: str) -> bytes:
+            self.xp.cuda.runtime.setDevice(self.number)  # of this thread
+            return machine_code(text, self.processor, self._linked, versions)
+
+        texts = module.parts_for_gpu()
+        with ThreadPoolExecutor(len(texts)) as pool:
+            codes = list(pool.map(code, texts)) if len(texts) > 1 else [code(texts[0])]
+        functions: dict[str, Any] = {}
+        for names, made in zip(map(_ENTRY.findall, texts), codes, strict=True):
+            loaded = self.xp.cuda.function.Module()
+            loaded.load(made)
+            functions |= {name: loaded.get_function(name) for name in names}
+        return functions
 
     def _linked(self, text: str) -> bytes:
         """The machine code of PTX, by the driver."""
@@ -89,8 +111,8 @@ class GPU(Memory):
         return bytes(linker.complete())
 
     def launcher(self, function: Any, kernel: DeviceKernel) -> Callable[[Sequence[int]], None]:
-        """A function of the addresses of a kernel's buffers that launches it."""
-        return self.starter(function.ptr, kernel.blocks, kernel.threads, len(kernel.buffers))
+        """A function of the addresses of a kernel's buffers, and of whether to go backwards if it can, that launches it."""
+        return self.starter(function.ptr, kernel.blocks, kernel.threads, len(kernel.buffers) + kernel.both_ways)
 
     def starter(self, function: int, blocks: int, threads: int, count: int) -> Callable[[Sequence[int]], None]:
         """Launches a kernel on the current stream; its arguments are `count` words of 8 bytes."""
@@ -114,24 +136,46 @@ class GPU(Memory):
             self._libraries[precision] = Libraries(self, self.handles.blas, self.handles.solver, precision)
         return self._libraries[precision]
 
-    def maker(self, types: Sequence[Type], arena: int) -> Callable[[], Made]:
-        """A function that returns new arrays and an arena of the given size. Small ones are one allocation."""
+    def results(self, types: Sequence[Type], arena: int) -> Results:
+        """How to allocate results and an arena of the given size, and how to make arrays of them. Small ones are one allocation.
+
+        Arrays are made after the launches, so that the GPU need not wait for that; then also the memory for the next call.
+        """
         ndarray, alloc, shapes = self._ndarray, self.xp.cuda.alloc, [(t.shape, t.dtype) for t in types]
-        offsets = list(itertools.accumulate((-(-t.size * t.dtype.itemsize // _APART) * _APART for t in types), initial=0))
+        sizes = [t.size * t.dtype.itemsize for t in types]
+        offsets = list(itertools.accumulate((-(-size // _APART) * _APART for size in sizes), initial=0))
         total = offsets.pop() + arena
+        spare: list[tuple[int, Any]] = []  # memory for the next call, and the stream on which it was allocated
+        stream = self._stream
 
-        def together() -> Made:
-            memory = alloc(total)
+        def together() -> Held:
+            if spare:
+                allocated_on, memory = spare.pop()
+                if allocated_on != stream().ptr:
+                    memory = alloc(total)
+            else:
+                memory = alloc(total)
             start = memory.ptr
+            return memory, [start + offset for offset in offsets], start + total - arena
+
+        def arrays_together(memory: Any) -> tuple[Any, ...]:
             arrays = [ndarray(shape, dtype, memory + offset) for (shape, dtype), offset in zip(shapes, offsets, strict=True)]
-            return arrays, [start + offset for offset in offsets], start + total - arena, memory
+            if not (arena or spare) and (current := stream().ptr) != _OF_THREAD:
+                try:
+                    spare.append((current, alloc(total)))
+                except MemoryError:  # the next call will say so, unless there is room again
+                    return tuple(arrays)
+            return tuple(arrays)
 
-        def apart() -> Made:
-            arrays = [ndarray(shape, dtype) for shape, dtype in shapes]
+        def apart() -> Held:
+            held = [alloc(size) for size in sizes]
             memory = alloc(arena) if arena else None
-            return arrays, [a.data.ptr for a in arrays], memory.ptr if memory else 0, memory
+            return (held, memory), [part.ptr for part in held], memory.ptr if memory else 0
 
-        return together if 0 < total <= _TOGETHER and (arena or len(types) > 1) else apart
+        def arrays_apart(held: Any) -> tuple[Any, ...]:
+            return tuple([ndarray(shape, dtype, part) for (shape, dtype), part in zip(shapes, held[0], strict=True)])
+
+        return Results(together, arrays_together) if 0 < total <= _TOGETHER else Results(apart, arrays_apart)
 
     # -- graphs --
 

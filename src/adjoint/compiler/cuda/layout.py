@@ -27,6 +27,7 @@ MOST_PIECES = 1024
 LEAST_TERMS = 8  # for a thread, before a reduction is cut further
 NEIGHBOURS = 32  # threads of a warp, whose accesses are served together
 VECTOR = 32  # bytes of adjacent elements per thread: two of the widest accesses, so that more loads are in flight
+VECTOR_OF_WINDOWS = 16  # the same, of windows, which read neighbours as well
 RESIDENT = 4  # target of resident blocks of 256 threads per multiprocessor: 64 registers per thread
 RESIDENT_OF_SHORT = 5  # the same, of a kernel that waits for memory
 FEW_LIVE = 40  # registers of simultaneously live values that fit beside those that functions need
@@ -85,12 +86,13 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
     """The layout of a kernel whose reductions, apart from flags, combine along the same loops."""
     masks = {reduced_loops(kernel, r) for r in kernel.reductions if not is_flag(kernel, r)}
     assert len(masks) <= 1, "reductions along different loops are in kernels of their own"
+    has_one_term = frozenset() in masks
     reduced = tuple(sorted(masks.pop())) if masks else ()
     kept = tuple(i for i in range(len(kernel.loops)) if i not in reduced)
     results = size_of(kernel.loops[i].length for i in kept)
     terms = size_of(kernel.loops[i].length for i in reduced)
     if not reduced:
-        count = _per_thread(kernel, results)
+        count = 1 if has_one_term else _per_thread(kernel, results)  # a reduction along axes of length one has one term
         return Layout(kept, (), results, 1, per_thread=count, resident=resident(kernel, THREADS, count))
     along = reduced[-1] == len(kernel.loops) - 1  # the loop with the smallest strides is reduced
     if along:
@@ -133,9 +135,12 @@ def _per_thread(kernel: Kernel, results: int) -> int:
     if not kernel.loops or results < SEVERAL or sum(map(cost, kernel.code)) > SHORT:
         return 1
     last = kernel.loops[-1]
-    if any(line.kind in ("window", "gather") for line in kernel.code) or not {*last.strides} <= {0, 1}:
+    if any(line.kind == "gather" for line in kernel.code) or not {*last.strides} <= {0, 1}:
         return 1
-    count = max(1, VECTOR // max((view.dtype.itemsize for view in kernel.views), default=VECTOR))
+    has_windows = any(line.kind == "window" for line in kernel.code)
+    count = max(
+        1, (VECTOR_OF_WINDOWS if has_windows else VECTOR) // max((v.dtype.itemsize for v in kernel.views), default=VECTOR)
+    )
     if len(kernel.loops) > 1:
         while last.length % count:
             count //= 2

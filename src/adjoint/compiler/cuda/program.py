@@ -23,7 +23,7 @@ from ..lower.donate import reusable
 from ..lower.kernel import Buffer, View
 from ..lower.step import Lowered
 from ..runtime.entry import ERRORS, MISS
-from .gpu import GPU, Made
+from .gpu import GPU, Held
 from .lowering import lower
 from .replay import FEWEST, Replays, can_be_captured, launches
 from .routine import DeviceRoutine, flags
@@ -63,7 +63,7 @@ class DeviceProgram:
         self.guard = lowered.guard
         self.is_checked = bool(self.checks or self.noted) or self.guard is not None
         self.arena = lowered.arena + len(self.noted)
-        self.make = device.maker(self.outputs, self.arena)
+        self.allocate, self.arrays = device.results(self.outputs, self.arena)
         #: Nothing but actions on results and inputs: the fast path of a short program.
         self.is_plain = not (self.reused or self.arena or self.replays or self.is_checked) and self.main.is_in_order
 
@@ -80,7 +80,13 @@ class DeviceProgram:
     def at(self, addresses: Sequence[int], given: Mapping[int, Any]) -> Any:
         """The results for inputs at these addresses. `given` has the arrays of those that were donated, by number."""
         try:
-            return self.run(addresses, given)
+            if not self.is_plain:
+                return self.run(addresses, given)
+            held, places, _ = self.allocate()
+            table = [*addresses, *places, *self.main.rest]
+            for action in self.main.actions:
+                action(table)
+            return self.arrays(held)
         except MemoryError as error:
             results = sum(t.size * t.dtype.itemsize for t in self.outputs)
             raise MemoryError(
@@ -94,16 +100,10 @@ class DeviceProgram:
 
     def run(self, addresses: Sequence[int], given: Mapping[int, Any]) -> Any:
         main = self.main
-        if self.is_plain:
-            outputs, places, _, _ = self.make()
-            table = [*addresses, *places, *main.rest]
-            for action in main.actions:
-                action(table)
-            return tuple(outputs)
         if self.reused:
-            outputs, places, start, _arena = self.results(given)
+            held, places, start = self.over_donated(given)
         else:
-            outputs, places, start, _arena = self.make()
+            held, places, start = self.allocate()
         table = main.table([*addresses, *places])
         main.place(table, start)
         if self.noted:
@@ -114,7 +114,7 @@ class DeviceProgram:
             self.replays.run((start, *addresses, *places), lambda: self.perform(table))
         if self.is_checked and not self.check(table, start):
             return MISS
-        return tuple(outputs)
+        return tuple(held[0]) if self.reused else self.arrays(held)
 
     def perform(self, table: Table) -> None:
         if self.noted:
@@ -126,12 +126,13 @@ class DeviceProgram:
         buffer = Buffer(0, np.dtype(bool), len(self.noted), "local")
         return self.device.array(View.whole(buffer, (buffer.size,)), start)
 
-    def results(self, given: Mapping[int, Any]) -> Made:
-        """Where the results go: to new memory, or over a donated input."""
+    def over_donated(self, given: Mapping[int, Any]) -> Held:
+        """As `allocate`, with results as arrays: over a donated input, or in new memory."""
         taken = [given.get(self.reused.get(i, -1)) for i in range(len(self.outputs))]
         device = self.device
         results = [device.empty(t) if x is None else device.again(x, t) for x, t in zip(taken, self.outputs, strict=True)]
-        return results, [device.address(y) for y in results], *device.maker((), self.arena)()[2:]
+        arena, _, start = device.results((), self.arena).allocate()
+        return (results, arena), [device.address(y) for y in results], start
 
     def timed(self, addresses: Sequence[int]) -> list[tuple[str, int, float]]:
         """Time a call with inputs at these addresses: for each kernel or step, how often it ran and the seconds."""

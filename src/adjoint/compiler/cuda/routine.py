@@ -60,7 +60,8 @@ class DeviceRoutine:
                 self.constants.append(array)
                 known.append((self.slot(buffer), self.device.address(array)))
         self.actions: list[Action] = [] if empty else [self.watched(step) for step in lowered.steps]
-        self.blank: Table = [0] * len(self.slots)  # the initial table of a call, with the addresses of constants
+        #: The initial table of a call, with the addresses of constants; and last, whether kernels take their blocks backwards.
+        self.blank: Table = [0] * (len(self.slots) + 1)
         for slot, address in known:
             self.blank[slot] = address
         self.rest = self.blank[len(slots) :]
@@ -152,7 +153,7 @@ class DeviceRoutine:
         if not kernel.blocks:  # of an empty array
             return lambda table: None
         slots = [self.slot(b) for b in kernel.buffers]
-        program, pick, launch = self.program, picker(slots), None
+        program, pick, launch = self.program, picker([*slots, *([-1] if kernel.both_ways else [])]), None
 
         def run(table: Table) -> None:
             nonlocal launch

@@ -20,7 +20,8 @@ import numpy as np
 from ...core.types import Shape
 from ..lower.dead_code import needed, prune
 from ..lower.kernel import Buffer, Dtype, Kernel, Reduce, Store, View, contiguous, size_of
-from ..lower.merge import merged, recomputed, written_out
+from ..lower.merge import merged, written_out
+from ..lower.recompute import recomputed
 from ..lower.schedule import arrange, group
 from ..lower.step import Lowered, RowTiles, Scan, Step
 from ..lower.sweep import Sweep, sweep
@@ -58,7 +59,8 @@ def schedule(lowered: Lowered) -> None:
     made = Scheduling(lowered.buffers)
     steps: list[Any] = []
     parts = [part for whole in prune(lowered.steps) for part in apart(whole)]
-    lowered.steps = prune(recomputed(lowered, merged(lowered, parts)))
+    parts = merged(lowered, prune(recomputed(lowered, parts)))
+    lowered.steps = prune(recomputed(lowered, parts))
     for step in lowered.steps:
         if isinstance(step, Kernel):
             arrange(step)

@@ -17,6 +17,7 @@ import numpy as np
 from ...core.types import Type
 from ..lower.kernel import View
 from ..native import load, object_code
+from .gpu import Results
 from .ptx import Use, assembled, assembler, ptx
 from .text import DeviceKernel, DeviceModule
 
@@ -115,15 +116,15 @@ class Simulator:
         made.reshape(-1).view(np.uint8)[...] = 0xA5
         return made
 
-    def maker(self, types: Sequence[Type], arena: int) -> Callable[[], Any]:
-        """A function that returns new arrays, their addresses, the address of an arena (0 without one), and the arena."""
+    def results(self, types: Sequence[Type], arena: int) -> Results:
+        """How to allocate results and an arena, and how to make arrays of them."""
 
-        def make() -> Any:
-            arrays = [self.empty(t) for t in types]
+        def allocate() -> Any:
+            arrays = tuple(self.empty(t) for t in types)
             memory = self.bytes(arena) if arena else None
-            return arrays, [self.address(a) for a in arrays], self.address(memory) if arena else 0, memory
+            return (arrays, memory), [self.address(a) for a in arrays], self.address(memory) if arena else 0
 
-        return make
+        return Results(allocate, lambda held: held[0])
 
     def again(self, array: Any, t: Type) -> Any:
         """A result in the memory of a donated array."""

@@ -14,7 +14,7 @@ With `flip` -1, the simulator runs the threads of a phase the other way round: a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -31,6 +31,7 @@ _WARP_BARRIER = "@llvm.nvvm.bar.warp.sync(i32 -1)"
 _UNROLLED = re.compile(r", !llvm\.loop !UNROLL(\d+)")
 _OURS = re.compile(r"@adjoint[\w.]+")
 _REGISTERS = ("tid.x", "ctaid.x")
+MOST_PARTS = 3  # of a module: the driver compiles one while LLVM, which has one lock, writes the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class DeviceKernel:
     shared: int  # bytes
     buffers: tuple[Buffer, ...]
     source: Launch
+    both_ways: bool = False  # a last argument says whether it takes the blocks from the last to the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,13 @@ class Entry:
     blocks: int
     threads: int
     resident: int
+    both_ways: bool
+    declared: frozenset[str]
+    functions: frozenset[Function]
+
+    def size(self) -> int:
+        """Of its text."""
+        return sum(map(len, (*self.parts.before, *self.parts.inside, *self.parts.after)))
 
     def phases(self, how: str) -> Iterator[str]:
         for i, body in enumerate((*self.parts.before, *self.parts.inside, *self.parts.after)):
@@ -67,8 +76,6 @@ class DeviceModule:
     """Collects the kernels of a program; equal ones share one function."""
 
     def __init__(self) -> None:
-        self.declared: set[str] = set()
-        self.functions: set[Function] = set()
         self.entries: dict[str, Entry] = {}  # by their text
 
     def add(self, threads: Threads | TileThreads) -> DeviceKernel:
@@ -77,30 +84,50 @@ class DeviceModule:
         aliased = tuple(b in threads.changing for b in threads.buffers)
         layout = launch.layout
         resident = 0 if isinstance(threads, TileThreads) else layout.resident
-        key = repr((parts, aliased, blocks if parts.tiles else 0, resident))
+        both_ways = threads.is_repeated and blocks > 1
+        key = repr((parts, aliased, blocks if parts.tiles or both_ways else 0, resident, both_ways))
         if key not in self.entries:
             name = f"k{len(self.entries) + 1}"
-            self.entries[key] = Entry(name, threads.arguments, parts, aliased, threads.shared, blocks, layout.threads, resident)
-            self.declared |= threads.declared
-            self.functions |= threads.functions
+            sizes = threads.shared, blocks, layout.threads, resident
+            used = frozenset(threads.declared), frozenset(threads.functions)
+            self.entries[key] = Entry(name, threads.arguments, parts, aliased, *sizes, both_ways, *used)
         name = self.entries[key].name
-        return DeviceKernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch)
+        return DeviceKernel(name, blocks, layout.threads, threads.shared, tuple(threads.buffers), launch, both_ways)
 
     def for_gpu(self) -> str:
-        declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
-        declared |= {"declare void @llvm.nvvm.barrier0()", "declare void @llvm.nvvm.bar.warp.sync(i32)"}
-        text = self._text([f'target triple = "{TRIPLE}"'], declared, map(_on_gpu, self.entries.values()))
-        return _with_loops_named(_OURS.sub(lambda name: name[0].replace(".", "_"), text))  # PTX has no dots in names
+        return _for_gpu(list(self.entries.values()))
+
+    def parts_for_gpu(self) -> list[str]:
+        """The same in parts, which are compiled at the same time."""
+        parts: list[list[Entry]] = []
+        sizes: list[int] = []
+        for entry in sorted(self.entries.values(), key=Entry.size, reverse=True):
+            if len(parts) < MOST_PARTS:
+                parts.append([])
+                sizes.append(0)
+            smallest = sizes.index(min(sizes))
+            parts[smallest].append(entry)
+            sizes[smallest] += entry.size()
+        return [_for_gpu(part) for part in parts]
 
     def for_simulator(self) -> str:
-        return _UNROLLED.sub("", self._text([], set(), map(_simulated, self.entries.values())))
+        entries = list(self.entries.values())
+        return _UNROLLED.sub("", _text(entries, [], set(), map(_simulated, entries)))
 
-    def _text(self, head: list[str], declared: set[str], entries: Iterable[str]) -> str:
-        math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
-        lines = [line for text in math for line in text.split("\n")]
-        declared = declared | self.declared | {line for line in lines if line.startswith("declare")}
-        math_text = "\n".join(line for line in lines if not line.startswith("declare"))
-        return "\n".join([*head, *sorted(declared), math_text, *entries])
+
+def _for_gpu(entries: Sequence[Entry]) -> str:
+    declared = {f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in _REGISTERS}
+    declared |= {"declare void @llvm.nvvm.barrier0()", "declare void @llvm.nvvm.bar.warp.sync(i32)"}
+    text = _text(entries, [f'target triple = "{TRIPLE}"'], declared, map(_on_gpu, entries))
+    return _with_loops_named(_OURS.sub(lambda name: name[0].replace(".", "_"), text))  # PTX has no dots in names
+
+
+def _text(entries: Sequence[Entry], head: list[str], declared: set[str], written: Iterable[str]) -> str:
+    math = vecmath.definitions(sorted({function[:3] for entry in entries for function in entry.functions}))
+    lines = [line for text in math for line in text.split("\n")]
+    declared = declared.union(*(entry.declared for entry in entries)) | {line for line in lines if line.startswith("declare")}
+    math_text = "\n".join(line for line in lines if not line.startswith("declare"))
+    return "\n".join([*head, *sorted(declared), math_text, *written])
 
 
 def _with_loops_named(text: str) -> str:
@@ -123,6 +150,9 @@ def _on_gpu(entry: Entry) -> str:
     pointers = [code.let(f"addrspacecast ptr addrspace(1) %g{i} to ptr") for i in range(buffers)]
     memory = code.let(f"addrspacecast ptr addrspace(3) @{name}_shared to ptr") if entry.shared else "null"
     thread, block = (code.let(f"zext nneg i32 {code.let(f'call i32 @llvm.nvvm.read.ptx.sreg.{r}()')} to i64") for r in _REGISTERS)
+    if entry.both_ways:
+        other = code.let(f"sub nuw nsw i64 {entry.blocks - 1}, {block}")
+        block = code.let(f"select i1 {code.let('icmp ne i64 %backwards, 0')}, i64 {other}, i64 {block}")
 
     def call(i: int, number: str) -> None:
         given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
@@ -133,6 +163,7 @@ def _on_gpu(entry: Entry) -> str:
     arguments = ", ".join(
         f"ptr addrspace(1) {'' if aliased else 'noalias '}align 16 %g{i}" for i, aliased in enumerate(entry.aliased)
     )
+    arguments += ", i64 %backwards" if entry.both_ways else ""
     room = f' "nvvm.minctasm"="{entry.resident}"' if entry.resident else ""
     head = f'define ptx_kernel void @{name}({arguments}) nounwind "nvvm.maxntid"="{entry.threads}"{room} {{'
     own = [f"@{name}_shared = internal addrspace(3) global [{entry.shared} x i8] undef, align 16"] if entry.shared else []

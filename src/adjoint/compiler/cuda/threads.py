@@ -12,18 +12,19 @@ nothing stays in a register from one phase to the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...device.gpu import ALIGNED
 from ..llvm.instruction import MEMORY, REGISTER, Code, Function, combine, start_of
 from ..llvm.nest import Nest
-from ..lower.kernel import Buffer, Reduce, Scalar, Store, View, size_of
+from ..lower.kernel import Buffer, Reduce, Scalar, Store, View, Window, size_of
 from ..lower.schedule import cost
 from .launch import Launch
 from .layout import is_flag
 
 _32_BITS = 1 << 31
+LARGE = 16 << 20  # bytes that are not in the cache of a GPU when they are read again
 UNROLLED = {20: 4, 100: 2}  # by the cost of an iteration in additions: how many are unrolled
 
 
@@ -52,6 +53,12 @@ class Threads(Nest):
         self.changing: set[Buffer] = set()  # by other threads, between phases
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a loop runs the kernel on more memory than a cache holds: then every other iteration begins where the one
+        before has ended."""
+        return self.in_body and sum(b.nbytes for b in self.buffers) > LARGE
 
     @property
     def arguments(self) -> str:
@@ -140,7 +147,7 @@ class Threads(Nest):
                 code.do(f"store {REGISTER[r.view.dtype]} {start_of(r.how, r.view.dtype)}, ptr {total}")
             if layout.terms == layout.lanes == 1:
                 self.at(point)
-                self.point(totals)
+                self.in_and_out(lambda: self.point(totals))
             else:
                 start = lane
                 if layout.pieces > 1:
@@ -166,11 +173,13 @@ class Threads(Nest):
     def several(self, point: str) -> None:
         """Adjacent points of one thread, without tests between them; the last few one by one."""
         code, layout = self.code, self.layout
+        assert not self.sums, "a thread of several points has nowhere to leave a reduction"
         end = code.let(f"add nuw nsw i64 {point}, {layout.per_thread}")
         full, rest, after = map(code.mark, ("full", "rest", "after"))
         code.branch(code.let(f"icmp ule i64 {end}, {layout.results}"), full, rest)
         code.label(full)
-        self.neighbours(point)
+        self.at(point)
+        self.in_and_out(self.neighbours)
         code.do(f"br label %{after}")
         code.label(rest)
         if layout.results % layout.per_thread:
@@ -180,21 +189,47 @@ class Threads(Nest):
         code.do(f"br label %{after}")
         code.label(after)
 
-    def neighbours(self, point: str) -> None:
+    def in_and_out(self, write: Callable[[], Any]) -> None:
+        """The code of a thread's points twice: without tests where all of them are inside all windows, so that all loads can be
+        in flight at once; with tests elsewhere."""
+        code, inner, inside = self.code, self.interior(), ""
+        last = len(self.loops) - 1
+        for level, (lo, hi) in enumerate(inner):
+            index, stop = self.indices[level], hi - (self.layout.per_thread - 1 if level == last else 0)
+            tests = [f"icmp sge i64 {index}, {lo}"] * (lo > 0) + [f"icmp slt i64 {index}, {stop}"] * (
+                hi < self.loops[level].length
+            )
+            for test in map(code.let, tests):
+                inside = code.let(f"and i1 {inside}, {test}") if inside else test
+        if not inside:
+            write()
+            return
+        within, edge, after = map(code.mark, ("interior", "edge", "after"))
+        code.branch(inside, within, edge)
+        indices, ranges = self.indices, self.ranges
+        for label, known in ((within, inner), (edge, ranges)):
+            code.label(label)
+            self.indices, self.ranges = indices, known
+            write()
+            code.do(f"br label %{after}")
+        self.ranges = ranges
+        code.label(after)
+
+    def interior(self) -> list[tuple[int, int]]:
+        """For each loop, the range inside all windows; nothing if there are too few points in all of them."""
+        windows = [line.data[1] for line in self.kernel.code if line.kind == "window"]
+        found = []
+        for loop in self.loops:
+            bounds = [(0, loop.length)] + [window[loop.axes[0]] for window in windows if len(loop.axes) == 1]
+            found.append((max(lo for lo, _ in bounds), min(hi for _, hi in bounds)))
+        return found if all(2 * (hi - lo) > loop.length for (lo, hi), loop in zip(found, self.loops, strict=True)) else []
+
+    def neighbours(self) -> None:
         """Adjacent points of a row at once: contiguous elements are read and written as one vector."""
         code, kernel = self.code, self.kernel
-        self.at(point)
         *outer, first = self.indices
         places = [[*outer, code.let(f"add nuw nsw i64 {first}, {i}") if i else first] for i in range(self.layout.per_thread)]
-        columns: list[list[str]] = [[] for _ in places]  # for each point, the values of the lines
-        for line in kernel.code:
-            if line.kind == "load" and self.is_vector(line.data):
-                self.indices = places[0]
-                for values, value in zip(columns, self.vector_load(line.data), strict=True):
-                    values.append(value)
-            else:
-                for self.indices, values in zip(places, columns, strict=True):
-                    values.append(self.line(line, values))
+        columns = self.side_by_side(kernel.code, places)
         for store in kernel.stores:
             given = []
             for self.indices, values in zip(places, columns, strict=True):
@@ -208,11 +243,38 @@ class Threads(Nest):
         for self.indices, values in zip(places, columns, strict=True):
             self.raise_flags(values)
 
-    def line(self, line: Scalar, values: Sequence[str]) -> str:
-        """The value of one line, of those before it: a load, a number or an operation."""
+    def side_by_side(self, lines: Sequence[Scalar], places: Sequence[list[str]]) -> list[list[str]]:
+        """For each of some adjacent points, the values of the lines."""
+        columns: list[list[str]] = [[] for _ in places]
+        for line in lines:
+            if line.kind == "load" and self.is_vector(line.data):
+                self.indices = places[0]
+                found = self.vector_load(line.data)
+            elif line.kind == "window" and self.is_inside(line.data[1]):
+                found = [values[-1] for values in self.side_by_side(line.data[0], places)]
+            else:
+                found = []
+                for self.indices, values in zip(places, columns, strict=True):
+                    found.append(self.line(line, lines, values))
+            for values, value in zip(columns, found, strict=True):
+                values.append(value)
+        return columns
+
+    def is_inside(self, window: Window) -> bool:
+        """Whether all points of the current ranges are inside a window."""
+        if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
+            return False  # it is empty
+        bounds = [window[loop.axes[0]] if len(loop.axes) == 1 else (0, loop.length) for loop in self.loops]
+        return all(lo <= start and stop <= hi for (lo, hi), (start, stop) in zip(bounds, self.ranges, strict=True))
+
+    def line(self, line: Scalar, lines: Sequence[Scalar], values: Sequence[str]) -> str:
+        """The value of one line, from the values of those before it."""
         if line.kind == "op":
-            source = self.kernel.code[line.args[0]].dtype
+            source = lines[line.args[0]].dtype
             return self.code.operation(line.data, [values[a] for a in line.args], source, line.dtype)
+        if line.kind == "window" and line.args:
+            inner, window = line.data
+            return self.window(inner, window, values[line.args[0]], line.dtype)
         return self.run([line])[0]
 
     def is_vector(self, view: View) -> bool:

@@ -71,7 +71,9 @@ def tiled(bands: RowTiles) -> Tile | None:
         kernel.loops = split(kernel, bands.length)
         inner = max(inner, size_of(loop.length for loop in kernel.loops[1:]))
     lanes = power_of_two(-(-inner // (TERMS if inner <= TERMS * NEIGHBOURS else FEW_TERMS)))
-    if bands.length * lanes < FEWEST_THREADS:
+    while bands.length * lanes < FEWEST_THREADS and lanes < inner:
+        lanes *= 2
+    if bands.length * lanes < FEWEST_THREADS or lanes > THREADS:
         return None
     for kernel in bands.kernels:
         made = Launch(kernel.domain, kernel.code, kernel.stores, kernel.reductions, lines=kernel.lines, loops=kernel.loops)
@@ -123,6 +125,8 @@ def _elements(tile: Tile, total: Buffer) -> int:
 
 class TileThreads:
     """Writes the phases of a tile: what is done before the tiles, for each, and after them."""
+
+    is_repeated = False
 
     def __init__(self, tile: Tile) -> None:
         self.tile = tile

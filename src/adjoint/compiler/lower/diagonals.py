@@ -4,7 +4,7 @@
     select(i == j, 1, 0)     three instructions
 
 A matrix of three numbers, below, on and above one diagonal, is two comparisons of the indices. These are read from a short array
-that counts.
+that counts. The matrix may be repeated along axes that follow, as the mask of a cotangent is.
 """
 
 from __future__ import annotations
@@ -29,12 +29,28 @@ class Diagonals(NamedTuple):
     below: Any
     on: Any
     above: Any
+    after: int = 0  # axes along which it is repeated, after those of the matrix
 
 
-def diagonals(matrix: np.ndarray[Any, Any]) -> Diagonals | None:
+def diagonals(array: np.ndarray[Any, Any]) -> Diagonals | None:
     """A constant as one number for each side of a diagonal; None if it is not of that form."""
-    if matrix.ndim != 2 or matrix.size < LEAST or min(matrix.shape) < 2:
+    if array.ndim < 2 or array.size < LEAST or min(array.shape[:2]) < 2 or not all(array.shape):
         return None
+    after = array.ndim - 2
+    found = _diagonals(array.reshape(*array.shape[:2], -1)[:, :, 0])
+    if found is None or (after and not _is_repeated(array)):
+        return None
+    return found._replace(after=after)
+
+
+def _is_repeated(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is the same along all axes but the first two."""
+    rows = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(*array.shape[:2], -1)
+    step = max(1, _AT_ONCE // rows[0].size)
+    return all((rows[i : i + step] == rows[i : i + step, :, :1]).all() for i in range(0, len(rows), step))
+
+
+def _diagonals(matrix: np.ndarray[Any, Any]) -> Diagonals | None:
     bits = np.ascontiguousarray(matrix).view(f"u{matrix.dtype.itemsize}")  # nan equals itself, and 0.0 is not -0.0
     rows = len(matrix)
     edge = np.concatenate([bits[:0:-1, 0], bits[0]])  # the numbers of the diagonals, from the last row to the last column

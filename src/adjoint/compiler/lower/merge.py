@@ -9,20 +9,15 @@ domain, if that reads the results of the first only at the same points.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 
-from .dead_code import needed
-from .kernel import Buffer, Kernel, Scalar, Store, View
+from .kernel import Buffer, Kernel, Store, View
 from .schedule import arrange, cost
 from .step import Lowered, Step
 from .unroll import unrolled
 
 SHORT = 4  # length of an axis that is unrolled
 LONGEST = 500  # additions per point after unrolling, as in `lower.schedule`
-CHEAP = 12  # additions; up to this cost, recompute
 LARGEST = 4000  # lines of a merged kernel
 _MOST_FUNCTIONS, _FUNCTION = 24, 20  # such as exp, as in `lower.workspace`
 
@@ -54,77 +49,10 @@ def merged(lowered: Lowered, steps: list[Step]) -> list[Step]:
     return found
 
 
-def recomputed(lowered: Lowered, steps: list[Step]) -> list[Step]:
-    """Recompute cheap values that the next kernel reads only at neighbouring points, rather than store them.
-
-    b = g * k                                            (the adjoint of a stencil)
-    h[i] = g[i] + b[i - 1] + b[i + 1]           →        h[i] = g[i] + g[i - 1] * k[i - 1] + g[i + 1] * k[i + 1]
-    """
-    users = _users(lowered, steps)
-    for first, second in itertools.pairwise(steps):
-        if isinstance(first, Kernel) and isinstance(second, Kernel) and first.domain == second.domain:
-            for store in list(first.stores):
-                if store.view.buffer.kind == "local" and users[store.view.buffer] == 2:
-                    _compute_again(first, second, store)
-    return [step for step in steps if not isinstance(step, Kernel) or any(True for _ in step.writes())]
-
-
-def _compute_again(first: Kernel, second: Kernel, store: Store) -> None:
-    """Replace the loads of a stored value by its code, if all can be."""
-    buffer, strides, start = store.view.buffer, store.view.strides, store.view.offset
-    lines = [(i, first.code[i]) for i in needed(first.code, {store.scalar})]
-    cheap = sum(cost(line) for _, line in lines) <= CHEAP and all(line.kind in ("load", "const", "op") for _, line in lines)
-    loads = [line.data for _, line in lines if line.kind == "load"]
-    read = [view for view in second.reads() if view.buffer is buffer]
-    alike = all(view.strides == strides for view in read) and all(
-        not any(view.strides) or (view.strides == strides and view.offset == start) for view in loads
-    )
-    written = {view.buffer for view in first.writes()}
-    gathered = any(line.kind == "gather" and line.data[0].buffer is buffer for line in second.code)
-    if not (cheap and read and alike) or gathered or any(view.buffer in written for view in loads):
-        return
-    if any(s.view.buffer is buffer and s is not store for s in first.stores):
-        return
-
-    def again(code: list[Scalar], by: int) -> int:
-        """Append the lines, shifted by so many elements; returns the number of the last one."""
-        numbers: dict[int, int] = {}
-        for i, line in lines:
-            data = line.data
-            if line.kind == "load" and any(data.strides):
-                data = replace(data, offset=data.offset + by)
-            numbers[i] = len(code)
-            code.append(Scalar(line.kind, tuple(numbers[a] for a in line.args), data, line.dtype))
-        return numbers[store.scalar]
-
-    def rewritten(old: Sequence[Scalar]) -> tuple[list[Scalar], list[int]]:
-        code: list[Scalar] = []
-        numbers: list[int] = []
-        for line in old:
-            if line.kind == "load" and line.data.buffer is buffer:
-                numbers.append(again(code, line.data.offset - start))
-                continue
-            data = line.data
-            if line.kind == "window":
-                data = (tuple(rewritten(data[0])[0]), data[1])
-            numbers.append(len(code))
-            code.append(Scalar(line.kind, tuple(numbers[a] for a in line.args), data, line.dtype))
-        return code, numbers
-
-    code, numbers = rewritten(second.code)
-    second.code, second.known = code, {}
-    second.stores = [Store(numbers[s.scalar], s.view) for s in second.stores]
-    second.reductions = [replace(r, scalar=numbers[r.scalar]) for r in second.reductions]
-    second.scatters = [replace(s, scalar=numbers[s.scalar], at=tuple(numbers[a] for a in s.at)) for s in second.scatters]
-    first.stores = [s for s in first.stores if s is not store]
-
-
 def _users(lowered: Lowered, steps: list[Step]) -> Counter[Buffer]:
     """The number of steps that access each buffer; reads at the end count too."""
     users = Counter(buffer for step in steps for buffer in {view.buffer for view in (*step.reads(), *step.writes())})
-    asked = [*lowered.outputs, *lowered.out_of_bounds, *(view for view, _ in lowered.failures)]
-    asked += [lowered.guard] if lowered.guard is not None else []
-    users.update(view.buffer for view in asked)
+    users.update(view.buffer for view in lowered.asked)
     return users
 
 

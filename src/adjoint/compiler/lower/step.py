@@ -406,6 +406,12 @@ class Lowered:
             yield from bodies(step)
 
     @property
+    def asked(self) -> list[View]:
+        """What is read after the last step."""
+        flags = [*self.out_of_bounds, *(view for view, _ in self.failures)]
+        return [*self.outputs, *flags, *([] if self.guard is None else [self.guard])]
+
+    @property
     def calls_python(self) -> bool:
         return any(map(calls_python, self.steps))
 

@@ -245,9 +245,13 @@ class Workspace:
             return numbers[0]
         (rows, columns), first = matrix.shape, min(0, matrix.shift)
         count = self.counting(first, max(rows + matrix.shift, columns))
+        ones, zeros = (1,) * matrix.after, (0,) * matrix.after
         row, column = (
             kernel.add("load", (), View(count, shape, strides, start - first).over(kernel.domain), count.dtype)
-            for shape, strides, start in (((rows, 1), (1, 0), matrix.shift), ((1, columns), (0, 1), 0))
+            for shape, strides, start in (
+                ((rows, 1, *ones), (1, 0, *zeros), matrix.shift),
+                ((1, columns, *ones), (0, 1, *zeros), 0),
+            )
         )
         below, on, above = numbers
         if below == above:

@@ -12,23 +12,24 @@ from ...core.errors import ArgumentError
 from ...ir.edit import dead_code, map_bodies, renumber
 from ...ir.graph import Graph
 from .rewriter import Rewriter, RuleIndex
-from .rules import RULES
+from .rules import FINAL, RULES
 
 G = TypeVar("G", bound=Graph)
 
-_INDEX, _NO_RULES = RuleIndex(RULES), RuleIndex(())
+_INDEX, _FINAL, _NO_RULES = RuleIndex(RULES), RuleIndex([*RULES, *FINAL]), RuleIndex(())
 
 
-def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
+def simplify(graph: G, assume: str | None = None, final: bool = False) -> tuple[G, Counter[str]]:
     """A smaller graph of the same values, and how often each rule was applied.
 
     By default the values stay what they are, with infinities, nan and signed zeros, up to the last bits in the rules that
     `rules.py` marks "rounding". With `assume="finite"`, every value that the program computes is taken to be finite.
+    A `final` graph is not differentiated any more.
     """
     if assume not in (None, "finite"):
         raise ArgumentError(f'assume is None or "finite", not {assume!r}')
     inner: Counter[str] = Counter()
-    rewriter = Rewriter(map_bodies(graph, lambda body: _body(body, assume, inner)), _INDEX, assume)
+    rewriter = Rewriter(map_bodies(graph, lambda body: _body(body, assume, final, inner)), _FINAL if final else _INDEX, assume)
     rewritten = rewriter.run()
     smaller = dead_code(rewritten)
     counts = rewriter.counts
@@ -37,11 +38,11 @@ def simplify(graph: G, assume: str | None = None) -> tuple[G, Counter[str]]:
     return renumber(smaller), counts + inner  # type: ignore[return-value]
 
 
-def _body(body: Graph, assume: str | None, counts: Counter[str]) -> Graph:
+def _body(body: Graph, assume: str | None, final: bool, counts: Counter[str]) -> Graph:
     """The body of a loop or a branch, simplified once, however often it occurs."""
-    key = ("simplified", assume)
+    key = ("simplified", assume, final)
     if key not in body.derived:
-        smaller, found = simplify(body, assume)
+        smaller, found = simplify(body, assume, final)
         counts.update(found)
         if smaller == body:
             smaller = body  # with all that is derived from it

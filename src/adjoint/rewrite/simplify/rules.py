@@ -12,7 +12,8 @@ finite           that all values the program computes are finite and the sign of
 A rule marked `real` is exact for real numbers only: the complex product (a + bi)(1 + 0i) contains b·0, which is nan for an
 infinite b. For complex numbers it is used with assume="finite".
 
-Derivatives are preserved too, where they are defined: a value that is constant for derivatives (`stop_gradient`) stays so.
+Derivatives are preserved too, where they are defined: a value that is constant for derivatives (`stop_gradient`) stays so. Those
+of FINAL preserve values only: they are for graphs that are compiled.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ C, D = ConstantHole("C"), ConstantHole("D")
 A, B, K, S, T = Parameter("A"), Parameter("B"), Parameter("K"), Parameter("S"), Parameter("T")
 
 RULES: list[Rule] = []
+FINAL: list[Rule] = []
 
 
 def rule(
@@ -44,8 +46,9 @@ def rule(
     needs: Needs = "nothing",
     real: bool = False,
     cases: tuple[dict[str, Any], ...] = ({},),
+    into: list[Rule] = RULES,
 ) -> None:
-    RULES.append(Rule(name, left, right, when, needs, real, cases))
+    into.append(Rule(name, left, right, when, needs, real, cases))
 
 
 add, sub, mul, div, neg, pos, square, power = calls("add", "sub", "mul", "div", "neg", "pos", "square", "power")
@@ -128,10 +131,17 @@ def is_bool(x: Type) -> bool:
     return x.dtype.kind == "b"
 
 
+@computed
+def is_real(x: Type) -> bool:
+    return x.dtype.kind == "f"
+
+
 rule("where-true", where(True, X, Y), X)
 rule("where-false", where(False, X, Y), Y)
 rule("where-same", where(Z, X, X), X, cases=({"Z": _BOOL},))
 rule("where-not", where(logical_not(Z), X, Y), where(Z, Y, X), cases=({"Z": _BOOL},))
+# The exponential of a difference is mostly computed anyway: see `softmax_of`. Its derivative is nan where the difference is.
+rule("exp-where", exp(where(Z, -math.inf, X)), where(Z, 0.0, exp(X)), is_real(X), cases=({"Z": _BOOL},), into=FINAL)
 rule("and-false", logical_and(X, False), False, cases=({"X": _BOOL},))
 rule("and-true", logical_and(X, True), X, is_bool(X), cases=({"X": _BOOL},))
 rule("or-false", logical_or(X, False), X, is_bool(X), cases=({"X": _BOOL},))
@@ -151,11 +161,6 @@ def is_dtype(x: Type, dtype: np.dtype[Any]) -> bool:
 @computed
 def is_wider(dtype: np.dtype[Any], x: Type) -> bool:
     return np.can_cast(x.dtype, dtype, "safe")
-
-
-@computed
-def is_real(x: Type) -> bool:
-    return x.dtype.kind == "f"
 
 
 rule("cast-own", cast(X, dtype=A), X, is_dtype(X, A), cases=({"A": _DOUBLE},))
