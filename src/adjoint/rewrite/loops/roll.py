@@ -19,17 +19,20 @@ from ...ir.edit import bodies, dead_code, has_bodies, is_in_order, map_bodies, r
 from ...ir.graph import Graph
 from ...ops.control import scan
 from ...ops.index import getitem
-from .find import FUNCTION, FlatGraph
+from .blocks import regions
+from .find import FUNCTION, FlatGraph, weight
 from .moving import with_arrays, with_slices
 from .peel import peel
 from .repeats import Stretch, disjoint
 from .roles import RefusedError
 from .write import BODY, with_scans
+from .write_blocks import with_blocks
 
 LEAST_ITERATIONS = 8
 LEAST_SAVING = (
     128  # the weight of equations that a loop makes unnecessary; below, straight-line code compiles quickly and runs best
 )
+_STRAIGHT = 512  # the weight of equations up to which a program needs no loops
 _MOST_DEPTH = 8  # of nested loops
 _ATTEMPTS = 4  # searches, each without the stretches that were refused before
 
@@ -78,8 +81,27 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     """
     least = max(least, 6)
     graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
-    unrolled: list[Unrolled] = []
     graph, slices = with_arrays(graph, least) if is_long_enough(len(graph), saving) else (graph, {})
+    rolled, unrolled = _roll_iterations(graph, weak, least, saving)
+    if (left := _size(rolled)) > _STRAIGHT:
+        blocks, reasons = _roll_blocks(graph, weak, least, saving)
+        if blocks is not None:
+            blocks, unrolled_behind = _roll_iterations(blocks, weak, least, saving)
+            if 2 * _size(blocks) < left:
+                rolled, unrolled = blocks, unrolled_behind
+        else:
+            unrolled += reasons
+    return Rolled(with_slices(rolled, slices), tuple(_loops(rolled)), tuple(unrolled))
+
+
+def _size(graph: Graph) -> int:
+    """The weight of all equations, those of loops included."""
+    return sum(map(weight, graph.equations))
+
+
+def _roll_iterations(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph, list[Unrolled]]:
+    """With loops whose iterations are all alike, inner ones first, and what is none."""
+    unrolled: list[Unrolled] = []
     for _ in range(_MOST_DEPTH):
         if not is_long_enough(len(graph), saving):
             break
@@ -89,7 +111,22 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
             break
         graph = renumber(dead_code(with_scans(flat)))
         unrolled = []
-    return Rolled(with_slices(graph, slices), tuple(_loops(graph)), tuple(unrolled))
+    return graph, unrolled
+
+
+def _roll_blocks(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph | None, list[Unrolled]]:
+    """With loops whose iterations run some of several blocks, and what is none; None if there are no such loops."""
+    flat = FlatGraph(graph if is_in_order(graph) else renumber(graph), weak)
+    unrolled: list[Unrolled] = []
+    for region in regions(flat, least, saving):
+        try:
+            found = renumber(dead_code(with_blocks(flat, region)))
+        except RefusedError as error:
+            unrolled.append(Unrolled(region.stop - region.start, flat.graph.equations[region.start].line, str(error)))
+            continue
+        again, more = _roll_blocks(found, weak, least, saving)
+        return (found if again is None else again), more
+    return None, unrolled
 
 
 def is_long_enough(equations: int, saving: int = LEAST_SAVING) -> bool:
