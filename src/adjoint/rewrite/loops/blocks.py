@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Elementwise, Structured
+from ...core.types import Type
 from ...ir.columns import hashable, parameters
 from ...ops.index import gather, place, put, put_at, scatter_add
 from .find import PER_ELEMENT, FlatGraph
 from .roles import Numbers
 
 _MOST_BLOCKS = 24
-_MOST_WORK = 4  # times that of the trace: each iteration computes all blocks, and selects from the results
+_MOST_WORK = 8  # times that of the trace: each iteration computes all blocks, and selects from the results
+_OVERHEAD = 8  # additions that an iteration takes besides its equations
 _AT_INDICES = (gather, put_at, scatter_add)  # these raise if an index is out of bounds
 
 
@@ -137,7 +139,7 @@ def _merged_kinds(flat: FlatGraph) -> list[Any]:
         groups.setdefault(base, []).append(number)
     for base, numbers in groups.items():
         operands = [flat.columns.kinds[number].operands for number in numbers]
-        types = [{o for o in column if not isinstance(o, tuple)} for column in zip(*operands, strict=True)]
+        types = [{o for o in column if isinstance(o, Type)} for column in zip(*operands, strict=True)]
         if any(len(each) > 1 for each in types) or not _takes_any_number(base[0]):
             for number in numbers:
                 keys[number] = (base, tuple([hashable(o) for o in flat.columns.kinds[number].operands]))
@@ -161,7 +163,8 @@ def _region(flat: FlatGraph, symbols: Numbers, positions: Numbers, hoisted: tupl
     order = _order(_pairs(runs, len(blocks)), range(len(blocks)))
     costs = [work[list(block)].sum() for block in blocks]
     iteration = _iterations(runs, order)
-    if (iteration[-1] + 1) * sum(costs) > _MOST_WORK * work[word].sum() or 3 * sum(map(len, blocks)) > len(word):
+    written = work[word].sum() + _OVERHEAD * len(runs)
+    if (iteration[-1] + 1) * (sum(costs) + _OVERHEAD) > _MOST_WORK * written or 3 * sum(map(len, blocks)) > len(word):
         return None
     lengths = np.array([len(block) for block in blocks])[runs]
     first = np.cumsum(lengths) - lengths
@@ -202,7 +205,7 @@ def _joined(blocks: list[tuple[int, ...]], runs: Numbers, work: Any) -> tuple[li
         used = np.unique(runs)
         pairs = _pairs(runs, len(costs))[np.ix_(used, used)]
         order = _order(pairs, range(len(used)))
-        return (_descents(pairs, order) + 1) * sum(costs[b] for b in used.tolist())  # type: ignore[no-any-return]
+        return (_descents(pairs, order) + 1) * (_OVERHEAD + sum(costs[b] for b in used.tolist()))
 
     best = price(runs, costs)
     while len(blocks) < 2 * _MOST_BLOCKS:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...core.op import Op
 from ...core.types import Type
+from ...ir.columns import Kind, columns_of
 from ...ir.edit import map_bodies
 from ...ir.graph import Equation, Graph, Literal
 from ...ops.index import gather, getitem, place, put, put_at, scatter_add
@@ -31,10 +32,14 @@ Slices = dict[int, tuple[Literal, slice]]
 
 def with_arrays(graph: Graph, least: int) -> tuple[Graph, Slices]:
     """The graph with slices as integer arrays, where at least so many of one length begin at different places."""
+    columns = columns_of(graph)
+    can_move = np.array([_has_one_slice(kind) for kind in columns.kinds], bool)[columns.kind]
+    if np.count_nonzero(can_move) < least:
+        return graph, {}
     types = graph.types
     groups: dict[Any, list[tuple[int, int, int]]] = {}
-    for i, e in enumerate(graph.equations):
-        for key, axis, start in _moving(e, types):
+    for i in np.flatnonzero(can_move).tolist():
+        for key, axis, start in _moving(columns[i], types):
             groups.setdefault(key, []).append((i, axis, start))
     moving = {
         i: (axis, start, count, step)
@@ -81,15 +86,18 @@ def _restored(graph: Graph, slices: Slices) -> Graph:
     return replace(graph, equations=tuple(equations)) if changed else graph
 
 
+def _has_one_slice(kind: Kind) -> bool:
+    """Whether the index of a kind has one slice, no integers, and nothing else that is not a full slice."""
+    if kind.op not in _AS_ARRAYS or kind.places:
+        return False
+    parts = [part for part in kind.params["spec"] if part != slice(None)]
+    return len(parts) == 1 and isinstance(parts[0], slice)
+
+
 def _moving(e: Equation, types: dict[int, Type]) -> Iterator[tuple[Any, int, int]]:
     """What an index with one slice and no integers has in common with others, the axis of the slice, and its start."""
-    if e.op not in _AS_ARRAYS:
-        return
     spec = e.params["spec"]
-    own = [k for k, part in enumerate(spec) if not (isinstance(part, slice) and part == slice(None))]
-    if len(own) != 1 or not isinstance(spec[own[0]], slice):
-        return
-    axis = own[0]
+    (axis,) = [k for k, part in enumerate(spec) if part != slice(None)]
     given = [types[o] if isinstance(o, int) else o.type for o in e.inputs]
     whole = given[0].shape if e.op is getitem else e.types[0].shape
     start, stop, step = spec[axis].indices(whole[axis])
