@@ -225,7 +225,7 @@ def _joined(blocks: list[tuple[int, ...]], runs: Numbers, work: Any) -> tuple[li
         if not trials:
             break
         cheapest, a, b, changed = min(trials, key=lambda trial: trial[0])
-        if cheapest >= best:
+        if cheapest > best:
             break
         best, runs = cheapest, changed
         blocks, costs = [*blocks, blocks[a] + blocks[b]], [*costs, costs[a] + costs[b]]

@@ -32,7 +32,7 @@ LEAST_ITERATIONS = 8
 LEAST_SAVING = (
     128  # the weight of equations that a loop makes unnecessary; below, straight-line code compiles quickly and runs best
 )
-_STRAIGHT = 512  # the weight of equations up to which a program needs no loops
+_STRAIGHT = 4  # times what a loop saves at least: the weight of equations that may be left in no loop
 _MOST_DEPTH = 8  # of nested loops
 _ATTEMPTS = 4  # searches, each without the stretches that were refused before
 
@@ -83,7 +83,7 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
     graph, slices = with_arrays(graph, least) if is_long_enough(len(graph), saving) else (graph, {})
     rolled, unrolled = _roll_iterations(graph, weak, least, saving)
-    if (left := _size(rolled)) > _STRAIGHT:
+    if (left := _size(rolled)) > _STRAIGHT * saving:
         blocks, reasons = _roll_blocks(graph, weak, least, saving)
         if blocks is not None:
             blocks, unrolled_behind = _roll_iterations(blocks, weak, least, saving)

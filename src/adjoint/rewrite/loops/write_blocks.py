@@ -279,18 +279,17 @@ class _BlockScan:
         lags = before - self.run_of[arrays.clip(0)]
         if block == b:
             lags = np.where(self.run_of[arrays.clip(0)] == np.arange(len(lags)), 0, lags)
-        distinct = np.unique(lags[runs])
-        if distinct[-1] > MOST_LAG or len(distinct) > 2:
-            type_ = self.results[r].type
-            if type_.size * len(self.times[block]) > _MOST_ELEMENTS:
+        local, earlier = runs & (lags == 0), runs & (lags > 0)
+        found = [Read(local, Source.LOCAL, r, spec=spec)] if local.any() else []
+        distinct = np.unique(lags[earlier]).tolist()
+        if distinct and (distinct[-1] > MOST_LAG or len(distinct) > 2):
+            if self.results[r].type.size * len(self.times[block]) > _MOST_ELEMENTS:
                 raise RefusedError("earlier values are read, which take too much memory to keep")
             self.histories[r] = None
-            return [Read(runs, Source.HISTORY, r, spec=spec)]
-        found = []
-        for lag in distinct.tolist():
+            return [*found, Read(earlier, Source.HISTORY, r, spec=spec)]
+        for lag in distinct:
             self.lags[r] = max(self.lags.get(r, 0), lag)
-            part = runs & (lags == lag)
-            found.append(Read(part, Source.LATEST if lag else Source.LOCAL, r, lag, spec))
+            found.append(Read(runs & (lags == lag), Source.LATEST, r, lag, spec))
         return found
 
     def is_initial(self, b: int, q: int, j: int, outside: Any, numbers: Numbers, is_element: Any, found: list[Read]) -> bool:
