@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.op import Elementwise, Structured
+from ...core.op import Structured
 from ...core.types import Type
 from ...ir.columns import hashable, parameters
 from ...ops.index import gather, place, put, put_at, scatter_add
-from .find import PER_ELEMENT, FlatGraph
+from .find import FlatGraph, is_per_element
 from .roles import Numbers
 
 _MOST_BLOCKS = 24
@@ -123,7 +123,7 @@ def _symbols(flat: FlatGraph) -> Numbers:
 
 
 def _takes_any_number(op: Any) -> bool:
-    return op.name != "power" and (isinstance(op, Elementwise) or isinstance(op.impl, np.ufunc) or op in PER_ELEMENT or op is put)
+    return op.name != "power" and (is_per_element(op) or op is put)
 
 
 def _merged_kinds(flat: FlatGraph) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core.locks import cached
-from ...core.op import Elementwise
+from ...core.op import Elementwise, Op
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import Kind, columns_of, hashable
@@ -27,7 +27,7 @@ from .operands import OperandKind, Operands
 from .repeats import Stretch
 from .roles import Accumulator, Carried, Constants, Invariant, Local, Loop, Numbers, RefusedError, Role, Row, RowSource, Update
 
-PER_ELEMENT = (strong_mul_op, strong_mul_either_op, where, less, less_equal, greater, greater_equal, equal, not_equal)
+_PER_ELEMENT = (strong_mul_op, strong_mul_either_op, where, less, less_equal, greater, greater_equal, equal, not_equal)
 
 
 class Step(IntEnum):
@@ -50,6 +50,12 @@ def weight(equation: Equation | Kind) -> int:
     held = [part for part in equation.params.values() if isinstance(part, Graph)]
     is_function = isinstance(equation.op, Elementwise) and equation.op.cost >= _LONG
     return (FUNCTION if is_function else 1) + sum(weight(e) for part in held for e in part.equations)
+
+
+def is_per_element(op: Op) -> bool:
+    """Whether an op computes each element of its result from one of each operand."""
+    is_ufunc = isinstance(op.impl, np.ufunc) and op.impl.signature is None
+    return is_ufunc or isinstance(op, Elementwise) or op in _PER_ELEMENT
 
 
 def axis_of(spec: Sequence[Any], entry: int) -> int:
@@ -297,7 +303,7 @@ class FlatGraph:
         """Constants that become rows of an array. A Python number, which is weak, takes the dtype that it would be cast to."""
         if not literals[0].is_weak:
             return _stacked(np.stack([o.value for o in literals]))
-        if e.op.name == "power" or not (isinstance(e.op, Elementwise) or isinstance(e.op.impl, np.ufunc) or e.op in PER_ELEMENT):
+        if e.op.name == "power" or not is_per_element(e.op):
             raise RefusedError(f"a number that {e.op.name!r} takes changes from iteration to iteration{self.at(position)}")
         dtype = np.result_type(
             *[o.value if isinstance(o, Literal) and o.is_weak else self.type_of(o).dtype for o in e.inputs]

@@ -22,6 +22,7 @@ from ...ops.index import getitem
 from .blocks import regions
 from .find import FUNCTION, FlatGraph, weight
 from .moving import with_arrays, with_slices
+from .padded import padded
 from .peel import peel
 from .repeats import Stretch, disjoint
 from .roles import RefusedError
@@ -82,16 +83,25 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     least = max(least, 6)
     graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
     graph, slices = with_arrays(graph, least) if is_long_enough(len(graph), saving) else (graph, {})
+    rolled, unrolled = _roll_flat(graph, weak, least, saving)
+    if (left := _size(rolled)) > saving and (longer := padded(graph, least)) is not None:
+        trial, reasons = _roll_flat(longer, weak, least, saving)
+        if 3 * _size(trial) < left:
+            rolled, unrolled = trial, reasons
+    return Rolled(with_slices(rolled, slices), tuple(_loops(rolled)), tuple(unrolled))
+
+
+def _roll_flat(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph, list[Unrolled]]:
+    """With loops whose iterations are alike; if much is left, with loops that run some of several blocks."""
     rolled, unrolled = _roll_iterations(graph, weak, least, saving)
     if (left := _size(rolled)) > _STRAIGHT * saving:
         blocks, reasons = _roll_blocks(graph, weak, least, saving)
-        if blocks is not None:
-            blocks, unrolled_behind = _roll_iterations(blocks, weak, least, saving)
-            if 2 * _size(blocks) < left:
-                rolled, unrolled = blocks, unrolled_behind
-        else:
-            unrolled += reasons
-    return Rolled(with_slices(rolled, slices), tuple(_loops(rolled)), tuple(unrolled))
+        if blocks is None:
+            return rolled, unrolled + reasons
+        blocks, reasons = _roll_iterations(blocks, weak, least, saving)
+        if 2 * _size(blocks) < left:
+            return blocks, reasons
+    return rolled, unrolled
 
 
 def _size(graph: Graph) -> int:
