@@ -232,21 +232,23 @@ class _Padding:
         return [self.resized(operands[0], (*a[:-1], length)), self.resized(operands[1], (*b[:axis], length, *b[axis + 1 :]))]
 
     def read(self, o: Operand, spec: tuple[Any, ...], group: Group) -> Operand:
-        """A basic index: slices give as many elements as the result has."""
-        x, own, shape = self.value(o), self.shape(o), group.shape
-        for axis, part, result in _slices(spec):
-            start, _, step = part.indices(own[axis])
-            have, length = self.out.type_of(x).shape[axis], shape[result]
-            if group.from_start or have == 0:
+        """A basic index: its integers first, then its slices, which give as many elements as the result has."""
+        own, shape = self.shape(o), group.shape
+        whole = [
+            slice(None) if isinstance(part, slice) else part + own[axis] if part is not None and part < 0 else part
+            for part, axis in zip(spec, _axes(spec), strict=True)
+        ]
+        x = self.out.read(self.value(o), trimmed(tuple(whole)), self.line)
+        sliced = {result: part.indices(own[axis]) for axis, part, result in _slices(spec)}
+        for axis, length in enumerate(shape):
+            start, _, step = sliced.get(axis, (0, 0, 1))
+            have = self.out.type_of(x).shape[axis]
+            if axis not in sliced or group.from_start or have == 0:
                 x = self.along(x, axis, length)
             else:
                 at = np.clip(start + step * np.arange(length), 0, have - 1)
                 x = self.out.emit(gather, x, self.constant(at), line=self.line, axis=axis)
-        for axis in range(sum(part is not None for part in spec), len(own)):
-            x = self.along(x, axis, shape[axis - len(own) + len(shape)])
-        rest = tuple([slice(None) if isinstance(part, slice) else part for part in spec])
-        rest = tuple([part + own[k] if isinstance(part, int) and part < 0 else part for part, k in zip(rest, _axes(spec), strict=True)])
-        return self.out.read(x, trimmed(rest), self.line)
+        return x
 
     def along(self, x: Operand, axis: int, length: int) -> Operand:
         have = self.out.type_of(x).shape
