@@ -20,7 +20,7 @@ import numpy as np
 from ...core.types import Shape, Type
 from ...ir.columns import Kind, columns_of, hashable
 from ...ir.graph import Equation, Graph, Literal, Operand
-from ...ops.broadcast import broadcast_to, cast, sum_, transpose, where
+from ...ops.broadcast import broadcast_to, cast, reshape, sum_, transpose, where
 from ...ops.index import gather, getitem, place, put, put_at
 from ...ops.linalg import matmul
 from ...ops.shape import concatenate
@@ -88,7 +88,9 @@ def _key(kind: Kind) -> Any:
     spec = kind.params.get("spec", ())
     parts = tuple(["i" if isinstance(part, int) else "n" if part is None else ":" for part in spec])
     dimensions = tuple([(o.ndim, o.dtype) if isinstance(o, Type) else "constant" for o in kind.operands])
-    return kind.op, parts, hashable(tuple(params.items())), dimensions, kind.types[0].ndim, kind.types[0].dtype
+    (result,) = kind.types
+    ones = tuple([n == 1 for n in result.shape]) if kind.op is reshape else ()  # a row is no column
+    return kind.op, parts, hashable(tuple(params.items())), dimensions, result.ndim, result.dtype, ones
 
 
 def _shapes(kind: Kind) -> tuple[Shape | None, ...]:
@@ -215,6 +217,8 @@ class _Padding:
             found = emit(op, self.fitted(e.inputs[0], shape, group.ones[0]), line=e.line, shape=shape)
         elif op is transpose:
             found = emit(op, self.value(e.inputs[0]), line=e.line, **e.params)
+        elif op is reshape and _lengths(self.out.type_of(self.value(e.inputs[0])).shape) == _lengths(shape):
+            found = emit(op, self.value(e.inputs[0]), line=e.line, shape=shape)
         elif op is concatenate:
             found = self.joined(e, shape)
         else:
@@ -308,6 +312,11 @@ class _Padding:
         at[: len(joined)] = joined
         whole = self.out.emit(concatenate, *parts, line=self.line, axis=axis)
         return self.out.emit(gather, whole, self.constant(at), line=self.line, axis=axis)
+
+
+def _lengths(shape: Shape) -> list[int]:
+    """A shape without axes of length 1, which `reshape` may add and remove."""
+    return [n for n in shape if n != 1]
 
 
 def _axes(spec: tuple[Any, ...]) -> list[int]:
