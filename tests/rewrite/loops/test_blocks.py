@@ -206,10 +206,10 @@ class Program:
 
     def __init__(self, seed):
         self.random = random.Random(seed)
-        self.lines = ["def f(x, m):", "    n = len(x)", "    s, t, c, path = x[0], 0.25, anp.zeros(n), [x[1]]"]
+        self.lines = ["def f(x, m):", "    n = len(x)", "    s, t, c, path, r = x[0], 0.25, anp.zeros(n), [x[1]], x[:3]"]
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, [])
-        self.lines.append("    return np.sum(c) + s * t + path[-1] + np.sum(anp.stack(path[:9]) if len(path) > 8 else c)")
+        self.lines.append("    return np.sum(c) + s * t + path[-1] + np.sum(r) + np.sum(anp.stack(path[:9]) if len(path) > 8 else c)")
 
     def loop(self, depth, counters):
         name = "ijk"[depth - 1]
@@ -235,6 +235,7 @@ class Program:
     def value(self, counters):
         i, j = self.index(counters), self.index(counters)
         choices = ["s", "t", f"x[{i}]", f"c[{i}]", f"m[{i}, {j}]", f"np.sin(x[{i}])", "path[-1]", "path[len(path) // 2]", "0.5"]
+        choices += [f"r[{self.random.randint(0, 2)}]", "path[-2 % len(path)]"]
         return self.random.choice(choices)
 
     def statement(self, depth, counters):
@@ -242,6 +243,7 @@ class Program:
         right = self.random.choice([f"0.5 * np.tanh({a}) + {b} / 3", f"{a} * 0.25 - np.cos({b})", f"np.maximum({a}, {b} * 0.5)"])
         left = self.random.choice(["s", "t", "s", f"c[{self.index(counters)}]", "path"])
         text = f"path.append({right})" if left == "path" else f"{left} = {right}"
+        text = self.random.choice([text] * 4 + [f"s, t = {right}, s", f"r = anp.stack([r[1], {a}, r[0]])", f"r = r * 0.5 + {a}"])
         if self.random.random() < 0.3:
             text = f"if {counters[-1]} % {self.random.randint(2, 4)} == {self.random.randint(0, 1)}: {text}"
         self.line(depth, text)

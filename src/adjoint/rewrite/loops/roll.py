@@ -82,7 +82,9 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     """
     least = max(least, 6)
     graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
-    graph, slices = with_arrays(graph, least) if is_long_enough(len(graph), saving) else (graph, {})
+    if not is_long_enough(len(graph), saving):
+        return Rolled(graph, tuple(_loops(graph)), ())
+    graph, slices = with_arrays(graph if is_in_order(graph) else renumber(graph), least)
     rolled, unrolled = _roll_flat(graph, weak, least, saving)
     if (left := _size(rolled)) > saving and (longer := padded(graph, least)) is not None:
         trial, reasons = _roll_flat(longer, weak, least, saving)
@@ -126,7 +128,7 @@ def _roll_iterations(graph: Graph, weak: Collection[int], least: int, saving: in
 
 def _roll_blocks(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph | None, list[Unrolled]]:
     """With loops whose iterations run some of several blocks, and what is none; None if there are no such loops."""
-    flat = FlatGraph(graph if is_in_order(graph) else renumber(graph), weak)
+    flat = FlatGraph(graph, weak)
     unrolled: list[Unrolled] = []
     for region in regions(flat, least, saving):
         try:

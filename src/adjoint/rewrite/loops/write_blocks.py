@@ -443,8 +443,8 @@ class _BlockScan:
         """An operand of the body: from its source, or selected from those of several."""
         reads = self.operands[b, q, j]
         value: Operand | None = None
-        for k, read in enumerate(reads):
-            one = self.read_from(b, q, j, read, e)
+        for k in range(len(reads)):
+            one = self.read_from(b, q, j, k, e)
             if value is None:
                 value = one
                 continue
@@ -454,7 +454,8 @@ class _BlockScan:
         assert value is not None
         return value
 
-    def read_from(self, b: int, q: int, j: int, read: Read, e: Equation) -> Operand:
+    def read_from(self, b: int, q: int, j: int, k: int, e: Equation) -> Operand:
+        read = self.operands[b, q, j][k]
         match read.source:
             case Source.ROW:
                 literal = self.plan.literals.get((b, q, j))
@@ -466,11 +467,11 @@ class _BlockScan:
             case Source.STORAGE:
                 value = self.state["storage", read.result]
             case Source.HISTORY:
-                at = self.input[self.plan.history_keys[b, q, j, read.result]]
+                at = self.input[self.plan.history_keys[b, q, j, k]]
                 value = self.writer.emit(gather, self.state["history", read.result], at, line=e.line, axis=0)
         if read.spec is None:
             return value
-        return self.element(value, read.spec, self.plan.element_keys[b, q, j, read.source, read.result, _template(read.spec)], e.line)
+        return self.element(value, read.spec, self.plan.element_keys[b, q, j, k], e.line)
 
     def element(self, x: Operand, spec: tuple[Any, ...], keys: Sequence[Any], line: str) -> Operand:
         """What an index reads whose integers are inputs of the body, or constants."""
@@ -587,13 +588,13 @@ class _Plan:
         if read.source is Source.HISTORY:
             arrays, _ = s.flat.arrays_read(numbers)
             runs = np.where(read.runs, s.run_of[arrays.clip(0)], 0)
-            self.history_keys[b, q, j, read.result] = self.constant_rows(runs[filled])
+            self.history_keys[b, q, j, k] = self.constant_rows(runs[filled])
         if read.spec is not None:
             _, made = s.flat.arrays_read(numbers[read.runs])
             kind = s.flat.kind(int(made[0]))
             integers = np.zeros((len(numbers), len(kind.places)), np.int64)
             integers[read.runs] = s.flat.integers(made) % np.array(kind.sizes)
-            self.element_keys[b, q, j, read.source, read.result, _template(read.spec)] = self.index_keys(b, integers)
+            self.element_keys[b, q, j, k] = self.index_keys(b, integers)
 
     # -- what comes from before the region ------------------------------------------------------------------------------
 
