@@ -153,7 +153,8 @@ def rolled(f, *args, saving=128):
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_a_nest_of_loops_of_different_lengths_is_one_loop(f):
     found = rolled(f, *PROGRAMS[f])
-    assert len(found.graph) < 60 and len(found.loops) <= 2, str(found.graph)
+    assert len(found.graph) < 60, str(found.graph)
+    assert len(found.loops) <= 2
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
@@ -209,7 +210,9 @@ class Program:
         self.lines = ["def f(x, m):", "    n = len(x)", "    s, t, c, path, r = x[0], 0.25, anp.zeros(n), [x[1]], x[:3]"]
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, [])
-        self.lines.append("    return np.sum(c) + s * t + path[-1] + np.sum(r) + np.sum(anp.stack(path[:9]) if len(path) > 8 else c)")
+        self.lines.append(
+            "    return np.sum(c) + s * t + path[-1] + np.sum(r) + np.sum(anp.stack(path[:9]) if len(path) > 8 else c)"
+        )
 
     def loop(self, depth, counters):
         name = "ijk"[depth - 1]
@@ -257,7 +260,7 @@ class Program:
 X, M = RNG.normal(size=13), RNG.normal(size=(13, 13))
 
 
-@pytest.mark.parametrize("seed", range(asked(60)))
+@pytest.mark.parametrize("seed", range(asked(40)))
 def test_random_nests_keep_their_results(seed):
     program = Program(seed)
     rolled(program.function(), X, M, saving=16)

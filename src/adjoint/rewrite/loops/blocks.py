@@ -6,9 +6,9 @@
             s = s - a[i, j] * x[j]
         x[i] = s / a[i, i]
 
-Equations of one kind on one line are a symbol, and the trace is a word. Symbols that always follow each other are a block.
-An iteration runs each block at most once, in a fixed order: the order with the fewest iterations. Reads of elements are part of the equations that
-use them, since staging shares them where a loop happens to read an element twice.
+Equations of one kind on one line are a symbol, and the trace is a word. Symbols that always follow each other are a block. An
+iteration runs each block at most once, in a fixed order: the one with the fewest iterations. Reads of elements are part of the
+equations that use them, since staging shares an element that is read twice.
 """
 
 from __future__ import annotations
@@ -56,41 +56,36 @@ def regions(flat: FlatGraph, least: int, saving: int) -> list[Region]:
     """The stretches of a graph in which each symbol occurs often, as runs of blocks."""
     symbols = _symbols(flat)
     counts = np.bincount(symbols[symbols >= 0], minlength=1)
-    made_by = flat.position
+    is_frequent = (symbols >= 0) & (counts[np.maximum(symbols, 0)] >= least)
     found: list[Region] = []
-    start, run, hoisted = -1, [], []
+    run: list[int] = []
+    hoisted: set[int] = set()
 
     def close(stop: int) -> None:
-        nonlocal start, run, hoisted
-        if run and int(flat.weights[run].sum()) >= saving:
-            region = _region(flat, symbols, np.array(run), tuple(hoisted), stop)
+        if int(flat.weights[run].sum()) >= saving:
+            region = _region(flat, symbols, np.array(run), tuple(sorted(hoisted)), stop)
             if region is not None and region.iterations >= least:
                 found.append(region)
-        start, run, hoisted = -1, [], []
+        run.clear()
+        hoisted.clear()
 
-    rank = np.where(symbols >= 0, counts[np.maximum(symbols, 0)], 0)
     for i in np.flatnonzero(~flat.reads).tolist():
-        if rank[i] >= least:
-            start = i if start < 0 else start
+        if is_frequent[i]:
             run.append(i)
-        elif start >= 0:
-            read = flat.operands[flat.first_operand[i] : flat.first_operand[i + 1]]
-            sources = [int(made_by[n - flat.inputs]) for n in read[read >= flat.inputs].tolist()]
-            sources = [_source(flat, k) for k in sources]
-            if symbols[i] >= 0 and all(k < start or k in hoisted for k in sources):
-                hoisted.append(i)
+        elif run:
+            made = _sources(flat, i)
+            if symbols[i] >= 0 and all(k < run[0] or k in hoisted for k in made):
+                hoisted.add(i)
             else:
                 close(i)
     close(len(flat.keys))
     return found
 
 
-def _source(flat: FlatGraph, position: int) -> int:
-    """The equation that makes the array which an equation reads, or the equation itself if it does not only read."""
-    if not flat.reads[position]:
-        return position
-    array = int(flat.operands[flat.first_operand[position]])
-    return int(flat.position[array - flat.inputs]) if array >= flat.inputs else -1
+def _sources(flat: FlatGraph, i: int) -> list[int]:
+    """The equations whose results an equation uses, as they are or by reading elements; -1 for inputs and constants."""
+    arrays, _ = flat.arrays_read(flat.operands[flat.first_operand[i] : flat.first_operand[i + 1]])
+    return [int(flat.position[n - flat.inputs]) if n >= flat.inputs else -1 for n in arrays.tolist()]
 
 
 # -- symbols ----------------------------------------------------------------------------------------------------------

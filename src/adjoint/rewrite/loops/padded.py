@@ -4,7 +4,7 @@
     v1 = mul v[1:9], p;   v2 = mul w1, p;        v3 = mul w2, p;        …        w1 = v1[1:8] and one more element, and so on
 
 What is behind the end of an array is not defined. Sums and products replace it by zeros, a write leaves the old elements there,
-and whoever reads the array outside the loop reads a slice of it. The positions and masks that this takes are constants of the
+and equations outside the loop read a slice of the array. The positions and masks that this takes are constants of the
 iterations. Groups of equations on one line, with one op, whose shapes differ are padded.
 """
 
@@ -150,7 +150,9 @@ class _Padding:
     def cut(self, x: Operand, shape: Shape) -> Operand:
         """The first elements along each axis."""
         have = self.out.type_of(x).shape
-        return self.out.read(x, trimmed(tuple([slice(None) if a == b else slice(0, b) for a, b in zip(have, shape, strict=True)])), self.line)
+        return self.out.read(
+            x, trimmed(tuple([slice(None) if a == b else slice(0, b) for a, b in zip(have, shape, strict=True)])), self.line
+        )
 
     def value(self, o: Operand) -> Operand:
         return self.known[o] if isinstance(o, int) else o
@@ -175,7 +177,11 @@ class _Padding:
             return Literal(np.pad(kept, [(0, b - a) for a, b in zip(kept.shape, wanted, strict=True)], mode="edge"))
         least = tuple(map(min, have, wanted))
         x = self.cut(x, least)
-        return x if least == wanted else self.out.emit(place, x, line=self.line, spec=tuple([slice(0, n) for n in least]), shape=wanted)
+        return (
+            x
+            if least == wanted
+            else self.out.emit(place, x, line=self.line, spec=tuple([slice(0, n) for n in least]), shape=wanted)
+        )
 
     def constant(self, values: Any) -> Literal:
         self.elements += values.size
@@ -267,9 +273,8 @@ class _Padding:
         region = np.broadcast_to(False, own)[(*spec, ...)].shape
         if isinstance(v, Literal):
             v = Literal(np.asarray(v.value, e.types[0].dtype))
-        if self.shape(v) != region:
-            if self.shape(v) != ():
-                raise RefusedError("a value is broadcast as it is written")
+        if self.shape(v) != region and self.shape(v) != ():
+            raise RefusedError("a value is broadcast as it is written")
         return self.put(self.value(o), list(spec), 0, v)
 
     def put(self, x: Operand, spec: list[Any], axis: int, v: Operand) -> Operand:
@@ -278,12 +283,13 @@ class _Padding:
         while axis < len(spec) and spec[axis] == slice(None):
             axis += 1
         if axis == len(spec):
-            value, shape = self.value(v), self.out.type_of(x).shape
-            return self.out.emit(broadcast_to, value, line=self.line, shape=shape) if self.shape(v) == () else self.resized(value, shape)
+            if self.shape(v) == ():
+                return self.out.emit(broadcast_to, self.value(v), line=self.line, shape=own)
+            return self.resized(self.value(v), own)
         part = spec[axis]
         if isinstance(part, int):
-            inner = self.out.emit(getitem, x, line=self.line, spec=(*(slice(None),) * axis, part))
-            inner = self.put(inner, [*spec[:axis], *spec[axis + 1 :]], axis, v)
+            old = self.out.emit(getitem, x, line=self.line, spec=(*(slice(None),) * axis, part))
+            inner = self.put(old, [*spec[:axis], *spec[axis + 1 :]], axis, v)
             return self.out.emit(put, x, inner, line=self.line, spec=(*(slice(None),) * axis, part))
         start, stop, step = part.indices(own[axis])
         if abs(step) != 1:

@@ -3,8 +3,8 @@
     S: v = s - row * x[j]           v = sub s, (mul row, (gather x, j));      s = where S_runs, v, s
     F: x[i] = s / row               w = div s, row;      x = put_at x, (where F_runs, w, (gather x, i)), i
 
-Each iteration computes all blocks and keeps the results of those that run in it. An operand may come from several sources, between
-which the iteration selects:
+Each iteration computes all blocks and keeps the results of those that run in it. If an operand comes from different sources in
+different runs, the iteration selects one:
 
     LOCAL      a result of the same run
     LATEST     the latest result of a block, or one of those before it: a carry
@@ -179,8 +179,6 @@ class _BlockScan:
         self.histories: dict[int, None] = {}
         self.operands = {place: self.reads_of(*place) for place in self.places()}
         self.find_results_after()
-        self.consts: dict[Any, Operand] = {}
-        self.rows: dict[Any, Operand] = {}
 
     def equation(self, b: int, q: int) -> Equation:
         """An equation of a block, as it is in one of its runs."""
@@ -361,7 +359,6 @@ class _BlockScan:
 
     def write(self) -> None:
         carries = self.carries()
-        self.inputs: list[tuple[Any, Type]] = []  # of the body: found while it is written
         self.plan = _Plan(self)
         self.plan.collect()
         consts, rows = self.plan.consts, self.plan.rows
@@ -632,7 +629,9 @@ class _Plan:
     def type_of(self, b: int, q: int, j: int) -> Type:
         """The type of an operand that is a value in some of the runs."""
         numbers = self.scan.numbers(b, q, j)
-        return self.scan.flat.type_of(int(numbers[numbers >= 0][0])) if (numbers >= 0).any() else self.scan.equation(b, q).types[0]
+        return (
+            self.scan.flat.type_of(int(numbers[numbers >= 0][0])) if (numbers >= 0).any() else self.scan.equation(b, q).types[0]
+        )
 
     def stacked(self, numbers: Numbers, order: Numbers, type_: Type, line: str) -> Operand:
         """A row for each iteration: constants, elements of arrays and other values, in this order, and taken from there."""
