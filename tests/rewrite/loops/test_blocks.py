@@ -133,7 +133,7 @@ PROGRAMS = {
     substitution: (RNG.uniform(0, 1, (20, 20)) + 20 * np.eye(20), RNG.normal(size=20)),
     cholesky: (DEFINITE,),
     elimination: (DEFINITE,),
-    orthogonal: (RNG.normal(size=(10, 16)),),
+    orthogonal: (RNG.normal(size=(20, 16)),),
     intervals: (RNG.uniform(0.2, 1.0, 14),),
     neville: (RNG.normal(size=24),),
     branches: (RNG.normal(size=90),),
