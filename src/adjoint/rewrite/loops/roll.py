@@ -33,8 +33,9 @@ LEAST_ITERATIONS = 8
 LEAST_SAVING = (
     128  # the weight of equations that a loop makes unnecessary; below, straight-line code compiles quickly and runs best
 )
+_ARRAY = 4  # the weight of an equation on arrays, in scalar ones, as code that is in no loop
 _STRAIGHT = 4  # times what a loop saves at least: the weight of equations that may be left in no loop
-_MOST_DEPTH = 8  # of nested loops
+_MOST_DEPTH = 8  # of nested loops, and loops of blocks
 _ATTEMPTS = 4  # searches, each without the stretches that were refused before
 
 
@@ -107,8 +108,8 @@ def _roll_flat(graph: Graph, weak: Collection[int], least: int, saving: int) -> 
 
 
 def _size(graph: Graph) -> int:
-    """The weight of all equations, those of loops included."""
-    return sum(map(weight, graph.equations))
+    """The weight of all equations, those of loops included; one on arrays is a loop nest of its own."""
+    return sum(weight(e) * (_ARRAY if any(t.shape for t in e.types) else 1) for e in graph.equations)
 
 
 def _roll_iterations(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph, list[Unrolled]]:
@@ -127,18 +128,21 @@ def _roll_iterations(graph: Graph, weak: Collection[int], least: int, saving: in
 
 
 def _roll_blocks(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph | None, list[Unrolled]]:
-    """With loops whose iterations run some of several blocks, and what is none; None if there are no such loops."""
-    flat = FlatGraph(graph, weak)
+    """With loops whose iterations run some of several blocks, the longest first; None if there are no such loops."""
+    found: Graph | None = None
     unrolled: list[Unrolled] = []
-    for region in regions(flat, least, saving):
-        try:
-            found = renumber(dead_code(with_blocks(flat, region)))
-        except RefusedError as error:
-            unrolled.append(Unrolled(region.stop - region.start, flat.graph.equations[region.start].line, str(error)))
-            continue
-        again, more = _roll_blocks(found, weak, least, saving)
-        return (found if again is None else again), more
-    return None, unrolled
+    for _ in range(_MOST_DEPTH):
+        flat = FlatGraph(graph, weak)
+        unrolled = []
+        for region in sorted(regions(flat, least, saving), key=lambda region: region.start - region.stop):
+            try:
+                graph = found = renumber(dead_code(with_blocks(flat, region)))
+                break
+            except RefusedError as error:
+                unrolled.append(Unrolled(region.stop - region.start, flat.graph.equations[region.start].line, str(error)))
+        else:
+            break
+    return found, unrolled
 
 
 def is_long_enough(equations: int, saving: int = LEAST_SAVING) -> bool:
