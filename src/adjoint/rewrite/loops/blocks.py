@@ -28,6 +28,7 @@ from .roles import Numbers
 
 _MOST_BLOCKS = 24
 _MOST_WORK = 8  # times that of the trace: each iteration computes all blocks, and selects from the results
+_FREE = 1000  # additions that a call may take longer for each equation that is not compiled
 _OVERHEAD = 8  # additions that an iteration takes besides its equations
 _AT_INDICES = (gather, put_at, scatter_add)  # these raise if an index is out of bounds
 
@@ -62,10 +63,13 @@ def regions(flat: FlatGraph, least: int, saving: int) -> list[Region]:
     hoisted: set[int] = set()
 
     def close(stop: int) -> None:
-        if int(flat.weights[run].sum()) >= saving:
-            region = _region(flat, symbols, np.array(run), tuple(sorted(hoisted)), stop)
-            if region is not None and region.iterations >= least:
-                found.append(region)
+        for part in reversed(_apart(symbols, np.array(run, np.int64))):
+            if int(flat.weights[part].sum()) >= saving:
+                own = tuple([i for i in sorted(hoisted) if part[0] < i < stop])
+                region = _region(flat, symbols, part, own, stop)
+                if region is not None and region.iterations >= least:
+                    found.append(region)
+            stop = int(part[0])
         run.clear()
         hoisted.clear()
 
@@ -80,6 +84,17 @@ def regions(flat: FlatGraph, least: int, saving: int) -> list[Region]:
                 close(i)
     close(len(flat.keys))
     return found
+
+
+def _apart(symbols: Numbers, positions: Numbers) -> list[Numbers]:
+    """Loops one after another, which have no symbol in common."""
+    if not len(positions):
+        return []
+    _, word = np.unique(symbols[positions], return_inverse=True)
+    last = np.zeros(word.max() + 1, np.int64)
+    np.maximum.at(last, word.reshape(-1), np.arange(len(word)))
+    ends = np.maximum.accumulate(last[word.reshape(-1)])  # of the symbols so far
+    return np.split(positions, np.flatnonzero(ends == np.arange(len(word)))[:-1] + 1)
 
 
 def _sources(flat: FlatGraph, i: int) -> list[int]:
@@ -159,7 +174,8 @@ def _region(flat: FlatGraph, symbols: Numbers, positions: Numbers, hoisted: tupl
     costs = [work[list(block)].sum() for block in blocks]
     iteration = _iterations(runs, order)
     written = work[word].sum() + _OVERHEAD * len(runs)
-    if (iteration[-1] + 1) * (sum(costs) + _OVERHEAD) > _MOST_WORK * written or 3 * sum(map(len, blocks)) > len(word):
+    computed = (iteration[-1] + 1) * (sum(costs) + _OVERHEAD)
+    if computed > min(_MOST_WORK * written, 1.5 * written + _FREE * len(word)) or 3 * sum(map(len, blocks)) > len(word):
         return None
     lengths = np.array([len(block) for block in blocks])[runs]
     first = np.cumsum(lengths) - lengths
