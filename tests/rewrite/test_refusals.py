@@ -97,7 +97,7 @@ def test_shapes_that_change():
         return np.sum(x)
 
     text = reported(f, np.ones(3))
-    assert f"360 equations are not a loop {at(f, 2)}: shapes or parameters change" in text
+    assert f"420 equations are not a loop {at(f, 2)}: shapes or parameters change" in text
 
 
 def test_slices_that_shrink():
