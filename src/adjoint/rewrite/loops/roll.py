@@ -6,6 +6,9 @@
 others, `find.py` finds the role of each operand, `write.py` writes the scans. The backward half of a differentiated loop reads
 the values of the forward half from the last iteration to the first: these are stacked, and it becomes a scan in reverse. Inner
 loops are rolled first, then the loops around them. The results stay the same bit for bit.
+
+If much is left that is in no loop, loops without a period are looked for: `blocks.py` finds nests whose inner loops differ in
+length, and branches on a counter; `padded.py` gives arrays of changing length the length of the longest.
 """
 
 from __future__ import annotations
