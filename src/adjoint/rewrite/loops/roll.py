@@ -8,7 +8,8 @@ the values of the forward half from the last iteration to the first: these are s
 loops are rolled first, then the loops around them. The results stay the same bit for bit.
 
 If much is left that is in no loop, loops without a period are looked for: `blocks.py` finds nests whose inner loops differ in
-length, and branches on a counter; `padded.py` gives arrays of changing length the length of the longest.
+length, and branches on a counter; `padded.py` gives arrays of changing length the length of the longest,
+so that their sums may be added in another order.
 """
 
 from __future__ import annotations
