@@ -67,7 +67,7 @@ def regions(flat: FlatGraph, least: int, saving: int) -> list[Region]:
             if int(flat.weights[part].sum()) >= saving:
                 own = tuple([i for i in sorted(hoisted) if part[0] < i < stop])
                 region = _region(flat, symbols, part, own, stop)
-                if region is not None and region.iterations >= least:
+                if region is not None and region.iterations >= least and _saved(flat, part, region) >= saving:
                     found.append(region)
             stop = int(part[0])
         run.clear()
@@ -84,6 +84,11 @@ def regions(flat: FlatGraph, least: int, saving: int) -> list[Region]:
                 close(i)
     close(len(flat.keys))
     return found
+
+
+def _saved(flat: FlatGraph, part: Numbers, region: Region) -> int:
+    """The weight of the equations that the loop makes unnecessary."""
+    return int(flat.weights[part].sum() - sum(flat.weights[table[0]].sum() for table in region.equations))
 
 
 def _apart(symbols: Numbers, positions: Numbers) -> list[Numbers]:
