@@ -92,7 +92,7 @@ def compiled(name: str, dtype: Any, also: tuple[str, ...] = (), soft: bool = Fal
     dtype = np.dtype(dtype)
     count = CASES[name].arity
     began = time.process_time()
-    text = loop_text([name, *also], count, REGISTER[dtype.name])
+    text = loop_text([name, *also], count, REGISTER[dtype])
     if soft:
         text = vecmath.soften(text)
     built = time.process_time()

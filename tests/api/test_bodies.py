@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.api.bodies import agrees, is_weak, kind_of, opened, strong
+from adjoint.api.bodies import agrees, kind_of, opened, strong
 from adjoint.core.errors import AdjointError
+from adjoint.core.types import is_weak
 
 XS = np.arange(3.0)
 

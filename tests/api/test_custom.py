@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.core.errors import AdjointError, ArgumentError
 
 
 @ad.custom_vjp
@@ -283,3 +284,25 @@ def test_a_closed_over_value_is_refused_in_a_graph():
 
     with pytest.raises(ad.AdjointError, match="freeze it as a constant"):
         ad.graph(outer)(1.0)
+
+
+@pytest.mark.parametrize("nonsense", [None, "f", 3, np.ones(2)])
+def test_a_rule_that_is_no_function_is_refused(nonsense):
+    with pytest.raises(ArgumentError, match=r"f\.defjvp expects a function"):
+        ad.custom_jvp(f).defjvp(nonsense)
+    for rules in ((nonsense, f), (f, nonsense)):
+        with pytest.raises(ArgumentError, match=r"f\.defvjp expects a function"):
+            ad.custom_vjp(f).defvjp(*rules)
+
+
+def f(x):
+    return 2.0 * x
+
+
+@pytest.mark.parametrize("nonsense", ["a", {1.0}, np.sin, b"a", int])
+def test_a_cotangent_that_is_no_number_is_refused(nonsense):
+    twice = ad.custom_vjp(f)
+    twice.defvjp(lambda x: (f(x), None), lambda residuals, g: (nonsense,))
+    for derivative in (ad.grad(twice), ad.jit(ad.grad(twice)), ad.jacrev(twice)):
+        with pytest.raises(AdjointError, match="argument"):
+            derivative(1.0)

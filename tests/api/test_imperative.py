@@ -12,6 +12,7 @@ import pytest
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.bind import variables
+from adjoint.core.errors import ArgumentError, ShapeError
 
 
 def leaf(data):
@@ -376,3 +377,19 @@ def test_numbers_of_traced_values_are_asked_for_as_ever():
     assert ad.grad(f)(2.5) == 5.0
     with pytest.raises(ad.AdjointError, match="lose its derivative"):
         ad.grad(lambda x: np.zeros(3, int).fill(x))(2.5)
+
+
+def test_dual_numbers_are_complex_too():
+    y = np.exp(ad.dual(1.0 + 2.0j, 1.0))
+    np.testing.assert_allclose([y.primal, y.tangent], [np.exp(1 + 2j)] * 2)
+    assert (ad.dual(2.0, 1j) * 3).tangent == 3j
+
+
+@pytest.mark.parametrize("nonsense", ["a", {1.0}, None, np.sin, [None], np.array(["a"])])
+def test_dual_numbers_of_nonsense(nonsense):
+    with pytest.raises(ArgumentError, match="the primal of a dual number"):
+        ad.dual(nonsense)
+    with pytest.raises(ArgumentError, match="the tangent of a dual number"):
+        ad.dual(1.0, nonsense)
+    with pytest.raises(ShapeError, match=r"shape \(3,\), its primal \(2,\)"):
+        ad.dual(np.ones(2), np.ones(3))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.core.errors import ArgumentError, DtypeError, ShapeError
+from adjoint.core.errors import AdjointError, ArgumentError, DtypeError, ShapeError
 
 RNG = np.random.default_rng(3)
 A = RNG.normal(size=(3, 4))
@@ -69,3 +69,26 @@ def test_mistakes(jacobian):
 def test_holomorphic_functions():
     z = np.array([1 + 2j, 0.5 - 1j])
     np.testing.assert_allclose(ad.jacrev(lambda z: z**2, holomorphic=True)(z), np.diag(2 * z))
+
+
+@pytest.mark.parametrize("transform", [ad.jacobian, ad.jacfwd, ad.jacrev])
+def test_arguments_and_results_without_leaves(transform):
+    assert transform(lambda x: np.ones(2))({}) == {}
+    assert transform(lambda x: (np.ones(2), 1.0))([]) == ([], [])
+    assert transform(lambda x: ())(np.ones(2)) == ()
+    assert transform(lambda x: {})(1.0) == {}
+    assert ad.hessian(lambda x: 1.0)({}) == {}
+
+
+@pytest.mark.parametrize("transform", [ad.grad, ad.jacobian, ad.hessian, ad.derivative, ad.elementwise_grad])
+@pytest.mark.parametrize("time", [np.timedelta64(3, "D"), np.datetime64("2020-01-01"), np.array([3], "m8[D]")])
+def test_times_are_refused(transform, time):
+    with pytest.raises(ArgumentError, match="needs floats, but argument 0 is"):
+        transform(lambda x: x)(time)
+
+
+@pytest.mark.parametrize("result", [np.array(["a"]), np.array(["2020-01-01"], "M8[D]"), np.datetime64("2020-01-01")])
+@pytest.mark.parametrize("transform", [ad.graph, ad.trace, ad.jacfwd, ad.jacrev, ad.grad])
+def test_results_that_are_no_numbers_are_refused(transform, result):
+    with pytest.raises(AdjointError, match="returned"):
+        transform(lambda x: result)(1.0)

@@ -397,3 +397,25 @@ def test_mistakes_of_compare():
 def test_what_is_left_of_terms_that_cancel_need_not_be_linear(f):
     """The sum of each is the trace: its second derivative is rounding."""
     ad.check_grads(lambda a: np.sum(f((a + a.T) / 2)), np.array([[2.0, 0.5], [0.5, 3.0]]))
+
+
+@pytest.mark.parametrize("modes", [("fwd", "rev"), "rev"])
+def test_fourth_order(modes):
+    ad.check_grads(lambda x, y: {"a": np.sin(x) * y, "b": x * x}, 0.5, 2.0, order=4, modes=modes)
+
+
+def test_arguments_of_the_third_order_are_named():
+    wrong = ad.custom_jvp(lambda x: x**3)
+    wrong.defjvp(lambda primals, tangents: (wrong(*primals), square(primals[0]) * tangents[0]))
+    square = ad.custom_jvp(lambda x: 3 * x**2)
+    square.defjvp(lambda primals, tangents: (square(*primals), line(primals[0]) * tangents[0]))
+    line = ad.custom_jvp(lambda x: 6 * x)
+    line.defjvp(lambda primals, tangents: (line(*primals), 7.0 * tangents[0]))
+    with pytest.raises(CheckError, match="the tangent of the tangent of the result"):
+        ad.check_grads(wrong, 1.5, order=3, modes="fwd")
+
+
+@pytest.mark.parametrize("modes", [None, 1, True, object(), (), ("forward",), [["fwd"]]])
+def test_modes_that_are_none(modes):
+    with pytest.raises(ArgumentError, match="modes of check_grads are"):
+        ad.check_grads(np.sin, 1.0, modes=modes)

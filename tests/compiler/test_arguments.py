@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import adjoint as ad
 from adjoint.compiler.arguments import DEFAULT, Arguments, both_ways, own
 from adjoint.core.errors import ArgumentError
 
@@ -56,3 +57,23 @@ def test_copies_keep_their_layout():
     assert own(x) is not x
     assert own(x).strides == x.strides
     assert own("text") == "text"
+
+
+@pytest.mark.parametrize("option", ["static_argnums", "donate_argnums"])
+@pytest.mark.parametrize("nonsense", ["a", 1.0, (0, "b"), True, object(), [None]])
+def test_positions_that_are_none(option, nonsense):
+    with pytest.raises(ArgumentError, match=f"{option} of jit takes positions"):
+        ad.jit(lambda a, b: a, **{option: nonsense})
+
+
+@pytest.mark.parametrize("nonsense", [0, 1.0, (0,), True, object()])
+def test_names_that_are_none(nonsense):
+    with pytest.raises(ArgumentError, match="static_argnames of jit takes names"):
+        ad.jit(lambda a, b: a, static_argnames=nonsense)
+
+
+def test_no_static_arguments_and_too_many():
+    assert ad.jit(lambda a: a + 1, static_argnums=None, static_argnames=None, donate_argnums=None)(1.0) == 2.0
+    assert ad.jit(lambda a, n: a * n, static_argnums=np.int64(1))(2.0, 3) == 6.0
+    with pytest.raises(ArgumentError, match="there are 2 arguments"):
+        ad.jit(lambda a, b: a, static_argnums=-3)

@@ -197,3 +197,17 @@ def test_chains_of_compiled_and_plain_functions(steps, compiled):
 
     for apply in (ad.grad, ad.hessian, lambda f: lambda x: ad.vmap(ad.grad(f))(ROWS)):
         agree(apply(chain(mixed))(X), apply(chain(plain))(X))
+
+
+@pytest.mark.parametrize("inner", ["value", "tangent"])
+def test_a_backward_pass_where_errors_are_to_be_raised(inner):
+    """Programs raise nothing: the forward pass was compiled, and the backward pass runs its graph."""
+    f = ad.jit(lambda x: np.sum(np.log(x) * x))
+    run = f if inner == "value" else lambda x: ad.jvp(f, (x,), (x,))[1]
+    x = np.array([1.0, 2.0])
+    expected = ad.vjp(run, x)[1](1.0)[0]
+    _, pull = ad.vjp(run, x)
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(pull(1.0)[0], expected)
+        with pytest.raises(FloatingPointError):
+            ad.vjp(run, np.zeros(2))

@@ -5,7 +5,8 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler.lower.step import Scan
-from adjoint.compiler.specialization import as_leaf, counted, every_step, in_rows
+from adjoint.compiler.made_of import every_step
+from adjoint.compiler.specialization import as_leaf, counted, in_rows
 
 X = np.linspace(0, 1, 6).reshape(2, 3)
 

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
+import adjoint as ad
 from adjoint.core.errors import UnsupportedError
 from adjoint.core.op import OPS, Elementwise, case
 from adjoint.derive.partials import argument_names, define, no_partial, split
@@ -66,4 +67,21 @@ def test_functions_from_lines():
 
 
 def test_the_argument_without_a_derivative_is_named():
+    import adjoint.scipy.special  # noqa: F401 - declares it
+
     assert "'v'" in str(no_partial(OPS["jv"], 0)) or "argument" in str(no_partial(OPS["jv"], 0))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, np.float64(2.0), np.float32(2.0), np.array(2.0), 10**20, 0, True])
+def test_a_constant_partial_of_any_kind(number):
+    op = ad.extend.elementwise("test_constant_partial", np.sin, partials=lambda y, x: (number,))
+    for f in (ad.grad(op), ad.jit(ad.grad(op)), ad.derivative(op), ad.grad(lambda x: op(x) + 0 * x)):
+        np.testing.assert_equal(float(f(1.0)), float(number))
+
+
+@pytest.mark.parametrize("nonsense", ["a", {1.0}, np.array(["a"]), object(), np.timedelta64(1, "s")])
+def test_a_partial_that_is_no_number_is_refused(nonsense):
+    op = ad.extend.elementwise("test_nonsense_partial", np.sin, partials=lambda y, x: (nonsense,))
+    for f in (ad.grad(op), ad.derivative(op), ad.jit(ad.grad(op))):
+        with pytest.raises(UnsupportedError, match="partials of 'test_nonsense_partial' must return numbers or arrays, not"):
+            f(1.0)

@@ -7,7 +7,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.eager import mutation as watch
-from adjoint.eager.mutation import is_fixed
+from adjoint.eager.mutation import is_immutable
 
 HUGE = 100_005
 SIZES = [3, 256, 257, 5000, HUGE]
@@ -113,8 +113,8 @@ def test_a_read_only_constant_is_not_copied():
 
     ad.grad(f)(np.ones(5000))
     assert seen == [True]
-    assert not is_fixed(np.ones(3))
-    assert not is_fixed(np.broadcast_to(np.ones(3), (2, 3)))
+    assert not is_immutable(np.ones(3))
+    assert not is_immutable(np.broadcast_to(np.ones(3), (2, 3)))
 
 
 def test_other_threads_may_write_to_a_constant():

@@ -151,3 +151,16 @@ def test_a_rule_written_in_python_cannot_be_read_back():
     f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
     with pytest.raises(ad.AdjointError, match=r"line 2, column 19: 'custom.sin' is a function with a custom rule"):
         parse(str(ad.graph(lambda x: f(x))(1.0)))
+
+
+def test_names_in_any_script(tmp_path):
+    def σ(λ, größe, 变量):
+        return np.sin(λ) * größe + 变量 * np.arange(3.0)
+
+    staged = ad.graph(σ)(0.5, 2.0, 3.0)
+    assert staged.input_names == ("λ", "größe", "变量")
+    for again in (ad.parse(str(staged)), ad.parse(str(ad.graph(ad.grad(lambda λ: σ(λ, 2.0, 1.0).sum()))(0.5)))):
+        assert ad.parse(str(again)) == again
+    np.testing.assert_array_equal(ad.parse(str(staged))(0.5, 2.0, 3.0), σ(0.5, 2.0, 3.0))
+    ad.save(tmp_path / "program", staged)
+    np.testing.assert_array_equal(ad.load(tmp_path / "program")(0.5, 2.0, 3.0), σ(0.5, 2.0, 3.0))

@@ -1,5 +1,6 @@
 """Calls on traced values and compiled end as in NumPy: with the same value, shape and dtype, or an error of the same type."""
 
+import operator
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from night import sampled
 
 import adjoint as ad
+import adjoint.numpy as anp
 
 M = np.array([[0.5, 2.0, -1.0], [1.5, 0.0, 3.0]])
 V = np.array([1.0, 3.0, 4.0])
@@ -215,14 +217,66 @@ CALLS |= {
 }
 
 
+def copied_to(x, d, casting):
+    y = anp.zeros(x.shape, d)
+    np.copyto(y, x, casting=casting)
+    return y
+
+
+#: Options of calls are followed, or refused as NumPy refuses them.
+CASTS = {
+    "astype": lambda x, d, casting: x.astype(d, casting=casting),
+    "astype, by place": lambda x, d, casting: x.astype(d, "C", casting),
+    "a ufunc with out": lambda x, d, casting: np.exp(x, out=anp.zeros(x.shape, d), casting=casting),
+    "a ufunc of two dtypes": lambda x, d, casting: np.subtract(x, anp.ones(x.shape, d), casting=casting),
+    "a ufunc with dtype": lambda x, d, casting: np.multiply(x, x, dtype=d, casting=casting),
+    "copyto": copied_to,
+}
+CALLS |= {
+    f"{name}: {x.dtype}, {np.dtype(d)}, casting={casting}": (lambda x, f=f, d=d, casting=casting: f(x, d, casting), x)
+    for name, f in CASTS.items()
+    for x in (M, M.astype("f"), M + 1j)
+    for d in "fdD"
+    for casting in ("no", "safe", "same_kind", "nonsense")
+}
+CALLS |= {
+    "clip: a lower bound alone": (lambda x: x.clip(0), M),
+    "clip: bounds by name": (lambda x: x.clip(0, max=1), M),
+    "clip: an upper bound by name": (lambda x: x.clip(max=1), M),
+    "clip: no bounds": (lambda x: x.clip(), M),
+    "clip: two lower bounds": (lambda x: x.clip(0, min=1), M),
+    "clip: the names of the function's bounds": (lambda x: x.clip(a_min=0), M),
+    "clip: one bound of the function": (lambda x: np.clip(x, 0), M),
+    "clip: a narrower dtype": (lambda x: np.clip(x, -1, 1, dtype="f"), M),
+    "clip: a wider dtype": (lambda x: x.clip(-1, x[0], dtype="d"), M.astype("f")),
+    "clip: where": (lambda x: np.clip(x, -1, 1, where=x > 0, out=anp.ones((2, 3))), M),
+    "order: of a ufunc": (lambda x: np.add(x, 1, order="Q"), M),
+    "searchsorted: another side": (lambda x: np.searchsorted(x, 1.0, "middle"), V),
+    "round: a broken number of decimals": (lambda x: np.round(x, 1.5), M),
+    "round: decimals that are an integer of NumPy": (lambda x: x.round(np.int8(1)), M),
+    "dot: out of another dtype": (lambda x: np.dot(x, x.T, out=anp.zeros((2, 2), "f")), M),
+    "del": (lambda x: x.__delitem__(0), M),
+    "average: weights that sum to zero": (lambda x: np.average(x, weights=x - x), V),
+    "average: weights that sum to zero in a row": (lambda x: np.average(x, axis=1, weights=x * np.array([[1.0], [0.0]])), M),
+    "quantile: out of range": (lambda x: np.quantile(V, x), np.array([0.5, 1.5])),
+    "quantile: in range": (lambda x: np.quantile(V, x), np.array([0.5, 1.0])),
+}
+CALLS |= {
+    f"{name}: {type(other).__name__}, {np.ndim(x)} axes": (lambda x, f=f, other=other: f(x, other), x)
+    for name, f in {"==": operator.eq, "!=": operator.ne}.items()
+    for other in (None, "a", b"a", {}, set(), 1, "1.0")
+    for x in (M, np.array(1.0), V[:0])
+}
+
+
 def outcome(run):
     """The value, or the type of error by which NumPy's callers know it."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return run()
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:
-        known = (IndexError, RuntimeError, ValueError, TypeError)
+    except (TypeError, ValueError, IndexError, RuntimeError, ZeroDivisionError) as error:
+        known = (IndexError, RuntimeError, ValueError, TypeError, ZeroDivisionError)
         return next(kind for kind in known if isinstance(error, kind))
 
 

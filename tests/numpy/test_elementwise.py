@@ -1,5 +1,7 @@
 """The ufuncs that are written in other ops, and options of ufunc calls."""
 
+import operator
+
 import numpy as np
 import pytest
 from harness import check, draw
@@ -114,3 +116,16 @@ def test_piecewise_constant_functions_give_plain_values(f):
         assert isinstance(value, (np.ndarray, np.generic))
         np.testing.assert_array_equal(value, f(X))
     np.testing.assert_array_equal(ad.vmap(f)(X), np.stack([f(row) for row in X]))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.0, 0.5, 1.0, 2.0, 3.0, np.float32(2), np.int8(2), 2 + 0j])
+@pytest.mark.parametrize("power", [operator.pow, np.power, np.float_power])
+@pytest.mark.parametrize("base", [np.arange(3), np.uint8([3, 200]), np.int8(7), np.float32([1, 2]), np.array([True, False]), 3])
+def test_powers_have_the_dtype_of_numpy(base, power, exponent):
+    expected = power(base, exponent)
+    found = [ad.jit(lambda a: power(a, exponent))(base)]
+    if np.ndim(base):
+        found.append(ad.vmap(lambda a: power(a, exponent))(base))
+    for y in found:
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+        assert np.asarray(y).dtype == np.asarray(expected).dtype

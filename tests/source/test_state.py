@@ -10,7 +10,7 @@ import pytest
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core.tree import LEAF, flatten
-from adjoint.core.types import Type, dtype_of, shape_of
+from adjoint.core.types import Type, dtype_of, is_weak, shape_of
 from adjoint.source.body import SourceBody
 from adjoint.source.state import (
     ChangeError,
@@ -21,7 +21,6 @@ from adjoint.source.state import (
     as_type,
     common_class,
     is_number,
-    is_weak,
     python_class,
     type_of,
     widen,

@@ -1,6 +1,7 @@
 """The objects that a function can reach, and the names and strings in its code."""
 
-from adjoint.staging.reach import names_in, reached, strings_in
+from adjoint.core.code import names_in, strings_in
+from adjoint.staging.reach import reached
 
 TABLE = {"inner": [object()]}
 

@@ -661,29 +661,6 @@ def test_draws_of_other_threads_do_not_matter():
         thread.join()
 
 
-def test_other_threads_see_their_objects_as_they_are():
-    """Objects are watched for the thread that stages alone."""
-    model, stop, wrong = Model(np.ones(3)), threading.Event(), []
-
-    def look():
-        while not stop.is_set():
-            if type(model.v) is not np.ndarray:
-                wrong.append(model.v)
-            model.count = 1
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        for k in range(5):
-            agree(ad.jit(lambda x, k=k: model.loss(x) + k), lambda x, k=k: model.loss(x) + k, X)
-    finally:
-        stop.set()
-        thread.join()
-    assert not wrong
-    assert Model.__getattribute__ is object.__getattribute__
-    assert Model.__setattr__ is object.__setattr__
-
-
 def test_a_name_that_is_gone():
     namespace = {"np": np, "w": np.ones(3)}
     exec("def f(x): return np.sum(x * w)", namespace)
@@ -889,19 +866,6 @@ def test_an_attribute_of_a_class_that_is_written():
     with pytest.warns(CompileWarning, match="writes to an attribute of Count"):
         assert [compiled(2.0) for _ in range(3)] == [2.0, 4.0, 6.0]
     assert (Count.calls, More.calls, More.last) == (3, 31, 2.0)
-
-
-def test_methods_that_are_replaced():
-    class Local(Model):
-        pass
-
-    model = Local(np.ones(3))
-    compiled = ad.jit(model.loss)
-    agree(compiled, model.loss, X)
-    Local.help = lambda self, x: np.sum(x) * 3
-    agree(compiled, model.loss, X)
-    model.__class__ = Child
-    agree(compiled, model.loss, X)
 
 
 def test_recursion_and_functions_of_functions():

@@ -1,7 +1,7 @@
 """`math` and `cmath` of adopted modules: Python's own on plain numbers, ours on traced values.
 
 On a traced value out of its domain, a function raises as Python's does: `math.sqrt` of -1 a ValueError, `math.exp` of 1000 an
-OverflowError. A compiled program has a guard for it.
+OverflowError. A compiled program has a guard on the domain.
 """
 
 from __future__ import annotations

@@ -87,6 +87,8 @@ def _parameters(f: Callable[..., Any]) -> list[str]:
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(names, Iterable) or (isinstance(names, np.ndarray) and not names.ndim):
+        raise ArgumentError(f'the names of variables are text, "x y", or a list of names, not {type(names).__name__}')
     chosen = tuple(re.split(r"[\s,]+", names.strip())) if isinstance(names, str) else tuple(map(_name, names))
     for name in chosen:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
@@ -140,7 +142,7 @@ class Expression:
     def diff(self, name: Any, order: int = 1) -> Expression:
         """The derivative by the variable of that name, or by that symbol, `order` times."""
         name = _name(name)
-        if name not in self.names:
+        if not isinstance(name, str) or name not in self.names:
             raise ArgumentError(f"{name!r} is not a variable of the expression ({', '.join(self.names)})")
         try:
             count = operator.index(order)

@@ -107,7 +107,8 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
         x.layout = given.noted_strides  # needed if something is written in place
     if is_masked(x):
         raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask separately")
-    if isinstance(x, (bool, int, np.bool_, np.integer)) or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
+    whole = isinstance(x, (bool, int, np.bool_, np.integer)) and not isinstance(x, np.timedelta64)  # an integer to NumPy
+    if whole or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
         fix = f"write {float(x)!r}" if isinstance(x, (int, np.integer)) else "pass x.astype(float)"
         kind = type(x).__name__ if isinstance(x, (bool, int)) else dtype_of(x).name
         raise DtypeError(f"{transform} needs floats, but {name} is {kind}; {fix}, or leave it out of argnums")
@@ -182,6 +183,8 @@ def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", 
         )
     if isinstance(y, np.ndarray) and y.dtype.kind == "O":
         raise ArgumentError(f"{where} an array of objects; build it with np.stack, or with adjoint.numpy.array")
+    if isinstance(y, (np.ndarray, np.generic)) and y.dtype.kind not in "biufc":
+        raise ArgumentError(f"{where} {y.dtype}, but {transform} needs numbers (use has_aux=True for other results)")
     return y
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.bind import Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from ..core.tree import Structure, final, flatten, leaf_names
-from ..core.types import Type, Value, dtype_of, is_masked
+from ..core.types import Type, Value, dtype_of, is_masked, is_weak
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
@@ -53,11 +53,6 @@ def opened(tree: Any, label: str) -> tuple[list[Value], Structure, list[str]]:
 def kind_of(x: Any) -> str:
     """The kind of x, for a message."""
     return repr(Type.of(x)) if isinstance(x, NUMBERS) else type(x).__name__
-
-
-def is_weak(x: Any) -> bool:
-    """A Python number, whose dtype arithmetic decides."""
-    return type(x) in (int, float, complex)
 
 
 def strong(x: Value) -> Value:

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, unwrap_fresh
+from ..core.bind import Traced, is_staged, unwrap_fresh
 from ..core.errors import ArgumentError, BatchError, DtypeError, ReadOnlyError, ShapeError, boundary
 from ..core.tree import Structure, final, flatten, leaf_names
-from ..core.types import Type, Value, dtype_of, shape_of
+from ..core.types import Type, Value, dtype_of, is_weak, shape_of
 from ..numpy.shape import stack
 from ..ops import control as ops
 from ..ops.control import Checkpoint
@@ -28,7 +28,7 @@ from ..ops.elementwise import not_equal
 from ..staging.body import NumbersNeededError
 from ..transform.checkpoint import scan_in_segments
 from .arguments import NUMBERS, name_of
-from .bodies import Carry, Function, StagedBody, agrees, is_weak, kind_of, leaf, opened, strong, typed, write
+from .bodies import Carry, Function, StagedBody, agrees, kind_of, leaf, opened, strong, typed, write
 
 # -- arguments -------------------------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def _check_function(transform: str, **functions: Any) -> None:
 
 
 def _checked_policy(checkpoint: Any, transform: str) -> Checkpoint:
-    if checkpoint is None or checkpoint == "sqrt":
+    if checkpoint is None or (isinstance(checkpoint, str) and checkpoint == "sqrt"):
         return checkpoint  # type: ignore[no-any-return]
     if isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool) and checkpoint >= 1:
         return int(checkpoint)
@@ -219,7 +219,7 @@ def map(f: Function, xs: Any) -> Any:
     if len(sizes) != 1 or None in sizes:
         raise BatchError(f"map needs arrays with one common leading length; got shapes {[shape_of(x) for x in rows]}")
     (size,) = sizes
-    if size == 0 or any(has_no_numbers(x) for x in rows):
+    if size == 0 or any(is_staged(x) for x in rows):
         empty = flatten(None)[1]
         return _scan(_named_like(f, lambda _, x: (None, f(x))), [], empty, [], rows, structure, size, False, None, "map")[1]  # type: ignore[arg-type]
     results = [flatten(f(structure.unflatten([x[i] for x in rows]))) for i in range(size)]  # type: ignore[arg-type]
@@ -228,15 +228,6 @@ def map(f: Function, xs: Any) -> Any:
     labels = leaf_names("a result", results[0][1])
     columns = zip(labels, *(leaves for leaves, _ in results), strict=True)
     return results[0][1].unflatten([_stacked(column, label, f, "map") for label, *column in columns])
-
-
-def has_no_numbers(x: Value) -> bool:
-    """Whether a value has no number beneath all transforms: it is staged."""
-    while isinstance(x, Traced):
-        if not x.by.has_numbers:
-            return True
-        x = x.value
-    return False
 
 
 # -- fori_loop and while_loop -----------------------------------------------------------------------------------

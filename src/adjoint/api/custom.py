@@ -107,6 +107,7 @@ class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
 
     def defjvp(self, rule: Function) -> Function:
         """rule(primals, tangents) returns (result, tangent of the result)."""
+        check_rule(rule, f"{name_of(self.f)}.defjvp")
         self.rule = rule
         return rule
 
@@ -160,6 +161,8 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
 
     def defvjp(self, fwd: Function, bwd: Function) -> None:
         """fwd(*args) returns (result, residuals); bwd(residuals, g) returns a cotangent for each argument."""
+        check_rule(fwd, f"{name_of(self.f)}.defvjp")
+        check_rule(bwd, f"{name_of(self.f)}.defvjp")
         self.fwd, self.bwd = fwd, bwd
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -204,11 +207,21 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
                 result.extend(flatten_tangent(child, part, f"the cotangent of argument {i} of {name_of(self.f)}"))
         names = leaf_names("", structure)
         for g, t, name in zip(result, types, names, strict=True):
+            if g is not None and not isinstance(g, NUMBERS):
+                raise ArgumentError(
+                    f"the backward rule of {name_of(self.f)} returned {type(g).__name__} for argument {name}, "
+                    "expected a number or an array"
+                )
             if g is not None and t is not None and shape_of(g) != t.shape:
                 raise ShapeError(
                     f"the backward rule of {name_of(self.f)} returned shape {shape_of(g)} for argument {name}, expected {t.shape}"
                 )
         return result
+
+
+def check_rule(rule: Any, where: str) -> None:
+    if not callable(rule):
+        raise ArgumentError(f"{where} expects a function, got {type(rule).__name__}")
 
 
 class _Residuals(NamedTuple):

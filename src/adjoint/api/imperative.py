@@ -360,9 +360,20 @@ def dual(primal: Any, tangent: Any = 0.0) -> Any:
     >>> dual(3.0, 1.0) * dual(4.0, 0.0)
     12.0 + 4.0ε
     """
-    value = np.array(primal, dtype=float)[()]
-    slope = np.broadcast_to(np.array(tangent, dtype=float), np.shape(value))
-    return Traced(_AMBIENT_DUAL, value, np.array(slope)[()])
+    value, slope = _part(primal, "primal"), _part(tangent, "tangent")
+    dtype = np.result_type(value, slope)
+    try:
+        slope = np.broadcast_to(slope, value.shape)
+    except ValueError:
+        raise ShapeError(f"the tangent of a dual number has shape {slope.shape}, its primal {value.shape}") from None
+    return Traced(_AMBIENT_DUAL, value.astype(dtype)[()], slope.astype(dtype)[()])
+
+
+def _part(x: Any, name: str) -> np.ndarray[Any, Any]:
+    part = np.asarray(x)
+    if part.dtype.kind not in "biufc":
+        raise ArgumentError(f"the {name} of a dual number is a number or an array, not {type(x).__name__}")
+    return part if part.dtype.kind == "c" else part.astype(float)
 
 
 def _get_primal(x: Traced) -> Value:

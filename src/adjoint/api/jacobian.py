@@ -117,7 +117,7 @@ def _jacobian_by_rows(recording: Recording, has_aux: bool) -> Any:
 
     blocks = batch_apply(pull, _basis(outputs))  # one per input leaf: (total outputs, *input shape)
     results = Results()
-    by_output = list(zip(*[_split_axis(block, outputs, 0) for block in blocks], strict=True))
+    by_output = list(zip(*[_split_axis(block, outputs, 0) for block in blocks], strict=True)) or [()] * len(outputs)
     rows = []
     for parts in by_output:
         groups = regroup(recording.structures, [results.own(part) for part in parts])

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, fresh, snapshot
+from ..core.code import names_in
 from ..core.errors import ArgumentError, ReadOnlyError
 from ..core.tree import flatten
 from ..core.types import Value
@@ -116,7 +117,7 @@ class Again:
                 cell.cell_contents = self.kept(old.cell_contents, f)
             except ValueError:  # empty: not yet assigned
                 continue
-        for name in _names(f.__code__):
+        for name in names_in(f.__code__):
             if name in f.__globals__:
                 scope[name] = self.kept(f.__globals__[name], f)
         return g
@@ -138,14 +139,6 @@ class Again:
             return
         parts = (x, *getattr(x, "__dict__", {}).values(), *(flatten(x)[0] if isinstance(x, (list, tuple, dict)) else ()))
         self.generators += [part for part in parts if isinstance(part, _GENERATORS) and part not in self.generators]
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """The global names that a function, or one that it defines, may read."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 def batch_apply(f: Function, stacks: Sequence[Value]) -> list[Value]:
     """Apply f, which returns a list of values, to the rows of several stacks at once."""
-    size = shape_of(stacks[0])[0]
+    size = shape_of(stacks[0])[0] if stacks else 0
     with Batch(size) as batch:
         results = f(*[Traced(batch, stack, None) for stack in stacks])
     return [batch.leave(y, 0) for y in results]

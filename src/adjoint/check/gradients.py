@@ -65,13 +65,14 @@ class _Probe:
         options: _Options,
         rng: np.random.Generator,
         trail: tuple[str, ...],
-        extra_names: Sequence[str] = (),
+        given: Sequence[str] = (),
     ) -> None:
+        self.given = given  # names of the tangents and cotangents of lower orders, which are arguments too
         self.f, self.args, self.options, self.trail = f, args, options, trail
         self.point = Point(f, args, range(len(args)), "check_grads")
         self.value = self.point(self.point.leaves)
         self.names = list(names) if names is not None else self.point.result_names
-        self.names_of_leaves = [*self.point.names[: options.leaves], *extra_names] if extra_names else self.point.names
+        self.names_of_leaves = [*self.point.names[: options.leaves], *given]
         self.vs = [_draw(x, rng) * np.asarray(_size(x), dtype_of(x).type(0).real.dtype) for x in self.point.leaves]
         self.vs = [self._allowed(i, v) for i, v in enumerate(self.vs)]
         self.us = [_draw(y, rng) for y in self.value]
@@ -217,10 +218,10 @@ class _Probe:
                 self.point.structures, [np.asarray(v, dtype_of(x))[()] for v, x in zip(self.vs, self.point.leaves, strict=True)]
             )
             names = [f"the tangent of {name or 'the result'}" for name in self.names]
-            given = [f"the tangent of {name}" for name in self.names_of_leaves]
+            given = [*self.given, *(f"the tangent of {name}" for name in self.names_of_leaves)]
             return _Deeper(lambda *xs: jvp(f, xs[:count], xs[count:])[1], [*self.args, *tangents], names, given)
         names = [f"the cotangent of {name}" for name in self.names_of_leaves]
-        given = [f"the cotangent of {name or 'the result'}" for name in self.names]
+        given = [*self.given, *(f"the cotangent of {name or 'the result'}" for name in self.names)]
         us = [np.asarray(u)[()] for u in self.us]
         return _Deeper(lambda *xs: flatten(vjp(f, *xs[:count])[1](list(xs[count:])))[0], [*self.args, *us], names, given)
 
@@ -345,7 +346,7 @@ def _meaning(slope: float) -> str:
 
 
 class _Deeper(NamedTuple):
-    """A function of the next order, its arguments, and the names of its results and new arguments."""
+    """A function of the next order, its arguments, and the names of its results and of the arguments not given by the user."""
 
     function: Function
     args: list[Any]
@@ -419,8 +420,8 @@ def check_grads(
     check_callable(f, "check_grads")
     if not args:
         raise ArgumentError("check_grads needs the point at which to check: check_grads(f, x)")
-    chosen = (modes,) if isinstance(modes, str) else tuple(modes)
-    if not chosen or any(mode not in MODES for mode in chosen):
+    chosen = (modes,) if isinstance(modes, str) else tuple(modes) if isinstance(modes, (tuple, list, set, frozenset)) else ()
+    if not chosen or not all(isinstance(mode, str) and mode in MODES for mode in chosen):
         raise ArgumentError(f"modes of check_grads are 'fwd' and 'rev', one or both, not {modes!r}")
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 1:
         raise ArgumentError(f"order of check_grads is a positive integer, not {order!r}")

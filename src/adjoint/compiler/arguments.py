@@ -158,6 +158,8 @@ def both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> 
     except (TypeError, ValueError):  # a function without a signature
         parameters = []
     placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(i < -len(placed) for i in numbers):
+        raise ArgumentError(f"static_argnums of jit has a position of {min(numbers)}, but there are {len(placed)} arguments")
     numbers = tuple(i + len(placed) if i < 0 else i for i in numbers)
     more = [placed.index(name) for name in names if name in placed]
     named = [placed[i] for i in numbers if 0 <= i < len(placed)]

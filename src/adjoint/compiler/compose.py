@@ -126,7 +126,12 @@ class Derivatives:
         def pull(saved: Any, gs: Sequence[Value]) -> list[Value | None]:
             number, residuals = saved
             given = [g for g in gs if is_inexact(dtype_of(g))]
-            cotangents = iter(self.pullbacks[number](*residuals, *given))
+            pullback = self.pullbacks[number]
+            try:
+                pulled = pullback(*residuals, *given)
+            except NotCompiledError:  # where errors are to be raised, for example: then its graph runs
+                pulled = pullback.f(*residuals, *given)
+            cotangents = iter(pulled)
             return [next(cotangents) if i in chosen else None for i in range(len(leaves))]
 
         def push(primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[list[Value], list[Value | None]]:

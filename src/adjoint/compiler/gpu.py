@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from ..core.places import described
 from ..core.tree import LEAF
 from ..core.types import Type
 from ..device.arrays import gpu_of
-from .lower.step import Lowered
 from .specialization import PROFILED_CALLS, PROFILED_SECONDS, Function, Signature, Specialization, Staged, counted
+
+if TYPE_CHECKING:
+    from .lower.step import Lowered
 
 
 class Mirror:

@@ -19,7 +19,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,15 +124,26 @@ def jit(
         raise ArgumentError(f"device of jit is 'cuda', 'cuda:0', … or None, not {device!r}")
     if precision not in ("highest", "tf32"):
         raise ArgumentError(f"precision of jit is 'highest' or 'tf32', not {precision!r}")
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+    numbers = _listed(static_argnums, int, "static_argnums")
+    names = _listed(static_argnames, str, "static_argnames")
+    donated = _listed(donate_argnums, int, "donate_argnums")
     static = both_ways(f, numbers, names)
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
     return (Deterministic if deterministic else Jitted)(
         f, *static, Options(device, precision, donated, None if source is None else bool(source))
     )
+
+
+def _listed(given: Any, kind: type, option: str) -> tuple[Any, ...]:
+    """An option of jit that is one or several of a kind; None is none."""
+    found = () if given is None else tuple(given) if isinstance(given, (tuple, list, set, frozenset, range)) else (given,)
+    if kind is int:
+        found = tuple(int(x) if isinstance(x, np.integer) else x for x in found)
+    if not all(isinstance(x, kind) and not isinstance(x, bool) for x in found):
+        what = "positions of arguments" if kind is int else "names of arguments"
+        raise ArgumentError(f"{option} of jit takes {what}, not {given!r}")
+    return found
 
 
 class Uncompiled(NamedTuple):
@@ -314,7 +325,13 @@ class Jitted:
         before = Trace("jit").level
         copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
         result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
-        if found is not specialization.missed and agree(map_leaves(own_on_host, found), map_leaves(own_on_host, result)):
+
+        def on_the_way() -> Iterable[Any]:
+            given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
+            return specialization.staged.evaluate(given, keep=True).values()
+
+        ours, expected = map_leaves(own_on_host, found), map_leaves(own_on_host, result)
+        if found is not specialization.missed and agree(ours, expected, on_the_way):
             return None
         if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
             raise ConversionError(

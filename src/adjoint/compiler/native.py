@@ -11,7 +11,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -21,12 +21,14 @@ from ..core.locks import at_fork
 from ..core.places import Place
 from .llvm import emit, symbols
 from .lower import pocketfft, special
-from .lower.kernel import View
-from .lower.step import Foreign, Lowered
 from .runtime import blas, cache, entry, memory, program_cache
 from .runtime.threads import TEXT as POOL
 from .runtime.threads import Pool
 from .switches import Switch
+
+if TYPE_CHECKING:  # heavy: lowering, which a program from disk does not need
+    from .lower.kernel import View
+    from .lower.step import Foreign, Lowered
 
 MOST_KNOWN = 64  # sets of addresses that a foreign call remembers
 LONG_WORK = 150_000  # additions; from about 50 µs on, the GIL is released
@@ -265,6 +267,7 @@ def _callable(step: Foreign, guarded: bool) -> Any:
     With guards, it may fail because of a guard miss: it then returns its argument, and the program reports a miss.
     """
     reads, writes = list(step.reads()), list(step.writes())
+    operands_read = [(operand, any(operand is view for view in reads)) for operand in step.operands]
     remembers = Switch.FOREIGN_ARRAYS.on
     known: dict[bytes, tuple[list[Any], list[Any]]] = {}  # arrays by their addresses, which mostly repeat
 
@@ -282,7 +285,7 @@ def _callable(step: Foreign, guarded: bool) -> Any:
         table = ctypes.string_at(address, 8 * (len(reads) + len(writes)))
         given, outs = known.get(table) or found(table)
         arrays = iter(given)
-        operands = [next(arrays)[()] if isinstance(o, View) else _fresh(o) for o in step.operands]
+        operands = [next(arrays)[()] if is_read else _fresh(o) for o, is_read in operands_read]
         for i in step.weak:
             operands[i] = operands[i].item()
         try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,15 +13,13 @@ from ..core.places import Place, described, values_at
 from ..core.tree import Structure
 from ..core.types import Type
 from ..ir.graph import Graph
-from ..ir.text import show
 from ..staging.questions import Guard
-from .lower.kernel import Kernel
-from .lower.step import Branch, Cumulative, Foreign, Fourier, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step
 from .runtime import program_cache
 from .switches import Switch
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # heavy: the passes and the code generator, which a program from disk does not need
     from ..rewrite.pipeline import Optimized
+    from .lower.step import Lowered
 
 Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
@@ -143,6 +140,8 @@ class Specialization:
         return lower(self.graph, self.weak, bool(self.guards))
 
     def __str__(self) -> str:
+        from ..ir.text import show
+
         return f"{show(self.graph)}\n\n{self.lowered}"
 
     def __repr__(self) -> str:
@@ -183,9 +182,11 @@ class Specialization:
 
     def report(self) -> list[str]:
         """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
-        steps = list(every_step(self.lowered))
+        from . import made_of  # heavy: loads lowering
+
+        steps = list(made_of.every_step(self.lowered))
         lines = [
-            f"{counted(len(self.graph), 'equation')}, {_kinds(steps)}, {self.native.size} bytes of code, "
+            f"{counted(len(self.graph), 'equation')}, {made_of.kinds(steps)}, {self.native.size} bytes of code, "
             f"{self.lowered.arena} bytes of memory, {self.seconds * 1e3:.0f} ms"
         ]
         lines += self.source
@@ -193,8 +194,7 @@ class Specialization:
         lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
         if loops := [*self.optimized.loops, *self.optimized.unrolled]:
             lines += map(str, (self.optimized, *loops))
-        calls = [f"calls NumPy for {s.op.name} ({', '.join(s.lines)})" for s in steps if isinstance(s, Foreign)]
-        return lines + list(dict.fromkeys(calls))
+        return lines + made_of.calls_of_numpy(steps)
 
     def profile(self, leaves: Sequence[Any]) -> str:
         """How long a call takes, and each of its steps, the longest first."""
@@ -255,31 +255,6 @@ def in_rows(x: Any) -> bool:
 def as_leaf(x: Any) -> Any:
     """An array as programs take it: contiguous, aligned, in the byte order of this machine."""
     return np.require(np.asarray(x), x.dtype.newbyteorder("="), ["C", "A"]) if isinstance(x, np.ndarray) else x
-
-
-def every_step(lowered: Lowered) -> Iterator[Step]:
-    """The steps of a program and of the bodies of its loops and branches."""
-    yield from lowered.steps
-    for body in lowered.inner:
-        yield from every_step(body)
-
-
-def _kinds(steps: Sequence[Step]) -> str:
-    """How many steps there are of each kind."""
-    kinds = {
-        Kernel: "kernel",
-        RowTiles: "group of kernels",
-        PointTiles: "loops over points",
-        Product: "product",
-        Lapack: "call of LAPACK",
-        Fourier: "Fourier transform",
-        Cumulative: "cumulative step",
-        Foreign: "call of NumPy",
-        Branch: "branch",
-        ParallelGroup: "group of independent steps",
-    }
-    found = Counter(kinds.get(type(step), "loop") for step in steps)
-    return ", ".join(counted(n, kind) for kind, n in found.items()) or "nothing to compute"
 
 
 def counted(n: int, what: str) -> str:

@@ -318,11 +318,18 @@ def numbers(x: Any) -> Any:
     return x
 
 
+def is_staged(x: Any) -> bool:
+    """Whether there are no numbers beneath a value, however many transforms are around it."""
+    while isinstance(x, Traced):
+        if not x.by.has_numbers:
+            return True
+        x = x.value
+    return False
+
+
 def have_numbers(x: Any) -> bool:
     """Whether all values in nested lists are known."""
-    if isinstance(x, (list, tuple)):
-        return all(map(have_numbers, x))
-    return not isinstance(x, Traced) or numbers(x) is not None
+    return all(map(have_numbers, x)) if isinstance(x, (list, tuple)) else not is_staged(x)
 
 
 def snapshot(x: Any) -> Any:

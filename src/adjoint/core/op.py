@@ -69,6 +69,23 @@ def case(*args: Any, **params: Any) -> Case:
     return Case(args, params)
 
 
+class LateCases(Sequence[Case]):
+    """Sample calls that are made when they are first read: those of loops have graphs, which take time to parse."""
+
+    def __init__(self, make: Callable[[], Iterable[Case]]) -> None:
+        self._make = make
+
+    @functools.cached_property
+    def _made(self) -> tuple[Case, ...]:
+        return tuple(self._make())
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._made[i]
+
+
 #: Python's operators, by their functions.
 _OPERATORS: dict[Any, str] = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.neg: "-", operator.pos: "+",

@@ -108,3 +108,8 @@ def canonical_axis(axis: int, ndim: int) -> int:
     if not -ndim <= index < ndim:
         raise np.exceptions.AxisError(index, ndim)
     return index % ndim
+
+
+def is_weak(x: Any) -> bool:
+    """A Python number, whose dtype arithmetic decides."""
+    return type(x) in (int, float, complex)

@@ -85,6 +85,9 @@ def _split(op: Elementwise) -> tuple[Partial, ...]:
         return tuple(Partial(None, _pick(rule, i), (True,) * count) for i in range(op.arity))
     if not isinstance(outputs, tuple) or len(outputs) != op.arity:
         raise UnsupportedError(f"partials of {op.name!r} must return a tuple of {op.arity}, one for each argument")
+    for output in outputs:
+        if not (output is None or isinstance(output, (Traced, int)) or np.asarray(output).dtype.kind in "biufc"):
+            raise UnsupportedError(f"partials of {op.name!r} must return numbers or arrays, not {type(output).__name__}")
     return tuple(_emit(probe, output, count) for output in outputs)
 
 
@@ -98,7 +101,7 @@ def _emit(probe: _Probe, output: Any, count: int) -> Partial:
     if output is None:
         return Partial(None, lambda *values: None, (False,) * count, missing=True)
     if not isinstance(output, Traced):
-        number = output if isinstance(output, (int, float)) else None
+        number = output if type(output) in (int, float) and abs(output) < np.inf else None  # one that can be written in source
         return Partial(number, lambda *values: output, (False,) * count)
     uses = _count_uses(probe, output.aux)
     scope: dict[str, Any] = {}

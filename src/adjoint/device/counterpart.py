@@ -11,10 +11,12 @@ from __future__ import annotations
 import functools
 import importlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from ..core.code import names_in
 
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
 _ACCUMULATIONS = {"add": "cumsum", "multiply": "cumprod"}
@@ -117,14 +119,7 @@ class _Copies:
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
         made = self.known[id(f)] = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, cells)
         made.__kwdefaults__ = f.__kwdefaults__
-        names |= {name: self.of(f.__globals__[name]) for name in _names(f.__code__) if name in f.__globals__}
+        names |= {name: self.of(f.__globals__[name]) for name in names_in(f.__code__) if name in f.__globals__}
         for cell, old in zip(cells, f.__closure__ or (), strict=True):
             cell.cell_contents = self.of(old.cell_contents)
         return made
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

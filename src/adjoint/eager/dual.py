@@ -101,7 +101,7 @@ class Dual(Trace):
             wanted = [i for i, t in enumerate(ts) if t is not None]
             read = doubted(op, [y, *xs], wanted, lambda k: id(xs[k]) in self.computed)
             alike = all(shape_of(t) == shape_of(y) for t in ts if t is not None)
-            if given is strong_mul and None not in live and (alike or all(m is True for m in live)):
+            if given is strong_mul and all(m is not None for m in live) and (alike or all(m is True for m in live)):
                 t = push(op, y, xs, ts, params, lambda t, p: _product(self.live(t), t, p), read)
             else:
                 t = push(op, y, xs, ts, params, given, read)

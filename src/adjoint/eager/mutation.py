@@ -7,6 +7,7 @@ function has returned; a difference raises an error.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,13 @@ SMALL = 1 << 8  # elements; below, a copy costs no more than a call
 LARGE = 1 << 22  # elements; above, memory matters
 _SHORT = 1 << 16  # bytes
 _BLOCK = 1 << 14  # words; the mixed block stays in the cache
-_PLACES = np.random.default_rng(0).integers(0, 1 << 63, _BLOCK, np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+@functools.cache
+def _places() -> ndarray[Any, Any]:
+    """An odd number for each word of a block. Made on demand: loading numpy.random takes several milliseconds."""
+    numbers: ndarray[Any, Any] = np.random.default_rng(0).integers(0, 1 << 63, _BLOCK, np.uint64)
+    return numbers * np.uint64(2) + np.uint64(1)
 
 
 def mark(x: ndarray[Any, Any]) -> Any:
@@ -30,11 +37,12 @@ def mark(x: ndarray[Any, Any]) -> Any:
     if x.size <= LARGE or not x.flags.forc or x.nbytes % 8:
         return x.copy(order="K")
     words = x.ravel("K").view(np.uint64)
-    mixed = np.empty_like(_PLACES)
+    all_places = _places()
+    mixed = np.empty_like(all_places)
     sums = []
     for start in range(0, words.size, _BLOCK):
         block = words[start : start + _BLOCK]
-        places, out = _PLACES[: block.size], mixed[: block.size]
+        places, out = all_places[: block.size], mixed[: block.size]
         np.multiply(np.bitwise_xor(block, places, out=out), places, out=out)
         sums.append(int(np.add.reduce(out)))
     return sums
@@ -49,14 +57,14 @@ def is_same(x: ndarray[Any, Any], marked: Any) -> bool:
     return x.tobytes() == marked.tobytes()
 
 
-def is_fixed(x: ndarray[Any, Any]) -> bool:
+def is_immutable(x: ndarray[Any, Any]) -> bool:
     """Whether an array is immutable: neither it nor its bases are writeable."""
     at: Any = x
     while isinstance(at, ndarray):
         if at.flags.writeable:
             return False
         at = at.base
-    return at is None
+    return at is None or isinstance(at, bytes)
 
 
 class Watch:
@@ -70,7 +78,7 @@ class Watch:
         self.copies, self.marks = {}, {}
 
     def argument(self, x: Any, name: str) -> None:
-        if type(x) is ndarray and not is_fixed(x):
+        if type(x) is ndarray and not is_immutable(x):
             self.marks[id(x)] = (x, mark(x), name)
 
     def constant(self, x: ndarray[Any, Any], lasting: bool) -> ndarray[Any, Any]:
@@ -79,7 +87,7 @@ class Watch:
         flags = x.flags
         if x.size <= SMALL or not flags.forc:
             return x.copy(order="K")
-        if not flags.writeable and is_fixed(x):
+        if not flags.writeable and is_immutable(x):
             return x
         if x.size <= LARGE or lasting:
             return self.copied(x)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.lowered import Rules
-from ..compiler.lower.reductions import reduction
+from ..compiler.lower.reductions import product
 from ..compiler.lower.scalar import BOOL, FLOATS, NATIVE
 from ..compiler.lower.step import Lapack
 from ..core.types import Type
@@ -171,10 +170,6 @@ def _convolve(low: Lowering, equation: Equation) -> bool:
         {"out": out},
     )
     return low.hold(equation, out)
-
-
-def _prod(low: Lowering, equation: Equation) -> bool:
-    return reduction(low, replace(equation, params={"axis": (equation.params["axis"],), "keepdims": False}))
 
 
 # -- order ------------------------------------------------------------------------------------------------------
@@ -400,7 +395,7 @@ def _permutation(low: Lowering, equation: Equation) -> bool:
 
 
 RULES: Rules = {
-    reduce.prod: _prod,
+    reduce.prod: product,
     convolve.convolve: _convolve,
     matrix_functions.permutation: _permutation,
     **dict.fromkeys(_STEPS, _cumulative),

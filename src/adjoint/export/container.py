@@ -207,6 +207,8 @@ def load(path: str | os.PathLike[str], *, containers: Iterable[type] = ()) -> Pr
     >>> ad.load(path)
     <graph sin: 1 inputs, 1 equations, 1 outputs>
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"load expects the path of a file, got {type(path).__name__}")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
             raise SavedProgramError("it is not a regular file")

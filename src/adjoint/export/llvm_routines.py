@@ -54,7 +54,7 @@ class _Compiler:
         self.dtypes, self.dtype, self.tells = template.dtypes, dtype, template.tells
         self.tokens = _TOKEN.findall(template.text)
         self.at = 0
-        self.kind = REGISTER[dtype.name]
+        self.kind = REGISTER[dtype]
         self.code = Code()
         self.slots: list[str] = []
         self.labels = 0
@@ -228,8 +228,8 @@ class _Compiler:
         if self.peek() == "[":
             dtype, pointer = self.element(token)
             how = self.take()
-            made = self.combined(how, lambda: Value(REGISTER[dtype.name], self.code.load(pointer, dtype)))
-            self.code.store(self.converted(made, REGISTER[dtype.name]), pointer, dtype)
+            made = self.combined(how, lambda: Value(REGISTER[dtype], self.code.load(pointer, dtype)))
+            self.code.store(self.converted(made, REGISTER[dtype]), pointer, dtype)
             return
         variable = self.scope[token]
         how = self.take()
@@ -249,7 +249,7 @@ class _Compiler:
         index = self.expression()
         self.take("]")
         dtype = self.dtypes.get(name, self.dtype)
-        return dtype, self.code.let(f"getelementptr inbounds {MEMORY[dtype.name]}, ptr %{name}, i64 {index.name}")
+        return dtype, self.code.let(f"getelementptr inbounds {MEMORY[dtype]}, ptr %{name}, i64 {index.name}")
 
     # -- expressions --
 
@@ -344,7 +344,7 @@ class _Compiler:
             loaded = self.code.load(pointer, dtype)
             if dtype == np.int32:
                 return Value(_INT, self.code.let(f"sext i32 {loaded} to i64"))
-            return Value(REGISTER[dtype.name], loaded)
+            return Value(REGISTER[dtype], loaded)
         variable = self.scope[token]
         return Value(variable.kind, self.code.let(f"load {variable.kind}, ptr {variable.name}"))
 

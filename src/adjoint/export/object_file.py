@@ -170,7 +170,7 @@ class ExportedModule(Module):
 
     def constant(self, code: Code, buffer: Buffer) -> str:
         data = np.asarray(buffer.data).ravel()
-        kind = MEMORY[buffer.dtype.name]
+        kind = MEMORY[buffer.dtype]
         if buffer.dtype.kind == "b":
             numbers = [f"i8 {int(x)}" for x in data.tolist()]
         else:
@@ -195,17 +195,17 @@ class ExportedRoutine(StepRoutine):
         low, code, parameters = self.lowered, self.code, []
         scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(low.outputs)
         for i, (buffer, is_scalar) in enumerate(zip([*low.inputs, *(v.buffer for v in low.outputs)], scalars, strict=True)):
-            kind = REGISTER[buffer.dtype.name]
+            kind = REGISTER[buffer.dtype]
             if is_scalar:
                 parameters.append(f"{kind}{' zeroext' * (kind == 'i1')} %a{i}")
-                self.pointers[buffer] = code.let(f"alloca {MEMORY[buffer.dtype.name]}")
+                self.pointers[buffer] = code.let(f"alloca {MEMORY[buffer.dtype]}")
                 code.store(f"%a{i}", self.pointers[buffer], buffer.dtype)
             else:
                 parameters.append(f"ptr noalias %a{i}")
                 self.pointers[buffer] = f"%a{i}"
         code.do("%env = getelementptr i8, ptr %work, i64 0")  # nothing is in it
         self.place("%work")
-        self.steps()
+        self.all_steps()
         self.leave(self.status())
         head = f"define i32 @{part.name}({', '.join([*parameters, 'ptr noalias %work'])}) nounwind {{"
         self.module.definitions.append("\n".join([head, *code.lines, "}"]))

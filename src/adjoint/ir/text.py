@@ -122,7 +122,7 @@ def show_array(array: Any, store: Callable[[Any], str] | None = None) -> str:
 
 # -- parsing ----------------------------------------------------------------------------------------------------
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
+_NAME = r"[^\W\d][\w.]*"  # as in Python, letters of any script
 _WORD = re.compile(_NAME)
 _BRACKETED = re.compile(r"[(\[{'\"]")
 _RESULT = re.compile(r"v[0-9]+")

@@ -13,7 +13,6 @@ import importlib
 import inspect
 import io
 import itertools
-import logging
 import os
 import sys
 import sysconfig
@@ -120,11 +119,17 @@ def is_printed() -> bool:
 _MAKE_TEXT = (str, repr, format, str.format, str.join)
 
 
+def _loggers() -> tuple[type, ...]:
+    """The classes of loggers, if a program has loaded them."""
+    logging = sys.modules.get("logging")
+    return () if logging is None else (logging.Logger, logging.LoggerAdapter)
+
+
 def _prints(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
     return (
         function in (print, warnings.warn)
-        or isinstance(owner, (logging.Logger, logging.LoggerAdapter, io.TextIOBase))
+        or isinstance(owner, (*_loggers(), io.TextIOBase))
         or (isinstance(function, type) and issubclass(function, BaseException))
         or _home(function) == "logging"
     )

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, fresh, is_tracking, snapshot
+from ..core.bind import Traced, fresh, is_staged, is_tracking, snapshot
 from ..core.errors import ConversionError, UnsupportedError
 from ..core.types import dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
-from .layout import beneath_type, copied, held, laid_out, later, stand_in
+from .layout import copied, held, laid_out, later, stand_in
 from .shape import astype
 from .table import given_array, holds_traced, implements, is_whole, lift
 from .views import view
@@ -36,7 +36,7 @@ def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
 def _like(make: Callable[..., Any], a: Any, dtype: Any, order: Any, shape: Any) -> Any:
     """A new array made by NumPy's function from one with the memory layout of a."""
     a = lift(a)
-    if not beneath_type(a) and ndim_of(a) > 1:
+    if not is_staged(a) and ndim_of(a) > 1:
         return fresh(make(stand_in(a), dtype=dtype, order=order, shape=shape))
     held = np.broadcast_to(np.empty((), dtype_of(a)), shape_of(a))
     y = fresh(make(held, dtype=dtype, order="C" if order in ("K", "A") else order, shape=shape))
@@ -124,7 +124,7 @@ def _array_of_traced(
 
 def same_or_copy(x: Any, ask: Callable[[Any], Any]) -> Any:
     """x, or a copy of it where NumPy makes one. For a staged value, this is decided when something is written in place."""
-    if beneath_type(x):
+    if is_staged(x):
         return view(x, Same(ask))
     whole = stand_in(x)
     part = ask(whole)

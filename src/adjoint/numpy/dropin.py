@@ -9,6 +9,13 @@ from typing import Any
 from .table import holds_traced, implements
 
 
+def without_examples(text: str) -> str:
+    """A docstring of NumPy or SciPy up to its examples, which the doctests of our modules would run."""
+    before = text.partition(">>>")[0]
+    heading = before.rfind("Examples\n")
+    return before[:heading].rstrip() if heading > 0 else before
+
+
 def in_place_of(original: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """As `functools.wraps`, for a function that has NumPy's name in this package: pickle looks for it here."""
 
@@ -35,7 +42,7 @@ def drop_in(*originals: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
             traced = any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
             return function(*args, **kwargs) if traced else original(*args, **kwargs)
 
-        call.__doc__ = function.__doc__ or original.__doc__
+        call.__doc__ = function.__doc__ or without_examples(original.__doc__ or "")
         return call
 
     return enter

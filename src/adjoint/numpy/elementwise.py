@@ -33,12 +33,14 @@ UFUNCS.update(
 @implements(np.power)
 def ufunc_power(a: Value, b: Value) -> Value:
     """a**b; the exponent ½ is a square root to NumPy's ufunc, and to arrays: C's power of −inf is inf, its root is nan."""
+    if type(b) is int and dtype_of(a).kind == "b":  # the operator has its own dtype for b**2, int8
+        a = shapes.cast(a, dtype=np.dtype(int))
     return ops.sqrt(a) if _is_root(a, b) else power(a, b)
 
 
 def power(a: Value, b: Value) -> Value:
-    """The operator a**b; a small plain integer exponent takes a shortcut."""
-    if type(b) in (int, float) and dtype_of(a).kind != "b":
+    """The operator a**b; a small plain exponent that keeps the dtype takes a shortcut."""
+    if (type(b) is int and dtype_of(a).kind != "b") or (type(b) is float and is_inexact(dtype_of(a))):
         if b == 2:
             return ops.square(a)
         if b == 1:

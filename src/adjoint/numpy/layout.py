@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, is_staged
 from ..core.op import Op
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
 from ..staging.guard import Guarded
@@ -133,7 +133,7 @@ def copied(x: Value, order: str = "K") -> Value:
     if type(held) is np.ndarray and held.ndim == ndim_of(y):
         if held.flags.c_contiguous and (order != "F" or held.ndim < 2):
             return y
-    elif beneath_type(y):
+    elif is_staged(y):
         return later(x, lambda: np.empty_like(stand_in(x), order=order).strides)  # type: ignore[call-overload]
     if ndim_of(y):
         y = laid_out(y, np.empty_like(stand_in(x), order=order).strides)  # type: ignore[call-overload]
@@ -144,7 +144,7 @@ def held(x: Value, order: str = "C", like: Value = None) -> Value:
     """A new array as NumPy holds it: in rows ("C"), or in the order of another array ("K", or "A" if that is one of the two)."""
     if not isinstance(x, Traced) or ndim_of(x) < 2:
         return x
-    if beneath_type(x):
+    if is_staged(x):
         if order in "KA":
             return later(x, lambda: np.empty_like(stand_in(like), order=order, shape=shape_of(x)).strides)  # type: ignore[call-overload]
         return later(x, lambda: dense(shape_of(x), in_rows(shape_of(x), dtype_of(x)), dtype_of(x), order))
@@ -160,7 +160,7 @@ def held_as(x: Value, base: Value, ask: Callable[[Any], Any]) -> Value:
     """What was read from an array, its numbers in the order that they have in the view that NumPy gives."""
     if not isinstance(x, Traced):
         return x
-    if beneath_type(x):
+    if is_staged(x):
         return later(x, lambda: dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x)))
     wanted = dense(shape_of(x), ask(stand_in(base)).strides, dtype_of(x))
     return x if strides_of(x) == wanted else laid_out(x, wanted)
@@ -170,7 +170,7 @@ def held_by(x: Value, strides: Callable[[], Strides]) -> Value:
     """A new array whose strides NumPy chooses in a way of its own."""
     if not isinstance(x, (Traced, np.ndarray)) or ndim_of(x) < 2:
         return x
-    if isinstance(x, Traced) and beneath_type(x):
+    if isinstance(x, Traced) and is_staged(x):
         return later(x, strides)
     wanted = strides()
     return x if strides_of(x) == wanted else laid_out(x, wanted)
@@ -217,12 +217,3 @@ def later(x: Traced, strides: Callable[[], Strides]) -> Traced:
 def in_order(x: Value, order: str) -> Value:
     """A new array in the requested order."""
     return copied(x, order) if order in ("C", "F") else x
-
-
-def beneath_type(x: Value) -> bool:
-    """Whether a value is staged, so that there is no array beneath it."""
-    while isinstance(x, Traced):
-        if not x.by.has_numbers:
-            return True
-        x = x.value
-    return False

@@ -45,56 +45,45 @@ def _warn_if(condition: Value, message: str) -> None:
 
 
 @implements(np.nansum)
-def nansum(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = np._NoValue,
-    where: Any = np._NoValue,
-) -> Value:
-    return sum(_without(lift(a), 0), axis, dtype, out, keepdims, initial, where)
+def nansum(a: Any, *args: Any, **kwargs: Any) -> Value:
+    return sum(_without(lift(a), 0), *args, **kwargs)
 
 
 @implements(np.nanprod)
-def nanprod(
+def nanprod(a: Any, *args: Any, **kwargs: Any) -> Value:
+    return prod(_without(lift(a), 1), *args, **kwargs)
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, *args: Any, **kwargs: Any) -> Value:
+    return cumsum(_without(lift(a), 0), *args, **kwargs)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, *args: Any, **kwargs: Any) -> Value:
+    return cumprod(_without(lift(a), 1), *args, **kwargs)
+
+
+@implements(np.nanmax)
+def nanmax(a: Any, *args: Any, **kwargs: Any) -> Value:
+    return _extremum(max_, -np.inf, a, *args, **kwargs)
+
+
+@implements(np.nanmin)
+def nanmin(a: Any, *args: Any, **kwargs: Any) -> Value:
+    return _extremum(min_, np.inf, a, *args, **kwargs)
+
+
+def _extremum(
+    function: Any,
+    fill: float,
     a: Any,
     axis: Axis = None,
-    dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
     initial: Any = np._NoValue,
     where: Any = np._NoValue,
 ) -> Value:
-    return prod(_without(lift(a), 1), axis, dtype, out, keepdims, initial, where)
-
-
-@implements(np.nancumsum)
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
-    return cumsum(_without(lift(a), 0), axis, dtype, out)
-
-
-@implements(np.nancumprod)
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
-    return cumprod(_without(lift(a), 1), axis, dtype, out)
-
-
-@implements(np.nanmax)
-def nanmax(
-    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = np._NoValue
-) -> Value:
-    return _extremum(max_, -np.inf, a, axis, out, keepdims, initial, where)
-
-
-@implements(np.nanmin)
-def nanmin(
-    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = np._NoValue
-) -> Value:
-    return _extremum(min_, np.inf, a, axis, out, keepdims, initial, where)
-
-
-def _extremum(function: Any, fill: float, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Value:
     a = lift(a)
     if dtype_of(a).kind not in "fc":
         return function(a, axis, out, keepdims, initial, where)
@@ -187,19 +176,8 @@ def nanvar(
 
 
 @implements(np.nanstd)
-def nanstd(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = np._NoValue,
-    mean: Any = np._NoValue,
-    correction: Any = np._NoValue,
-) -> Value:
-    return deliver(root_of(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
+def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Value:
+    return deliver(root_of(nanvar(a, axis, dtype, None, *args, **kwargs)), out)
 
 
 @implements(np.nanmedian)
@@ -265,18 +243,8 @@ def _nan_weighted(a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: A
 
 
 @implements(np.nanpercentile)
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Axis = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = np._NoValue,
-    *,
-    weights: Any = None,
-) -> Value:
-    return nanquantile(a, lift(q) / 100, axis, out, overwrite_input, method, keepdims, weights=weights)
+def nanpercentile(a: Any, q: Any, *args: Any, **kwargs: Any) -> Value:
+    return nanquantile(a, lift(q) / 100, *args, **kwargs)
 
 
 @implements(np.nan_to_num)

@@ -10,13 +10,14 @@ import numpy as np
 
 from ..core.bind import Traced, is_array
 from ..core.errors import ReadOnlyError
-from ..core.types import canonical_axis, ndim_of, shape_of
+from ..core.types import canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from .arrange import resize
 from .concrete import primal
 from .selection import partition, sort, whole, within
 from .shape import ravel
 from .table import implements, lift
+from .ufunc import check_cast
 from .views import is_read_only, read_only, view, write
 from .ways import Elements
 
@@ -47,6 +48,8 @@ def _flat(a: Traced) -> Any:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     dst = _target(dst, "np.copyto")
     v = lift(src)
+    if type(v) not in (bool, int, float, complex):
+        check_cast(v, dtype_of(dst), casting)
     if where is True:
         write(dst, ..., v)
         return

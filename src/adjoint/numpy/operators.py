@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, bind, class_of
+from ..core.bind import Traced, bind, class_of, is_array
 from ..core.errors import is_written_by_user
 from ..core.op import Elementwise, Op
+from ..core.types import shape_of
 from ..eager.record import recorder
 from ..ops import elementwise as ops
 from ..ops import integer
@@ -28,6 +29,8 @@ from .table import is_array_like, is_whole, lift, without_class
 from .views import inplace
 
 _NUMBERS = (Traced, np.generic, float, int, complex)
+#: What no number equals, and NumPy compares with every element of an array; so is None.
+_UNLIKE_NUMBERS = (str, bytes, dict, set, frozenset)
 _SEQUENCES = frozenset({list, tuple})
 
 
@@ -58,6 +61,8 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         left, right = a, b
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:
+            if name in ("eq", "ne") and (right is None or isinstance(right, _UNLIKE_NUMBERS)) and is_array(left):
+                return np.full(shape_of(left), name == "ne")[()]
             return operate(name, left, right) if labelled(left) or labelled(right) else NotImplemented
         by = a.by if isinstance(a, Traced) else b.by
         if isinstance(b, Traced) and isinstance(b.by, Stage) and b.by.level > by.level:

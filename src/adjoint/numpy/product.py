@@ -43,6 +43,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Value:
         y = linalg.matmul(a, b)
     else:
         y = tensordot(a, b, ((na - 1,), (nb - 2,)))
+    if out is not None and dtype_of(out) != dtype_of(y):
+        raise ValueError(f"output array is not acceptable: its dtype is {dtype_of(out)}, and that of the product {dtype_of(y)}")
     return deliver(y, out)
 
 

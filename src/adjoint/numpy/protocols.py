@@ -27,11 +27,11 @@ from .keys import equal, equal_as_key, hash_
 from .layout import copied, in_order
 from .mutate import Flat, partition_in_place, sort_in_place
 from .operators import install_operators
-from .shape import with_imag, with_real
+from .shape import clip_between, with_imag, with_real
 from .standard import VERSIONS
 from .standin import Sought, of_arrays
 from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_scipy, lift
-from .ufunc import METHODS, call_with_options
+from .ufunc import METHODS, call_with_options, check_cast, check_options
 from .views import read, write
 
 # -- attributes -------------------------------------------------------------------------------------------------
@@ -169,6 +169,7 @@ def general_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs:
     function = find_ufunc(ufunc)
     if function is None:
         raise unsupported(ufunc, name)
+    check_options(ufunc, inputs, kwargs)
     return call_with_options(function, name, inputs, kwargs)
 
 
@@ -217,10 +218,14 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _METHODS = (
-    *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "ravel", "swapaxes", "squeeze", "clip"),
+    *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "ravel", "swapaxes", "squeeze"),
     *("trace", "diagonal", "repeat", "take", "argmax", "argmin", "argsort", "all", "any", "nonzero", "choose"),
     *("searchsorted", "put", "argpartition"),
 )
+
+
+def _delete(self: Traced, index: Any) -> None:
+    raise ValueError("cannot delete array elements")
 
 
 def _reshape(self: Traced, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
@@ -232,6 +237,8 @@ def _transpose(self: Traced, *axes: Any) -> Any:
 
 
 def _astype(self: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+    if casting != "unsafe":
+        check_cast(self, np.dtype(dtype), casting)
     if np.dtype(dtype) != self.dtype:  # type: ignore[attr-defined]
         return in_order(FUNCTIONS[np.astype](self, dtype), order)
     if copy:
@@ -268,6 +275,10 @@ def _conj(self: Traced) -> Any:
 
 def _compress(self: Traced, condition: Any, axis: int | None = None, out: Any = None) -> Any:
     return FUNCTIONS[np.compress](condition, self, axis, out)
+
+
+def _clip(self: Traced, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
+    return clip_between(self, min, max, out, **options)
 
 
 def _set_real(self: Traced, value: Any) -> None:
@@ -348,6 +359,7 @@ def install() -> None:
         "__copy__": _deepcopy,
         "__getitem__": read,
         "__setitem__": write,
+        "__delitem__": _delete,
         "reshape": _reshape,
         "transpose": _transpose,
         "astype": _astype,
@@ -359,6 +371,7 @@ def install() -> None:
         "conj": _conj,
         "conjugate": _conj,
         "compress": _compress,
+        "clip": _clip,
         "sort": sort_in_place,
         "partition": partition_in_place,
         **{name: _method(getattr(np, name)) for name in _METHODS},

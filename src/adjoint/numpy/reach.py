@@ -149,12 +149,14 @@ asarray_chkfinite = widened(np.asarray_chkfinite)
 
 @implements(np.fromiter)
 def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Any:
+    """np.fromiter; items may be traced."""
     items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
     return array(items, dtype) if any(map(holds_traced, items)) else np.fromiter(items, dtype, count)
 
 
 @implements(np.fromfunction)
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
+    """np.fromfunction; the function may return traced values."""
     return function(*np.indices(shape, dtype=dtype), **kwargs)
 
 

@@ -211,20 +211,9 @@ def squared(deviation: Value) -> Value:
 
 
 @implements(np.std)
-def std(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = True,
-    mean: Any = np._NoValue,
-    correction: Any = np._NoValue,
-) -> Value:
+def std(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Value:
     """The square root of the variance; its gradient at equal samples is 0, as that of a norm at 0."""
-    return deliver(root_of(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)), out)
+    return deliver(root_of(var(a, axis, dtype, None, *args, **kwargs)), out)
 
 
 def root_of(variance: Value) -> Value:

@@ -255,6 +255,8 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introsele
 @implements(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Value:
     a = lift(a)
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     if sorter is not None:
         a = take(a, sorter)
     return sorts.searchsorted(a, lift(v), side=side)

@@ -17,7 +17,7 @@ from ..ops import shape as joins
 from .concrete import primal
 from .layout import axes_by_stride, copied, held_by, stand_in
 from .table import implements, lift
-from .ufunc import deliver
+from .ufunc import call_with_options, check_cast, deliver
 from .views import View, view
 from .ways import Flattened, InMemoryOrder, Permuted, Seen, Shaped, Written, as_array
 
@@ -223,8 +223,7 @@ def _one_dtype(values: list[Value], dtype: Any, casting: str) -> list[Value]:
         return values
     wanted = np.result_type(*map(dtype_of, values)) if dtype is None else np.dtype(dtype)
     for v in values:
-        if not np.can_cast(dtype_of(v), wanted, casting):  # type: ignore[arg-type]
-            raise TypeError(f"Cannot cast array data from {dtype_of(v)!r} to {wanted!r} according to the rule '{casting}'")
+        check_cast(v, wanted, casting)
     return [astype(v, wanted) for v in values]
 
 
@@ -312,14 +311,22 @@ def clip(
     if not missing and (min is not np._NoValue or max is not np._NoValue):
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     low, high = (None if x is np._NoValue else x for x in ((min, max) if missing else (a_min, a_max)))
-    y = lift(a)
-    if low is not None:
-        y = ops.maximum(y, lift(low))
-    if high is not None:
-        y = ops.minimum(y, lift(high))
-    if low is None and high is None:
-        y = ops.pos(y)
-    return deliver(y, out)
+    return clip_between(a, low, high, out, **options)
+
+
+def clip_between(a: Any, low: Any = None, high: Any = None, out: Any = None, **options: Any) -> Value:
+    """`np.clip`, and `array.clip`, with the options of a ufunc; a bound of None is none."""
+    bounds = [(op, x) for op, x in ((ops.maximum, low), (ops.minimum, high)) if x is not None]
+
+    def clipped(y: Value, *limits: Value) -> Value:
+        for (op, _), limit in zip(bounds, limits, strict=True):
+            y = op(y, limit)
+        return y if limits else ops.pos(y)
+
+    inputs = (a, *(x for _, x in bounds))
+    if options:
+        return call_with_options(clipped, "np.clip", inputs, {"out": out, **options})
+    return deliver(clipped(*map(lift, inputs)), out)
 
 
 @implements(np._core.umath.clip)  # type: ignore[attr-defined]
@@ -378,7 +385,7 @@ def size(a: Any, axis: Any = None) -> int:
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: Any = None) -> Value:
     """Piecewise constant, so a plain value. Integers stay integers."""
-    a = lift(a)
+    a, decimals = lift(a), operator.index(decimals)
     kind = dtype_of(a).kind
     scale = 10.0 ** abs(decimals)
     if kind in "iu" and decimals >= 0:

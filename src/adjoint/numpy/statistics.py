@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.bind import Traced, class_of, fresh
 from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
+from ..eager.batch import Batch
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import linalg
@@ -56,7 +57,9 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
 
 
 def is_known(x: Value) -> bool:
-    """Whether a check of its values can be made: on numbers, and in a program, as a guard."""
+    """Whether a check of its values can be made: on numbers, and in a program, as a guard. Examples of a batch may differ."""
+    while isinstance(x, Traced) and x.by.has_numbers and not isinstance(x.by, Batch):
+        x = x.value
     return not isinstance(x, Traced) or isinstance(x.by, Guarded)
 
 
@@ -221,18 +224,8 @@ def quantile(
 
 
 @implements(np.percentile)
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Axis = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-) -> Value:
-    return quantile(a, lift(q) / 100, axis, out, overwrite_input, method, keepdims, weights=weights)
+def percentile(a: Any, q: Any, *args: Any, **kwargs: Any) -> Value:
+    return quantile(a, lift(q) / 100, *args, **kwargs)
 
 
 def one_axis(a: Value, axis: Axis) -> tuple[Value, Shape]:

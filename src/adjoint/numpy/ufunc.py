@@ -43,6 +43,31 @@ def deliver(y: Value, out: Any, spread: bool = False) -> Value:
     return target
 
 
+def check_options(ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any]) -> None:
+    """Raise what NumPy raises for dtypes, `casting` and `order`: it is asked, with arrays of no elements."""
+    if ufunc.signature is not None or not options.keys() & {"casting", "order", "out"}:
+        return
+    kept = {key: options[key] for key in ("dtype", "casting", "order") if options.get(key) is not None}
+    outs = options.get("out")
+    if outs is not None:
+        kept["out"] = tuple(_without_elements(out) if isinstance(out, Traced) else None for out in outs)  # others are refused
+    ufunc(*map(_without_elements, inputs), **kept)
+
+
+def _without_elements(x: Any) -> Any:
+    v = lift(x)
+    return v if type(v) in (bool, int, float, complex) else np.empty(0, dtype_of(v))
+
+
+def check_cast(v: Value, dtype: np.dtype[Any], casting: Any) -> None:
+    if not np.can_cast(dtype_of(v), dtype, casting):
+        raise TypeError(f"Cannot cast array data from {dtype_of(v)!r} to {dtype!r} according to the rule '{casting}'")
+
+
+#: Options of ufuncs for which traced values have no counterpart.
+_OPTIONS = frozenset({"axes", "axis", "keepdims", "sig", "signature"})
+
+
 def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Value:
     """A ufunc call with keyword arguments."""
     options = dict(options)
@@ -52,6 +77,8 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
     casting = options.pop("casting", "same_kind")
     for harmless in ("order", "subok"):
         options.pop(harmless, None)
+    if unknown := sorted(options.keys() - _OPTIONS):
+        raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
     if options and not (name == "np.vecdot" and set(options) <= {"axis", "axes"}):
         raise UnsupportedError(f"{name}: the option {sorted(options)[0]}= is not supported on traced values")
     values = [lift(x) for x in inputs]

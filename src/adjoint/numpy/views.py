@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, fresh, is_array, snapshot
+from ..core.bind import FRESH, Traced, fresh, is_array, is_staged, snapshot
 from ..core.errors import ConversionError, ReadOnlyError
 from ..core.types import Value, dtype_of, shape_of
 from ..eager.batch import Batch
 from ..ops import index as indexing
 from ..ops.broadcast import cast
-from .layout import beneath_type, dense, laid_out, stand_in, strides_of
+from .layout import dense, laid_out, stand_in, strides_of
 from .moving import is_moving, windows
 from .table import lift
 from .ways import Chosen, Element, Part, Way, as_array, shares
@@ -295,7 +295,7 @@ def _in_same_order(new: Value, x: Traced) -> Value:
     held, now = getattr(new, "value", new), x.value
     if type(held) is np.ndarray and type(now) is np.ndarray and (now.ndim < 2 or held.strides == now.strides):
         return new
-    if len(shape_of(x)) < 2 or beneath_type(new) or beneath_type(x):
+    if len(shape_of(x)) < 2 or is_staged(new) or is_staged(x):
         return new
     own = strides_of(x)
     wanted = dense(shape_of(x), own, dtype_of(x)) if x.noted_strides() else own

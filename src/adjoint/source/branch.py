@@ -127,7 +127,7 @@ class Merge:
 
 
 def _common_dtype(a: Any, b: Any) -> np.dtype[Any]:
-    """The dtype of two numbers, of which one may be Python's."""
+    """The common dtype of two numbers, either of which may be a Python number."""
     return np.result_type(*[dtype_of(x) if (cls := python_class(x)) is None else EXAMPLES[cls] for x in (a, b)])
 
 

@@ -68,7 +68,7 @@ _known: dict[tuple[int, bool], tuple[types.CodeType, Rewritten | NoSourceError]]
 
 
 def rewritten(f: types.FunctionType, only_calls: bool = False) -> Rewritten:
-    """The code of a function with its loops and branches as calls; NoSourceError if that cannot be.
+    """The code of a function with its loops and branches as calls; NoSourceError if that is not possible.
 
     With `only_calls` its loops and branches stay, and those of the functions that it calls may be rewritten.
     """
@@ -132,7 +132,7 @@ def _strip(node: ast.FunctionDef | ast.Lambda) -> None:
 
 
 def _check_unchanged(node: ast.FunctionDef | ast.Lambda, code: types.CodeType, owner: str | None) -> None:
-    """Refuse a source that is not that of the code any more: the file may have been edited. (pytest rewrites `assert`.)"""
+    """Refuse a source that no longer matches the code: the file may have been edited. (pytest rewrites `assert`.)"""
     if any(isinstance(x, ast.Assert) for x in ast.walk(node)):
         return
     twin = copy.deepcopy(node)
@@ -168,7 +168,8 @@ def _compiled(inner: ast.stmt, code: types.CodeType, owner: str | None) -> types
     if owner is not None:
         if isinstance(inner, ast.Return):
             inner = ast.Assign([ast.Name("_", ast.Store())], inner.value or _none())
-        inner = ast.ClassDef(f"___{owner}", [], [], [inner], [], **_TYPE_PARAMETERS)  # private names do without underscores
+        # Private names are mangled with the name of the class without its leading underscores.
+        inner = ast.ClassDef(f"___{owner}", [], [], [inner], [], **_TYPE_PARAMETERS)
     parameters = ast.arguments([], [ast.arg(name) for name in [*free, RUNTIME]], None, [], [], None, [])
     around = ast.FunctionDef("around", parameters, [inner], [], **_TYPE_PARAMETERS)
     tree = ast.fix_missing_locations(ast.Module([around], []))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core import bind
 from ..core.bind import Traced, around, unwrap_fresh
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.edit import distinct
@@ -37,13 +38,7 @@ Run = Callable[[Sequence[Any], Sequence[Any]], Sequence[Value]]
 
 def is_staged(x: Any) -> bool:
     """Whether a value is one number that is not known while the program is staged."""
-    if not isinstance(x, Traced) or shape_of(x) != ():
-        return False
-    while isinstance(x, Traced):
-        if not x.by.has_numbers:
-            return True
-        x = x.value
-    return False
+    return isinstance(x, Traced) and shape_of(x) == () and bind.is_staged(x)
 
 
 def innermost() -> Stage | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.bind import Traced, class_of, is_array, unwrap_fresh
 from ..core.tree import LEAF, Structure, flatten
-from ..core.types import Type, Value, dtype_of, shape_of
+from ..core.types import Type, Value, dtype_of, is_weak, shape_of
 from ..ir.edit import distinct
 from ..numpy.views import View, become
 from ..ops.broadcast import cast
@@ -33,11 +33,6 @@ def is_number(x: Any) -> bool:
     if isinstance(x, np.ndarray):
         return type(x) is np.ndarray and x.dtype.kind in "biufc"
     return isinstance(x, (Traced, bool, int, float, complex)) or (isinstance(x, np.generic) and x.dtype.kind in "biufc")
-
-
-def is_weak(x: Any) -> bool:
-    """A Python number, whose dtype arithmetic decides."""
-    return type(x) in (int, float, complex)
 
 
 def python_class(x: Any) -> type | None:

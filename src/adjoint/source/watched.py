@@ -4,7 +4,7 @@
     an object, a class of the user's        its attributes, those in slots included
     a random generator                      its state
 
-An iterator or an open file cannot be put back: a body that can reach one is refused.
+The state of an iterator or an open file cannot be restored: a body that can reach one is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     before: Any
 
     def undo(self) -> bool:
-        """Put the object back; whether it had been changed."""
+        """Restore the object; whether it had been changed."""
         now = _state(self.object)
         if _same(self.object, now, self.before):
             return False
@@ -76,7 +76,7 @@ def children(name: str, x: Any) -> list[tuple[str, Any]]:
     found = [(f"{name}.{key}", y) for key, y in state.items()] if isinstance(state, dict) else []
     if isinstance(x, type):
         return [*found, *((base.__name__, base) for base in x.__mro__[1:])]
-    if is_library(type(x).__module__):  # it may hold half of the library: only containers are followed
+    if is_library(type(x).__module__):  # it may refer to most of the library, so only containers are followed
         return [(key, y) for key, y in found if isinstance(y, (list, dict, set, deque))]
     return [*found, (type(x).__name__, type(x))]
 

@@ -96,16 +96,6 @@ def is_function(x: Any) -> bool:
     return callable(x) and not isinstance(x, (type, *FIXED)) and not is_library(type(x).__module__)
 
 
-def is_read_only(x: np.ndarray[Any, Any]) -> bool:
-    """Whether an array is immutable: neither it nor its bases are writeable."""
-    at: Any = x
-    while isinstance(at, np.ndarray):
-        if at.flags.writeable:
-            return False
-        at = at.base
-    return at is None or isinstance(at, bytes)
-
-
 def fits(value: Any) -> bool:
     """Whether a number fits the type that it has in a program."""
     return type(value) is not int or -(2**63) <= value < 2**63

@@ -31,9 +31,7 @@ from ..eager.tape import Node, Outputs, Tape, save
 from ..ir.columns import Columns
 from ..ir.edit import dead_code
 from ..ir.graph import Graph
-from ..rewrite.loops import roll
-from ..rewrite.loops.roll import is_long_enough
-from ..rewrite.written import forward_writes
+from ..rewrite.saving import is_long_enough
 from .guard import PYTHON_NUMBERS, Guarded, strengthened
 
 
@@ -235,8 +233,10 @@ class Deferred(Tape):
         graph = dead_code(graph)
         changed = graph
         if is_long:
+            from ..rewrite import loops, written  # heavy: the search for loops, which short programs do not need
+
             weak = [i for i, n in enumerate(before) if n in stage.light]
-            changed = forward_writes(roll(graph, weak).graph, weak)
+            changed = written.forward_writes(loops.roll(graph, weak).graph, weak)
         if changed is not graph:
             self.run(changed, before, wanted)
         elif self.has_bodies:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.code import names_in
 from ..core.errors import LABELLED
 from ..core.home import OWN, package_of
 
@@ -32,23 +33,6 @@ def is_ours(module: Any) -> bool:
 def is_users(f: types.FunctionType) -> bool:
     """Whether a function is user code."""
     return not is_library(f.__globals__.get("__name__"))
-
-
-def names_in(code: types.CodeType) -> Iterator[str]:
-    """The globals and attributes that code names, with that of the functions inside it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from names_in(constant)
-
-
-def strings_in(code: types.CodeType) -> Iterator[str]:
-    """The strings in code that could name an attribute, with those of the functions inside it."""
-    for constant in code.co_consts:
-        if isinstance(constant, str) and constant.isidentifier():
-            yield constant
-        elif isinstance(constant, types.CodeType):
-            yield from strings_in(constant)
 
 
 def reached(f: Any) -> Iterator[Any]:

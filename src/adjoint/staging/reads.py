@@ -32,11 +32,13 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
+from ..core.code import names_in, strings_in
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, Equal, Labelled, Load, Place, items_of
 from ..device import gpu
 from ..device.arrays import gpu_of
+from ..eager.mutation import is_immutable
 from .classify import (
     CONTAINERS,
     EMPTY,
@@ -52,7 +54,6 @@ from .classify import (
     fits,
     is_function,
     is_installed,
-    is_read_only,
     load_of,
     source_of,
 )
@@ -60,7 +61,7 @@ from .guard import Guarded
 from .lazy import Elsewhere
 from .objects import Objects
 from .purity import is_alone, refused
-from .reach import is_library, is_ours, is_users, names_in, strings_in
+from .reach import is_library, is_ours, is_users
 from .stand_ins import is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
 from .watch import HOOKS, Names, WatchedModule, reading, same_items
@@ -231,7 +232,7 @@ class Reads:
             raise self.refuse(f"reads {at.name}, an outside {type(value).__name__}; pass np.asarray({at.name}) as an argument")
         if value.dtype.hasobject:
             raise self.refuse(f"reads {at.name}, an outside array of objects; {advice(at.name)}")
-        if isinstance(value, np.ndarray) and is_read_only(value):
+        if isinstance(value, np.ndarray) and is_immutable(value):
             return self.fix(at, value, self._table(value, at))
         if value.dtype.kind in "biufc" and value.dtype.isnative and not self.by_value:
             seen: Any = self._input(at, value)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..core.code import names_in
 from ..core.places import Bound, Check, Contents, Load, items_of
 from .classify import EMPTY, EQUAL, FIXED, PLAIN, advice, cell_contents, is_installed, load_of, source_of
-from .reach import is_library, is_users, names_in
+from .reach import is_library, is_users
 from .watch import HOOKED, HOOKS, same_items
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from ..core.op import Constant
 from ..core.types import Type, Value, is_inexact
 from ..ir.edit import dependents, distinct
 from ..ir.graph import Equation, Graph
-from ..rewrite.simplify import simplify
 from ..staging.stage import Stage
 
 T = TypeVar("T")
@@ -25,6 +24,18 @@ def build(name: str, inputs: Iterable[tuple[str, Type]], f: Callable[[list[Value
         for wanted, type_ in inputs:
             inside.append(stage.input(distinct(wanted, stage.names), type_))
         graph = stage.graph(name, f(inside))
+    return simplified(graph)
+
+
+def parsed(text: str) -> Graph:
+    from ..ir.text import parse  # for sample calls only
+
+    return parse(text)
+
+
+def simplified(graph: Graph) -> Graph:
+    from ..rewrite.simplify import simplify  # heavy: the rules, which a program without loops and branches does not need
+
     return simplify(graph)[0]
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.op import Pull, case
+from ..core.op import LateCases, Pull, case
 from ..core.types import Type, Value, shape_of
 from ..ir.graph import Graph
-from ..ir.text import parse
 from ..ops.broadcast import reshape
 from ..ops.control import Checkpoint, checkpoint, scan, segment_length
 from ..ops.shape import concatenate
-from .build import Flags, build, chosen, halved, named, once, parts, reach, spread
+from .build import Flags, build, chosen, halved, named, once, parsed, parts, reach, spread
 from .jvp import jvp
 from .vjp import all_live, full, known_masks, pullback_of
 from .vmap import batch_size, vmap
@@ -57,9 +56,9 @@ def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
 def scan_in_segments(
     consts: Sequence[Value], carries: Sequence[Value], rows: Sequence[Value], policy: Checkpoint, params: Params
 ) -> Sequence[Value]:
-    """A scan cut into segments, of which only the initial carries are kept: a scan of checkpointed scans.
+    """A scan cut into segments, a scan of checkpointed scans: only the first carry of each segment is kept.
 
-    The segments have one length; the iterations that are left over are one more segment, which runs last.
+    The segments have one length; the remaining iterations form one more segment, which runs last.
     """
     body, length, backwards = params["body"], params["length"], params["reverse"]
     size = segment_length(length, policy)
@@ -90,12 +89,12 @@ def _segment(params: Params, size: int) -> Graph:
     return build(f"{body.name}_segments", inputs, lambda values: checkpoint(*values, body=inner))
 
 
-_BODY = parse("""graph part(x: float64[2], w: float64[]) {
+checkpoint.jvp, checkpoint.vjp, checkpoint.batch = _jvp, _vjp, _batch
+
+_PART = """graph part(x: float64[2], w: float64[]) {
   v2: float64[2] = mul x, w
   v3: float64[2] = sin v2
   v4: float64[] = sum v3 {axis=(0,), keepdims=False}
   return v3, v4
-}""")
-
-checkpoint.jvp, checkpoint.vjp, checkpoint.batch = _jvp, _vjp, _batch
-checkpoint.cases = (case((2,), (), body=_BODY),)
+}"""
+checkpoint.cases = LateCases(lambda: [case((2,), (), body=parsed(_PART))])

@@ -6,18 +6,17 @@ residuals of one type share a slot. Under vmap, a predicate that differs between
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.op import Pull, case
+from ..core.op import Case, LateCases, Pull, case
 from ..core.types import Type, Value
 from ..ir.graph import Graph
-from ..ir.text import parse
 from ..ops.broadcast import zeros_of
 from ..ops.control import cond
-from .build import Flags, build, chosen, halved, named, once, parts, places, reach, spread
+from .build import Flags, build, chosen, halved, named, once, parsed, parts, places, reach, spread
 from .jvp import jvp
 from .vjp import Halves, all_live, full, known_masks, mask_type, narrowed, vjp_for_both
 from .vmap import batch_size, repeated, run, vmap
@@ -149,16 +148,22 @@ def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
     return tuple(select(args[0], a, b) for a, b in zip(*whole, strict=True))
 
 
-_TRUE = parse("""graph true(a: float64[], x: float64[2]) {
-  v2: float64[2] = sin x
-  v3: float64[2] = mul v2, a
-  v4: float64[2] = mul v3, v2
-  return v4, a
-}""")
-_FALSE = parse("""graph false(a: float64[], x: float64[2]) {
-  v2: float64[2] = exp x
-  return v2, 1.5
-}""")
-
 cond.jvp, cond.vjp, cond.batch = _jvp, _vjp, _batch
-cond.cases = tuple(case(np.bool_(pred), (), (2,), true=_TRUE, false=_FALSE) for pred in (True, False))
+
+
+def _cases() -> Iterator[Case]:
+    true = parsed("""graph true(a: float64[], x: float64[2]) {
+      v2: float64[2] = sin x
+      v3: float64[2] = mul v2, a
+      v4: float64[2] = mul v3, v2
+      return v4, a
+    }""")
+    false = parsed("""graph false(a: float64[], x: float64[2]) {
+      v2: float64[2] = exp x
+      return v2, 1.5
+    }""")
+    for pred in (True, False):
+        yield case(np.bool_(pred), (), (2,), true=true, false=false)
+
+
+cond.cases = LateCases(_cases)

@@ -8,19 +8,18 @@ batched   a scan of the batched body; a carry that differs between examples in o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..core.bind import have_numbers
-from ..core.op import Pull, case
+from ..core.op import Case, LateCases, Pull, case
 from ..core.types import Type, Value
 from ..ir.graph import Graph
-from ..ir.text import parse
 from ..ops.broadcast import moveaxis, zeros_of
 from ..ops.control import scan
 from ..ops.elementwise import logical_or
-from .build import Flags, Named, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
+from .build import Flags, Named, build, chosen, closed, depends, halved, named, once, parsed, parts, places, reach, spread
 from .jvp import dual_body
 from .vjp import Halves, Masked, all_live, full, is_sparse_loop, known_masks, mask_type, narrowed, vjp, vjp_for_both
 from .vmap import batch_size, repeated, vmap
@@ -51,7 +50,7 @@ def _reached(body: Graph, flags: Flags, consts: int, carries: int) -> tuple[Flag
 
 
 class _Reverse(NamedTuple):
-    """What the backward scan of one scan is made of."""
+    """The parts from which the backward scan of a scan is made."""
 
     body: Graph
     consts: int
@@ -94,7 +93,7 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
 
 
 def _needs_masks(work: _Reverse, gs: Sequence[Value | None], masks: Any) -> bool:
-    """Whether a zero of a cotangent that arrives may be strong, and the body may make something of that."""
+    """Whether a strong zero may arrive and the body must keep it apart from ordinary ones."""
     if masks is None:
         return False
     arriving = [i for i, flag in enumerate(work.outputs) if flag and (i < work.carries or gs[i] is not None)]
@@ -134,7 +133,7 @@ def _pulled(
 
 
 def _asked(work: _Reverse, have: Flags) -> Flags:
-    """The outputs of the body with a cotangent, if these of the stacked results have one."""
+    """The outputs of the body that have a cotangent, given which of the stacked results have one."""
     return (*work.outputs[: work.carries], *(a and b for a, b in zip(work.outputs[work.carries :], have, strict=True)))
 
 
@@ -146,7 +145,7 @@ def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
 def _backward_body(work: _Reverse, have: Flags, masked: Masked) -> Graph:
     """The body of the backward scan: it carries cotangents of carries and totals of those of consts, and stacks those of rows.
 
-    `have` tells which stacked results have a cotangent; that of the others is zero. If `masked`, each of these has its mask
+    `have` says which stacked results have a cotangent; the others have a zero one. If `masked`, each of these has its mask
     behind it: carries, their masks, totals, their masks, and so on.
     """
     body, halves = work.body, work.halves
@@ -218,17 +217,19 @@ def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
     )
 
 
-_DECAY = parse("""graph decay(w: float64[], c: float64[2], x: float64[]) {
-  v3: float64[2] = mul c, w
-  v4: float64[2] = sin v3
-  v5: float64[2] = add v4, x
-  v6: float64[] = sum v5 {axis=(0,), keepdims=False}
-  return v5, v6
-}""")
-
 scan.jvp, scan.vjp, scan.batch = _jvp, _vjp, _batch
-scan.cases = (
-    case((), (2,), (3,), body=_DECAY, length=3, reverse=False, carries=1, consts=1),
-    case((), (2,), (3,), body=_DECAY, length=3, reverse=True, carries=1, consts=1),
-    case((), (2,), (0,), body=_DECAY, length=0, reverse=False, carries=1, consts=1),
-)
+
+
+def _cases() -> Iterator[Case]:
+    decay = parsed("""graph decay(w: float64[], c: float64[2], x: float64[]) {
+      v3: float64[2] = mul c, w
+      v4: float64[2] = sin v3
+      v5: float64[2] = add v4, x
+      v6: float64[] = sum v5 {axis=(0,), keepdims=False}
+      return v5, v6
+    }""")
+    for length, reverse in ((3, False), (3, True), (0, False)):
+        yield case((), (2,), (length,), body=decay, length=length, reverse=reverse, carries=1, consts=1)
+
+
+scan.cases = LateCases(_cases)

@@ -27,9 +27,8 @@ from ..ir.graph import Equation, Graph, Operand
 from ..ops.broadcast import broadcast_to, zeros_of
 from ..ops.elementwise import not_equal
 from ..ops.index import gather, put_at
-from ..rewrite.simplify import simplify
 from ..staging.stage import Stage
-from .build import Flags, build, chosen, named, once, parts, places, spread
+from .build import Flags, build, chosen, named, once, parts, places, simplified, spread
 
 Masked = bool | None  # whether cotangents have masks; without: all are live, or, if None, zeros win
 
@@ -86,8 +85,8 @@ _FEW = 16  # elements of an array that has a mask in each iteration
 def is_sparse_loop(body: Graph) -> bool:
     """Whether a loop reads or writes large arrays at computed places.
 
-    Such an iteration takes as long for any length of the arrays; masks as long as these would not. A staged program has none,
-    and every zero wins in the loop. With numbers, the loop goes back with masks if a product is not finite.
+    The time of such an iteration does not depend on the length of the arrays; masks of that length would change this. A staged
+    program has none, and every zero wins in the loop. With numbers, the backward pass uses masks if a product is not finite.
     """
     return any(
         (equation.op in (gather, put_at) and _size(body, equation.inputs[0]) > _FEW)
@@ -124,7 +123,7 @@ def all_live(gs: Sequence[Value | None], masks: Sequence[Any] | None) -> bool:
 def _on_tape(
     graph: Graph, values: Sequence[Value], wanted: Sequence[bool]
 ) -> tuple[list[Value], Callable[[Sequence[Value | None], Sequence[Any]], tuple[list[Value], list[Any]]]]:
-    """Run a graph on a tape: the outputs, and the pass back from their cotangents and masks to those of the wanted inputs."""
+    """Run a graph on a tape: the outputs, and the backward pass from their cotangents and masks to those of the wanted inputs."""
     with Tape(graph.name) as tape:
         inside = [tape.leaf(x, Inner) if flag else x for x, flag in zip(values, wanted, strict=True)]
         ys = graph.run_flat(inside)
@@ -187,7 +186,7 @@ def vjp(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0, masked: M
 def vjp_for_both(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0) -> Halves:
     """Halves whose residuals are enough for the pass with masks and for that without."""
     plain = vjp(graph, wanted, given, recompute)
-    if plain.live:  # masks are read off nothing there
+    if plain.live:  # no mask can be found there
         return plain
     masked = vjp(graph, wanted, given, recompute, masked=True)
     return masked if masked.covers(plain) else plain
@@ -215,7 +214,7 @@ def _cotangents(graph: Graph, given: Sequence[bool], masked: Masked) -> list[tup
 
 
 class _Joint(NamedTuple):
-    """The recording of a graph and of its pass back, from which both halves are cut.
+    """The recording of a graph and of its backward pass, from which both halves are cut.
 
         graph f(x, w, g) { v3 = mul x, w;  v4 = sin v3;                                             the first `split` equations
                            v5 = cos v3;  v6 = strong_mul g, v5;  v7 = strong_mul v6, w;  v8 = strong_mul v6, x;
@@ -226,8 +225,8 @@ class _Joint(NamedTuple):
     """
 
     graph: Graph
-    inputs: int  # of f; those behind are the cotangents of its outputs
-    outputs: int  # of f; those behind are the cotangents of its inputs
+    inputs: int  # of f; the rest are the cotangents of its outputs
+    outputs: int  # of f; the rest are the cotangents of its inputs
     split: int
 
     @property
@@ -260,18 +259,20 @@ def _halves(graph: Graph, wanted: Flags, given: Flags, recompute: int, masked: M
 def _forward_half(joint: _Joint, residuals: Sequence[int]) -> Graph:
     graph = joint.graph
     half = replace(graph, equations=graph.equations[: joint.split], outputs=(*graph.outputs[: joint.outputs], *residuals))
-    return simplify(cut(f"forward_{graph.name}", half, range(joint.inputs)))[0]
+    return simplified(cut(f"forward_{graph.name}", half, range(joint.inputs)))
 
 
 def _backward_half(joint: _Joint, recompute: int) -> tuple[Graph, list[int]]:
-    """The graph of the pass back, and the values of the recording, inputs or residuals, that it takes before the cotangents."""
+    """The graph of the backward pass, and the values of the recording (inputs or residuals) that it takes before the
+    cotangents.
+    """
     graph = joint.graph
     repeated = _depending_on(range(recompute), graph.equations[: joint.split])
     equations = (*repeated, *graph.equations[joint.split :])
     half = dead_code(replace(graph, equations=equations, outputs=graph.outputs[joint.outputs :]))
     computed = {n for equation in half.equations for n in equation.outputs}
     reads = sorted(values_read(half) - computed - set(joint.cotangents))
-    back = simplify(cut(f"backward_{graph.name}", half, [*reads, *joint.cotangents], graph.types))[0]
+    back = simplified(cut(f"backward_{graph.name}", half, [*reads, *joint.cotangents], graph.types))
     used = values_read(back)  # simplification may have removed the last use of a value
     kept = [i for i in range(len(reads)) if i in used]
     return cut(back.name, back, [*kept, *range(len(reads), len(back.input_types))]), [reads[i] for i in kept]

@@ -1,6 +1,6 @@
 """The rules of `while`, and of `while_vjp`, its backward pass.
 
-Forward mode carries tangents beside the carries. Reverse mode counts the iterations, and `while_vjp` goes back as many: it
+Forward mode carries tangents beside the carries. Reverse mode counts the iterations, and `while_vjp` runs as many backward: it
 computes J(x)ᵀ g of the loop x ↦ f(x), where J is the Jacobian of all iterations together. Its own derivatives are a `while` and a
 `while_vjp` on dual numbers. With
 
@@ -12,21 +12,20 @@ computes J(x)ᵀ g of the loop x ↦ f(x), where J is the Jacobian of all iterat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import have_numbers
-from ..core.op import Pull, case
+from ..core.op import Case, LateCases, Pull, case
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.graph import Graph
-from ..ir.text import parse
 from ..ops.broadcast import reshape, where, zeros_of
 from ..ops.control import Checkpoint, while_, while_vjp
 from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
-from .build import Flags, build, chosen, closed, depends, halved, named, once, parts, places, reach, spread
+from .build import Flags, build, chosen, closed, depends, halved, named, once, parsed, parts, places, reach, spread
 from .jvp import dual_body
 from .vjp import all_live, full, is_sparse_loop, known_masks, mask_type, pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
@@ -166,7 +165,7 @@ def _while_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]
     size = batch_size(flags, args)
     inside, carries = closed(flags[asked:], fixed, len(args) - asked - fixed, lambda f: depends(body, f))
     by_cond = (*flags[:asked], *carries)
-    if any(depends(cond, by_cond)):  # runs until all examples are done; those that are keep their carries
+    if any(depends(cond, by_cond)):  # runs until all examples are done; examples that are done keep their carries
         return _masked(flags, args, size, params)
     test, batched = vmap(cond, size, by_cond), vmap(body, size, inside, carries)
     operands = [*args[:asked], *_repeated(args[asked:], flags[asked:], inside, size)]
@@ -379,25 +378,38 @@ def _limited(step: Graph, consts: int) -> Graph:
     return build(f"limited_{step.name}", counted, iteration)
 
 
-_COND = parse("""graph below(limit: float64[], a: float64[], k: float64[2]) {
-  v3: bool[] = less a, limit
-  return v3
-}""")
-_BODY = parse("""graph step(w: float64[], a: float64[], k: float64[2]) {
-  v3: float64[2] = sin k
-  v4: float64[2] = mul v3, w
-  v5: float64[] = add a, 1.0
-  return v5, v4
-}""")
-_PULLBACK = pullback(_BODY, (True, True, True), (True, True))
-
 while_.jvp, while_.vjp, while_.batch = _while_jvp, _while_reverse, _while_batch
-while_.cases = tuple(
-    case(np.array(limit), (), (), (2,), cond=_COND, body=_BODY, cond_consts=1, body_consts=1, checkpoint=checkpoint)
-    for limit, checkpoint in ((4.5, None), (4.5, "sqrt"), (-9.0, None))
-)
 while_vjp.jvp, while_vjp.vjp, while_vjp.batch = _while_vjp_jvp, _while_vjp_reverse, _while_vjp_batch
-while_vjp.cases = tuple(
-    case(np.int64(count), (), (), (2,), (), (2,), step=_BODY, pull=_PULLBACK, consts=1, wanted=(True,) * 3, checkpoint=checkpoint)
-    for count, checkpoint in ((5, None), (5, 2), (0, None))
-)
+
+
+def _step() -> Graph:
+    return parsed("""graph step(w: float64[], a: float64[], k: float64[2]) {
+      v3: float64[2] = sin k
+      v4: float64[2] = mul v3, w
+      v5: float64[] = add a, 1.0
+      return v5, v4
+    }""")
+
+
+def _while_cases() -> Iterator[Case]:
+    below = parsed("""graph below(limit: float64[], a: float64[], k: float64[2]) {
+      v3: bool[] = less a, limit
+      return v3
+    }""")
+    body = _step()
+    for limit, checkpoint in ((4.5, None), (4.5, "sqrt"), (-9.0, None)):
+        yield case(np.array(limit), (), (), (2,), cond=below, body=body, cond_consts=1, body_consts=1, checkpoint=checkpoint)
+
+
+while_.cases = LateCases(_while_cases)
+
+
+def _while_vjp_cases() -> Iterator[Case]:
+    step, wanted = _step(), (True, True, True)
+    pull = pullback(step, wanted, (True, True))
+    for count, checkpoint in ((5, None), (5, 2), (0, None)):
+        params = {"step": step, "pull": pull, "consts": 1, "wanted": wanted, "checkpoint": checkpoint}
+        yield case(np.int64(count), (), (), (2,), (), (2,), **params)
+
+
+while_vjp.cases = LateCases(_while_vjp_cases)

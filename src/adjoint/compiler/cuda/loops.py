@@ -32,7 +32,7 @@ class Looping(Threads):
         code, scan = self.code, self.sweep.scan
         point, _, _ = self.place()
         views = {place: self.view_at(place) for place in self.sweep.places}
-        self.registers = {place: code.let(f"alloca {MEMORY[view.dtype.name]}") for place, view in views.items()}
+        self.registers = {place: code.let(f"alloca {MEMORY[view.dtype]}") for place, view in views.items()}
         with code.when(code.let(f"icmp ult i64 {point}, {self.layout.results}")):
             self.at(point)
             for place, view in views.items():

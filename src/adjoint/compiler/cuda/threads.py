@@ -131,13 +131,13 @@ class Threads(Nest):
         """The points of the thread; its own terms of reductions."""
         code, layout = self.code, self.layout
         point, lane, piece = self.place()
-        totals = [code.let(f"alloca {REGISTER[r.view.dtype.name]}") for r in self.sums]
+        totals = [code.let(f"alloca {REGISTER[r.view.dtype]}") for r in self.sums]
         if layout.per_thread > 1:
             self.several(point)
             return
         with self.code.when(code.let(f"icmp ult i64 {point}, {layout.results}")):
             for r, total in zip(self.sums, totals, strict=True):
-                code.do(f"store {REGISTER[r.view.dtype.name]} {start_of(r.how, r.view.dtype)}, ptr {total}")
+                code.do(f"store {REGISTER[r.view.dtype]} {start_of(r.how, r.view.dtype)}, ptr {total}")
             if layout.terms == layout.lanes == 1:
                 self.at(point)
                 self.point(totals)
@@ -150,7 +150,7 @@ class Threads(Nest):
                     self.point(totals)
                 self.unroll()
             for slot, r, total in zip(self.slots, self.sums, totals, strict=True):
-                value = code.let(f"load {REGISTER[r.view.dtype.name]}, ptr {total}")
+                value = code.let(f"load {REGISTER[r.view.dtype]}, ptr {total}")
                 if layout.lanes > 1:
                     code.store(value, self.slot(slot, r, "%thread"), r.view.dtype)
                 else:
@@ -228,14 +228,14 @@ class Threads(Nest):
         return min(self.layout.per_thread * view.dtype.itemsize, ALIGNED)
 
     def vector_load(self, view: View) -> list[str]:
-        code, count, kind = self.code, self.layout.per_thread, MEMORY[view.dtype.name]
+        code, count, kind = self.code, self.layout.per_thread, MEMORY[view.dtype]
         pointer = self.address(view)
         vector = code.let(f"load <{count} x {kind}>, ptr {pointer}, align {self.alignment(view)}")
         found = [code.let(f"extractelement <{count} x {kind}> {vector}, i64 {i}") for i in range(count)]
         return [code.let(f"icmp ne i8 {x}, 0") for x in found] if view.dtype.kind == "b" else found
 
     def vector_store(self, view: View, values: Sequence[str]) -> None:
-        code, count, kind = self.code, self.layout.per_thread, MEMORY[view.dtype.name]
+        code, count, kind = self.code, self.layout.per_thread, MEMORY[view.dtype]
         if view.dtype.kind == "b":
             values = [code.let(f"zext i1 {x} to i8") for x in values]
         vector = "poison"
@@ -251,7 +251,7 @@ class Threads(Nest):
             code.store(self.stored(store, values), self.address(store.view), store.view.dtype)
         self.raise_flags(values)
         for r, total in zip(self.sums, totals, strict=True):
-            kind = REGISTER[r.view.dtype.name]
+            kind = REGISTER[r.view.dtype]
             so_far = code.let(f"load {kind}, ptr {total}")
             code.do(f"store {kind} {combined(code, r, so_far, values[r.scalar])}, ptr {total}")
         return values
@@ -300,7 +300,7 @@ class Threads(Nest):
     def slot(self, start: int, r: Reduce, thread: str) -> str:
         """The address of a thread's partial total of a reduction, in shared memory."""
         base = self.code.let(f"getelementptr inbounds i8, ptr %shared, i64 {start}")
-        return self.code.let(f"getelementptr inbounds {MEMORY[r.view.dtype.name]}, ptr {base}, i64 {thread}")
+        return self.code.let(f"getelementptr inbounds {MEMORY[r.view.dtype]}, ptr {base}, i64 {thread}")
 
     def result(self, r: Reduce, value: str, point: str, piece: str) -> None:
         """Write the block's share of a result: all of it, or a partial result."""
@@ -318,7 +318,7 @@ def combined(code: Code, r: Reduce, a: str, b: str) -> str:
     """Two parts of a reduction, in this order: unlike on the CPU, LLVM is not free to change it."""
     dtype = r.view.dtype
     if r.how in ("sum", "prod") and dtype.kind == "f":
-        return code.let(f"{'fadd' if r.how == 'sum' else 'fmul'} {REGISTER[dtype.name]} {a}, {b}")
+        return code.let(f"{'fadd' if r.how == 'sum' else 'fmul'} {REGISTER[dtype]} {a}, {b}")
     return combine(code, r.how, dtype, a, b)
 
 

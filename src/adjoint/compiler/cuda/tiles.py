@@ -190,7 +190,7 @@ class _Writer(Threads):
 
     def total(self, buffer: Buffer, index: str) -> str:
         base = self.code.let(f"getelementptr inbounds i8, ptr %shared, i64 {self.around.starts[buffer]}")
-        return self.code.let(f"getelementptr inbounds {MEMORY[buffer.dtype.name]}, ptr {base}, i64 {index}")
+        return self.code.let(f"getelementptr inbounds {MEMORY[buffer.dtype]}, ptr {base}, i64 {index}")
 
     def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
         if view.buffer not in self.tile.own:
@@ -209,7 +209,7 @@ class _Writer(Threads):
     def leave(self) -> None:
         """Combine the copies of the totals, in order, and leave them for the launch that combines those of the blocks."""
         code = self.code
-        registers = {buffer: code.let(f"alloca {MEMORY[buffer.dtype.name]}") for buffer in self.tile.totals}
+        registers = {buffer: code.let(f"alloca {MEMORY[buffer.dtype]}") for buffer in self.tile.totals}
         for buffer, how in self.tile.totals.items():
             so_far = registers[buffer]
             copies = _elements(self.tile, buffer) // buffer.size

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..lower import polling
 from ..lower.kernel import View
 from ..lower.step import Branch, Lowered, Scan, While, WhileVjp
-from ..runtime import signals
 from . import while_vjp
 from .builder import phis
 
@@ -32,7 +32,7 @@ def _run_body(routine: StepRoutine, name: str, body: Lowered, pointers: Sequence
     memory = routine.pointers[scratch[0].buffer] if scratch else "null"
     arguments = ", ".join(f"ptr {p}" for p in (*pointers, "%env", memory))
     status = routine.code.let(f"call i32 {name}({arguments})")
-    if signals.can_stop(body):
+    if polling.can_stop(body):
         routine.check(status)
 
 
@@ -47,7 +47,7 @@ def _scan(routine: StepRoutine, step: Scan) -> None:
         for final, start, view in zip(finals, begin, step.finals, strict=True):
             _copy(routine, start, final, view.buffer.nbytes)
         return
-    code, loop = routine.code, _CarryLoop(routine, signals.iterations_between(step, step.body))
+    code, loop = routine.code, _CarryLoop(routine, polling.iterations_between(step, step.body))
     consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
     spare = [routine.at(v) for v in step.spare]
     fixed = [k for k, at_once in enumerate(step.in_place) if at_once]
@@ -85,7 +85,7 @@ def _row(routine: StepRoutine, pointer: str, view: View, i: str) -> str:
 
 def _while_loop(routine: StepRoutine, step: While) -> None:
     """As `scan`, but the final buffer is not known in advance."""
-    code, loop = routine.code, _CarryLoop(routine, signals.iterations_between(step, step.body))
+    code, loop = routine.code, _CarryLoop(routine, polling.iterations_between(step, step.body))
     test_consts, body_consts = ([routine.at(v) for v in views] for views in (step.test_consts, step.body_consts))
     spare = [routine.at(v) for v in step.spare]
     half = len(spare) // 2

@@ -53,7 +53,7 @@ class _Rows:
 
     def together(self, rows: Sequence[str]) -> None:
         """Rows side by side, with the results so far in registers."""
-        code, kind = self.code, REGISTER[self.dtype.name]
+        code, kind = self.code, REGISTER[self.dtype]
         starts = [[self.row(i, view, row, self.outer) for i, view in enumerate(self.views)] for row in rows]
         firsts = []
         for *_, terms, out in starts:
@@ -105,4 +105,4 @@ class _Rows:
     def moved(self, pointer: str, index: str, stride: int) -> str:
         code = self.code
         step = index if stride == 1 else code.let(f"mul nsw i64 {index}, {stride}")
-        return code.let(f"getelementptr inbounds {MEMORY[self.dtype.name]}, ptr {pointer}, i64 {step}")
+        return code.let(f"getelementptr inbounds {MEMORY[self.dtype]}, ptr {pointer}, i64 {step}")

@@ -18,7 +18,7 @@ def emit(routine: StepRoutine, step: Fourier) -> None:
     rows, lengths = size_of(step.out.shape[:-1]), [v.shape[-1] for v in (step.operand, step.out)]
     across, down = [v.dtype.itemsize for v in (step.operand, step.out)], [_row(v) for v in (step.operand, step.out)]
     kind = PARTS.get(step.operand.dtype, step.operand.dtype)
-    factor = code.let(f"alloca {REGISTER[kind.name]}")
+    factor = code.let(f"alloca {REGISTER[kind]}")
     code.store(literal(step.factor, kind), factor, kind)
     arguments = [
         _array(code, "ptr", ["%p0", factor, "%p1"]),

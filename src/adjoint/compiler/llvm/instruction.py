@@ -14,10 +14,10 @@ from .builder import Builder
 
 Dtype = np.dtype[Any]
 
-#: The LLVM types in a register and in memory: a bool is i1 or i8.
-REGISTER = {"float64": "double", "float32": "float", "bool": "i1"}
-REGISTER |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-MEMORY = {**REGISTER, "bool": "i8"}
+#: The LLVM types in a register and in memory, by dtype (NumPy takes 10 µs for a name): a bool is i1 or i8.
+REGISTER: dict[Dtype, str] = {np.dtype(np.float64): "double", np.dtype(np.float32): "float", np.dtype(np.bool_): "i1"}
+REGISTER |= {np.dtype(f"{sign}int{bits}"): f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+MEMORY = {**REGISTER, np.dtype(np.bool_): "i8"}
 _SUFFIX = {"double": "f64", "float": "f32", **{f"i{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}}
 _COMPARE = {
     "equal": ("oeq", "eq", "eq"),
@@ -88,12 +88,12 @@ class Code(Builder):
         return self.let(f"call {flags}{kind} @{full}({', '.join(f'{kind} {a}' for a in args)})")
 
     def load(self, pointer: str, dtype: Dtype) -> str:
-        kind = MEMORY[dtype.name]
+        kind = MEMORY[dtype]
         value = self.let(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
         return self.let(f"icmp ne i8 {value}, 0") if dtype.kind == "b" else value
 
     def store(self, value: str, pointer: str, dtype: Dtype) -> None:
-        kind = MEMORY[dtype.name]
+        kind = MEMORY[dtype]
         if dtype.kind == "b":
             value = self.let(f"zext i1 {value} to i8")
         self.do(f"store {kind} {value}, ptr {pointer}, align {dtype.itemsize}")
@@ -105,7 +105,7 @@ class Code(Builder):
             return rule(self, source, result, *args)
         if name.startswith(special.PREFIX):
             return self.special(special.of_line(name), name, args)
-        kind = REGISTER[source.name]
+        kind = REGISTER[source]
         function = Function(name, kind, len(args), self.apart)
         self.functions.add(function)
         return self.let(f"call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in args)})")
@@ -120,13 +120,13 @@ class Code(Builder):
 
     def compare(self, name: str, dtype: Dtype, a: str, b: str) -> str:
         real, signed, unsigned = _COMPARE[name]
-        kind = REGISTER[dtype.name]
+        kind = REGISTER[dtype]
         if dtype.kind == "f":
             return self.let(f"fcmp {real} {kind} {a}, {b}")
         return self.let(f"icmp {unsigned if dtype.kind in 'bu' else signed} {kind} {a}, {b}")
 
     def pick(self, condition: str, dtype: Dtype, a: str, b: str) -> str:
-        kind = REGISTER[dtype.name]
+        kind = REGISTER[dtype]
         return self.let(f"select i1 {condition}, {kind} {a}, {kind} {b}")
 
 
@@ -135,19 +135,19 @@ Rule = Callable[..., str]
 
 def _arithmetic(real: str, whole: str) -> Rule:
     def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
-        return c.let(f"{real if source.kind == 'f' else whole} {REGISTER[source.name]} {a}, {b}")
+        return c.let(f"{real if source.kind == 'f' else whole} {REGISTER[source]} {a}, {b}")
 
     return rule
 
 
 def _negate(c: Code, source: Dtype, result: Dtype, x: str) -> str:
-    kind = REGISTER[source.name]
+    kind = REGISTER[source]
     return c.let(f"fneg {kind} {x}" if source.kind == "f" else f"sub {kind} 0, {x}")
 
 
 def _absolute(c: Code, source: Dtype, result: Dtype, x: str) -> str:
     if source.kind == "f":
-        return c.intrinsic("fabs", REGISTER[source.name], x)
+        return c.intrinsic("fabs", REGISTER[source], x)
     return c.pick(c.compare("less", source, x, "0"), source, _negate(c, source, result, x), x)
 
 
@@ -162,17 +162,17 @@ def _extremum(comparison: str) -> Rule:
 
 
 def _is_nan(c: Code, source: Dtype, result: Dtype, x: str) -> str:
-    return c.let(f"fcmp uno {REGISTER[source.name]} {x}, {x}")
+    return c.let(f"fcmp uno {REGISTER[source]} {x}, {x}")
 
 
 def _sign_bit(c: Code, source: Dtype, result: Dtype, x: str) -> str:
-    kind = REGISTER[source.name]
+    kind = REGISTER[source]
     bits = c.let(f"bitcast {kind} {x} to i{source.itemsize * 8}")
     return c.let(f"icmp slt i{source.itemsize * 8} {bits}, 0")
 
 
 def _cast(c: Code, source: Dtype, result: Dtype, x: str) -> str:
-    before, after = REGISTER[source.name], REGISTER[result.name]
+    before, after = REGISTER[source], REGISTER[result]
     if before == after:
         return x
     if source.kind == "b":
@@ -192,7 +192,7 @@ def _whole(c: Code, source: Dtype, result: Dtype, x: str) -> str:
 
     Few bits are the last ones of an int32; those of an unsigned integer, of the next larger signed one, or of the same size.
     """
-    before, after = REGISTER[source.name], REGISTER[result.name]
+    before, after = REGISTER[source], REGISTER[result]
     if result.itemsize < 4 or result.kind == "u":
         way = np.dtype(np.int32 if result.itemsize < 4 else np.int64)
         signed = _whole(c, source, way, x)
@@ -219,7 +219,7 @@ def _shift(how: str) -> Rule:
     """A shift by all bits or more leaves nothing, or the sign."""
 
     def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
-        kind, bits = REGISTER[source.name], 8 * source.itemsize
+        kind, bits = REGISTER[source], 8 * source.itemsize
         word = "lshr" if how == "ashr" and source.kind == "u" else how
         inside = c.let(f"icmp ult {kind} {b}, {bits}")
         made = c.let(f"{word} {kind} {a}, {c.pick(inside, source, b, str(bits - 1))}")
@@ -230,7 +230,7 @@ def _shift(how: str) -> Rule:
 
 def _quotient(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
     """Of integers, towards zero; 0 if b is, and wrapped around where it overflows."""
-    kind = REGISTER[source.name]
+    kind = REGISTER[source]
     if source.kind == "u":
         zero = c.let(f"icmp eq {kind} {b}, 0")
         return c.pick(zero, source, "0", c.let(f"udiv {kind} {a}, {c.pick(zero, source, '1', b)}"))
@@ -251,7 +251,7 @@ _RULES: dict[str, Rule] = {
     "bits.and": _arithmetic("", "and"),
     "bits.or": _arithmetic("", "or"),
     "bits.xor": _arithmetic("", "xor"),
-    "bits.not": lambda c, source, result, x: c.let(f"xor {REGISTER[source.name]} {x}, -1"),
+    "bits.not": lambda c, source, result, x: c.let(f"xor {REGISTER[source]} {x}, -1"),
     "bits.left": _shift("shl"),
     "bits.right": _shift("ashr"),
     "quotient": _quotient,
@@ -266,7 +266,7 @@ _RULES: dict[str, Rule] = {
     "select": _select,
     **{name: (lambda c, source, result, a, b, name=name: c.compare(name, source, a, b)) for name in _COMPARE},
     **{
-        name: (lambda c, source, result, x, full=full: c.intrinsic(full, REGISTER[source.name], x))
+        name: (lambda c, source, result, x, full=full: c.intrinsic(full, REGISTER[source], x))
         for name, full in _INTRINSICS.items()
     },
 }
@@ -284,7 +284,7 @@ def start_of(how: str, dtype: Dtype) -> str:
 
 def combine(c: Code, how: str, dtype: Dtype, a: str, b: str) -> str:
     """Combine two parts of a reduction. Sums and products may be reassociated, so that they vectorize."""
-    kind = REGISTER[dtype.name]
+    kind = REGISTER[dtype]
     if how in ("max", "min"):
         return c.intrinsic({"f": f"{how}imum", "i": f"s{how}", "u": f"u{how}"}[dtype.kind], kind, a, b)
     if how in ("any", "all"):

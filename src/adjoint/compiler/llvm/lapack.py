@@ -112,7 +112,7 @@ class Matrix:
         self.options = step.options if isinstance(step, Lapack) else {}
         self.count = count
         self.dtype = next(v.dtype for v in (*step.writes(), *step.reads()) if v.dtype.kind == "f")
-        self.kind = REGISTER[self.dtype.name]
+        self.kind = REGISTER[self.dtype]
         self.attributes = ""  # of the function
 
     def define(self) -> str:

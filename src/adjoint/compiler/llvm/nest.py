@@ -38,6 +38,7 @@ SHORT = 8  # iterations of a loop that is unrolled, so that the loop around it i
 MOST_INLINED, FUNCTION_COST = 24, 20  # functions in a kernel of a few points that runs many times; additions of one
 LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines after unrolling; lines counted for a function such as exp
 ROW = (4, 8)  # iterations of a contiguous loop that is one vector
+FOLDED = (0.0, 0.5, 1.0, 2.0)  # constants that LLVM simplifies with: always written in the code
 BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding errors
 
 
@@ -83,8 +84,11 @@ class Nest(Reducing):
         repeated: bool = False,
         own: Collection[Buffer] = (),
         iterations: int | None = None,
+        numbers_apart: bool = False,
     ) -> None:
         self.kernel = kernel
+        self.numbers_apart = numbers_apart
+        self.numbers: dict[str, str] = {}  # constants that are arguments, and their names
         self.own = tiles.own if tiles else own  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.is_small = size_of(kernel.domain) <= SMALL
@@ -109,7 +113,7 @@ class Nest(Reducing):
         self.standing, self.more = 0, 0  # loops that stay loops; lines added by unrolling the others
 
     def define(self, name: str, budget: int = LONGEST_INLINED) -> str:
-        """The function `name(buffers…, start, length)`; a small one is inlined, in registers if possible.
+        """The function `name(buffers…, numbers…, start, length)`; a small one is inlined, in registers if possible.
 
         `budget` is the size of the code that may be inlined, in lines times points.
         """
@@ -119,7 +123,8 @@ class Nest(Reducing):
         if all(self.kernel.domain):
             self.level(0)
         pointers = [f"ptr {'' if b.shared else 'noalias '}%b{i}" for i, b in enumerate(self.buffers)]
-        arguments = ", ".join([*pointers, "i64 %start", "i64 %length"])
+        numbers = [f"{number.partition(' ')[0]} {name}" for number, name in self.numbers.items()]
+        arguments = ", ".join([*pointers, *numbers, "i64 %start", "i64 %length"])
         size = len(self.code.lines) * size_of(self.kernel.domain)
         is_inlined = self.is_small and Switch.INLINE_KERNELS.on and size < min(LONGEST_INLINED, budget)
         self.inlined = size if is_inlined else 0
@@ -202,13 +207,13 @@ class Nest(Reducing):
         code.enter(done)
         code.enter(after)
         for i, old in initial.items():
-            kind = REGISTER[self.kernel.reductions[i].view.dtype.name]
+            kind = REGISTER[self.kernel.reductions[i].view.dtype]
             self.totals[i] = code.phi(kind, ((self.totals[i], done), (old, before)))
 
     def counted_loop(self, length: str, body: Callable[[str], None], row: bool = False) -> None:
         """A counted loop, of at least one iteration, that carries the totals. One over a `row` is not unrolled."""
         code = self.code
-        kinds = [REGISTER[self.kernel.reductions[i].view.dtype.name] for i in self.totals]
+        kinds = [REGISTER[self.kernel.reductions[i].view.dtype] for i in self.totals]
         loop = code.repeat(list(zip(kinds, self.totals.values(), strict=True)))
         self.totals.update(zip(self.totals, loop.values, strict=True))
         at = len(code.lines)
@@ -293,7 +298,7 @@ class Nest(Reducing):
             if line.kind == "load":
                 values.append(code.load(self.address(line.data), line.dtype))
             elif line.kind == "const":
-                values.append(literal(line.data, line.dtype))
+                values.append(self.number(line))
             elif line.kind == "window":
                 inner, window = line.data
                 elsewhere = values[line.args[0]] if line.args else literal(0, line.dtype)
@@ -307,6 +312,13 @@ class Nest(Reducing):
                 source = lines[line.args[0]].dtype
                 values.append(code.operation(line.data, [values[a] for a in line.args], source, line.dtype))
         return values
+
+    def number(self, line: Scalar) -> str:
+        """A constant: written in the code, or an argument, so that kernels which differ only in numbers share their code."""
+        value = literal(line.data, line.dtype)
+        if not self.numbers_apart or line.dtype.kind != "f" or abs(line.data) in FOLDED:
+            return value
+        return self.numbers.setdefault(f"{REGISTER[line.dtype]} {value}", f"%n{len(self.numbers)}")
 
     def window(self, inner: tuple[Scalar, ...], window: Window, elsewhere: str, dtype: Any) -> str:
         """The value of the last inner line where the point is inside, else another. Nothing outside is read."""
@@ -329,7 +341,7 @@ class Nest(Reducing):
         value = self.run(inner)[-1]
         code.enter(last)
         code.enter(after)
-        return code.phi(REGISTER[dtype.name], ((value, last), (elsewhere, before)))
+        return code.phi(REGISTER[dtype], ((value, last), (elsewhere, before)))
 
     def address(self, view: View, moved: Sequence[tuple[str, int]] = ()) -> str:
         indices = self.indices
@@ -345,7 +357,7 @@ class Nest(Reducing):
                 step = index if stride == 1 else code.let(f"mul nsw i64 {index}, {stride}")
                 total = step if total == "0" else code.let(f"add nsw i64 {total}, {step}")
         base = f"%b{self.buffers.index(buffer)}"
-        return base if total == "0" else code.let(f"getelementptr inbounds {MEMORY[buffer.dtype.name]}, ptr {base}, i64 {total}")
+        return base if total == "0" else code.let(f"getelementptr inbounds {MEMORY[buffer.dtype]}, ptr {base}, i64 {total}")
 
 
 def segments(edges: Collection[int], length: int) -> list[tuple[int, int]]:

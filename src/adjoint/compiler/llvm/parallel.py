@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..lower.kernel import Buffer
+from ..lower.polling import can_stop
 from ..lower.schedule import work
 from ..lower.step import Lowered, ParallelGroup
-from ..runtime.signals import can_stop
 from .instruction import Code
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
+from ..lower import polling
 from ..lower.kernel import Buffer, Kernel, Reduce, View
 from ..lower.schedule import arrange
 from ..lower.step import (
@@ -43,6 +44,8 @@ from .nest import Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
 MOST_INLINED = 12_000  # size of the kernels that a program inlines, in lines times points; the others are called, and shared
+LONGEST_SECTION = 256  # steps in one function: LLVM's time grows faster than the length of a function
+MANY_KERNELS = 48  # in a program, from which on those that differ in constants only share their code
 
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
 _PLACE = re.compile(r"\b(CONSTANT|FOREIGN|TIME)(\d+)\b")
@@ -58,7 +61,7 @@ class Module:
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
         self.definitions: list[str] = []
-        self.constants: list[Buffer] = []
+        self.constants: dict[Buffer, int] = {}  # in the order of their words
         self.foreign: list[Foreign] = []
         self.defined: dict[str, str] = {}  # names of the functions of kernels, pieces and matrices, by their text
         self.names = 0
@@ -86,8 +89,8 @@ class Module:
 
     def constant(self, code: Code, buffer: Buffer) -> str:
         """The address of a constant."""
-        self.constants.append(buffer)
-        return code.let(f"load ptr, ptr {code.slot('%env', f'CONSTANT{len(self.constants) - 1}')}")
+        number = self.constants.setdefault(buffer, len(self.constants))
+        return code.let(f"load ptr, ptr {code.slot('%env', f'CONSTANT{number}')}")
 
     def text(self) -> str:
         math = vecmath.definitions(sorted({function[:3] for function in self.functions}))
@@ -124,6 +127,7 @@ class StepRoutine:
         self.borrowed = False  # the arena must be released
         self.is_body = False
         self.is_timed = False
+        self.has_many_kernels = sum(len(s.kernels) if isinstance(s, RowTiles) else 1 for s in lowered.steps) > MANY_KERNELS
 
     def define_program(self) -> None:
         code, low = self.code, self.lowered
@@ -132,9 +136,38 @@ class StepRoutine:
             self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
         if low.arena:
             self.take_arena()
-        self.steps()
+        if len(low.steps) > LONGEST_SECTION:
+            self.sections()
+        else:
+            self.all_steps()
         self.leave(self.status())
         self.module.definitions.append(code.define("define i32 @program(ptr noalias %table, ptr %env) nounwind"))
+
+    def sections(self) -> None:
+        """The steps of a long program, in functions that are called one after another."""
+        self.constants(self.lowered.buffers)  # the status may be one
+        arena = self.arena if self.lowered.arena else "null"
+        numbered = self.numbered()
+        for first in range(0, len(numbered), LONGEST_SECTION):
+            name = StepRoutine(self.module, self.lowered).define_section(numbered[first : first + LONGEST_SECTION])
+            self.check(self.code.let(f"call i32 {name}(ptr %table, ptr %env, ptr {arena})"))
+
+    def define_section(self, numbered: Sequence[tuple[int, Step, bool]]) -> str:
+        """A function of the table, of `env` and of the arena, for some of the steps."""
+        code, low = self.code, self.lowered
+        self.is_timed = bool(self.module.timed)
+        used = {view.buffer for _, step, _ in numbered for view in (*step.reads(), *step.writes())}
+        for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
+            if buffer in used:
+                self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
+        self.place("%arena", used)
+        self.constants(sorted(used, key=lambda buffer: buffer.number))
+        self.steps(numbered)
+        code.do("ret i32 0")
+        name = self.module.name("section")
+        head = f"define internal i32 {name}(ptr noalias %table, ptr %env, ptr %arena) nounwind noinline"
+        self.module.definitions.append(code.define(head))
+        return name
 
     def define_body(self) -> str:
         """A function of the addresses of inputs and outputs, of `env` and of memory for intermediate arrays."""
@@ -144,20 +177,31 @@ class StepRoutine:
             self.pointers[buffer] = f"%p{i}"
             names.append(f"ptr noalias %p{i}")
         self.place("%scratch")
-        self.steps()
+        self.all_steps()
         self.leave(self.status())
         name = self.module.name("body")
         head = f"define internal i32 {name}({', '.join([*names, 'ptr %env', 'ptr %scratch'])}) nounwind"
         self.module.definitions.append(self.code.define(head))
         return name
 
-    def steps(self) -> None:
-        self.module.declared |= self.code.declared
-        for buffer in self.lowered.buffers:
+    def constants(self, buffers: Sequence[Buffer]) -> None:
+        """The addresses of the constants among some buffers."""
+        for buffer in buffers:
             if buffer.kind == "constant":
                 self.pointers[buffer] = self.module.constant(self.code, buffer)
-        breaks = signals.breaks(self.lowered.steps)
-        for number, (step, is_late) in enumerate(zip(self.lowered.steps, breaks, strict=True)):
+
+    def numbered(self) -> list[tuple[int, Step, bool]]:
+        """The steps with their numbers, and whether to look for signals before each."""
+        steps = self.lowered.steps
+        return list(zip(range(len(steps)), steps, polling.breaks(steps), strict=True))
+
+    def all_steps(self) -> None:
+        self.constants(self.lowered.buffers)
+        self.steps(self.numbered())
+
+    def steps(self, numbered: Sequence[tuple[int, Step, bool]]) -> None:
+        self.module.declared |= self.code.declared
+        for number, step, is_late in numbered:
             if is_late:
                 self.look_for_signals()
             if self.is_timed:
@@ -238,8 +282,11 @@ class StepRoutine:
 
     # -- memory --
 
-    def place(self, base: str) -> None:
+    def place(self, base: str, used: Collection[Buffer] | None = None) -> None:
+        """The addresses of all intermediate arrays, or of some, in memory that begins at `base`."""
         for buffer, offset in self.lowered.offsets.items():
+            if used is not None and buffer not in used:
+                continue
             self.pointers[buffer] = self.code.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
     def take_arena(self) -> None:
@@ -266,26 +313,32 @@ class StepRoutine:
 
     def kernel(self, kernel: Kernel) -> None:
         """A separate function, inlined if it is small; called for each piece."""
-        nest = Nest(kernel, repeated=self.is_body)
+        nest = Nest(kernel, repeated=self.is_body, numbers_apart=self.has_many_kernels)
         name = self.define_nest(nest, "kernel")
         length = kernel.loops[0].length if kernel.loops else 1
         own = {out: buffer for out, (_, buffer) in kernel.partials.items()}
-        self.in_pieces(name, nest.buffers, length, kernel.chunks, own)
+        self.in_pieces(name, nest.buffers, length, kernel.chunks, own, list(nest.numbers))
         for out, (how, partial) in kernel.partials.items():
             self.gather_pieces(kernel.chunks, how, out, self.pointers[partial])
 
     def in_pieces(
-        self, name: str, buffers: Sequence[Buffer], length: int, count: int, own: Mapping[Buffer, Buffer] = _NONE
+        self,
+        name: str,
+        buffers: Sequence[Buffer],
+        length: int,
+        count: int,
+        own: Mapping[Buffer, Buffer] = _NONE,
+        numbers: Sequence[str] = (),
     ) -> None:
-        """Call a function of buffers and of a range of iterations, for all iterations or piece by piece.
+        """Call a function of buffers, numbers and a range of iterations, for all iterations or piece by piece.
 
         Instead of a buffer in `own`, each piece gets its part of another one.
         """
         if count == 1:
-            self.call(name, [self.pointers[b] for b in buffers], length)
+            self.call(name, [self.pointers[b] for b in buffers], length, numbers)
             return
         used = list(dict.fromkeys([*buffers, *own.values()]))
-        piece = self.module.function("piece", _piece(name, buffers, own, used, length, count))
+        piece = self.module.function("piece", _piece(name, buffers, own, used, length, count, numbers))
         self.in_parallel(piece, self.table([self.pointers[b] for b in used]), count)
 
     def in_parallel(self, function: str, table: str, count: int) -> None:
@@ -311,8 +364,9 @@ class StepRoutine:
         self.module.functions |= nest.code.functions
         return name
 
-    def call(self, name: str, pointers: Sequence[str], length: int) -> None:
-        self.code.do(f"call void {name}({', '.join([*(f'ptr {p}' for p in pointers), 'i64 0', f'i64 {length}'])})")
+    def call(self, name: str, pointers: Sequence[str], length: int, numbers: Sequence[str] = ()) -> None:
+        arguments = [*(f"ptr {p}" for p in pointers), *numbers, "i64 0", f"i64 {length}"]
+        self.code.do(f"call void {name}({', '.join(arguments)})")
 
     def gather_pieces(self, count: int, how: str, out: Buffer, partial: str) -> None:
         """Combine the partial results of the pieces, in order, by a small kernel over pieces and elements."""
@@ -354,7 +408,13 @@ class StepRoutine:
 
 
 def _piece(
-    name: str, buffers: Sequence[Buffer], own: Mapping[Buffer, Buffer], used: list[Buffer], length: int, count: int
+    name: str,
+    buffers: Sequence[Buffer],
+    own: Mapping[Buffer, Buffer],
+    used: list[Buffer],
+    length: int,
+    count: int,
+    numbers: Sequence[str],
 ) -> str:
     """The function that runs one piece of a kernel: it loads its buffers from a table, and computes its range of the outermost
     loop."""
@@ -368,7 +428,7 @@ def _piece(
         pointers.append(pointer)
     start = code.let(f"mul nuw nsw i64 %piece, {per}")
     part = code.smaller(code.let(f"sub nsw i64 {length}, {start}"), str(per))
-    arguments = [*(f"ptr {p}" for p in pointers), f"i64 {start}", f"i64 {part}"]
+    arguments = [*(f"ptr {p}" for p in pointers), *numbers, f"i64 {start}", f"i64 {part}"]
     code.do(f"call void {name}({', '.join(arguments)})")
     code.do("ret void")
     return code.define("define internal void @NAME(ptr %table, i64 %piece) nounwind")

@@ -51,7 +51,7 @@ class _Tile:
         self.step, self.code = step, Code()
         *self.stack, self.rows, self.columns = step.out.shape
         self.inner = step.left.shape[-1]
-        self.kind = REGISTER[step.out.dtype.name]
+        self.kind = REGISTER[step.out.dtype]
         size, most, wide = registers()
         self.panels = _panels(self.columns, size // step.out.dtype.itemsize, wide)
         height = most // max(len(panel) for panel in self.panels)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..lower import polling
 from ..lower.kernel import View
 from ..lower.step import Lowered, WhileVjp
 from ..runtime import signals
@@ -158,7 +159,7 @@ class _Unwinding:
 
     def add(self, total: str, part: str, view: View) -> None:
         code, dtype = self.code, view.dtype
-        kind = MEMORY[dtype.name]
+        kind = MEMORY[dtype]
 
         def add_one(into: str, from_: str) -> None:
             code.store(code.let(f"fadd {kind} {code.load(into, dtype)}, {code.load(from_, dtype)}"), into, dtype)
@@ -180,7 +181,7 @@ class _Unwinding:
     def call(self, name: str, body: Lowered, pointers: Sequence[str]) -> None:
         code = self.code
         status = code.let(f"call i32 {name}({', '.join(f'ptr {p}' for p in (*pointers, '%env', '%scratch'))})")
-        if signals.can_stop(body):
+        if polling.can_stop(body):
             self.go_on_if_zero(status)
 
     def go_on_if_zero(self, status: str) -> None:
@@ -191,7 +192,7 @@ class _Unwinding:
         """Poll for signals every so many iterations."""
         code = self.code
         code.declared.add(signals.DECLARATION)
-        last = signals.iterations_between(self.step, body) - 1
+        last = polling.iterations_between(self.step, body) - 1
         with code.when(code.let(f"icmp eq i64 {code.let(f'and i64 {index}, {last}')}, {last}")):
             self.go_on_if_zero(code.let("call i32 @adjoint_signals()"))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import insort
+import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 from .kernel import Buffer
@@ -34,8 +35,7 @@ def pack(lowered: Lowered, wanted: Callable[[Buffer], bool] = lambda buffer: Tru
         last[view.buffer] = len(lowered.steps)
     ending: dict[int, list[Buffer]] = {}
     offsets: dict[Buffer, int] = {}
-    taken: list[tuple[int, int]] = []  # ranges in use
-    size = 0
+    free = Gaps()
     starting: dict[int, list[Buffer]] = {}
     for buffer, position in first.items():
         if buffer.kind == "local" and buffer not in given and wanted(buffer):
@@ -43,22 +43,41 @@ def pack(lowered: Lowered, wanted: Callable[[Buffer], bool] = lambda buffer: Tru
             ending.setdefault(last[buffer], []).append(buffer)
     for position in range(len(lowered.steps)):
         for buffer in sorted(starting.get(position, ()), key=lambda b: -b.nbytes):
-            length = max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
-            offset = _gap(taken, length)
-            insort(taken, (offset, offset + length))
-            offsets[buffer] = offset
-            size = max(size, offset + length)
+            offsets[buffer] = free.take(_length(buffer))
         for buffer in ending.get(position, ()):
-            length = max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
-            taken.remove((offsets[buffer], offsets[buffer] + length))
-    return offsets, size
+            free.give(offsets[buffer], _length(buffer))
+    return offsets, free.size
 
 
-def _gap(taken: list[tuple[int, int]], length: int) -> int:
-    """The lowest offset with room."""
-    end = 0
-    for begin, until in taken:
-        if begin - end >= length:
-            return end
-        end = max(end, until)
-    return end
+def _length(buffer: Buffer) -> int:
+    return max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
+
+
+class Gaps:
+    """Free ranges of memory, in order. Looking for one takes time in the number of gaps, not of arrays in use."""
+
+    def __init__(self) -> None:
+        self.begins, self.ends = [0], [math.inf]
+        self.size = 0  # the end of all ranges that were ever taken
+
+    def take(self, length: int) -> int:
+        """The lowest offset with room."""
+        i = next(i for i, (begin, end) in enumerate(zip(self.begins, self.ends, strict=True)) if end - begin >= length)
+        offset = self.begins[i]
+        if self.ends[i] - offset == length:
+            del self.begins[i], self.ends[i]
+        else:
+            self.begins[i] += length
+        self.size = max(self.size, offset + length)
+        return offset
+
+    def give(self, begin: int, length: int) -> None:
+        """Free a range; it is joined with the gaps beside it."""
+        i, end = bisect_left(self.begins, begin), begin + length
+        if self.begins[i] == end:  # there is always a gap above: the last one has no end
+            self.begins[i] = begin
+        else:
+            self.begins.insert(i, begin)
+            self.ends.insert(i, end)
+        if i and self.ends[i - 1] == begin:
+            del self.begins[i], self.ends[i - 1]

@@ -18,7 +18,8 @@ import numpy as np
 
 from ...core.op import Op
 from ...ops.lazy import Lazy
-from .kernel import Dtype
+
+Dtype = np.dtype[Any]
 
 PREFIX = "special."
 _LETTERS: dict[str, Any] = {"f": ctypes.c_float, "d": ctypes.c_double, "l": ctypes.c_int64}

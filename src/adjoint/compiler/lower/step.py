@@ -7,7 +7,7 @@ parallel groups of programs, and foreign calls for operations without native cod
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .kernel import Buffer, Kernel, View
@@ -130,6 +130,17 @@ class Foreign:
 
     def writes(self) -> Iterator[View]:
         yield from self.outs
+
+    def bare(self) -> Foreign:
+        """The call without the contents of its arrays, which are passed by address, and without source lines: for the cache."""
+
+        def bare(o: Any) -> Any:
+            if not isinstance(o, View):
+                return o
+            return replace(o, buffer=Buffer(-1, o.buffer.dtype, o.buffer.size, o.buffer.kind))
+
+        operands, outs = tuple(map(bare, self.operands)), tuple(map(bare, self.outs))
+        return replace(self, operands=operands, outs=outs, params=dict(self.params), lines={})
 
     def __str__(self) -> str:
         return f"foreign {self.op.name} {', '.join(map(repr, self.operands))} to {', '.join(map(repr, self.outs))}"

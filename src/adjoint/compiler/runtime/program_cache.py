@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,10 @@ from ...core.types import Type
 from ...core.version import VERSION
 from ...ir.fingerprint import LARGE, digest, fingerprint
 from ...ir.graph import Graph
-from ..lower.kernel import Buffer, View
-from ..lower.step import Foreign
 from . import cache
+
+if TYPE_CHECKING:  # heavy; an entry with foreign calls loads it
+    from ..lower.step import Foreign
 
 LARGEST = 1 << 22  # bytes of constants in an entry
 _PACKAGE = Path(sys.modules[__name__.partition(".")[0]].__path__[0])
@@ -86,7 +87,7 @@ def write(name: Name, program: CachedProgram) -> None:
     """Cache a program, unless its constants are too large."""
     constants = [_by_digest(c, name.arrays) for c in program.constants]
     if sum(c.nbytes for c in constants if not isinstance(c, str)) <= LARGEST:
-        calls = tuple(map(_bare, program.calls))
+        calls = tuple(step.bare() for step in program.calls)
         cache.write(name.key, pickle.dumps(replace(program, constants=tuple(constants), calls=calls)))
 
 
@@ -94,18 +95,6 @@ def _by_digest(constant: Any, arrays: dict[str, Any]) -> Any:
     """A constant, or the digest of an array of the graph."""
     name = digest(constant) if constant.nbytes > LARGE else ""
     return name if name in arrays else constant
-
-
-def _bare(step: Foreign) -> Foreign:
-    """A call without the contents of its arrays, which are passed by address, and without source lines."""
-
-    def bare(o: Any) -> Any:
-        if not isinstance(o, View):
-            return o
-        return replace(o, buffer=Buffer(-1, o.buffer.dtype, o.buffer.size, o.buffer.kind))
-
-    operands, outs = tuple(map(bare, step.operands)), tuple(map(bare, step.outs))
-    return replace(step, operands=operands, outs=outs, params=dict(step.params), lines={})
 
 
 # -- what programs depend on besides their graph ------------------------------------------------------------------

@@ -23,6 +23,7 @@ from ...ir.graph import Equation, Graph, Literal
 from ...ops.broadcast import where
 from ...ops.elementwise import equal, greater, greater_equal, less, less_equal, not_equal, strong_mul_either_op, strong_mul_op
 from ...ops.index import getitem, place, put
+from ..saving import FUNCTION
 from .operands import OperandKind, Operands
 from .repeats import Stretch
 from .roles import Accumulator, Carried, Constants, Invariant, Local, Loop, Numbers, RefusedError, Role, Row, RowSource, Update
@@ -41,7 +42,6 @@ class Step(IntEnum):
     STRIDE = 1 << 40  # among the values from before the loop, which may be rows of an earlier one
 
 
-FUNCTION = 2  # the weight of a function such as sin, whose code is long
 _LONG = 10  # additions that a function costs
 
 

@@ -23,8 +23,9 @@ from ...ir.edit import bodies, dead_code, has_bodies, is_in_order, map_bodies, r
 from ...ir.graph import Graph
 from ...ops.control import scan
 from ...ops.index import getitem
+from ..saving import LEAST_SAVING, is_long_enough
 from .blocks import regions
-from .find import FUNCTION, FlatGraph, weight
+from .find import FlatGraph, weight
 from .moving import with_arrays, with_slices
 from .padded import padded
 from .peel import peel
@@ -34,9 +35,6 @@ from .write import BODY, with_scans
 from .write_blocks import with_blocks
 
 LEAST_ITERATIONS = 8
-LEAST_SAVING = (
-    128  # the weight of equations that a loop makes unnecessary; below, straight-line code compiles quickly and runs best
-)
 _ARRAY = 4  # the weight of an equation on arrays, in scalar ones, as code that is in no loop
 _STRAIGHT = 4  # times what a loop saves at least: the weight of equations that may be left in no loop
 _MOST_DEPTH = 8  # of nested loops, and loops of blocks
@@ -147,11 +145,6 @@ def _roll_blocks(graph: Graph, weak: Collection[int], least: int, saving: int) -
         else:
             break
     return found, unrolled
-
-
-def is_long_enough(equations: int, saving: int = LEAST_SAVING) -> bool:
-    """Whether so many equations can have a loop in them: all may be functions."""
-    return FUNCTION * equations >= saving
 
 
 def _search(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[FlatGraph, list[Unrolled]]:
