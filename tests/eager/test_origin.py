@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.eager.origin import Marked, Sum
 from adjoint.scipy.special import sici
 
 extreme = pytest.importorskip("extreme", exc_type=ModuleNotFoundError)  # which needs mpmath
@@ -350,3 +351,14 @@ def test_a_cotangent_passes_between_real_and_complex_numbers(name, factor, dtype
     gradient = ad.grad(f)(x)
     np.testing.assert_allclose(ad.jit(ad.grad(f))(x), gradient, rtol=1e-12)
     np.testing.assert_allclose(np.real(gradient @ v), (f(x + 1e-6 * v) - f(x - 1e-6 * v)) / 2e-6, rtol=1e-6, atol=1e-8)
+
+
+def test_masks_of_long_chains_are_found_without_recursion():
+    chain = Marked(lambda: np.array([True, False]))
+    for _ in range(5000):
+        chain = Sum(chain, Marked(lambda: np.array([False, False])))
+    assert chain.mask.tolist() == [True, False]
+    again = Marked(lambda: np.array([True, False]))
+    for _ in range(5000):
+        again = Sum(again, Marked(lambda: np.array([False, False])))
+    assert again.live.tolist() == [True, False]

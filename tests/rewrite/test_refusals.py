@@ -24,16 +24,16 @@ def test_a_value_of_many_iterations_ago():
     def f(x):
         seen = [x * k for k in range(1, 9)]
         for _ in range(ITERATIONS):
-            seen.append(np.sin(seen[-1]) + seen[-7] * 0.1)
+            seen.append(np.linalg.inv(np.eye(2) + np.sin(seen[-1])) + seen[-7] * 0.1)  # an op that may fail runs in no block
         return seen[-1]
 
-    text = reported(f, np.ones(3))
+    text = reported(f, np.ones((2, 2)))
     assert "iteration " in text
     assert f"differs in what 'mul' reads {at(f, 3)}" in text
     assert "are a loop" not in text
 
 
-def test_operands_that_follow_no_rule():
+def test_operands_that_follow_no_rule_are_rows():
     order = np.random.default_rng(0).integers(0, 8, ITERATIONS)
 
     def f(x):
@@ -42,7 +42,7 @@ def test_operands_that_follow_no_rule():
             x = np.sin(x) * 0.5 + np.cos(values[k] * x)
         return x
 
-    assert f"differs in what 'mul' reads {at(f, 3)}" in reported(f, np.ones(3))
+    assert f"{ITERATIONS} iterations of 5 equations are a loop {at(f, 3)}" in reported(f, np.ones(3))
 
 
 def test_exponents_that_change():
@@ -50,10 +50,11 @@ def test_exponents_that_change():
 
     def f(x):
         for k in powers:
-            x = np.sin(x**k * 0.1 + x)
+            x = np.linalg.inv(np.eye(2) + np.sin(x**k * 0.1 + x))
         return x
 
-    assert f"a number that 'power' takes changes from iteration to iteration {at(f, 2)}" in reported(f, np.ones(3))
+    text = reported(f, np.ones((2, 2)))
+    assert f"a number that 'power' takes changes from iteration to iteration {at(f, 2)}" in text
 
 
 def test_numbers_out_of_range():
@@ -92,18 +93,18 @@ def test_writes_along_a_diagonal_are_rolled():
 def test_shapes_that_change():
     def f(x):
         for _ in range(ITERATIONS):
-            x = np.concatenate([np.sin(x), np.cos(x[:1])])
+            x = np.concatenate([0.01 * np.cumsum(np.sin(x)), np.cos(x[:1])])
         return np.sum(x)
 
     text = reported(f, np.ones(3))
-    assert f"240 equations are not a loop {at(f, 2)}: shapes or parameters change" in text
+    assert f"420 equations are not a loop {at(f, 2)}: shapes or parameters change" in text
 
 
 def test_slices_that_shrink():
     def f(x):
         total = 0.0
         for i in range(ITERATIONS):
-            total = np.sin(total + np.sum(x[i:])) * 0.5
+            total = np.sin(total + np.max(x[i:])) * 0.5
         return total
 
     text = reported(f, np.linspace(0.0, 1.0, ITERATIONS + 3))
@@ -118,7 +119,8 @@ def test_equations_in_no_order():
             x = function(x) * 0.5
         return x
 
-    text = reported(f, np.ones(3))
+    assert "are a loop" in reported(f, np.ones(3))
+    text = reported(f, np.ones(10_000))  # all functions of all elements would take too long
     assert f"400 equations are not a loop {at(f, 2)}: the equations do not repeat in iterations" in text
 
 

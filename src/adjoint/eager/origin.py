@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,15 +61,34 @@ class Origin:
     @property
     def live(self) -> Any:
         if self._live is _UNKNOWN:
-            self._live = self._find_live()
+            for origin in self._unresolved("_live"):
+                origin._live = origin._find_live()
         return self._live
 
     @property
     def mask(self) -> Any:
         if self._mask is _UNKNOWN:
-            mask = self._find_mask()
-            self._mask = True if mask is not None and not isinstance(mask, Traced) and np.all(mask) else mask
+            for origin in self._unresolved("_mask"):
+                mask = origin._find_mask()
+                origin._mask = True if mask is not None and not isinstance(mask, Traced) and np.all(mask) else mask
         return self._mask
+
+    def _behind(self) -> Iterable[Origin]:
+        """The origins that this one asks."""
+        return () if self.above is None else (self.above,)
+
+    def _unresolved(self, name: str) -> Iterator[Origin]:
+        """The origins whose answer is not known yet, each after those that it asks: the chain is as long as the program."""
+        waiting: list[Origin] = [self]
+        while waiting:
+            origin = waiting[-1]
+            asked = [other for other in origin._behind() if getattr(other, name) is _UNKNOWN]
+            if asked:
+                waiting += asked
+                continue
+            waiting.pop()
+            if getattr(origin, name) is _UNKNOWN:
+                yield origin
 
     def live_in(self, g: Value) -> Value | None:
         """Which elements of the cotangent are live, as a value with the batch axes of it."""
@@ -273,6 +292,9 @@ class Joint(Origin):
     def _above(self) -> dict[int, Origin]:
         return self.above.each if isinstance(self.above, Several) else {0: self.above}  # type: ignore[dict-item]
 
+    def _behind(self) -> Iterable[Origin]:
+        return self._above().values()
+
     def _find_live(self) -> Any:
         masks: dict[int, Any] = {}
         for i, origin in self._above().items():
@@ -329,6 +351,9 @@ class Sum(Origin):
     def __init__(self, one: Origin, other: Origin) -> None:
         super().__init__(one)
         self.other = other
+
+    def _behind(self) -> Iterable[Origin]:
+        return self.above, self.other  # type: ignore[return-value]
 
     def _find_live(self) -> Any:
         a, b = self.above.live, self.other.live  # type: ignore[union-attr]

@@ -320,7 +320,7 @@ def test_functions_weigh_more_than_operators(step, least):
         gradient = ad.jit(ad.grad(lambda x, count=count: anp.sum(chain(count)(x))))
         np.testing.assert_allclose(gradient(x), ad.grad(lambda x, count=count: anp.sum(chain(count)(x)))(x), rtol=1e-13)
         if step is np.sin:  # the gradient by the other is a constant
-            assert ("are a loop" in gradient.report()) == (count >= least)
+            assert count < least or "are a loop" in gradient.report()  # that of a shorter one has more equations
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
@@ -466,7 +466,7 @@ def test_results_of_early_iterations():
 def test_shapes_that_change_are_explained():
     def f(x):
         for _ in range(60):
-            x = np.sin(x[1:]) + x[0]
+            x = np.sin(np.cumsum(x[1:])) + x[0]
         return np.sum(x)
 
     found = rolled(f, np.linspace(0, 1, 70))
@@ -476,16 +476,14 @@ def test_shapes_that_change_are_explained():
     assert "test_roll.py" in left.line
 
 
-def test_layers_of_different_weights_are_explained():
+def test_layers_of_different_weights_are_rows_of_a_stack():
     def f(weights):
         x = np.ones(3)
         for w in weights:
             x = np.tanh(w @ x) + x
         return np.sum(x)
 
-    found = rolled(f, [W + i for i in range(20)])
-    assert not found.loops
-    assert any("'matmul' reads" in u.reason for u in found.unrolled), found.unrolled
+    rolled(f, [W + i for i in range(20)], loops=1, iterations=[20])
 
 
 def test_loops_in_the_body_of_a_loop():

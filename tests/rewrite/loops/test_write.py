@@ -7,7 +7,7 @@ import adjoint as ad
 from adjoint.api.graph import infer_types
 from adjoint.ir.check import check
 from adjoint.rewrite.loops import roll
-from adjoint.rewrite.loops.write import _consecutive, _slice, _trimmed
+from adjoint.rewrite.loops.write import _consecutive, _slice, trimmed
 
 A = np.linspace(0.1, 1.2, 36).reshape(12, 3)
 
@@ -25,8 +25,8 @@ def test_indices_as_a_slice(indices, expected):
 
 
 def test_indices_without_full_slices_at_the_end():
-    assert _trimmed((0, slice(None), slice(None))) == (0,)
-    assert _trimmed((slice(None),)) == ()
+    assert trimmed((0, slice(None), slice(None))) == (0,)
+    assert trimmed((slice(None),)) == ()
 
 
 def test_runs_of_rows():

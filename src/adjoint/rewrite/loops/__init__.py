@@ -1,7 +1,8 @@
 """Loops: iterations that repeat in a flat graph become scans, which are then shared and shortened.
 
-`roll.py` finds them (by `repeats.py`, `peel.py`, `operands.py` and `find.py`) and writes their scans (`write.py`); `share.py`
-lets a loop read what another one computes as well; `sink.py` moves sums of products behind a loop.
+`roll.py` finds them (by `repeats.py`, `peel.py`, `operands.py` and `find.py`) and writes their scans (`write.py`); also nests and
+branches that do not repeat with a period (`blocks.py`, `write_blocks.py`), and loops over arrays whose length changes
+(`padded.py`). `share.py` lets a loop read what another one computes as well; `sink.py` moves sums of products behind a loop.
 """
 
 from .roll import Rolled, RolledLoop, Unrolled, roll

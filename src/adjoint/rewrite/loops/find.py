@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.op import Elementwise
+from ...core.locks import cached
+from ...core.op import Elementwise, Op
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import Kind, columns_of, hashable
@@ -51,6 +52,12 @@ def weight(equation: Equation | Kind) -> int:
     return (FUNCTION if is_function else 1) + sum(weight(e) for part in held for e in part.equations)
 
 
+def is_per_element(op: Op) -> bool:
+    """Whether an op computes each element of its result from one of each operand."""
+    is_ufunc = isinstance(op.impl, np.ufunc) and op.impl.signature is None
+    return is_ufunc or isinstance(op, Elementwise) or op in _PER_ELEMENT
+
+
 def axis_of(spec: Sequence[Any], entry: int) -> int:
     """The axis that an entry of an index reads."""
     return sum(part is not None for part in spec[:entry])
@@ -74,6 +81,23 @@ class FlatGraph:
         self.sources = 0
         self.arrays: dict[int, RowSource] = {}  # the sources that are no values of loops
         self.loops: list[Loop] = []
+
+    @cached
+    def reads(self) -> Any:
+        """By equation: whether it reads at integers from an array that is no such element itself."""
+        is_read = np.array([kind.op is getitem and bool(kind.places) for kind in self.columns.kinds], bool)[self.keys]
+        arrays = np.where(is_read, self.operands[np.minimum(self.first_operand[:-1], len(self.operands) - 1)], -1)
+        is_element = np.zeros(len(is_read), bool)
+        computed = arrays >= self.inputs
+        is_element[computed] = is_read[self.position[arrays[computed] - self.inputs]]
+        return is_read & ~is_element
+
+    def arrays_read(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """For operands: the arrays that they are read from, and the equations that read; themselves and -1 for the others."""
+        made = np.where(numbers >= self.inputs, self.position[np.maximum(numbers - self.inputs, 0)], -1)
+        made = np.where((made >= 0) & self.reads[made], made, -1)
+        arrays = self.operands[np.where(made >= 0, self.first_operand[made], 0)]
+        return np.where(made >= 0, arrays, numbers), made
 
     def kind(self, position: int) -> Kind:
         return self.columns.kinds[self.keys[position]]
@@ -254,7 +278,7 @@ class FlatGraph:
                 roles.append(self._role(e, j, operands, column, operands.table[low:high, column], loop.start + i))
                 column += 1
             if any(isinstance(r, Invariant) and isinstance(r.operand, int) and r.operand in self.weak for r in roles):
-                self._check_types(e, {}, loop.start + i)
+                self.check_types(e, {}, loop.start + i)
             loop.roles.append(roles)
             kind = self.kind(loop.start + i)
             if kind.places:
@@ -273,18 +297,18 @@ class FlatGraph:
                 return Row(int(operands.source[column]), tuple(self.row_index[entries].tolist()))
         if (entries == entries[0]).all():
             return Invariant(self.literals[-1 - int(entries[0])])
-        return self._constants(e, j, [self.literals[-1 - n] for n in entries.tolist()], position)
+        return self.constants(e, j, [self.literals[-1 - n] for n in entries.tolist()], position)
 
-    def _constants(self, e: Equation, j: int, literals: list[Literal], position: int) -> Constants:
+    def constants(self, e: Equation, j: int, literals: list[Literal], position: int) -> Constants:
         """Constants that become rows of an array. A Python number, which is weak, takes the dtype that it would be cast to."""
         if not literals[0].is_weak:
             return _stacked(np.stack([o.value for o in literals]))
-        if e.op.name == "power" or not (isinstance(e.op, Elementwise) or isinstance(e.op.impl, np.ufunc) or e.op in _PER_ELEMENT):
+        if e.op.name == "power" or not is_per_element(e.op):
             raise RefusedError(f"a number that {e.op.name!r} takes changes from iteration to iteration{self.at(position)}")
         dtype = np.result_type(
             *[o.value if isinstance(o, Literal) and o.is_weak else self.type_of(o).dtype for o in e.inputs]
         )  # which does not depend on the number, but on its class
-        self._check_types(e, {j: Type((), dtype)}, position)
+        self.check_types(e, {j: Type((), dtype)}, position)
         values = [o.value for o in literals]
         if dtype.kind in "iu" and not np.iinfo(dtype).min <= min(values) <= max(values) <= np.iinfo(dtype).max:
             raise RefusedError(
@@ -292,7 +316,7 @@ class FlatGraph:
             )
         return _stacked(np.array(values).astype(dtype))
 
-    def _check_types(self, e: Equation, strong: dict[int, Type], position: int) -> None:
+    def check_types(self, e: Equation, strong: dict[int, Type], position: int) -> None:
         """The results must keep their types when numbers are not weak any more."""
         types = [strong.get(j, self.type_of(o)) for j, o in enumerate(e.inputs)]
         numbers = [o.value if isinstance(o, Literal) and o.is_weak and j not in strong else None for j, o in enumerate(e.inputs)]

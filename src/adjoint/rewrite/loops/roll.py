@@ -6,6 +6,10 @@
 others, `find.py` finds the role of each operand, `write.py` writes the scans. The backward half of a differentiated loop reads
 the values of the forward half from the last iteration to the first: these are stacked, and it becomes a scan in reverse. Inner
 loops are rolled first, then the loops around them. The results stay the same bit for bit.
+
+If much is left that is in no loop, loops without a period are looked for: `blocks.py` finds nests whose inner loops differ in
+length, and branches on a counter; `padded.py` gives arrays of changing length the length of the longest,
+so that their sums may be added in another order.
 """
 
 from __future__ import annotations
@@ -20,15 +24,20 @@ from ...ir.graph import Graph
 from ...ops.control import scan
 from ...ops.index import getitem
 from ..saving import LEAST_SAVING, is_long_enough
-from .find import FlatGraph
+from .blocks import regions
+from .find import FlatGraph, weight
 from .moving import with_arrays, with_slices
+from .padded import padded
 from .peel import peel
 from .repeats import Stretch, disjoint
 from .roles import RefusedError
 from .write import BODY, with_scans
+from .write_blocks import with_blocks
 
 LEAST_ITERATIONS = 8
-_MOST_DEPTH = 8  # of nested loops
+_ARRAY = 4  # the weight of an equation on arrays, in scalar ones, as code that is in no loop
+_STRAIGHT = 4  # times what a loop saves at least: the weight of equations that may be left in no loop
+_MOST_DEPTH = 8  # of nested loops, and loops of blocks
 _ATTEMPTS = 4  # searches, each without the stretches that were refused before
 
 
@@ -76,8 +85,38 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     """
     least = max(least, 6)
     graph = map_bodies(graph, lambda body: _rolled_body(body, least, saving))
+    if not is_long_enough(len(graph), saving):
+        return Rolled(graph, tuple(_loops(graph)), ())
+    graph, slices = with_arrays(graph if is_in_order(graph) else renumber(graph), least)
+    rolled, unrolled = _roll_flat(graph, weak, least, saving)
+    if (left := _size(rolled)) > saving and (longer := padded(graph, least)) is not None:
+        trial, reasons = _roll_flat(longer, weak, least, saving)
+        if 3 * _size(trial) < left:
+            rolled, unrolled = trial, reasons
+    return Rolled(with_slices(rolled, slices), tuple(_loops(rolled)), tuple(unrolled))
+
+
+def _roll_flat(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph, list[Unrolled]]:
+    """With loops whose iterations are alike; if much is left, with loops that run some of several blocks."""
+    rolled, unrolled = _roll_iterations(graph, weak, least, saving)
+    if (left := _size(rolled)) > _STRAIGHT * saving:
+        blocks, reasons = _roll_blocks(graph, weak, least, saving)
+        if blocks is None:
+            return rolled, unrolled + reasons
+        blocks, reasons = _roll_iterations(blocks, weak, least, saving)
+        if 2 * _size(blocks) < left:
+            return blocks, reasons
+    return rolled, unrolled
+
+
+def _size(graph: Graph) -> int:
+    """The weight of all equations, those of loops included; one on arrays is a loop nest of its own."""
+    return sum(weight(e) * (_ARRAY if any(t.shape for t in e.types) else 1) for e in graph.equations)
+
+
+def _roll_iterations(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph, list[Unrolled]]:
+    """With loops whose iterations are all alike, inner ones first, and what is none."""
     unrolled: list[Unrolled] = []
-    graph, slices = with_arrays(graph, least) if is_long_enough(len(graph), saving) else (graph, {})
     for _ in range(_MOST_DEPTH):
         if not is_long_enough(len(graph), saving):
             break
@@ -87,7 +126,25 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
             break
         graph = renumber(dead_code(with_scans(flat)))
         unrolled = []
-    return Rolled(with_slices(graph, slices), tuple(_loops(graph)), tuple(unrolled))
+    return graph, unrolled
+
+
+def _roll_blocks(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph | None, list[Unrolled]]:
+    """With loops whose iterations run some of several blocks, the longest first; None if there are no such loops."""
+    found: Graph | None = None
+    unrolled: list[Unrolled] = []
+    for _ in range(_MOST_DEPTH):
+        flat = FlatGraph(graph, weak)
+        unrolled = []
+        for region in sorted(regions(flat, least, saving), key=lambda region: region.start - region.stop):
+            try:
+                graph = found = renumber(dead_code(with_blocks(flat, region)))
+                break
+            except RefusedError as error:
+                unrolled.append(Unrolled(region.stop - region.start, flat.graph.equations[region.start].line, str(error)))
+        else:
+            break
+    return found, unrolled
 
 
 def _search(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[FlatGraph, list[Unrolled]]:

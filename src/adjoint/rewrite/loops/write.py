@@ -40,7 +40,7 @@ def with_scans(flat: FlatGraph) -> Graph:
     return _Rolling(flat).run()
 
 
-class _Writer:
+class Writer:
     """Writes the equations of a graph, with the types that the ops give."""
 
     def __init__(self, types: Sequence[Type]) -> None:
@@ -80,7 +80,7 @@ class _Writer:
         if part is None:
             array = self.emit(gather, array, Literal(np.array(indices, np.int64)), line=line, axis=axis)
             part = slice(None)
-        found = self.read(array, _trimmed((*spec[:entry], part, *spec[entry + 1 :])), line)
+        found = self.read(array, trimmed((*spec[:entry], part, *spec[entry + 1 :])), line)
         return self.moved(found, _result_axis(spec, entry), 0, line)
 
 
@@ -89,7 +89,7 @@ def _result_axis(spec: Sequence[Any], entry: int) -> int:
     return sum(not isinstance(part, int) for part in spec[:entry])
 
 
-def _trimmed(spec: tuple[Any, ...]) -> tuple[Any, ...]:
+def trimmed(spec: tuple[Any, ...]) -> tuple[Any, ...]:
     """Without the full slices at the end."""
     while spec and isinstance(spec[-1], slice) and spec[-1] == slice(None):
         spec = spec[:-1]
@@ -112,7 +112,7 @@ class _Rolling:
 
     def __init__(self, flat: FlatGraph) -> None:
         self.flat = flat
-        self.out = _Writer(flat.graph.input_types)
+        self.out = Writer(flat.graph.input_types)
         self.known: dict[int, Operand] = {i: i for i in range(flat.inputs)}  # the new operand for an old value
         self.scans: dict[int, _RolledScan] = {}  # by the source of a loop's values
 
@@ -288,7 +288,7 @@ class _RolledScan:
         types = [out.type_of(o) for o in [*consts.values(), *carries]]
         types += [Type(t.shape[1:], t.dtype) for t in map(out.type_of, rows.values())]
         self.places = {key: n for n, key in enumerate([*consts, *registers, *rows])}  # the inputs of the body
-        self.writer = _Writer(types)
+        self.writer = Writer(types)
         self.computed: dict[int, Operand] = {}  # by offset: the values of the body
         self.write_body()
         carried = [self.computed[o] if k == 1 else self.places[o, k - 1] for o, k in registers]
@@ -402,17 +402,17 @@ class _RolledScan:
         spec = e.params["spec"]
         if i in self.row_reads:
             key, _, _, entry, _ = self.row_reads[i]
-            return self.writer.read(self.places[key], _trimmed(spec[1:]) if entry == 0 else (), e.line)
+            return self.writer.read(self.places[key], trimmed(spec[1:]) if entry == 0 else (), e.line)
         x = self.operand(self.loop.roles[i][0])
         if neighbours(spec, varying(self.loop.indices[i])) is not None:
             numbers, axis, rest = self.place_of(i, spec)
             x = self.writer.emit(gather, x, *numbers, line=e.line, axis=axis)
-            return self.writer.read(x, _trimmed(rest), e.line)
+            return self.writer.read(x, trimmed(rest), e.line)
         for c in reversed(varying(self.loop.indices[i])):
             entry = entry_of(spec, c)
             x = self.writer.emit(gather, x, self.places[self.index_key(i, c)], line=e.line, axis=axis_of(spec, entry))
             spec = (*spec[:entry], *spec[entry + 1 :])
-        return self.writer.read(x, _trimmed(spec), e.line)
+        return self.writer.read(x, trimmed(spec), e.line)
 
     def place_of(self, i: int, spec: tuple[Any, ...]) -> tuple[list[Operand], int, tuple[Any, ...]]:
         """The integers of an index from the first to the last that varies, the axis of the first, and the rest of the index."""
@@ -429,7 +429,7 @@ class _RolledScan:
         """A `place` or `put` at an index of which some integers vary, as a `scatter_add` or `put_at`."""
         writer = self.writer
         numbers, axis, rest = self.place_of(i, e.params["spec"])
-        rest = _trimmed(rest)
+        rest = trimmed(rest)
         (result,) = e.types
         operands = [self.operand(role) for role in self.loop.roles[i]]
         shape = (*result.shape[:axis], *result.shape[axis + len(numbers) :])  # of a row
