@@ -43,6 +43,31 @@ def test_classes():
     assert unreplaced(int) is int
 
 
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "pow", "radd", "rsub", "rmul", "rtruediv", "rpow", "mod"])
+@pytest.mark.parametrize("cls", [FLOAT, COMPLEX], ids=["float", "complex"])
+def test_operators_as_methods_of_the_class(cls, name):
+    """`float.__mul__(a, b)`, as libraries that wrap all operators call them."""
+    if not hasattr(cls, f"__{name}__"):
+        pytest.skip("complex numbers have no remainder")
+    real = unreplaced(cls)
+    theirs, ours = getattr(real, f"__{name}__"), getattr(cls, f"__{name}__")
+    assert ours(real(1.5), real(0.7)) == theirs(real(1.5), real(0.7))
+    with pytest.raises(TypeError):
+        ours("a", 1.0)
+    for slot in (0, 1):
+        f = lambda x, method: abs(method(*[x if i == slot else real(0.7) for i in range(2)]))
+        found = ad.grad(lambda x: f(cls(x), ours))(1.5)
+        h = 1e-6
+        assert np.isclose(found, (f(real(1.5 + h), theirs) - f(real(1.5 - h), theirs)) / (2 * h))
+
+
+def test_other_methods_of_the_class():
+    assert FLOAT.__neg__(2.0) == -2.0
+    assert FLOAT.is_integer(2.0)
+    assert FLOAT.fromhex("0x1p3") == 8.0
+    assert ad.grad(lambda x: FLOAT.__abs__(x) * FLOAT.__neg__(x))(3.0) == -6.0
+
+
 def test_arrays_of_one_element_are_numbers():
     assert ad.grad(lambda x: scalar(x) * 2.0)(np.array([3.0])).tolist() == [2.0]
 

@@ -22,7 +22,7 @@ class Plain:
         self.tested = self.note("tested", lambda number, test: test)
         self.fails = self.note("fails", bool)
         self.holds = self.note("holds", bool)
-        self.not_ = self.note("not_", lambda x: not x)
+        self.not_ = self.note("not_", lambda number, x: not x)
         self.choose = self.note("choose", lambda number, test, true, false: true() if test else false())
         self.if_ = self.note("if_", lambda number, test, true, false: (true() if test else false()) and None)
 
@@ -33,7 +33,7 @@ class Plain:
 
         return noted
 
-    def and_(self, *parts):
+    def and_(self, number, *parts):
         self.calls.append("and_")
         for part in parts:
             value = part()
@@ -41,7 +41,7 @@ class Plain:
                 return value
         return value
 
-    def or_(self, *parts):
+    def or_(self, number, *parts):
         self.calls.append("or_")
         for part in parts:
             value = part()

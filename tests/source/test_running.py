@@ -182,21 +182,21 @@ def test_a_branch_that_cannot_be_staged_in_a_body_says_where_it_is():
 @pytest.mark.parametrize("x, y", [(0.0, 0.0), (0.0, 2.0), (3.0, 0.0), (3.0, 2.0)])
 @pytest.mark.parametrize("staged", [(True, True), (True, False), (False, True), (False, False)])
 def test_and_or_and_not(x, y, staged):
-    runtime = Runtime([])
+    runtime = Runtime([Site("and", "f.py:1")])
 
     def f(a, b):
         p, q = a if staged[0] else x, b if staged[1] else y
-        return runtime.and_(lambda: p, lambda: q), runtime.or_(lambda: p, lambda: q), runtime.not_(p)
+        return runtime.and_(0, lambda: p, lambda: q), runtime.or_(0, lambda: p, lambda: q), runtime.not_(0, p)
 
     found = ad.graph(f)(9.0, 9.0)(x, y) if any(staged) else f(x, y)
     assert [float(v) for v in found] == [x and y, x or y, not x]
 
 
 def test_the_second_operand_is_not_evaluated_without_need():
-    runtime = Runtime([])
-    assert runtime.and_(lambda: 0, lambda: 1 / 0) == 0
-    assert runtime.or_(lambda: "a", lambda: 1 / 0) == "a"
-    assert runtime.and_(lambda: 1, list, lambda: 1 / 0) == []
+    runtime = Runtime([Site("and", "f.py:1")])
+    assert runtime.and_(0, lambda: 0, lambda: 1 / 0) == 0
+    assert runtime.or_(0, lambda: "a", lambda: 1 / 0) == "a"
+    assert runtime.and_(0, lambda: 1, list, lambda: 1 / 0) == []
 
 
 def test_conditions_of_errors_hold_in_the_program():

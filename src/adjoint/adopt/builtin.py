@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import copyreg
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,12 @@ class _Number(type):
                 return cls.convert(x, *args[1:], **options)
         return real(*args, **options)
 
+    def __getattribute__(cls, name: str) -> Any:
+        """`float.__mul__`: a method of the class, called with the number as an argument."""
+        found = super().__getattribute__(name)
+        is_method = isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType))
+        return _unbound(found, name) if is_method and "replaces" in vars(cls) else found
+
     def __instancecheck__(cls, x: Any) -> bool:
         real = vars(cls).get("replaces")
         return issubclass(class_of(x), real) if real is not None else super().__instancecheck__(x)
@@ -60,6 +67,27 @@ class _Number(type):
     def __repr__(cls) -> str:
         real = vars(cls).get("replaces")
         return type.__repr__(cls if real is None else real)
+
+
+@functools.cache
+def _unbound(method: Any, name: str) -> Any:
+    """A method of a class of numbers, that of the traced value for a call with one."""
+
+    plain = name.strip("_")
+    mirror = _MIRRORED.get(plain) or (plain[1:] if plain[0] == "r" and plain != "round" else f"r{plain}")
+
+    @functools.wraps(method)
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(x, Traced):
+            return getattr(x, name)(*args, **options)
+        found = method(x, *args, **options)
+        is_other = found is NotImplemented and isinstance(args[0], Traced)
+        return getattr(args[0], f"__{mirror}__", lambda _: found)(x) if is_other else found
+
+    return call
+
+
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
 def unreplaced(cls: Any) -> Any:

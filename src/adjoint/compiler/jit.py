@@ -19,7 +19,8 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
 from ..numpy.tables import traced_tables
-from ..source import Scope, reaches_adopted
+from ..source import ADOPTED_LOOPS, ALL, Scope, reaches_adopted
 from ..staging.guard import PythonNumberError
 from ..staging.purity import Draws, difference, is_alone
 from ..staging.reads import Reads
@@ -64,7 +65,7 @@ from .arguments import (
 from .calls import Chain
 from .compose import Derivatives, NotCompiledError
 from .gpu import GPUSpecialization
-from .recompilation import why_again
+from .recompilation import varying_lines, why_again
 from .specialization import Signature, Specialization, Staged, same_program
 from .stage_call import stage_call
 
@@ -167,6 +168,7 @@ class Jitted:
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self.varying: set[Any] = set()  # outside places whose values have changed: numbers there become inputs
+        self.branches: set[str] = set()  # lines where calls have gone both ways: branches of adopted code there are staged
         self._by_order = False  # there is a program for arrays in C order only
         self._lock = lock()
         self._calls = Chain((), self._find)  # without keywords
@@ -292,6 +294,8 @@ class Jitted:
             return Uncompiled(self._eagerly(args, kwargs))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
+            if known and self._varies(staged, known):
+                staged = self._stage(args, kwargs, leaves, signature)
             if staged.failed or any(same_program(staged, specialization) for specialization in known):
                 # The function has caught an error; or, by rounding, a value is on the other side of a threshold in machine code.
                 return Uncompiled(self._eagerly(args, kwargs))
@@ -433,11 +437,23 @@ class Jitted:
                 chain.copies = False
         return staged
 
+    def _varies(self, staged: Staged, known: Sequence[Specialization]) -> bool:
+        """Note where this call takes other branches than earlier ones; whether adopted code can be staged with both.
+
+        So k branches need k + 1 programs at most, and not one for each combination.
+        """
+        if self.options.source is not None or staged.failed or not reaches_adopted(self.f):
+            return False
+        before = len(self.branches)
+        for specialization in known:
+            self.branches |= varying_lines(staged.guards, specialization.guards)
+        return len(self.branches) > before
+
     def _scope(self) -> Scope | None:
         """Whose loops and branches are staged from the source."""
         if self.options.source is None:
-            return Scope.ADOPTED if reaches_adopted(self.f) else None
-        return Scope.ALL if self.options.source else None
+            return replace(ADOPTED_LOOPS, varying=frozenset(self.branches)) if reaches_adopted(self.f) else None
+        return ALL if self.options.source else None
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:
         """The program for these arguments, compiled if necessary, for inspection: `.graph`, `.lowered`, `.native.text`."""

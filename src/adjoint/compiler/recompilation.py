@@ -8,7 +8,18 @@ from typing import Any
 from ..api.arguments import input_names
 from ..core.places import values_at
 from ..core.tree import leaf_names
+from ..staging.questions import Asked, Guard
 from .specialization import Signature, Specialization, inputs_behind, same_guards
+
+
+def varying_lines(some: Sequence[Guard], others: Sequence[Guard]) -> set[str]:
+    """The lines where the truth of a value was asked by two calls, and the answers differ."""
+    asked: list[dict[str, list[bool]]] = [{}, {}]
+    for guards, by_line in zip((some, others), asked, strict=True):
+        for guard in guards:
+            if guard.of is Asked.TRUTH:
+                by_line.setdefault(guard.line, []).append(bool(guard.answer))
+    return {line for line in asked[0].keys() & asked[1].keys() if asked[0][line] != asked[1][line]}
 
 
 def why_again(

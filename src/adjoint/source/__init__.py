@@ -6,7 +6,7 @@ them as ops, `notes.py` says what became of each.
 """
 
 from .notes import lines, noting
-from .running import Scope, reaches_adopted, transformed
+from .running import ADOPTED_LOOPS, ALL, Scope, reaches_adopted, transformed
 from .staged import in_body, restrict
 
-__all__ = ["Scope", "in_body", "lines", "noting", "reaches_adopted", "restrict", "transformed"]
+__all__ = ["ADOPTED_LOOPS", "ALL", "Scope", "in_body", "lines", "noting", "reaches_adopted", "restrict", "transformed"]

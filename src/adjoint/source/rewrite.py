@@ -41,8 +41,9 @@ _LOOPED = frozenset({"range", "enumerate", "zip", "reversed"})
 class Site:
     """A loop or a branch of the source."""
 
-    kind: str  # "for", "while", "if"
+    kind: str  # "for", "while", "if", "and", "or", "not"
     line: str  # file:line
+    lines: frozenset[str] = frozenset()  # those of its condition
     assigned: frozenset[str] = frozenset()  # variables
     state: frozenset[str] = frozenset()  # those that are read later
     after: frozenset[str] = frozenset()  # those that are read after it
@@ -232,8 +233,9 @@ class _Rewriter(_Calls):
         else:
             node.body = [self.visit(x) for x in node.body]
 
-    def site(self, kind: str, node: ast.AST, **facts: Any) -> int:
-        self.sites.append(Site(kind, f"{self.file}:{node.lineno}", **facts))  # type: ignore[attr-defined]
+    def site(self, kind: str, node: Any, **facts: Any) -> int:
+        lines = range(node.lineno, (getattr(node, "test", node).end_lineno or node.lineno) + 1)
+        self.sites.append(Site(kind, f"{self.file}:{node.lineno}", frozenset(f"{self.file}:{n}" for n in lines), **facts))
         return len(self.sites) - 1
 
     def name(self, what: str) -> str:
@@ -253,14 +255,17 @@ class _Rewriter(_Calls):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
-        if _is_fixed(node):
-            return node
-        name = "and_" if isinstance(node.op, ast.And) else "or_"
-        return _call(name, node, [_thunk(x) for x in node.values])
+        return node if _is_fixed(node) else self.either(node, node.op, node.values)
+
+    def either(self, node: ast.expr, op: ast.boolop, values: Sequence[ast.expr]) -> ast.expr:
+        name = "and" if isinstance(op, ast.And) else "or"
+        return _call(f"{name}_", node, [ast.Constant(self.site(name, node)), *[_thunk(x) for x in values]])
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return _call("not_", node, [node.operand]) if isinstance(node.op, ast.Not) else node
+        if not isinstance(node.op, ast.Not):
+            return node
+        return _call("not_", node, [ast.Constant(self.site("not", node)), node.operand])
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
@@ -279,7 +284,7 @@ class _Rewriter(_Calls):
         left, middle = (self.name("operand") for _ in range(2))
         p, q = (at_line(ast.Name(name, ast.Load()), node) for name in (left, middle))
         parts = [ast.Compare(p, [node.ops[0]], [q]), ast.Compare(q, [node.ops[1]], [node.comparators[1]])]
-        both = _call("and_", node, [_thunk(at_line(x, node)) for x in parts])
+        both = self.either(node, ast.And(), [at_line(x, node) for x in parts])
         parameters = ast.arguments([], [ast.arg(left), ast.arg(middle)], None, [], [], None, [])
         return _made(at_line(ast.Call(at_line(ast.Lambda(parameters, both), node), [node.left, node.comparators[0]], []), node))
 

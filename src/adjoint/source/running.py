@@ -10,15 +10,17 @@ loop around it runs as well.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.bind import Traced
+from ..core.errors import user_line
 from ..core.home import ADOPTED, COPIES, RUNTIME, is_copy, is_own
 from ..core.types import shape_of
 from ..ops.broadcast import where
@@ -64,17 +66,33 @@ def _tried() -> Iterator[None]:
         raise
 
 
-class Scope(Enum):
-    """Whose loops and branches are staged."""
+@dataclass(frozen=True)
+class Scope:
+    """Whose loops and branches are staged: those of user code (`jit(f, source=True)`), or the loops of adopted code.
 
-    ALL = "those of user code"  # jit(f, source=True)
-    ADOPTED = "those of adopted code"  # jit(f) of a function that calls adopted code
+    A branch of adopted code outside of loops is a guard, which costs less to compile and to run, until calls have gone both ways.
+    """
+
+    is_all: bool
+    varying: frozenset[str] = frozenset()  # lines of adopted code where calls have gone both ways
+
+    def is_in(self, code: types.CodeType) -> bool:
+        """Whether a varying line is in a function, or in one inside it."""
+        if not self.varying:
+            return False
+        file = os.path.basename(code.co_filename)
+        if any(f"{file}:{line}" in self.varying for _, _, line in code.co_lines()):
+            return True
+        return any(self.is_in(c) for c in code.co_consts if isinstance(c, types.CodeType))
+
+
+ALL, ADOPTED_LOOPS = Scope(is_all=True), Scope(is_all=False)
 
 
 class Runtime:
     """The free variable of a rewritten function."""
 
-    def __init__(self, sites: list[Site], scope: Scope = Scope.ALL, only_calls: bool = False) -> None:
+    def __init__(self, sites: list[Site], scope: Scope = ALL, only_calls: bool = False) -> None:
         self.sites, self.scope, self.only_calls = sites, scope, only_calls
 
     # -- loops --
@@ -146,23 +164,28 @@ class Runtime:
 
     # -- branches --
 
-    def is_staged(self, x: Any) -> bool:
-        """Whether a branch on x is to be staged. One of adopted code is a guard, unless it is in the body of a loop."""
-        return is_staged(x) and (self.scope is Scope.ALL or isinstance(innermost(), Body))
+    def is_staged(self, x: Any, site: Site | None = None) -> bool:
+        """Whether a branch on x, at a site or at the line that runs, is to be staged: always in the body of a loop."""
+        if not is_staged(x):
+            return False
+        if self.scope.is_all or isinstance(innermost(), Body):
+            return True
+        lines = site.lines if site is not None else {user_line()} if self.scope.varying else frozenset()
+        return not self.scope.varying.isdisjoint(lines)
 
     def if_(self, number: int, test: Any, true: Callable[[], None], false: Callable[[], None]) -> None:
         self.choose(number, test, true, false)
 
     def tested(self, number: int, test: Any) -> Any:
         site = self.sites[number]
-        if self.is_staged(test):
+        if self.is_staged(test, site):
             notes.note(site, f"is a guard: {site.why_not}")
         return test
 
     def choose(self, number: int, test: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
-        if not self.is_staged(test):
-            return true() if test else false()
         site = self.sites[number]
+        if not self.is_staged(test, site):
+            return true() if test else false()
         why = notes.hopeless(site)
         if not why:
             try:
@@ -187,23 +210,23 @@ class Runtime:
         finally:
             _branches.reset(token)
 
-    def and_(self, *parts: Callable[[], Any]) -> Any:
-        return self._either(parts, False)
+    def and_(self, number: int, *parts: Callable[[], Any]) -> Any:
+        return self._either(self.sites[number], parts, False)
 
-    def or_(self, *parts: Callable[[], Any]) -> Any:
-        return self._either(parts, True)
+    def or_(self, number: int, *parts: Callable[[], Any]) -> Any:
+        return self._either(self.sites[number], parts, True)
 
-    def _either(self, parts: tuple[Callable[[], Any], ...], ends: bool) -> Any:
+    def _either(self, site: Site, parts: tuple[Callable[[], Any], ...], ends: bool) -> Any:
         """`a and b`, `a or b`: the first operand whose truth is `ends`, or the last."""
         first, *rest = parts
         value = first()
         if not rest:
             return value
-        if not self.is_staged(value):
-            return value if bool(value) is ends else self._either(tuple(rest), ends)
+        if not self.is_staged(value, site):
+            return value if bool(value) is ends else self._either(site, tuple(rest), ends)
 
         def further() -> Any:
-            return self._either(tuple(rest), ends)
+            return self._either(site, tuple(rest), ends)
 
         try:
             with _tried():
@@ -212,8 +235,8 @@ class Runtime:
         except Exception:
             return value if bool(value) is ends else further()
 
-    def not_(self, value: Any) -> Any:
-        return logical_not(truth(value)) if self.is_staged(value) else not value
+    def not_(self, number: int, value: Any) -> Any:
+        return logical_not(truth(value)) if self.is_staged(value, self.sites[number]) else not value
 
     def holds(self, test: Any) -> Any:
         """The condition of an `assert`: the program is for calls where it holds; others run eagerly, and raise."""
@@ -283,7 +306,7 @@ def _is_adopted(x: Any) -> bool:
     return is_copy(x.__name__ if isinstance(x, types.ModuleType) else (x if isinstance(x, type) else type(x)).__module__)
 
 
-def transformed(f: Any, scope: Scope = Scope.ALL) -> Any:
+def transformed(f: Any, scope: Scope = ALL) -> Any:
     """A function with its loops and branches staged, and those of the functions that it calls; anything else unchanged."""
     if isinstance(f, types.FunctionType):
         return _function(f, scope)
@@ -308,8 +331,8 @@ def _function(f: types.FunctionType, scope: Scope) -> Any:
         return _around_functions(f, scope) if is_own(f.__module__ or "") else f
     if RUNTIME in f.__code__.co_freevars:  # rewritten already, or defined in rewritten code
         return f
-    only_calls = scope is Scope.ADOPTED and not (
-        _is_adopted(f) and (isinstance(innermost(), Body) or rewrite.has_loop(f.__code__))
+    only_calls = not scope.is_all and not (
+        _is_adopted(f) and (isinstance(innermost(), Body) or rewrite.has_loop(f.__code__) or scope.is_in(f.__code__))
     )
     try:
         found = rewrite.rewritten(f, only_calls)

@@ -487,7 +487,9 @@ def strengthened(x: Any) -> Any:
     """A Python number as a NumPy scalar."""
     if not isinstance(x, Traced):
         return np.asarray(x)[()]
-    return x.by.with_value(x, strengthened(x.value)) if x.by.has_numbers else cast(x, dtype=dtype_of(x))
+    if x.by.has_numbers and x.by.taken is None:
+        return x.by.with_value(x, strengthened(x.value))
+    return cast(x, dtype=dtype_of(x))  # in a branch, an op of the branch
 
 
 def _weight(number: Any) -> tuple[Any, ...]:
