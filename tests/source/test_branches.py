@@ -11,6 +11,7 @@ from looped import defined
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.compiler.recompilation import varying_lines
+from adjoint.core.errors import BatchError
 from adjoint.staging.questions import Asked, Guard
 
 
@@ -56,7 +57,7 @@ def test_a_formula_with_two_cases():
 def test_a_formula_that_is_used_repeatedly():
     """Three channels: eight combinations."""
     points = [np.array([[0.001, 0.5][k >> i & 1] for i in range(3)]) for k in range(8)]
-    agree(luminance, points)
+    agree(luminance, points, transforms=(lambda f: f, ad.grad, ad.jacfwd))
 
 
 def test_every_call_on_the_same_side_is_one_program_with_a_guard():
@@ -145,10 +146,36 @@ def test_branches_of_the_callers_own_code_stay_guards():
     assert "cond" not in compiled.report()
 
 
-def test_programs_in_a_batch():
-    compiled = ad.jit(ad.vmap(gamma_corrected))
+@pytest.mark.parametrize("transform", [lambda f: f, ad.grad])
+def test_examples_of_a_batch_that_differ(transform):
+    f = transform(gamma_corrected)
+    compiled = ad.jit(ad.vmap(f))
     x = np.array([0.001, 0.5, 0.002])
-    np.testing.assert_allclose(compiled(x), [gamma_corrected(v) for v in x], rtol=1e-14)
+    np.testing.assert_allclose(compiled(x), [f(v) for v in x], rtol=1e-14)
+    assert programs(compiled) == 1
+    with pytest.raises(BatchError, match="differs between examples"):
+        ad.vmap(lambda c: x if c > 0.1 else c)(x)
+
+
+def decorated(f):
+    return f
+
+
+@decorated
+@decorated
+def with_decorators(x):
+    """Its first line is that of a decorator."""
+    if x > 0.0:
+        return x
+    raise ValueError(x)
+
+
+@pytest.mark.parametrize("options", [{"source": True}, {"adopt": True}, {"adopt": True, "source": True}])
+def test_lines_of_a_decorated_function(options):
+    compiled = ad.jit(with_decorators, **options)
+    assert compiled(2.0) == 2.0
+    line = with_decorators.__code__.co_firstlineno + 4
+    assert f"test_branches.py:{line}" in compiled.report()
 
 
 UFUNCS = ["sin", "exp", "tanh", "sqrt", "abs", "negative", "square", "arctan", "log1p"]

@@ -24,8 +24,9 @@ import numpy as np
 from ..core.errors import ArgumentError, boundary
 from ..core.home import COPIES, OWN, original_name, package_of
 from .choice import Choice, Plan, find_spec
-from .copies import World, world_with
+from .copies import MADE, World, world_with
 from .live import Adoption
+from .symbolic import SymPy
 
 
 @boundary
@@ -100,6 +101,9 @@ _adoptions: dict[str, Adoption] = {}
 
 def adoption_in(world: World) -> Adoption:
     return _adoptions.setdefault(world.key, Adoption(world))
+
+
+MADE["sympy"] = lambda world: SymPy(adoption_in(world).value)
 
 
 class _Callable(types.ModuleType):

@@ -31,6 +31,7 @@ from .builtin import SCALARS, builtins_with
 from .choice import Choice, find_spec, has_source
 from .face import Constant
 from .spatial import spatial_face
+from .symbolic import SymPy
 
 _PREFIX = f"{COPIES}."
 
@@ -65,11 +66,13 @@ class World:
     def face(self, name: str) -> Any:
         """The replacement of a library module, or None."""
         root, _, rest = name.partition(".")
-        if root not in self.faces and root in _MADE and root not in self.choice.exclude:
-            self.faces[root] = _MADE[root](self)
+        if root not in self.faces and root in MADE and root not in self.choice.exclude:
+            self.faces[root] = MADE[root](self)
         found = self.faces.get(root)
         if found is None or not rest:
             return found
+        if isinstance(found, SymPy):
+            return found.module(name)
         if root == "autograd":
             return importlib.import_module(f"{found.__name__}.{rest}")
         if root != "numba":
@@ -163,7 +166,8 @@ def _autograd_face(world: World) -> Any:
     return importlib.import_module(f"{OWN}.compat.autograd")
 
 
-_MADE: dict[str, Callable[[World], Any]] = {
+#: Replacements that are made on first use.
+MADE: dict[str, Callable[[World], Any]] = {
     "numpy": _numpy_face,
     "scipy": _scipy_face,
     "statistics": _statistics_face,

@@ -29,6 +29,7 @@ from ..api.arguments import adopted, check_callable, name_of
 from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     ArgumentError,
+    BatchError,
     CompilerError,
     ConversionError,
     DeviceError,
@@ -412,6 +413,11 @@ class Jitted:
         try:
             try:
                 staged = self._stage_once(args, kwargs, leaves, signature, reads)
+            except BatchError as error:  # a branch on which the examples differ
+                if error.line in self.branches or not self._stages_varying():
+                    raise
+                self.branches.add(error.line)
+                return self._stage(args, kwargs, leaves, signature)
             except Exception:  # the function may have replaced our error
                 if not reads.asks_for_tables:
                     raise
@@ -442,17 +448,20 @@ class Jitted:
 
         So k branches need k + 1 programs at most, and not one for each combination.
         """
-        if self.options.source is not None or staged.failed or not reaches_adopted(self.f):
+        if staged.failed or not self._stages_varying():
             return False
         before = len(self.branches)
         for specialization in known:
             self.branches |= varying_lines(staged.guards, specialization.guards)
         return len(self.branches) > before
 
+    def _stages_varying(self) -> bool:
+        return self.options.source is None and reaches_adopted(self.f)
+
     def _scope(self) -> Scope | None:
         """Whose loops and branches are staged from the source."""
         if self.options.source is None:
-            return replace(ADOPTED_LOOPS, varying=frozenset(self.branches)) if reaches_adopted(self.f) else None
+            return replace(ADOPTED_LOOPS, varying=frozenset(self.branches)) if self._stages_varying() else None
         return ALL if self.options.source else None
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:

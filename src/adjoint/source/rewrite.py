@@ -177,7 +177,8 @@ def _compiled(inner: ast.stmt, code: types.CodeType, owner: str | None) -> types
     at = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
     for _ in range(2 if owner is None else 3):
         (at,) = [c for c in at.co_consts if isinstance(c, types.CodeType)]
-    return _qualified(at.replace(co_name=code.co_name, co_firstlineno=code.co_firstlineno), at.co_qualname, code.co_qualname)
+    # The first line stays that of the `def`, not of a decorator: all others are relative to it.
+    return _qualified(at.replace(co_name=code.co_name), at.co_qualname, code.co_qualname)
 
 
 def _qualified(code: types.CodeType, before: str, after: str) -> types.CodeType:
