@@ -85,7 +85,7 @@ def test_numba_is_plain_python(write):
         def d(x, y): return x * y if x > 0 else y
         @vectorize
         def d2(x): return x ** 2
-        @guvectorize([(float64[:], float64[:], float64[:])], "(n),()->(n)")
+        @guvectorize([(float64[:], float64, float64[:])], "(n),()->(n)")
         def e(x, y, out):
             for i in range(x.shape[0]): out[i] = x[i] * y
         @guvectorize(["void(float64[:], float64[:])"], "(n)->()", target="cpu")

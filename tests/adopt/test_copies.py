@@ -7,6 +7,7 @@ import enum
 import importlib
 import inspect
 import linecache
+import math
 import pdb
 import pickle
 import subprocess
@@ -476,3 +477,89 @@ def test_an_error_while_loading_is_the_librarys_own(write, tmp_path):
         ad.adopt("bad_r")
     assert traceback.extract_tb(info.value.__traceback__)[-1].lineno == 2
     assert "adjoint.adopted.bad_r" not in sys.modules
+
+
+# -- functions of libraries as attributes, and what code finds out about itself ------------------------------------------
+
+IN_CLASSES = """
+import math
+import numpy as np
+
+class Arrays:
+    __getitem__ = np.array
+    filled, doubled = np.zeros, np.asarray
+    root, exponent = math.sqrt, math.ldexp
+    sine = np.sin
+
+class Derived(Arrays):
+    total = staticmethod(np.prod)
+    first = np.sum  # NumPy's functions in Python are methods
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([1.0, 2.0])
+
+    def own(self, x):
+        return self.root(x) + self.sine(x) + self.exponent(x, 2)
+
+A = Arrays()
+"""
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["module", "class of the caller's own"])
+def test_functions_of_libraries_as_attributes_of_a_class(write, live):
+    """A compiled function is no method: it does not get the object."""
+    write("in_classes.py", IN_CLASSES)
+    original = importlib.import_module("in_classes")
+    cls = ad.adopt(original.Derived) if live else ad.adopt("in_classes").Derived
+    for made, theirs in ((cls(), original.Derived()), (cls.__mro__[1](), original.Arrays())):
+        assert made[1.0, 2.0].tolist() == theirs[1.0, 2.0].tolist()
+        assert made.filled(2).tolist() == theirs.filled(2).tolist()
+        assert made.root(2.0) == math.sqrt(2.0)
+        assert ad.grad(lambda x, made=made: made[x, 2.0 * x][1] * made.doubled(x))(3.0) == 12.0
+    assert cls().total([2.0, 3.0]) == 6.0
+    assert cls().first() == original.Derived().first() == 3.0
+    x, h = 0.7, 1e-6
+    expected = (original.Derived().own(x + h) - original.Derived().own(x - h)) / (2 * h)
+    assert ad.grad(cls().own)(x) == pytest.approx(expected)
+    assert ad.jit(ad.grad(cls().own))(x) == pytest.approx(expected)
+
+
+def test_a_module_that_finds_itself_by_its_frame(write):
+    write("found.py", "import inspect\nmodule = inspect.getmodule(inspect.currentframe())\nmodule.constant = 3.0")
+    original, copy = importlib.import_module("found"), ad.adopt("found")
+    assert copy.module is copy
+    assert original.module is original
+    assert copy.constant == 3.0
+    assert copy.inspect.getmodule(importlib.import_module) is importlib
+
+
+BROADCASTS = """
+import numpy as np
+
+def shape(a, b):
+    return np.broadcast(a, b).shape
+
+def filled(a, b):
+    both = np.broadcast(a, b)
+    out = np.empty(both.shape)
+    out.flat = [u * v for u, v in both]
+    return out, both.size, both.ndim, both.nd, both.numiter
+
+def product(a, b):
+    both = np.broadcast(a, b)
+    assert isinstance(both, np.broadcast)
+    return np.array([u * v for u, v in both]).reshape(both.shape)
+"""
+
+
+def test_broadcast(write):
+    write("broadcasts.py", BROADCASTS)
+    m = ad.adopt("broadcasts")
+    a, b = np.arange(3.0), np.arange(2.0)[:, None] + 1.0
+    assert m.shape(a, b) == (2, 3)
+    assert m.filled(a, b)[1:] == (6, 2, 2, 2)
+    np.testing.assert_array_equal(m.product(a, b), a * b)
+    np.testing.assert_array_equal(ad.jacobian(m.product)(a, b), ad.jacobian(lambda a, b: a * b)(a, b))
+    np.testing.assert_array_equal(ad.jit(m.product)(a, b), a * b)
+    with pytest.raises(ValueError):
+        ad.grad(lambda a: m.shape(a, np.ones(2)) and 1.0)(a)

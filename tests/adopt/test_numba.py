@@ -67,3 +67,32 @@ def test_functions_of_rows(module):
 
 def test_containers(module):
     assert list(module.filled(3)) == [0.0, 1.0, 2.0]
+
+
+SCALARS = """
+from numba import guvectorize, float64, void
+
+@guvectorize(["void(float64[:], float64[:], float64[:])"], "(),(n)->()")
+def by_text(limit, x, out):
+    out[0] = 0.0
+    for v in x:
+        out[0] += v * limit[0]
+
+@guvectorize([(float64[:], float64[:], float64[:])], "(),(n)->()")
+def by_types(limit, x, out):
+    out[0] = limit[0] * x[0]
+
+@guvectorize([void(float64, float64[:, :], float64[:])], "(),(n,m)->()")
+def by_signature(limit, x, out):
+    out[0] = limit * x[0, 1]
+"""
+
+
+def test_arguments_of_no_axes_that_are_declared_as_arrays(write):
+    write("with_scalars.py", SCALARS)
+    m = ad.adopt("with_scalars")
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(m.by_text(2.0, x), [6.0, 14.0])
+    np.testing.assert_array_equal(m.by_types(np.array([2.0, 3.0]), x), [2.0, 9.0])
+    assert m.by_signature(2.0, x) == 4.0
+    assert ad.grad(lambda limit: m.by_text(limit, x[0]))(2.0) == 3.0

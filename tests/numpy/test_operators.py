@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+import adjoint.numpy as anp
 
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.floordiv]
 COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
@@ -79,3 +80,38 @@ def test_a_sequence_times_a_traced_integer_is_repeated(whole):
     assert ad.jit(f)(0.5, whole(3)) == f(0.5, 3)
     assert ad.jit(ad.grad(f))(0.5, whole(3)) == ad.grad(f)(0.5, 3)
     assert ad.jit(ad.grad(f), source=True)(0.5, whole(3)) == ad.grad(f)(0.5, 3)
+
+
+class Matrix:
+    """An object that takes operators with arrays on itself, as SymPy's matrices do."""
+
+    __array_priority__ = 11
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([object()])
+
+    def __rmul__(self, other):
+        return "mine", other
+
+    __radd__ = __rmatmul__ = __rsub__ = __rmul__
+
+
+class Declared(Matrix):
+    __array_priority__ = 0
+    __array_ufunc__ = None
+
+
+@pytest.mark.parametrize("cls", [Matrix, Declared])
+@pytest.mark.parametrize("operator", [lambda a, b: a * b, lambda a, b: a + b, lambda a, b: a @ b, lambda a, b: a - b])
+def test_objects_that_go_first(cls, operator):
+    """As NumPy, by `__array_priority__` or `__array_ufunc__ = None`."""
+    seen = []
+
+    def f(x):
+        made, other = operator(x, cls())
+        seen.append(made)
+        return anp.sum(other)
+
+    assert operator(np.ones(2), cls())[0] == "mine"
+    assert ad.grad(f)(np.ones(2)).tolist() == [1.0, 1.0]
+    assert seen == ["mine"]

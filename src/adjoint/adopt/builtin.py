@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_array
-from ..core.home import ADOPTED
+from ..core.home import ADOPTED, OWN, package_of
 from ..eager.batch import Batch
 
 
@@ -226,7 +226,18 @@ def _build_class(body: Any, name: str, /, *bases: Any, **options: Any) -> Any:
     others = [type(base) for base in bases if not isinstance(base, _Number)] + [options.get("metaclass", type)]
     if not all(isinstance(meta, type) and issubclass(_Number, meta) for meta in others):
         bases = tuple(map(unreplaced, bases))
-    return builtins.__build_class__(body, name, *bases, **options)
+    made = builtins.__build_class__(body, name, *bases, **options)
+    for key, value in list(getattr(made, "__dict__", {}).items()):
+        if replaces_builtin(value):
+            setattr(made, key, staticmethod(value))
+    return made
+
+
+def replaces_builtin(x: Any) -> bool:
+    """Whether x is a function of ours for a builtin one, which as an attribute of a class is not a method."""
+    if not isinstance(x, types.FunctionType) or package_of(x.__globals__.get("__name__", "")) != OWN:
+        return False
+    return isinstance(getattr(x, "__wrapped__", None) or getattr(np, x.__name__, None), types.BuiltinFunctionType)
 
 
 def builtins_with(import_: Callable[..., Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import math
 import re
 import sys
 import types
@@ -23,6 +24,7 @@ from typing import Any
 import numpy
 
 from .. import numpy as anp
+from ..core.bind import Traced
 from ..core.errors import ArgumentError
 from ..core.home import COPIES, OPTIONS, OWN, original_name
 from ..core.locks import lock
@@ -50,6 +52,7 @@ class World:
             "random": library.RANDOM,
             "fractions": library.FRACTIONS,
             "functools": library.FUNCTOOLS,
+            "inspect": library.INSPECT,
             "numba": numba.NUMBA,
             "importlib": library.importlib_face(self.import_module),
             "sys": library.sys_face(library.Modules(self.name_of)),
@@ -131,10 +134,48 @@ def _import_part(name: str) -> None:
 # -- NumPy and SciPy ----------------------------------------------------------------------------------------------
 
 
+class _Broadcasts(type):
+    """The class of a class that makes NumPy's `broadcast`, or ours of traced arrays."""
+
+    def __call__(cls, *args: Any) -> Any:
+        return super().__call__(*args) if any(isinstance(x, Traced) for x in args) else numpy.broadcast(*args)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, numpy.broadcast) or super().__instancecheck__(x)
+
+
+class Broadcast(metaclass=_Broadcasts):
+    """`np.broadcast` of traced arrays: the shape of the result, and its elements one by one."""
+
+    def __init__(self, *args: Any) -> None:
+        self.arrays = anp.broadcast_arrays(*args)
+        self.shape: tuple[int, ...] = self.arrays[0].shape
+        self.numiter, self.index = len(args), 0
+        self.nd = self.ndim = len(self.shape)
+        self.size = math.prod(self.shape)
+
+    @property
+    def iters(self) -> tuple[Any, ...]:
+        return tuple([iter(x.reshape(-1)) for x in self.arrays])
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        if self.index >= self.size:
+            raise StopIteration
+        at = numpy.unravel_index(self.index, self.shape)
+        self.index += 1
+        return tuple([x[at] for x in self.arrays])
+
+    def reset(self) -> None:
+        self.index = 0
+
+
 def _numpy_face(world: World) -> Any:
     parts = {name: Constant(getattr(anp, name), {}, getattr(numpy, name)) for name in ("linalg", "fft")}
     by_name = {key: SCALARS.get(cls.__name__, cls) for key, cls in numpy.sctypeDict.items()}
-    return Constant(anp, {**parts, **SCALARS, "sctypeDict": by_name}, numpy)
+    return Constant(anp, {**parts, **SCALARS, "sctypeDict": by_name, "broadcast": Broadcast}, numpy)
 
 
 class _Scipy(Constant):

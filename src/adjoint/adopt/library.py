@@ -1,4 +1,4 @@
-"""Modules of Python's library as adopted code sees them: `random`, `statistics`, `fractions`, `functools`, `sys`, `importlib`."""
+"""Modules of Python's library as adopted code sees them: `random`, `statistics`, `fractions`, `functools`, `sys`, `importlib`, `inspect`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import fractions
 import functools
 import importlib
 import importlib.metadata
+import inspect
 import math
 import random
 import sys
@@ -159,6 +160,17 @@ class _Sys(Face):
 
 def sys_face(modules: Modules) -> types.ModuleType:
     return _Sys(sys, {"modules": modules})
+
+
+@functools.wraps(inspect.getmodule)
+def _getmodule(object: Any, *args: Any) -> types.ModuleType | None:
+    """The module of a frame: Python finds it by the name of the file, which a copy shares with the original."""
+    names = object.f_globals if inspect.isframe(object) else {}
+    found = sys.modules.get(names.get("__name__", ""))
+    return found if found is not None and vars(found) is names else inspect.getmodule(object, *args)
+
+
+INSPECT = Constant(inspect, {"getmodule": _getmodule})
 
 
 def _of_original(f: Callable[..., Any]) -> Callable[..., Any]:

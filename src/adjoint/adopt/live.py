@@ -18,7 +18,7 @@ import types
 from typing import Any
 
 from ..core.home import OWN, original_name, package_of
-from .builtin import Complex, Float
+from .builtin import Complex, Float, replaces_builtin
 from .copies import World
 
 _ATTRIBUTES = ("__qualname__", "__module__", "__doc__", "__annotations__", "__kwdefaults__", "__type_params__")
@@ -176,7 +176,8 @@ class Adoption:
             new = functools.cached_property(self._member(x.func, owner))
             new.__set_name__(type, x.attrname or "")
             return new
-        return x
+        found = self.value(x)
+        return staticmethod(found) if replaces_builtin(found) else x
 
 
 def _writes_globals(code: types.CodeType) -> bool:

@@ -58,6 +58,7 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
     """`guvectorize(signatures, "(n),()->(n)")`: f writes its results into arrays that are passed to it."""
     inputs, _, outputs = str(given[-1]).replace(" ", "").partition("->")
     cores, results = _axes(inputs), _axes(outputs)
+    as_array = _are_arrays(given[0] if len(given) > 1 else (), len(cores))
 
     @functools.wraps(f)
     def call(*args: Any) -> Any:
@@ -70,13 +71,29 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
         made = list(args[len(cores) :]) or [anp.zeros((*outer, *[sizes[n] for n in core]), dtype=dtype) for core in results]
         for at in np.ndindex(outer):
             parts = [y[at] if core else y[(*at, None)] for y, core in zip(made, results, strict=True)]
-            f(*[x[_within(at, x.ndim - len(core), x.shape)] for x, core in zip(arrays, cores, strict=True)], *parts)
+            cells = [x[_within(at, x.ndim - len(core), x.shape)] for x, core in zip(arrays, cores, strict=True)]
+            cells = [
+                anp.reshape(x, (1,)) if whole and not core else x for x, core, whole in zip(cells, cores, as_array, strict=True)
+            ]
+            f(*cells, *parts)
             for y, part, core in zip(made, parts, results, strict=True):
                 y[at] = part if core else part[0]
         found = tuple([y if np.ndim(y) else y[()] for y in made])
         return found if len(found) > 1 else found[0] if found else None
 
     return call
+
+
+def _are_arrays(signatures: Any, count: int) -> list[bool]:
+    """Which arguments a signature declares as arrays: `float64[:]` of a core dimension () is an array of one element."""
+    first = next(iter([signatures] if isinstance(signatures, (str, _Type)) else signatures), None)
+    if isinstance(first, str):
+        inside = first.partition("(")[2].rpartition(")")[0]
+        found = ["[" in part for part in re.split(r",(?![^\[]*\])", inside)]
+    else:
+        parts = first.arguments if isinstance(first, _Type) else first if isinstance(first, tuple) else ()
+        found = [getattr(part, "is_array", False) for part in parts]
+    return [*found, *[False] * count][:count]
 
 
 def _axes(layout: str) -> list[list[str]]:
@@ -103,7 +120,10 @@ class _Typed:
 
 
 class _Type:
-    """A type of numba's, in a signature: `float64[:]`, `types.Tuple((int64, int64))`. It has no effect."""
+    """A type of numba's, or a signature: `float64[:]`, `types.Tuple((int64, int64))`, `void(float64[:], float64)`."""
+
+    def __init__(self, is_array: bool = False, arguments: tuple[Any, ...] = ()) -> None:
+        self.is_array, self.arguments = is_array, arguments
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -111,10 +131,10 @@ class _Type:
         return type(name, (Exception,), {}) if name.endswith(("Error", "Warning")) else self
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return args[0] if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)) else self
+        return args[0] if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)) else _Type(arguments=args)
 
     def __getitem__(self, key: Any) -> Any:
-        return self
+        return _Type(is_array=True)
 
 
 class _Numba(types.ModuleType):

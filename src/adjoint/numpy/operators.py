@@ -40,7 +40,16 @@ def _operand(x: Any) -> Any:
         return x
     if isinstance(x, np.ndarray):
         return without_class(x)
-    return lift(x) if is_array_like(x) and not labelled(x) else NotImplemented
+    return lift(x) if is_array_like(x) and not labelled(x) and not _goes_first(x) else NotImplemented
+
+
+def _goes_first(x: Any) -> bool:
+    """Whether NumPy's arrays leave an operator to the other operand, as to a matrix of SymPy."""
+    cls = type(x)
+    if hasattr(cls, "__array_ufunc__"):
+        return cls.__array_ufunc__ is None
+    priority = getattr(x, "__array_priority__", 0.0)
+    return isinstance(priority, (int, float)) and priority > 0.0
 
 
 def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import UnsupportedError
 from ..core.op import case
 from ..core.types import Shape, Type, Value, dtype_of, ndim_of, shape_of
 from .broadcast import align, broadcast_to, fit, moveaxis, reshape, transpose
@@ -294,13 +293,11 @@ def decompose(index: Any, shape: Shape) -> Index:
     entries: list[Any] = []
     masks: list[tuple[int, Shape]] = []  # the first entry of each, and its shape
     given = [_known(entry) for entry in (index if isinstance(index, tuple) else (index,))]
-    if given and _is_truth(given[0]) and (len(given) == 1 or (len(given) == 2 and given[1] is Ellipsis)):
-        return Index((None,), None, (np.zeros(int(given[0]), np.intp),), 0)  # a new axis, of length 1 or 0
     for known in given:
         if isinstance(known, np.ndarray) and known.dtype.kind == "b":
             masks.append((len(entries), known.shape))
         entries += _expand_entry(known)
-    consumed = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
+    consumed = sum(entry is not Ellipsis and _takes_axis(entry) for entry in entries)
     if consumed > len(shape):
         raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {consumed} were indexed")
     ellipses = [i for i, entry in enumerate(entries) if entry is Ellipsis]
@@ -322,8 +319,9 @@ def _with_arrays(entries: list[Any], gap: int) -> Index:
     """The same with integer arrays. An ellipsis of no axes, before entry `gap`, still separates them."""
     # Next to an integer array, an integer is an array too. Slices and newaxis come first, in one basic read.
     spec = [slice(None) if _is_array(entry) or isinstance(entry, int) else entry for entry in entries]
+    spec = [None if isinstance(entry, _Truth) else part for entry, part in zip(entries, spec, strict=True)]
     places = [i for i, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
-    arrays = tuple(np.intp(entries[i]) if isinstance(entries[i], int) else entries[i] for i in places)
+    arrays = tuple(_array_of(entries[i]) for i in places)
     basic = None if all(entry == slice(None) for entry in spec) else tuple(spec)
     if places[-1] - places[0] == len(places) - 1 and not places[0] < gap <= places[-1]:
         return Index(basic, None, arrays, places[0])
@@ -331,8 +329,24 @@ def _with_arrays(entries: list[Any], gap: int) -> Index:
     return Index(basic, (*places, *rest), arrays, 0)
 
 
+class _Truth(NamedTuple):
+    """A single True or False: a mask of no axes, which chooses one element of a new axis, or none."""
+
+    chosen: bool
+
+
+def _array_of(entry: Any) -> Any:
+    if isinstance(entry, _Truth):
+        return np.zeros(int(entry.chosen), np.intp)
+    return np.intp(entry) if isinstance(entry, int) else entry
+
+
 def _is_array(entry: Any) -> bool:
-    return isinstance(entry, (np.ndarray, Traced))
+    return isinstance(entry, (np.ndarray, Traced, _Truth))
+
+
+def _takes_axis(entry: Any) -> bool:
+    return entry is not None and not isinstance(entry, _Truth)
 
 
 def _known(entry: Any) -> Any:
@@ -347,17 +361,12 @@ def _known(entry: Any) -> Any:
     return entry
 
 
-def _is_truth(entry: Any) -> bool:
-    """Whether an entry is a single True or False."""
-    return isinstance(entry, (bool, np.bool_)) or (isinstance(entry, np.ndarray) and not entry.ndim and entry.dtype.kind == "b")
-
-
 def _check_mask(extent: Shape, before: list[Any], shape: Shape) -> None:
     """A mask has the lengths of the axes that it chooses from, which follow those of the entries before it.
 
     NumPy does not compare an axis of length 0, by which nothing is chosen.
     """
-    first = sum(entry is not None for entry in before)
+    first = sum(map(_takes_axis, before))
     for axis, (length, own) in enumerate(zip(shape[first:], extent, strict=False), first):
         if own and length != own:
             raise IndexError(
@@ -375,9 +384,7 @@ def _expand_entry(entry: Any) -> list[Any]:
             raise IndexError("arrays used as indices must be of integer (or boolean) type")
         return [entry]
     if isinstance(entry, (bool, np.bool_)):
-        raise UnsupportedError(
-            "a single True or False next to other indices is not supported on traced values; use slices or np.where"
-        )
+        return [_Truth(bool(entry))]
     if not isinstance(entry, np.ndarray):
         try:
             return [operator.index(entry)]
