@@ -23,7 +23,7 @@ def defined(text: str, name: str = "f", **names: Any) -> Callable[..., Any]:
 
 
 class Writer:
-    """Writes a program of the variables x, y, z (floats), k, m (integers) and the array a of `SIZE` floats."""
+    """Writes a program of the floats x, y, z, the integers k, m, the array a of `SIZE` floats, the pair p and the matrix q."""
 
     SIZE = 5
 
@@ -64,6 +64,10 @@ class Writer:
             f"({inner} if {self.test(whole)} else {other})",
             f"helper({inner}, {self.pick(*whole)})",
             f"np.sum(np.tanh(a * {inner}))",
+            f"p[{self.pick(0, 1, -1)}]",
+            f"q[{self.pick(0, 1)}][{self.pick(*whole)} % 3]",
+            f"min({inner}, {other})",
+            f"pair({inner}, {other})[{self.pick(0, 1)}]",
         )
 
     def test(self, whole: list[str]) -> str:
@@ -73,6 +77,8 @@ class Writer:
             f"x < y and {self.pick(*whole)} < 4",
             f"not (z > 0.1) or {self.pick(*whole)} > 2",
             f"-1 < x < {self.number()}",
+            f"p[0] >= {self.number()} or x == y",
+            f"early(x, {self.pick(*whole)}) < {self.number()}",
         )
 
     def block(self, indent: int, whole: list[str], in_loop: bool, size: int) -> None:
@@ -92,8 +98,10 @@ class Writer:
             self.add(indent, f"a = {self.pick('np.tanh(a)', 'a * 0.9 + x', 'np.sin(a) + np.cos(y * a)')}")
         elif kind < 0.54:
             self.add(indent, f"k = {self.pick('k + 1', 'm', '(k + 2) % 7')}")
-        elif kind < 0.58:
+        elif kind < 0.56:
             self.add(indent, f"x, y = y, {self.value(whole)}")
+        elif kind < 0.62:
+            self.add(indent, self.write(whole))
         elif kind < 0.74 and indent < 5:
             self.add(indent, f"if {self.test(whole)}:")
             self.block(indent + 1, whole, in_loop, 2)
@@ -106,6 +114,22 @@ class Writer:
             self.loop(indent, whole)
         else:
             self.add(indent, f"{target} = np.tanh({self.value(whole)})")
+
+    def write(self, whole: list[str]) -> str:
+        """A statement on tuples, slices and the matrix q."""
+        value = f"0.5 * np.tanh({self.value(whole)})"
+        return self.pick(
+            f"p = (p[1], {value})",
+            f"p = pair({value}, p[0])",
+            f"(x, z), k = p, {self.pick('k', 'm')}",
+            f"a[{self.pick('1:3', '::2', ':-1', '-2:')}] {self.pick('=', '+=', '-=')} {value}",
+            f"a *= {value}",
+            f"q[{self.pick(0, 1)}, {self.pick(*whole)} % 3] {self.pick('=', '+=', '*=')} {value}",
+            f"q[{self.pick(0, 1)}] = q[{self.pick(0, 1)}] * 0.5 + {value}",
+            f"q = q.T @ q @ q.T * 0.1 if np.sum(q) < {self.number()} else np.tanh(q).T.T",
+            f"x **= {self.pick(2, 3)}",
+            f"y /= 1.5 + {value}",
+        )
 
     def loop(self, indent: int, whole: list[str]) -> None:
         self.depth += 1
@@ -132,7 +156,12 @@ class Writer:
             self.add(indent + 1, f"z = 0.5 * z + v{self.fresh}")
         else:
             self.add(indent, f"{i} = 0")
-            self.add(indent, f"while {i} < {self.pick('n', 10)}{self.pick('', ' and abs(x) < 5', ' and z > -3')}:")
+            if self.random.random() < 0.3:
+                self.add(indent, "while True:")
+                self.add(indent + 1, f"if {i} >= n{self.pick('', ' or abs(x) > 5')}:")
+                self.add(indent + 2, "break")
+            else:
+                self.add(indent, f"while {i} < {self.pick('n', 10)}{self.pick('', ' and abs(x) < 5', ' and z > -3')}:")
             self.add(indent + 1, f"{i} += {self.pick(1, 2)}")
         self.block(indent + 1, inner, True, 3)
         if self.random.random() < 0.15:
@@ -150,13 +179,32 @@ class Writer:
             self.add(1, "for t in range(9):")
             self.add(2, "u = np.sin(u) + 0.01 * j")
             self.add(1, "return u")
+        self.add(0, "def pair(u, v):")
+        self.add(1, f"return {self.pick('v, u', '(0.5 * u, np.sin(v))', '(u, v) if u < v else (v, 0.1 * u)')}")
+        self.add(0, "def early(u, j):")
+        self.add(1, "if u > 0.7:")
+        self.add(2, f"return {self.pick('0.7', 'u', '0.1 * j')}")
+        self.add(1, f"if {self.pick('u < -0.5', 'j > 3', 'u > 0 and j > 1')}:")
+        self.add(2, "u = u * 0.5")
+        self.add(1, "else:")
+        self.add(2, "if u > 0.2:")
+        self.add(3, "return np.sin(u)")
+        self.add(1, "return u + 0.01 * j")
         self.add(0, "def f(x, b, n):")
         self.add(1, f"y = {self.pick('0', '0.0', '0.3', 'x')}")
         self.add(1, f"z = {self.pick('0', '1.0', '0.5 * x')}")
         self.add(1, f"k, m = {self.pick('0, 1', '2, 3')}")
         self.add(1, f"a = np.zeros({self.SIZE}) + 0.1")
+        self.add(1, f"p = {self.pick('(x, 0.5)', '(0.1, y)', '(z, z)')}")
+        self.add(1, "q = np.zeros((2, 3)) + 0.2")
         for _ in range(self.random.randint(1, 3)):
             self.block(1, ["k", "m"], False, 2)
+        if self.random.random() < 0.3:
+            self.add(1, f"if {self.test(['k', 'm'])}:")
+            self.add(2, f"return {self.value(['k', 'm'])} + np.sum(a)")
         self.loop(1, ["k", "m"])
-        self.add(1, "return x + y + z + np.sum(a)")
+        if self.random.random() < 0.3:
+            self.add(1, f"if {self.test(['k', 'm'])}:")
+            self.add(2, "return x * y + p[0]")
+        self.add(1, "return x + y + z + np.sum(a) + p[0] * p[1] + np.sum(q * q)")
         return "\n".join(self.lines) + "\n"

@@ -71,8 +71,8 @@ def regions(x):
     if x < -1.0:
         y = math.exp(x)
     elif (
-        x < 1.0
-        and not x > 0.5
+        (x < 1.0
+        and not x > 0.5)
         or x == 7.5
     ):  # fmt: skip
         y = x * x if x > 0.0 else -x

@@ -1,4 +1,4 @@
-"""Modules of Python's library as adopted code sees them: `random`, `statistics`, `fractions`, `functools`, `sys`, `importlib`, `inspect`."""
+"""Modules of Python's library as adopted code sees them: `random`, `statistics`, `functools`, `sys`, `inspect` and others."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
     """`guvectorize(signatures, "(n),()->(n)")`: f writes its results into arrays that are passed to it."""
     inputs, _, outputs = str(given[-1]).replace(" ", "").partition("->")
     cores, results = _axes(inputs), _axes(outputs)
-    as_array = _are_arrays(given[0] if len(given) > 1 else (), len(cores))
+    declared = _are_arrays(given[0] if len(given) > 1 else (), len(cores))
+    as_array = [whole and not core for whole, core in zip(declared, cores, strict=True)]  # of one element
 
     @functools.wraps(f)
     def call(*args: Any) -> Any:
