@@ -126,7 +126,7 @@ class Writer:
             f"a *= {value}",
             f"q[{self.pick(0, 1)}, {self.pick(*whole)} % 3] {self.pick('=', '+=', '*=')} {value}",
             f"q[{self.pick(0, 1)}] = q[{self.pick(0, 1)}] * 0.5 + {value}",
-            f"q = q.T @ q @ q.T * 0.1 if np.sum(q) < {self.number()} else np.tanh(q).T.T",
+            f"q = q @ q.T @ q * 0.1 if np.sum(q) < {self.number()} else np.tanh(q).T.T",
             f"x **= {self.pick(2, 3)}",
             f"y /= 1.5 + {value}",
         )

@@ -1,6 +1,7 @@
 """Advice in the errors of plain NumPy code: both alternatives, and none that the code already follows."""
 
 import concurrent.futures
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,3 +176,25 @@ def test_an_installed_package_is_to_be_adopted(tmp_path, monkeypatch):
     assert "adopt that with ad.adopt('somebodys')" in text
     assert "(somebodys.py:4)" in text
     assert ad.grad(ad.adopt("somebodys").area)(2.0) == pytest.approx(4 * np.pi)
+
+
+def test_models_that_validate_their_fields():
+    """pydantic is compiled: the error names the caller's line, and what makes a model of traced values."""
+    pydantic = pytest.importorskip("pydantic")
+    Model = pydantic.create_model("Model", a=(float, ...), b=(list[float], [1.0]))
+    Free = pydantic.create_model("Free", a=(Any, ...))
+    for f in (lambda x: Model(a=x).a, lambda x: Model.model_validate({"a": x}).a, lambda x: Model(a=1.0, b=[x]).b[0]):
+        text = message(f)
+        assert "declare it as Any, or make the object with model_construct" in text
+        assert "test_advice.py:" in text
+        assert "ad.adopt" not in text
+    assert ad.grad(lambda x: Free(a=x).a ** 2)(3.0) == 6.0
+    assert ad.grad(lambda x: Model.model_construct(a=x).a ** 2)(3.0) == 6.0
+
+
+def test_lines_in_methods_that_attrs_writes():
+    attrs = pytest.importorskip("attrs")
+    Model = attrs.make_class("Model", {"a": attrs.field(converter=float)})
+    text = message(lambda x: Model(x).a)
+    assert "test_advice.py:" in text
+    assert "generated" not in text

@@ -24,24 +24,26 @@ from .home import OWN, package_of
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CALLER = "adjoint.compiler.stage_call"  # the module that calls the function to be compiled
-_WRITTEN = "<adjoint "  # begins the file names of functions that derive/ writes
+_WRITTEN = ("<adjoint ", "<attrs generated ")  # begin the file names of functions that derive/ and attrs write
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 LABELLED = frozenset({"pandas", "xarray"})  # arrays with labels
-_PLUMBING = frozenset({OWN, "numpy", "scipy", *LABELLED, "functools", "contextlib", "json", "random", "statistics"})
+_PLUMBING = frozenset(
+    {OWN, "numpy", "scipy", *LABELLED, "pydantic", "attr", "functools", "contextlib", "json", "random", "statistics"}
+)
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
 
 
 def _file(name: str) -> tuple[bool, str]:
-    """Whether a file is ours (or a function that derive/ wrote), and its name without the folders."""
+    """Whether a file is ours (or a function that was generated), and its name without the folders."""
     known = _files.get(name)
     if known is None:
         if len(_files) > 1 << 12:  # a notebook makes a file name for each cell
             _files.clear()
-        known = _files[name] = name.startswith((_PACKAGE, _WRITTEN)), os.path.basename(name)
+        known = _files[name] = name.startswith((_PACKAGE, *_WRITTEN)), os.path.basename(name)
     return known
 
 
@@ -50,7 +52,7 @@ def _is_ours(frame: types.FrameType) -> bool:
 
 
 def _is_plumbing(frame: types.FrameType) -> bool:
-    """Ours, or a frame of NumPy, SciPy, pandas, xarray or Python's library between the user's call and us."""
+    """Ours, or a frame of a library such as NumPy, pandas or pydantic, between the user's call and us."""
     name = frame.f_globals.get("__name__", "")  # checked first: reading f_code is an audit event, which may have a hook
     known = _modules.get(name)
     if known is None:

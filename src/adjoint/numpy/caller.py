@@ -281,6 +281,8 @@ def _instead(function: Any, words: tuple[str, ...], module: str, frame: types.Fr
     name, has = words[-1], imported(frame)
     if isinstance(getattr(function, "__self__", None), np.ndarray):
         return _of_array(name, has)
+    if module.partition(".")[0] == "pydantic":
+        return "pydantic makes a plain number of a field: declare it as Any, or make the object with model_construct"
     home = _home(function) or module
     root = home.partition(".")[0]
     if root in ("math", "cmath", "statistics"):
