@@ -336,6 +336,8 @@ def _stage_for(site: Site, cells: Cells, names: set[str], items: Items, body: Ca
 
 def _stage_counted(site: Site, state: LoopState, items: Items, rows: Rows, body: Callable[[Any], None]) -> str:
     """A `for` loop whose number of iterations is not known: a counter, and a condition on it."""
+    if rows.names:  # the variable of the loop is a row
+        state.counter = "k"
     count = unwrap_fresh(items.count)
     count = cast(count, dtype=_INDEX.dtype) if isinstance(count, Traced) else np.int64(count)
     lost = [v.name for v in state.variables if v.first is UNBOUND and v.name in site.after]

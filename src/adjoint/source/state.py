@@ -8,6 +8,7 @@ A variable may be a container of numbers and arrays. Anything else in it (a stri
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -74,6 +75,11 @@ class Leaf:
         return self.type is None
 
 
+def shown(name: str) -> str:
+    """The name of a variable for a reader: `stop` for a flag that stands for a `break`."""
+    return re.sub(r"__adjoint_(\w+)_\d+__", r"\1", name)
+
+
 class Ending(NamedTuple):
     """A variable after a body has run: its leaves, and which of them are the objects that went in, and were written to."""
 
@@ -95,7 +101,7 @@ class Variable:
             leaves, self.structure = flatten(self.first)
             for x, path in zip(leaves, self.structure.paths(), strict=True):
                 type_ = type_of(unwrap_fresh(x)) if is_number(x) else None
-                self.leaves.append(Leaf(f"{name}{path}", x, type_, python_class(x)))
+                self.leaves.append(Leaf(f"{shown(name)}{path}", x, type_, python_class(x)))
 
     def join(self, ending: Ending) -> None:
         """Take the structure and types that the first iteration gives a variable without a value."""
@@ -103,7 +109,7 @@ class Variable:
         for x, path in zip(ending.leaves, ending.structure.paths(), strict=True):
             if not is_number(x):
                 raise RefusedError(f"{self.name}{path} is {with_article(type(x).__name__)}, which a loop cannot carry")
-            self.leaves.append(Leaf(f"{self.name}{path}", None, type_of(x), python_class(x)))
+            self.leaves.append(Leaf(f"{shown(self.name)}{path}", None, type_of(x), python_class(x)))
 
 
 class State:

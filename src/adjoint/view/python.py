@@ -33,6 +33,7 @@ from ..core.op import Expansion, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control, linalg
+from ..ops.broadcast import cast
 from .finite import finite, is_tame, loop_tame, ordinary_products
 from .notation import PYTHON, Text, python_name
 from .python_text import PRELUDE, TABLE, Call, array, as_declared, number
@@ -275,6 +276,7 @@ def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
     return [wanted.get(n, name) for n, name in zip(equation.outputs, names, strict=True)]
 
 
+_CLASSES = {"bool": "np.bool_"}  # of NumPy's scalars, where the name is another than that of the dtype
 #: Reductions over all axes that need not name them.
 _REDUCTIONS = frozenset({"sum", "max", "min", "prod", "any", "all"})
 
@@ -284,6 +286,8 @@ def _readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) ->
     op, params, args = equation.op, dict(equation.params), list(args)
     if op is linalg.matmul and all(t.shape for t in types):
         return f"{args[0]} @ {args[1]}"
+    if op is cast and not types[0].shape and types[0].dtype.kind != "c":
+        return f"{_CLASSES.get(params['dtype'].name, 'np.' + params['dtype'].name)}({args[0]})"
     constant = [isinstance(o, Literal) for o in equation.inputs]
     if op.infix and not all(constant) and all(t.dtype == np.float64 for t in types):  # a Python number promotes to the same
         for i, o in enumerate(equation.inputs):
@@ -370,17 +374,18 @@ def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], name
     saved = f.fresh("_".join(["saved", *step.input_names[consts:][:1]]))
     shared = len(names) - len(given)
     lines, results = f.block(step, [*fixed, *state], set(), state=range(consts, consts + len(state)))
-    forward = [f"{saved}.append(({', '.join(state)},))", *lines, *_assigned(state, results)]
+    all_state = ", ".join(state)
+    forward = [f"{saved}.append({all_state if len(state) == 1 else f'({all_state})'})", *lines, *_assigned(state, results)]
     back, pulled = f.block(pull, [*fixed, *state, *names[shared:]], set())
     totals = [_plain(f"{total} = {total} + {part}") for total, part in zip(names[:shared], pulled[:shared], strict=True)]
-    zeros = [f'np.zeros({t.shape}, "{t.dtype.name}")[()]' for t in equation.types[:shared]]
+    zeros = [array(np.zeros(t.shape, t.dtype)) for t in equation.types[:shared]]
     head = [*_assigned(state, args[1 + consts : 1 + len(step.input_names)]), f"{saved} = []"]
     head += [f"for {f.fresh('i')} in range({count}):", *_inner(forward)]
     start = _assigned(names, [*zeros, *given])
     return [
         *head,
         *start,
-        f"for {', '.join(state)}, in reversed({saved}):",
+        f"for {all_state} in reversed({saved}):",
         *_inner([*back, *totals, *_assigned(names[shared:], pulled[shared:])]),
     ]
 

@@ -15,6 +15,7 @@ from ..ops.elementwise import truncate
 from .notation import python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
+_FEW = 4  # equal elements of an array that are still listed
 
 
 class Call(NamedTuple):
@@ -44,11 +45,13 @@ def number(value: Any) -> str:
 def array(value: Any) -> str:
     """An array constant."""
     name, shape = value.dtype.name, value.shape
-    if not shape and name in ("float64", "float32", "int64", "complex128"):
-        return f"np.{name}({number(value.item())})"
+    if not shape and name in ("float64", "float32", "int64", "complex128", "bool"):
+        return f"np.{name}({number(value.item())})".replace("np.bool(", "np.bool_(")
     if value.size > _READABLE or name.startswith(("longdouble", "clongdouble", "float128", "complex256")):
         raw = value.astype(value.dtype.newbyteorder("<")).tobytes().hex()
         return f'np.frombuffer(bytes.fromhex("{raw}"), "{value.dtype.newbyteorder("<").str}").reshape({shape})'
+    if value.size > _FEW and len({x.tobytes() for x in value.ravel()}) == 1:
+        return f'np.full({shape}, {number(value.flat[0].item())}, "{name}")'
     numbers = ", ".join(
         number(x).removeprefix("(").removesuffix(")") if not isinstance(x, complex) else number(x) for x in value.ravel().tolist()
     )
@@ -59,6 +62,8 @@ def array(value: Any) -> str:
 def parameter(value: Any) -> str:
     if isinstance(value, np.dtype):
         return f'"{value.name}"'
+    if isinstance(value, tuple) and any(isinstance(part, slice) for part in value):
+        return f"np.s_[{subscript(value)}]"
     if isinstance(value, tuple):
         return "(" + ", ".join(map(parameter, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, (bool, int, str, type(None))):
@@ -122,7 +127,7 @@ def _fft(c: Call) -> str:
 def _index(c: Call, first: int) -> str:
     """Integer arrays as an index."""
     arrays = c.args[first:]
-    return ", ".join([*[":"] * c.axis, *arrays]) + ("," if not c.axis and len(arrays) == 1 else "")
+    return ", ".join([*[":"] * c.axis, *arrays])
 
 
 def _triangular_solve(c: Call) -> str:
