@@ -120,10 +120,19 @@ def collected(x):
     return sum(steps)
 
 
-@pytest.mark.parametrize("f, why", [(different_types, "float64[2]"), (collected, "it changes")])
+@ad.adopt
+def warned(x):
+    if x > 10.0:
+        warnings.warn("x is out of range", stacklevel=1)
+        x = 10.0 + 0.0 * x
+    return x * 2.0
+
+
+@pytest.mark.filterwarnings("ignore:x is out of range")
+@pytest.mark.parametrize("f, why", [(different_types, "float64[2]"), (collected, "it changes"), (warned, "it warns")])
 def test_what_cannot_be_staged_is_a_guard_with_a_reason(f, why):
     compiled = ad.jit(f)
-    for x in (1.0, -1.0, 2.0, -2.0):
+    for x in (1.0, -1.0, 20.0, 2.0, -2.0, 30.0):
         np.testing.assert_array_equal(compiled(x), f(x))
     report = compiled.report()
     assert "if is a guard: " in report

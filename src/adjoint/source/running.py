@@ -13,6 +13,7 @@ import functools
 import os
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -252,8 +253,8 @@ class Runtime:
         """What is called in place of f: user code is rewritten too."""
         if self.only_calls:
             return transformed(f, self.scope)
-        if f is print and isinstance(innermost(), Body):
-            raise RefusedError("it prints")
+        if (f is print or f is warnings.warn) and isinstance(innermost(), Body):
+            raise RefusedError("it prints" if f is print else "it warns")
         if f is max or f is min:
             return functools.partial(_extreme, f, self.is_staged)
         return transformed(f, self.scope)
