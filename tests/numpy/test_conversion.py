@@ -106,3 +106,23 @@ def test_constants_convert_freely():
     f = lambda x: x * math.sin(ad.stop_gradient(x)) + np.array([ad.stop_gradient(x)])[0] + float(ad.stop_gradient(x))
     np.testing.assert_allclose(ad.grad(f)(1.0), math.sin(1.0))
     np.testing.assert_allclose(ad.derivative(f)(1.0), math.sin(1.0))
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 2, 8, 12])
+def test_compiled_rounding_of_python_floats_is_pythons(decimals):
+    """By their decimal digits: 2.675 is a little less than it shows. A call next to a tie runs eagerly."""
+    compiled = ad.jit(lambda x: round(x, decimals))
+    random = np.random.default_rng(decimals)
+    points = [float(x) for x in random.normal(size=100) * 10.0 ** random.integers(-3, 6, 100)]
+    for x in [*points, 0.25, 2.5, 2.675, -1.005, 0.15, 1e22, 1e-12, float("inf")]:
+        assert repr(float(compiled(x))) == repr(round(x, decimals))
+    assert sum(map(len, compiled.specializations.values())) == 1
+
+
+def test_compiled_rounding_beneath_a_derivative_is_no_constant_of_the_program():
+    f = lambda x, y: x * round(x, 1) + x * round(y, 1)
+    for transform in (ad.grad, ad.derivative):
+        slope = ad.jit(transform(f))
+        for x, y in ((1.23, 0.5), (4.56, 0.77), (7.89, -3.21)):
+            assert slope(x, y) == transform(f)(x, y) == round(x, 1) + round(y, 1)
+        assert sum(map(len, slope.specializations.values())) == 1

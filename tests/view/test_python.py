@@ -268,3 +268,38 @@ def test_a_person_would_write_it():
         scope = {}
         exec(export.python(f, *args, derivatives="gradient"), scope)
         np.testing.assert_allclose(scope[f"{f.__name__}_gradient"](*args), ad.grad(f)(*args), 1e-9)
+
+
+def test_a_loop_in_a_branch_does_not_overwrite_the_variables_around():
+    def f(x, n):
+        y = 0.0
+        if x < 0.5:
+            for k in range(9):
+                x = x + 0.1 * np.sin(x * k)
+            y = x
+        for k in range(n):
+            y = y + np.cos(x + k)
+        return y * x
+
+    for function in (f, ad.grad(f), lambda x, n: x * (f(x, n) + f(2.0 * x, n))):
+        staged = ad.graph(function, source=True)(0.3, 9)
+        space = {}
+        exec(staged.python(), space)
+        for x, n in ((0.3, 9), (0.7, 4), (-0.2, 12)):
+            np.testing.assert_allclose(space[staged.name](x, n), function(x, n), rtol=1e-12)
+
+
+def test_a_backward_loop_that_computes_nothing():
+    def f(x, b, n):
+        for v in b:
+            k = 0
+            while k < n:
+                k += 1
+            x = x + v * k
+        return x
+
+    staged = ad.graph(ad.grad(f, (0, 1)), source=True)(0.3, np.arange(9.0), 9)
+    space = {}
+    exec(staged.python(), space)
+    for mine, theirs in zip(space[staged.name](0.3, np.arange(9.0), 5), ad.grad(f, (0, 1))(0.3, np.arange(9.0), 5), strict=True):
+        np.testing.assert_allclose(mine, theirs)

@@ -204,7 +204,7 @@ def _rounded(function: Callable[[Any], Any]) -> Callable[[Traced], Any]:
 
 
 def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
-    """`round(x)`. Python rounds its numbers exactly, by their decimal digits, which compiled code cannot."""
+    """`round(x)`. Python rounds its numbers exactly, by their decimal digits."""
     cls = class_of(self)
     if cls in (bool, int) and (decimals is None or decimals >= 0):
         return +self  # type: ignore[operator]
@@ -215,8 +215,28 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
     if cls not in (bool, int, float):
         return FUNCTIONS[np.round](self, decimals)
     if isinstance(self.by, Guarded):
-        raise UnsupportedError(f"round(x, {decimals}) of a Python {cls.__name__} cannot be compiled; use np.round")
-    return round(primal(self), decimals)
+        return _round_decimally(self, self.by, decimals)
+    # A program beneath a derivative gets the value that it stages, not the number of this call.
+    beneath = self.value if self.by.has_numbers and not isinstance(self.by, Batch) else primal(self)
+    return round(beneath, decimals)
+
+
+def _round_decimally(x: Traced, stage: Guarded, decimals: int) -> Any:
+    """`round(x, 2)` of a Python float in a program: rint(100 x) / 100, whose quotient of exact integers is Python's result.
+
+    The product 100 x is rounded. A call where that may take it to the other side of a tie runs eagerly.
+    """
+    if class_of(x) is not float or not 0 <= decimals <= _EXACT_POWERS:
+        raise UnsupportedError(f"round(x, {decimals}) of a Python {class_of(x).__name__} cannot be compiled; use np.round")
+    scale = 10.0**decimals
+    multiple = ops.mul(x, scale)
+    size = ops.absolute(multiple)
+    from_tie = ops.absolute(ops.sub(ops.sub(multiple, ops.floor(multiple)), 0.5))
+    stage.check(ops.logical_and(ops.less(ops.mul(size, 2.0**-52), from_tie), ops.less(size, 2.0**52)), "round")
+    return ops.div(ops.rint(multiple), scale)
+
+
+_EXACT_POWERS = 22  # 10.0**22 is the largest power of ten that is exact
 
 
 def _is_integer(self: Traced) -> bool:

@@ -20,7 +20,7 @@ import ast
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
@@ -91,7 +91,8 @@ class _Function:
         body = []
         for word, type_ in zip(inputs, self.graph.input_types, strict=True):
             body.append(f'{word} = np.asarray({word}, "{type_.dtype.name}")' + ("" if type_.shape else "[()]"))
-        lines, results = self.block(self.graph, inputs, finite(self.graph) if self.readable else set(), self.outputs)
+        tame = finite(self.graph) if self.readable else set()
+        lines, results = self.block(self.graph, inputs, tame, self.outputs, own=range(len(inputs)))
         shared = set(self.constants.values())  # of all calls: the caller gets copies
         body += [*lines, f"return {', '.join(f'{y}.copy()' if y in shared else y for y in results)}"]
         return f'@np.errstate(all="ignore")\ndef {name}({", ".join(inputs)}):\n' + "".join(f"    {x}\n" for x in body)
@@ -114,11 +115,13 @@ class _Function:
         tame: set[int],
         outputs: Sequence[str] | None = None,
         state: Sequence[int] = (),
+        own: Collection[int] = (),
     ) -> tuple[list[str], list[str]]:
         """The lines of a graph, and the texts of its results. `tame` are the values known to be finite.
 
         Results are named if names are given for them, and may be expressions if not. The first results are the inputs `state`
-        after an iteration: one whose old value is no longer read takes its name.
+        after an iteration: one whose old value is no longer read takes its name. Inputs that are not `own` belong to the block
+        around, which may read them later.
         """
         is_body = graph is not self.graph
         graph = ordinary_products(graph, tame) if self.readable else graph
@@ -133,7 +136,8 @@ class _Function:
             """The name of a result: that of a value that is no longer read, or a new one."""
             old = renewed.get(n)
             if old is None and order is not None and equation.op in _STRUCTURED:
-                old = order.replaced(equation, n, {o: names[o] for o in equation.inputs if isinstance(o, int)}, word)
+                mine = [o for o in equation.inputs if isinstance(o, int) and (o >= len(inputs) or o in own)]
+                old = order.replaced(equation, n, {o: names[o] for o in mine}, word)
             return self.fresh(word) if old is None else names[old]
 
         for equation in graph.equations:
@@ -338,7 +342,8 @@ def _write_scan(f: _Function, equation: Equation, args: Sequence[str], names: Se
     state, stacks, i = names[:carries], names[carries:], f.fresh("i")
     inputs = [f.fresh(_row_name(name, row)) for name, row in zip(body.input_names[consts + carries :], rows, strict=True)]
     known = loop_tame(body, equation, tame, consts, carries)
-    lines, results = f.block(body, [*fixed, *state, *inputs], known, state=range(consts, consts + carries))
+    own = range(consts, len(body.input_names))
+    lines, results = f.block(body, [*fixed, *state, *inputs], known, state=range(consts, consts + carries), own=own)
     made = [f'np.empty({(length, *t.shape)}, "{t.dtype.name}")' for t in body.output_types[carries:]]
     backwards = f"range({length - 1}, -1, -1)" if equation.params["reverse"] else f"range({length})"
     head = [*_assigned(state, first), *(f"{s} = {m}" for s, m in zip(stacks, made, strict=True))]
@@ -359,7 +364,8 @@ def _write_while(f: _Function, equation: Equation, args: Sequence[str], names: S
     first = args[asked + fixed :]
     before, (answer,) = f.block(test, [*args[:asked], *names], set())
     known = loop_tame(body, replace(equation, inputs=equation.inputs[asked:]), tame, fixed, len(names))
-    lines, results = f.block(body, [*args[asked : asked + fixed], *names], known, state=range(fixed, fixed + len(names)))
+    own = range(fixed, fixed + len(names))
+    lines, results = f.block(body, [*args[asked : asked + fixed], *names], known, state=own, own=own)
     inside = [*lines, *_assigned(names, results)] or ["pass"]
     if before:
         return [*_assigned(names, first), "while True:", *_inner([*before, f"if not {answer}:", "    break", *inside])]
@@ -373,10 +379,11 @@ def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], name
     state = [f.fresh(name) for name in step.input_names[consts:]]
     saved = f.fresh("_".join(["saved", *step.input_names[consts:][:1]]))
     shared = len(names) - len(given)
-    lines, results = f.block(step, [*fixed, *state], set(), state=range(consts, consts + len(state)))
+    own = range(consts, consts + len(state))
+    lines, results = f.block(step, [*fixed, *state], set(), state=own, own=own)
     all_state = ", ".join(state)
     forward = [f"{saved}.append({all_state if len(state) == 1 else f'({all_state})'})", *lines, *_assigned(state, results)]
-    back, pulled = f.block(pull, [*fixed, *state, *names[shared:]], set())
+    back, pulled = f.block(pull, [*fixed, *state, *names[shared:]], set(), own=range(consts, len(pull.input_names)))
     totals = [_plain(f"{total} = {total} + {part}") for total, part in zip(names[:shared], pulled[:shared], strict=True)]
     zeros = [array(np.zeros(t.shape, t.dtype)) for t in equation.types[:shared]]
     head = [*_assigned(state, args[1 + consts : 1 + len(step.input_names)]), f"{saved} = []"]
@@ -386,7 +393,7 @@ def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], name
         *head,
         *start,
         f"for {all_state} in reversed({saved}):",
-        *_inner([*back, *totals, *_assigned(names[shared:], pulled[shared:])]),
+        *_inner([*back, *totals, *_assigned(names[shared:], pulled[shared:])] or ["pass"]),
     ]
 
 
