@@ -281,7 +281,10 @@ def test_a_loop_in_a_branch_does_not_overwrite_the_variables_around():
             y = y + np.cos(x + k)
         return y * x
 
-    for function in (f, ad.grad(f), lambda x, n: x * (f(x, n) + f(2.0 * x, n))):
+    def twice(x, n):
+        return x * (f(x, n) + f(2.0 * x, n))
+
+    for function in (f, ad.grad(f), twice):
         staged = ad.graph(function, source=True)(0.3, 9)
         space = {}
         exec(staged.python(), space)
