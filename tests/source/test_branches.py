@@ -253,3 +253,19 @@ def test_lines_that_vary():
     assert varying_lines(some, some) == set()
     numbers = [[Guard(0, Asked.ALL, x, "the number of", "a:1")] for x in (1.0, 2.0)]
     assert varying_lines(*numbers) == set()
+
+
+def test_a_branch_of_which_one_result_depends_on_no_variable():
+    def f(x, b):
+        y = 0.3
+        if x < -0.7:
+            x, y = 0.5, 0.7
+        for k in range(9):
+            y, x = np.tanh(y) + 0.1 * k, x + b[k] * y
+        return x * y
+
+    b = np.linspace(0.0, 1.0, 9)
+    compiled = ad.jit(ad.grad(f, (0, 1)), source=True)
+    for x in (0.3, -0.8):
+        for mine, theirs in zip(compiled(x, b), ad.grad(f, (0, 1))(x, b), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-12)

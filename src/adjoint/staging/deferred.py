@@ -147,14 +147,16 @@ class Deferred(Tape):
         """A value with its node, if it is one of this tape."""
         if not isinstance(x, Traced) or x.by is not self or x.aux is not None:
             return x
-        return Traced(self, x.value, self.node(x))
+        node = self.node(x)
+        return x.value if node is None else Traced(self, x.value, node)
 
     def node(self, x: Value) -> Node | None:
+        """The node of a value; None of one that depends on no variable, as some results of a branch do not."""
         if not isinstance(x, Traced) or x.by is not self:
             return None
         if not self.materialised:  # of a variable too: what a custom rule makes of its node is in no equation
             self.materialise()
-        return self.nodes[x.value.aux[0]] if x.aux is None else x.aux
+        return self.nodes.get(x.value.aux[0]) if x.aux is None else x.aux
 
     def materialise(self) -> None:
         """Make the nodes of all that was done so far."""
