@@ -25,6 +25,9 @@ from ..core.home import ADOPTED, OWN, package_of
 from ..eager.batch import Batch
 
 
+_names = type.__dict__["__dict__"].__get__  # vars() of a class, without `_Number.__getattribute__`
+
+
 class _Number(type):
     """The class of a class that replaces a class of numbers: it differs in what a call does with traced values."""
 
@@ -32,7 +35,7 @@ class _Number(type):
     convert: Callable[..., Any]
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
-        real = vars(cls).get("replaces")
+        real = _names(cls).get("replaces")
         if real is None:
             return type.__call__(cls, *args, **options)
         if args:
@@ -45,16 +48,16 @@ class _Number(type):
 
     def __getattribute__(cls, name: str) -> Any:
         """`float.__mul__`: a method of the class, called with the number as an argument."""
-        found = super().__getattribute__(name)
+        found = type.__getattribute__(cls, name)
         is_method = isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType))
-        return _unbound(found, name) if is_method and "replaces" in vars(cls) else found
+        return _unbound(found, name) if is_method and "replaces" in _names(cls) else found
 
     def __instancecheck__(cls, x: Any) -> bool:
-        real = vars(cls).get("replaces")
+        real = _names(cls).get("replaces")
         return issubclass(class_of(x), real) if real is not None else super().__instancecheck__(x)
 
     def __subclasscheck__(cls, other: type) -> bool:
-        real = vars(cls).get("replaces")
+        real = _names(cls).get("replaces")
         # An abstract class asks its subclasses, this class among them; asking it in turn would recurse forever.
         return real in other.__mro__ if real is not None else super().__subclasscheck__(other)
 
@@ -62,10 +65,10 @@ class _Number(type):
         return unreplaced(cls) is unreplaced(other)
 
     def __hash__(cls) -> int:
-        return hash(vars(cls).get("replaces")) if "replaces" in vars(cls) else type.__hash__(cls)
+        return hash(_names(cls).get("replaces")) if "replaces" in _names(cls) else type.__hash__(cls)
 
     def __repr__(cls) -> str:
-        real = vars(cls).get("replaces")
+        real = _names(cls).get("replaces")
         return type.__repr__(cls if real is None else real)
 
 
@@ -94,7 +97,7 @@ def unreplaced(cls: Any) -> Any:
     """Python's class for one of ours, for code that compares by identity; anything else unchanged."""
     if cls is Type:
         return type
-    return vars(cls).get("replaces", cls) if isinstance(cls, _Number) else cls
+    return _names(cls).get("replaces", cls) if isinstance(cls, _Number) else cls
 
 
 def _own_conversion(x: Any, real: type) -> Any:
@@ -217,7 +220,7 @@ def _same(cls: Any) -> Any:
     return cls
 
 
-copyreg.pickle(_Number, lambda cls: (_same, (cls.replaces,)) if "replaces" in vars(cls) else cls.__qualname__)  # type: ignore[arg-type]
+copyreg.pickle(_Number, lambda cls: (_same, (cls.replaces,)) if "replaces" in _names(cls) else cls.__qualname__)  # type: ignore[arg-type]
 copyreg.pickle(_Types, lambda cls: (_same, (type,)) if cls is Type else cls.__qualname__)  # type: ignore[arg-type]
 
 
