@@ -24,7 +24,6 @@ from ..core.bind import Traced, class_of, is_array
 from ..core.home import ADOPTED, OWN, package_of
 from ..eager.batch import Batch
 
-
 _names = type.__dict__["__dict__"].__get__  # vars() of a class, without `_Number.__getattribute__`
 
 
