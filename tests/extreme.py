@@ -370,6 +370,25 @@ def check_masks(seed):
                 wrong &= ~np.isclose(g, wide_gradient(f(python_loop), x, w), rtol=1e-9, atol=1e-12)
             assert not wrong.any(), (name, names, x, w, g, expected)
             COUNTS["masks: finite", bool(np.isfinite(g).all()), bool(np.isfinite(expected).all())] += 1
+        k = rng.randrange(SIZE)
+        check_pushed(f, names, x, w, k, expected[k], allowed[k])
+
+
+def check_pushed(f, names, x, w, k, expected, allowed):
+    """Forward mode along one element, in the forms of `check_masks`: that element of the gradient, or nan."""
+    seed = np.eye(SIZE)[k]
+    push = lambda loop: lambda x, w, v: ad.jvp(lambda x: f(loop)(x, w), (x,), (v,))[1]
+    forms = {"forward": push(python_loop), "compiled forward": ad.jit(push(python_loop))}
+    if any("times" in name for name in names):
+        for name, loop in (("loop", for_loop), ("while", while_loop)):
+            forms |= {f"forward {name}": push(loop), f"compiled forward {name}": ad.jit(push(loop))}
+    for name, run in forms.items():
+        t = run(x, w, seed)
+        wrong = np.isfinite(t) and not abs(t - expected) <= 1e-9 * abs(expected) + allowed
+        if wrong and np.isnan(expected):
+            wrong = not np.isclose(t, wide_gradient(f(python_loop), x, w)[k], rtol=1e-9, atol=1e-12)
+        assert not wrong, (name, names, x, w, k, t, expected)
+        COUNTS[f"{name}: finite", bool(np.isfinite(t)), bool(np.isfinite(expected))] += 1
 
 
 def _is_singular(run, x, w):
