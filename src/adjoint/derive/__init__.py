@@ -14,7 +14,7 @@ from .batching import batched, type_rule
 from .coupling import any_along, coupled, coupled_all, coupled_forward, is_declared
 from .forward import push
 from .partials import Partial, define, split
-from .products import Decay, decays, doubted, has_zeros, product_of_tangents
+from .products import Decay, decays, doubted, for_finite_numbers, has_zeros, product_of_tangents
 from .reverse import DROP, TYPE, VALUE, Plan, plan, transposes
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "decays",
     "define",
     "doubted",
+    "for_finite_numbers",
     "has_zeros",
     "is_declared",
     "plan",

@@ -16,7 +16,7 @@ from ..core.bind import Trace, Traced, bind, numbers, unwrap_fresh
 from ..core.floating import quiet, tell
 from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.types import Shape, Value, shape_of
-from ..derive import doubted, has_zeros, product_of_tangents, push, split
+from ..derive import doubted, for_finite_numbers, has_zeros, product_of_tangents, push, split
 from ..ops.broadcast import fit_tangent, where
 from ..ops.elementwise import (
     equal,
@@ -39,15 +39,18 @@ class Dual(Trace):
     """One forward pass. `value` is the primal and `aux` the tangent.
 
     One that `retreats` raises a RetreatError where reverse mode knows more, or, if it `has_loop`, a pass that `marks` where
-    tangents of numbers are live, as it is always done in staged programs. `overflowed` says that a primal did.
+    tangents of numbers are live, as it is always done in staged programs, unless every zero is `strong`, for programs that people
+    read. `overflowed` says that a primal did.
     """
 
-    __slots__ = ("computed", "has_loop", "marks", "masks", "overflowed", "retreats")
+    __slots__ = ("computed", "has_loop", "marks", "masks", "overflowed", "retreats", "strong")
 
-    def __init__(self, name: str, level: float | None = None, retreats: bool = False, marks: bool = False) -> None:
+    def __init__(
+        self, name: str, level: float | None = None, retreats: bool = False, marks: bool = False, strong: bool = False
+    ) -> None:
         super().__init__(name, level)
-        self.retreats = retreats
-        self.marks = marks
+        self.retreats, self.marks = retreats, marks
+        self.strong = strong or for_finite_numbers.get()
         self.has_loop = False
         self.overflowed = False
         # Of a staged program, by identity: values that were computed; tangents, and where they are live.
@@ -109,6 +112,8 @@ class Dual(Trace):
         """As `push`, in a staged program: an ordinary product, but for zeros of a mask in the tangent or in a factor."""
         for part in y if op.many else (y,):
             self.computed[id(part)] = part
+        if self.strong:
+            return push(op, y, xs, ts, params)
         live = [None if t is None else self.live(t) for t in ts]
         if isinstance(op, Elementwise):
             t, mask = self.write_elementwise(op, y, xs, ts, params, live)
@@ -127,7 +132,7 @@ class Dual(Trace):
 
         If nothing is known of the zeros of numbers, they count as live at first; if the result is nan, another pass marks them.
         """
-        if not op.masks_tangents:
+        if not op.masks_tangents or self.strong:
             return op.jvp(xs, ts, params)
         self.has_loop = True
         masks = []
@@ -199,7 +204,7 @@ def both(a: Any, b: Any) -> Any:
 
 def _factor(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None]) -> Any:
     """Where a factor of the partial is no zero of a mask: that of a product with a constant, or the exponent of x**0."""
-    if op.name == "mul" and None in ts:
+    if op.name == "mul" and any(t is None for t in ts):
         return zeros_of_mask(xs[0 if ts[0] is None else 1], False)
     return not_equal(xs[1], 0) if op.name == "power" and ts[1] is None and has_zeros(xs[1]) else None
 

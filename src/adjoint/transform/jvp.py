@@ -21,13 +21,17 @@ from .build import Flags, Named, build, named, once, parts, places, reach, sprea
 
 
 def push(
-    graph: Graph, primals: Sequence[Value], tangents: Sequence[Value | None], masks: Sequence[Any] | None = None
+    graph: Graph,
+    primals: Sequence[Value],
+    tangents: Sequence[Value | None],
+    masks: Sequence[Any] | None = None,
+    strong: bool = False,
 ) -> tuple[list[Value], list[Value | None], list[Any]]:
     """Run a graph on dual numbers: results, their tangents, None for those that have none, and where these are live.
 
-    Without masks, the zeros of the tangents that go in count as those of a mask.
+    Without masks, the zeros of the tangents that go in count as those of a mask; if `strong`, all zeros do.
     """
-    with Dual(graph.name) as dual:
+    with Dual(graph.name, strong=strong) as dual:
         inside = [x if t is None else Traced(dual, x, t) for x, t in zip(primals, tangents, strict=True)]
         for t, mask in zip(tangents, masks or (), strict=bool(masks)):
             if t is not None:
