@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, bind, numbers, unwrap_fresh
+from ..core.bind import Trace, Traced, bind, have_numbers, numbers, unwrap_fresh
 from ..core.floating import quiet, tell
 from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.types import Shape, Value, shape_of
@@ -135,14 +135,12 @@ class Dual(Trace):
         if not op.masks_tangents or self.strong:
             return op.jvp(xs, ts, params)
         self.has_loop = True
-        masks = []
-        for t in ts:
-            unknown = self.retreats and not self.marks and t is not None and numbers(t) is not None
-            masks.append(t is not None if t is None or unknown else self.live(t))
+        unknown = self.retreats and not self.marks and have_numbers([*xs, *(t for t in ts if t is not None)])
+        masks = [t is not None if t is None or unknown else self.live(t) for t in ts]
         ys, found, live = op.jvp(xs, ts, params, masks)
         for t, mask in zip(found, live, strict=True):
             known = None if t is None else numbers(t)
-            if known is not None and self.retreats and not self.marks and np.any(np.isnan(known)):
+            if known is not None and unknown and np.any(np.isnan(known)):
                 raise RetreatError(self)
             if t is not None and (self.marks or known is None):
                 self.masks[id(t)] = t, mask
@@ -178,7 +176,7 @@ class Dual(Trace):
         """
         if id(t) not in self.masks:
             known = numbers(t)
-            self.masks[id(t)] = t, not_equal(t, 0) if known is None else bool(np.all(known)) or np.not_equal(known, 0)
+            self.masks[id(t)] = t, True if known is not None and np.all(known) else not_equal(t, 0)
         return self.masks[id(t)][1]
 
     def shape(self, x: Traced) -> Shape:
