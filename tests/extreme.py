@@ -374,6 +374,14 @@ def check_masks(seed):
         check_pushed(f, names, x, w, k, expected[k], allowed[k])
 
 
+def is_slope(f, t, h=1e-7):
+    """Whether t is the slope at 0 on both sides, as far as differences tell."""
+    here, *near = (f(d) for d in (0.0, h, -h))
+    quotients = [(y - here) / d for y, d in zip(near, (h, -h), strict=True)]
+    allowed = 1e-3 * (1 + abs(t)) + 1e-14 * abs(here) / h
+    return all(abs(q - t) <= allowed for q in quotients) or not np.all(np.isfinite(quotients))
+
+
 def check_pushed(f, names, x, w, k, expected, allowed):
     """Forward mode along one element, in the forms of `check_masks`: that element of the gradient, or nan."""
     seed = np.eye(SIZE)[k]
@@ -385,8 +393,8 @@ def check_pushed(f, names, x, w, k, expected, allowed):
     for name, run in forms.items():
         t = run(x, w, seed)
         wrong = np.isfinite(t) and not abs(t - expected) <= 1e-9 * abs(expected) + allowed
-        if wrong and np.isnan(expected):
-            wrong = not np.isclose(t, wide_gradient(f(python_loop), x, w)[k], rtol=1e-9, atol=1e-12)
+        if wrong and np.isnan(expected):  # reverse mode may know less
+            wrong = not is_slope(lambda h: f(python_loop)(x + h * seed, w), t)
         assert not wrong, (name, names, x, w, k, t, expected)
         COUNTS[f"{name}: finite", bool(np.isfinite(t)), bool(np.isfinite(expected))] += 1
 

@@ -87,7 +87,7 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     product = strong_mul_either if op.choice else strong_mul
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        either = strong_mul_either if op.choice else strong_mul
+        either: Callable[[Any, Any], Any] = strong_mul_either if op.choice else strong_mul
         if can_mask and not op.choice and has_zeros(factor(saved, 0)):
             either = zero_power(saved[2]) if op.name == "power" else strong_mul_either
         saved = trusted(saved, types)
