@@ -509,7 +509,7 @@ def test_threads_share_compiled_functions():
 
         def work(k, trial=trial, first=first, typed=typed, branch=branch, inner=inner, x=x):
             close(first(x + k), trial * np.sin(2 * (x + k)))
-            y = np.arange(1.0, 3 + k % 3).astype([float, np.float32][k % 2])
+            y = np.arange(1.0, 4).astype([float, np.float32][k % 2])
             close(typed(y), np.cumsum(y) * trial)
             assert [branch(float(q)) for q in (k - 3, 3 - k)] == [abs(q) * (1 + (q > 0)) for q in (k - 3, 3 - k)]
             close(ad.grad(inner)(0.1 * k), np.exp(np.sin(0.1 * k)) * np.cos(0.1 * k))
@@ -518,4 +518,4 @@ def test_threads_share_compiled_functions():
 
         _together(6, work)
         model.weight = trial + 0.5
-        assert _together(4, lambda k, typed=typed: float(typed(np.ones(2))[1])) == [2 * trial + 1.0] * 4
+        assert _together(4, lambda k, typed=typed: float(typed(np.ones(3))[1])) == [2 * trial + 1.0] * 4
