@@ -87,13 +87,20 @@ def _through_linear(op: Linear, xs: Sequence[Value], live: Sequence[Mask | None]
 
 
 def _through_product(op: Multilinear, y: Value, xs: Sequence[Value], live: Sequence[Mask | None], params: dict[str, Any]) -> Mask:
-    """The sum of products of marks: of a factor without tangent, the zeros are those of a mask."""
+    """The sum of products of marks: of a constant factor, the zeros are those of a mask.
+
+    A factor that is an input counts as without zeros, and a matrix product needs no other product then.
+    """
     shape = shape_of(y)
     if 0 in shape:
         return True
-    constant = [None if mask is not None else zeros_of_mask(x, False) for mask, x in zip(live, xs, strict=True)]
+    constant = [
+        None if mask is not None or numbers(x) is None else zeros_of_mask(x, False) for mask, x in zip(live, xs, strict=True)
+    ]
     if all(mask is True or mask is None for mask in live) and all(factor is None for factor in constant):
         return True
+    if op.name == "matmul" and all(factor is None for factor in constant):
+        return either([None if mask is None else _through_matmul(i, mask, xs, shape) for i, mask in enumerate(live)], shape)
     if max([math.prod(shape), *(math.prod(shape_of(x)) for x in xs)]) > MOST:  # the marks would cost as much as the product
         return anywhere([mask for mask in live if mask is not None], shape)
     total = None
@@ -107,6 +114,16 @@ def _through_product(op: Multilinear, y: Value, xs: Sequence[Value], live: Seque
         term = bind(op, *marks, **params)
         total = term if total is None else total + term
     return not_equal(total, 0)  # type: ignore[arg-type]
+
+
+def _through_matmul(i: int, mask: Mask, xs: Sequence[Value], shape: Shape) -> Mask:
+    """The mask of the result from that of one factor, if the other has no zeros: anything along the axis that is summed over."""
+    if mask is True:
+        return True
+    own, other = ndim_of(xs[i]), ndim_of(xs[1 - i])
+    axis = own - 1 if i == 0 or own == 1 else own - 2
+    found = any_(full(mask, shape_of(xs[i])), axis=(axis,), keepdims=own > 1 and other > 1)
+    return found if shape_of(found) == shape else broadcast_to(found, shape=shape)
 
 
 def _coupled(op: Op, result: int, shape: Shape, xs: Sequence[Value], live: Sequence[Mask | None], params: dict[str, Any]) -> Mask:
