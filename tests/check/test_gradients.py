@@ -419,6 +419,8 @@ def test_arguments_of_the_third_order_are_named():
 def test_modes_that_are_none(modes):
     with pytest.raises(ArgumentError, match="modes of check_grads are"):
         ad.check_grads(np.sin, 1.0, modes=modes)
+
+
 # -- results that are what is left of terms that cancel -----------------------------------------------------------
 
 DESIGN = np.random.default_rng(0).standard_normal((6, 3))
