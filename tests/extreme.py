@@ -370,6 +370,33 @@ def check_masks(seed):
                 wrong &= ~np.isclose(g, wide_gradient(f(python_loop), x, w), rtol=1e-9, atol=1e-12)
             assert not wrong.any(), (name, names, x, w, g, expected)
             COUNTS["masks: finite", bool(np.isfinite(g).all()), bool(np.isfinite(expected).all())] += 1
+        k = rng.randrange(SIZE)
+        check_pushed(f, names, x, w, k, expected[k], allowed[k])
+
+
+def is_slope(f, t, h=1e-7):
+    """Whether t is the slope at 0 on both sides, as far as differences tell."""
+    here, *near = (f(d) for d in (0.0, h, -h))
+    quotients = [(y - here) / d for y, d in zip(near, (h, -h), strict=True)]
+    allowed = 1e-3 * (1 + abs(t)) + 1e-14 * abs(here) / h
+    return all(abs(q - t) <= allowed for q in quotients) or not np.all(np.isfinite(quotients))
+
+
+def check_pushed(f, names, x, w, k, expected, allowed):
+    """Forward mode along one element, in the forms of `check_masks`: that element of the gradient, or nan."""
+    seed = np.eye(SIZE)[k]
+    push = lambda loop: lambda x, w, v: ad.jvp(lambda x: f(loop)(x, w), (x,), (v,))[1]
+    forms = {"forward": push(python_loop), "compiled forward": ad.jit(push(python_loop))}
+    if any("times" in name for name in names):
+        for name, loop in (("loop", for_loop), ("while", while_loop)):
+            forms |= {f"forward {name}": push(loop), f"compiled forward {name}": ad.jit(push(loop))}
+    for name, run in forms.items():
+        t = run(x, w, seed)
+        wrong = np.isfinite(t) and not abs(t - expected) <= 1e-9 * abs(expected) + allowed
+        if wrong and np.isnan(expected):  # reverse mode may know less
+            wrong = not is_slope(lambda h: f(python_loop)(x + h * seed, w), t)
+        assert not wrong, (name, names, x, w, k, t, expected)
+        COUNTS[f"{name}: finite", bool(np.isfinite(t)), bool(np.isfinite(expected))] += 1
 
 
 def _is_singular(run, x, w):

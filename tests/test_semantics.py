@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import functools
+import os
 import pickle
 import threading
 
@@ -469,3 +470,52 @@ def test_second_derivatives_where_cotangents_are_zero(name):
     expected = np.stack([(gradient(x + step * e) - gradient(x - step * e)) / (2 * step) for e in np.eye(4)])
     for second in (ad.hessian(f), ad.jacrev(gradient), ad.jit(ad.hessian(f)), ad.jit(ad.jacrev(gradient))):
         np.testing.assert_allclose(second(x), expected, rtol=1e-6, atol=1e-6)
+
+
+def _together(count, work):
+    """The results of work(0), work(1), …, each in a thread of its own, begun at once."""
+    barrier, results, errors = threading.Barrier(count), [None] * count, []
+
+    def run(k):
+        barrier.wait()
+        try:
+            results[k] = work(k)
+        except BaseException as error:  # handed to the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    return results
+
+
+def test_threads_share_compiled_functions():
+    """At the first call, with several types and branches, with closures and attributes that change between calls."""
+
+    class Model:
+        weight = 1.0
+
+    model = Model()
+    for trial in range(3 * int(os.environ.get("ADJOINT_PROGRAMS", "1"))):
+        model.weight = float(trial)
+        first = ad.jit(ad.grad(lambda x, c=trial: np.sum(np.sin(x) ** 2) * c))
+        typed = ad.jit(lambda x: np.cumsum(x) * model.weight)
+        branch = ad.jit(lambda y: y * 2 if y > 0 else -y)
+        inner = ad.jit(lambda z: np.exp(np.sin(z)))
+        x = np.linspace(0.1, 1, 4)
+
+        def work(k, trial=trial, first=first, typed=typed, branch=branch, inner=inner, x=x):
+            close(first(x + k), trial * np.sin(2 * (x + k)))
+            y = np.arange(1.0, 4).astype([float, np.float32][k % 2])
+            close(typed(y), np.cumsum(y) * trial)
+            assert [branch(float(q)) for q in (k - 3, 3 - k)] == [abs(q) * (1 + (q > 0)) for q in (k - 3, 3 - k)]
+            close(ad.grad(inner)(0.1 * k), np.exp(np.sin(0.1 * k)) * np.cos(0.1 * k))
+            own = ad.jit(lambda y, s=float(k): y * s + model.weight)
+            close(ad.vmap(own)(x), x * k + trial)
+
+        _together(6, work)
+        model.weight = trial + 0.5
+        assert _together(4, lambda k, typed=typed: float(typed(np.ones(3))[1])) == [2 * trial + 1.0] * 4

@@ -419,3 +419,86 @@ def test_arguments_of_the_third_order_are_named():
 def test_modes_that_are_none(modes):
     with pytest.raises(ArgumentError, match="modes of check_grads are"):
         ad.check_grads(np.sin, 1.0, modes=modes)
+
+
+# -- results that are what is left of terms that cancel -----------------------------------------------------------
+
+DESIGN = np.random.default_rng(0).standard_normal((6, 3))
+DATA = np.random.default_rng(1).standard_normal(6)
+BEST = np.linalg.lstsq(DESIGN, DATA, rcond=None)[0]
+SAMPLE = np.random.default_rng(2).standard_normal(5)
+CANCEL = {
+    "least squares": (lambda x: np.sum((DESIGN @ x - DATA) ** 2), BEST),
+    "normal equations": (lambda x: DESIGN.T @ (DESIGN @ x - DATA), BEST),
+    "deviations": (lambda x: np.sum(x - np.mean(x)), SAMPLE),
+    "twice": (lambda x: (x - x.mean()).sum() * np.ones(2), SAMPLE),
+    "circle": (lambda x: np.sin(x) ** 2 + np.cos(x) ** 2 - 1, SAMPLE),
+    "logarithms": (lambda x: np.log(x * 3) - np.log(x) - np.log(3), np.array([1.0, 2.0, 5.3])),
+    "softmax": (lambda x: np.sum(np.exp(x) / np.sum(np.exp(x))) - 1, SAMPLE),
+    "inverse": (lambda x: np.linalg.solve(x, x) - np.eye(3), DESIGN[:3] + 0.0),
+    "unit vector": (lambda x: np.linalg.norm(x / np.linalg.norm(x)) - 1.0, SAMPLE),
+}
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-12, 1e10])
+@pytest.mark.parametrize("name", CANCEL)
+def test_rounding_is_measured_by_the_terms_that_cancel(name, factor):
+    f, x = CANCEL[name]
+    for options in ({}, {"eps": 1e-6}) if factor == 1 else ({},):
+        ad.check_grads(lambda x: factor * f(x), x, **options)
+
+
+def test_a_wrong_derivative_at_a_minimum_is_found():
+    @ad.custom_jvp
+    def residual(x):
+        return DESIGN @ x - DATA
+
+    residual.defjvp(lambda primals, tangents: (residual(*primals), DESIGN @ tangents[0] * 1.0001))
+    ad.check_grads(lambda x: np.sum((DESIGN @ x - DATA) ** 2), BEST)
+    with pytest.raises(CheckError):
+        ad.check_grads(residual, BEST)
+    for factor in (1.0, 1e-12):
+        with pytest.raises(CheckError, match="order 2"):
+            ad.check_grads(lambda x, c=factor: c * np.sum(residual(x) ** 2), BEST)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_reports_of_any_order_name_the_argument(order):
+    """Wrong in the derivative of that order only."""
+
+    def make(n):
+        if n == 0:
+            return lambda x: 1.001 * np.exp(x)
+
+        @ad.custom_jvp
+        def g(x):
+            return np.exp(x)
+
+        g.defjvp(lambda primals, tangents: (g(*primals), tangents[0] * make(n - 1)(*primals)))
+        return g
+
+    with pytest.raises(CheckError, match=rf"order {order}\n  where +(the tangent of )*argument 1"):
+        ad.check_grads(lambda a, x: a + make(order)(x), 0.3, 0.7, order=order, modes="fwd")
+
+
+def test_the_calls_of_other_libraries_are_answered_with_ours():
+    x = np.array([0.3, 0.7])
+    one, two = (lambda x: np.sum(np.sin(x))), (lambda x, y: np.sum(np.sin(x) * y))
+    for f, args in ((one, (x,)), (two, (x, x)), (two, [x, x]), (np.sin, (1.0,)), (lambda x: x**2, (2.0,))):
+        with pytest.raises(ArgumentError, match=r"one by one: write check_grads\(.*, \*args\)"):
+            ad.check_grads(f, args)
+        with pytest.raises(ArgumentError, match=r"check_grads\(f, \*args, order=1\)"):
+            ad.check_grads(f, args, 1)
+        ad.check_grads(f, *args)
+    with pytest.raises(ArgumentError, match=r"not check_grads\(f\)\(x\)"):
+        ad.check_grads(one, modes=["rev"])(x)
+    ad.check_grads(lambda p: p[0] * p[1], (1.0, 2.0))  # a function of a tuple
+    with pytest.raises(IndexError):
+        ad.check_grads(lambda p: p[2] * p[1], (1.0, 2.0))  # with a mistake of its own
+    for modes in (None, 3, "all", ["fwd", None]):
+        with pytest.raises(ArgumentError, match="'fwd' and 'rev'"):
+            ad.check_grads(one, x, modes=modes)
+    for tolerance in ("a", np.nan, True, np.array([1e-3, 1e-2]), -1.0):
+        for name in ("rtol", "atol"):
+            with pytest.raises(ArgumentError, match=f"{name} of check_grads"):
+                ad.check_grads(one, x, **{name: tolerance})

@@ -320,12 +320,15 @@ class ForwardRun:
         """The arguments with other leaves in them."""
         return replace(self.primals, range(len(self.primals)), self.structures, leaves)
 
-    def push(self) -> Pushed:
-        """One forward pass: structure, primals and tangents of the result, and aux; by reverse mode where forward mode cannot."""
+    def push(self, marks: bool = False) -> Pushed:
+        """One forward pass: structure, primals and tangents of the result, and aux; by reverse mode where forward mode cannot.
+
+        A function with a loop runs again in forward mode, with `marks` of live tangents: two passes back through it know less.
+        """
         f, inputs, transform = self.f, self.inputs, self.transform
         watch = Watch()
         watch_arguments(watch, self.primals, range(len(self.primals)), inputs)
-        dual = Dual(transform, retreats=True)
+        dual = Dual(transform, retreats=True, marks=marks)
         try:
             with dual:
                 leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, self.tangents, strict=True)]
@@ -333,7 +336,7 @@ class ForwardRun:
         except RetreatError as met:
             if met.trace is not dual:
                 raise
-            return self.push_by_pulls()
+            return self.push(marks=True) if dual.has_loop and not marks else self.push_by_pulls()
         watch.check()
         if dual.overflowed:  # a partial that reads an overflowed value is a wrong number, which a tape marks
             return self.push_by_pulls()

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..api.arguments import check_callable, name_of, open_arguments, output_leaf, regroup
 from ..api.grad import Recording, jvp, vjp
-from ..core.errors import ArgumentError, CheckError, boundary
+from ..core.errors import AdjointError, ArgumentError, CheckError, boundary
 from ..core.op import Op
 from ..core.tree import flatten, leaf_names, map_leaves
 from ..core.types import dtype_of, shape_of
@@ -65,14 +65,15 @@ class _Probe:
         options: _Options,
         rng: np.random.Generator,
         trail: tuple[str, ...],
-        given: Sequence[str] = (),
+        names_of_leaves: Sequence[str] = (),
+        terms: float = 0.0,
     ) -> None:
-        self.given = given  # names of the tangents and cotangents of lower orders, which are arguments too
         self.f, self.args, self.options, self.trail = f, args, options, trail
         self.point = Point(f, args, range(len(args)), "check_grads")
         self.value = self.point(self.point.leaves)
         self.names = list(names) if names is not None else self.point.result_names
-        self.names_of_leaves = [*self.point.names[: options.leaves], *given]
+        self.names_of_leaves = list(names_of_leaves) or self.point.names
+        self.terms = terms  # the size of what was added up in the functions of lower orders
         self.vs = [_draw(x, rng) * np.asarray(_size(x), dtype_of(x).type(0).real.dtype) for x in self.point.leaves]
         self.vs = [self._allowed(i, v) for i, v in enumerate(self.vs)]
         self.us = [_draw(y, rng) for y in self.value]
@@ -96,11 +97,13 @@ class _Probe:
         """Jᵀu by reverse mode."""
         return [np.asarray(g) for g in flatten(vjp(self.f, *self.args)[1](list(us)))[0]]
 
+    def moved(self, vs: Sequence[Any], h: float) -> Arrays:
+        """f(x + hv)."""
+        return self.point([x if v is None else _plus(x, h * v) for x, v in zip(self.point.leaves, vs, strict=True)])
+
     def quotient(self, vs: Sequence[Any], h: float, sizes: list[float] | None = None) -> Arrays:
         """(f(x + hv) − f(x − hv)) / 2h."""
-        ahead, behind = (
-            self.point([x if v is None else _plus(x, s * v) for x, v in zip(self.point.leaves, vs, strict=True)]) for s in (h, -h)
-        )
+        ahead, behind = self.moved(vs, h), self.moved(vs, -h)
         if sizes is not None:
             for n, (a, b) in enumerate(zip(ahead, behind, strict=True)):
                 finite = [float(m) for y in (a, b) if math.isfinite(m := np.max(abs(y), initial=0.0))]
@@ -110,16 +113,49 @@ class _Probe:
     def differences(self, vs: Sequence[Any]) -> _Numeric:
         """J·v by differences."""
         sizes = [float(np.max(abs(y), initial=0.0)) for y in self.value]
-        if self.options.eps is not None:
-            return _Numeric(self.quotient(vs, self.options.eps, sizes), sizes)
-        return _Numeric(extrapolate(lambda h: self.quotient(vs, h, sizes), self.start, self.eps)[0], sizes)
+        step = self.options.eps
+        if step is not None:
+            values = self.quotient(vs, step, sizes)
+        else:
+            values = extrapolate(lambda h: self.quotient(vs, h, sizes), self.start, self.eps)[0]
+        scale = self.eps if step is None else 0.25 * self.eps**0.5 * step
+        moves = self.rounding(vs)
+        self.terms = max(self.terms, *sizes, *(m / self.eps for m in moves))
+        return _Numeric(values, [max(s, m / scale) for s, m in zip(sizes, moves, strict=True)])
+
+    def rounding(self, vs: Sequence[Any]) -> list[float]:
+        """How far each result moves if the arguments do by about a rounding error.
+
+        Divided by ε, it is the size of the terms that the result is the difference of, where they cancel: at a minimum, say.
+        """
+        h, rng = self.options.eps or self.eps**0.5, np.random.default_rng(2)
+        try:
+            with np.errstate(all="ignore"):
+                here, *near = (self.moved(self._nearly(vs, d * self.eps / h, rng), h) for d in (0, 2, 2, 5, 5, 9))
+        except AdjointError:
+            raise
+        except OUTSIDE:
+            return [0.0] * len(self.value)
+        found = []
+        for n, y in enumerate(here):
+            moves = np.array([abs(other[n] - y) for other in near])
+            found.append(float(np.max(moves, initial=0.0, where=np.isfinite(moves))) / 2)
+        return found
+
+    def _nearly(self, vs: Sequence[Any], distance: float, rng: np.random.Generator) -> list[Any]:
+        """Directions with a random change of that size in each element; None for an argument that does not move."""
+        scaled = [
+            None if v is None else distance * _draw(v, rng) * np.asarray(_size(x))
+            for v, x in zip(vs, self.point.leaves, strict=True)
+        ]
+        return [None if v is None else v + np.asarray(d, dtype_of(v)) for v, d in zip(vs, scaled, strict=True)]
 
     # -- what counts as equal --
 
     def allowed(self, ours: Any, numeric: Any, size: float) -> Any:
         """The largest difference that rounding explains: relative to the derivative and to the numbers subtracted."""
         rtol = self.eps**0.4 if self.options.rtol is None else self.options.rtol
-        atol = self.eps**0.5 * size if self.options.atol is None else self.options.atol
+        atol = self.eps**0.5 * size + 1e3 * self.eps * self.terms if self.options.atol is None else self.options.atol
         return atol + rtol * np.maximum(abs(ours), abs(numeric))
 
     def excess(self, ours: Any, numeric: Any, size: float) -> Any:
@@ -179,7 +215,7 @@ class _Probe:
             given = max((float(np.max(np.abs(x), initial=0.0)) for x in (*first, *second)), default=0.0)
             for x, a, b in zip(both, apply(first), apply(second), strict=True):
                 size = np.max(abs(a), initial=0.0) + np.max(abs(b), initial=0.0)
-                rounding = 1e4 * self.eps * given  # all that is left of terms that cancel
+                rounding = 1e4 * self.eps * given * max(1.0, self.terms)  # all that is left of terms that cancel
                 if np.max(abs(x - (2 * a - b)), initial=0.0) > 100 * self.eps**0.75 * size + rounding:
                     raise CheckError(
                         f"check_grads: {MODES[mode]} mode of {self._function()} is not linear in the {what}: a rule uses it "
@@ -218,12 +254,16 @@ class _Probe:
                 self.point.structures, [np.asarray(v, dtype_of(x))[()] for v, x in zip(self.vs, self.point.leaves, strict=True)]
             )
             names = [f"the tangent of {name or 'the result'}" for name in self.names]
-            given = [*self.given, *(f"the tangent of {name}" for name in self.names_of_leaves)]
-            return _Deeper(lambda *xs: jvp(f, xs[:count], xs[count:])[1], [*self.args, *tangents], names, given)
+            given = [f"the tangent of {name}" for name in self.names_of_leaves]
+            every = [*self.names_of_leaves, *given]
+            return _Deeper(lambda *xs: jvp(f, xs[:count], xs[count:])[1], [*self.args, *tangents], names, every, self.terms)
         names = [f"the cotangent of {name}" for name in self.names_of_leaves]
-        given = [*self.given, *(f"the cotangent of {name or 'the result'}" for name in self.names)]
+        given = [f"the cotangent of {name or 'the result'}" for name in self.names]
         us = [np.asarray(u)[()] for u in self.us]
-        return _Deeper(lambda *xs: flatten(vjp(f, *xs[:count])[1](list(xs[count:])))[0], [*self.args, *us], names, given)
+        every = [*self.names_of_leaves, *given]
+        return _Deeper(
+            lambda *xs: flatten(vjp(f, *xs[:count])[1](list(xs[count:])))[0], [*self.args, *us], names, every, self.terms
+        )
 
     # -- the report --
 
@@ -346,18 +386,18 @@ def _meaning(slope: float) -> str:
 
 
 class _Deeper(NamedTuple):
-    """A function of the next order, its arguments, and the names of its results and of the arguments not given by the user."""
+    """A function of the next order, its arguments, the names of its results and arguments, and the size of what was added up."""
 
     function: Function
     args: list[Any]
     names: list[str]
     given: list[str]
+    terms: float = 0.0
 
 
 class _Options(NamedTuple):
     name: str
-    leaves: int  # of the arguments that the user gave
-    hermitian: frozenset[int]  # among those, which are perturbed within the Hermitian matrices
+    hermitian: frozenset[int]  # leaves of the arguments that the user gave, which are perturbed within the Hermitian matrices
     modes: tuple[str, ...]
     rtol: float | None
     atol: float | None
@@ -419,23 +459,60 @@ def check_grads(
     """
     check_callable(f, "check_grads")
     if not args:
-        raise ArgumentError("check_grads needs the point at which to check: check_grads(f, x)")
-    chosen = (modes,) if isinstance(modes, str) else tuple(modes) if isinstance(modes, (tuple, list, set, frozenset)) else ()
-    if not chosen or not all(isinstance(mode, str) and mode in MODES for mode in chosen):
+        raise ArgumentError("check_grads needs the point at which to check: write check_grads(f, x), not check_grads(f)(x)")
+    if len(args) == 2 and isinstance(args[0], (tuple, list)) and type(args[1]) is int:
+        raise ArgumentError(
+            "check_grads takes the arguments of the function one by one, and the order by name: write "
+            f"check_grads(f, *args, order={args[1]}), not check_grads(f, args, {args[1]})"
+        )
+    chosen = tuple(modes) if isinstance(modes, (tuple, list, set, frozenset)) else (modes,)
+    if not chosen or any(mode not in ("fwd", "rev") for mode in chosen):
         raise ArgumentError(f"modes of check_grads are 'fwd' and 'rev', one or both, not {modes!r}")
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 1:
         raise ArgumentError(f"order of check_grads is a positive integer, not {order!r}")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
-        if tolerance is not None and not tolerance >= 0:
+        number = isinstance(tolerance, (int, float, np.integer, np.floating)) and not isinstance(tolerance, bool)
+        if tolerance is not None and not (number and tolerance >= 0):
             raise ArgumentError(f"{name} of check_grads is a number that is not negative, or None, not {tolerance!r}")
+    try:
+        _check(f, args, int(order), chosen, rtol, atol, check_step(eps, "eps"))
+    except (TypeError, ValueError, LookupError) as error:
+        if _are_arguments(f, args):
+            raise ArgumentError(
+                f"check_grads takes the arguments of the function one by one: write check_grads({name_of(f)}, *args), not "
+                f"check_grads({name_of(f)}, args). With one argument that is a {type(args[0]).__name__}, the function raises "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        raise
+
+
+def _are_arguments(f: Function, args: Sequence[Any]) -> bool:
+    """Whether the only argument is a sequence of arguments that f does take, as JAX's check_grads and PyTorch's gradcheck do."""
+    if len(args) != 1 or not isinstance(args[0], (tuple, list)) or not args[0]:
+        return False
+    try:
+        f(*map_leaves(own, tuple(args[0])))
+    except Exception:  # whatever it is, the error that is reported is the first one
+        return False
+    return True
+
+
+def _check(
+    f: Function,
+    args: Sequence[Any],
+    order: int,
+    chosen: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
+    eps: float | None,
+) -> None:
     first, names = _float_results(f, args)
-    leaves = flatten(tuple(args))[0]
-    options = _Options(name_of(f), len(leaves), _hermitian(first, args), chosen, rtol, atol, check_step(eps, "eps"))
+    options = _Options(name_of(f), _hermitian(first, args), chosen, rtol, atol, eps)
     rng = np.random.default_rng(0)
     pending: list[tuple[_Deeper, tuple[str, ...]]] = [(_Deeper(first, list(args), names, []), ())]
     while pending:
         level, trail = pending.pop(0)
-        probe = _Probe(level.function, level.args, level.names, options, rng, trail, level.given)
+        probe = _Probe(level.function, level.args, level.names, options, rng, trail, level.given, level.terms)
         probe.run()
         if len(trail) + 1 < order:
             pending.extend((probe.deeper(mode), (mode, *trail)) for mode in chosen)

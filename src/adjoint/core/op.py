@@ -290,7 +290,8 @@ class Structured(Op):
     """Has graphs among its parameters: a loop, a branch. `transform/` derives its rules from those graphs.
 
     types(types, params)     the types of the results
-    jvp(xs, ts, params)      (results, their tangents), found together; None for a tangent that is zero
+    jvp(xs, ts, params)      (results, their tangents), found together; None for a tangent that is zero. If it
+                             `masks_tangents`, it also takes the masks of the tangents, and gives those of the results
     vjp(xs, wanted, params)  (results, residuals, pull): pull(cotangents, residuals) gives those of the wanted arguments; a `Pull`
                              also takes and gives the masks of cotangents
 
@@ -320,6 +321,7 @@ class Structured(Op):
         self.types = types
         self.returning = tuple(returning)
         self.lasting, self.carries, self.shortened = lasting, carries, shortened
+        self.masks_tangents = False
         self.jvp: Rule = functools.partial(_no_rules, name)
         self.vjp: Rule = functools.partial(_no_rules, name)
 

@@ -11,11 +11,11 @@ and the values that each one reads are known. A tape saves only those.
 """
 
 from .batching import batched, type_rule
-from .coupling import any_along, coupled, coupled_all, is_declared
+from .coupling import any_along, coupled, coupled_all, coupled_forward, is_declared
 from .forward import push
 from .partials import Partial, define, split
-from .products import Decay, decays, doubted, product_of_tangents
-from .reverse import DROP, TYPE, VALUE, Plan, plan
+from .products import Decay, decays, doubted, for_finite_numbers, has_zeros, product_of_tangents
+from .reverse import DROP, TYPE, VALUE, Plan, plan, transposes
 
 __all__ = [
     "DROP",
@@ -28,13 +28,17 @@ __all__ = [
     "batched",
     "coupled",
     "coupled_all",
+    "coupled_forward",
     "decays",
     "define",
     "doubted",
+    "for_finite_numbers",
+    "has_zeros",
     "is_declared",
     "plan",
     "product_of_tangents",
     "push",
     "split",
+    "transposes",
     "type_rule",
 ]

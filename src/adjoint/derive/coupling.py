@@ -59,6 +59,20 @@ def coupled(op: Op, params: dict[str, Any], result: int, argument: int, live: Va
     return any_along(broadcast_to(reshape(live, shape=(*examples, *(1,) * begins)), shape=whole), whole, parent)
 
 
+def coupled_forward(
+    op: Op, params: dict[str, Any], result: int, argument: int, live: Value, shape: Shape, parent: Shape
+) -> Value:
+    """The mask of a result of that shape, from that of an argument of shape `parent`."""
+    if op.axes:
+        axes = tuple([a for name in op.axes for a in _each(params[name])])
+        return broadcast_to(any_(live, axis=axes, keepdims=len(shape) == len(parent)), shape=shape)
+    inside = core(op)
+    ends, begins = inside.results[result], inside.arguments[argument]
+    examples = parent[: len(parent) - begins]
+    live = any_(live, axis=tuple(range(len(examples), len(parent))), keepdims=False)
+    return broadcast_to(reshape(live, shape=(*examples, *(1,) * ends)), shape=shape)
+
+
 def coupled_all(live: Value, parent: Shape) -> Value:
     """The mask of an argument every element of which depends on all that is live."""
     return broadcast_to(any_(live, axis=tuple(range(ndim_of(live))), keepdims=False), shape=parent)

@@ -43,9 +43,14 @@ def product_of_tangents(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value
     """
     if op.choice or (op.name == "mul" and any(t is None for t in ts)):
         return strong_mul_either
-    if op.name == "power" and ts[1] is None:
-        return strong_mul_either if has_zeros(xs[1]) else strong_mul
+    if op.name == "power" and ts[1] is None and has_zeros(xs[1]):
+        return zero_power(xs[1])
     return strong_mul
+
+
+def zero_power(exponent: Value) -> Callable[[Value, Value], Value]:
+    """The product with the partial of a power by its base: 0 where the exponent is, whatever the base (0 * x**-1 may be nan)."""
+    return lambda g, p: where(equal(exponent, 0), 0.0, strong_mul(g, p))
 
 
 def has_zeros(x: Value) -> bool:
@@ -70,7 +75,7 @@ def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[]
         if product is not strong_mul:
             return product(g, p)
         if factor is not None and has_zeros(factor()):
-            return strong_mul_either(g, p)
+            return strong_mul_either(g, p) if b is not None else zero_power(factor())(g, p)
         if b is not None and is_finite(b) and np.all(b):  # no mask is needed
             return g * p
         if for_finite_numbers.get() or origin.mask is None:

@@ -25,7 +25,7 @@ from ..ops.elementwise import (
 )
 from ..ops.zero import zero_wins
 from .partials import Partial, argument_names, define, no_partial, split
-from .products import doubted, has_zeros, is_computed, masked_product, times
+from .products import doubted, has_zeros, is_computed, masked_product, times, zero_power
 
 DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value, its type only
 
@@ -87,7 +87,9 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     product = strong_mul_either if op.choice else strong_mul
 
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        either = strong_mul_either if op.choice or (can_mask and has_zeros(factor(saved, 0))) else strong_mul
+        either: Callable[[Any, Any], Any] = strong_mul_either if op.choice else strong_mul
+        if can_mask and not op.choice and has_zeros(factor(saved, 0)):
+            either = zero_power(saved[2]) if op.name == "power" else strong_mul_either
         saved = trusted(saved, types)
         return [
             None if partial.number == 0 else fit(times(g, partial, saved, params, either), t)

@@ -12,29 +12,46 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, bind, numbers, unwrap_fresh
+from ..core.bind import Trace, Traced, bind, have_numbers, numbers, unwrap_fresh
 from ..core.floating import quiet, tell
 from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.types import Shape, Value, shape_of
-from ..derive import doubted, product_of_tangents, push
-from ..ops.broadcast import where
-from ..ops.elementwise import equal, ieee_mul, is_finite, isnan, logical_and, logical_or, not_equal, strong_mul
-from .origin import WHOLE
+from ..derive import doubted, for_finite_numbers, has_zeros, product_of_tangents, push, split
+from ..ops.broadcast import fit_tangent, where
+from ..ops.elementwise import (
+    equal,
+    ieee_mul,
+    is_finite,
+    isnan,
+    logical_and,
+    logical_or,
+    not_equal,
+    strong_mul_either_op,
+    strong_mul_op,
+)
+from .origin import PRODUCTS, zeros_of_mask
 from .overflow import is_silent, is_silent_loop
+from .reach import either, reached
 from .repeated import RetreatError, rates
 
 
 class Dual(Trace):
     """One forward pass. `value` is the primal and `aux` the tangent.
 
-    One that `retreats` raises a RetreatError where reverse mode knows more. `overflowed` says that a primal did.
+    One that `retreats` raises a RetreatError where reverse mode knows more, or, if it `has_loop`, a pass that `marks` where
+    tangents of numbers are live, as it is always done in staged programs, unless every zero is `strong`, for programs that people
+    read. `overflowed` says that a primal did.
     """
 
-    __slots__ = ("computed", "masks", "overflowed", "retreats")
+    __slots__ = ("computed", "has_loop", "marks", "masks", "overflowed", "retreats", "strong")
 
-    def __init__(self, name: str, level: float | None = None, retreats: bool = False) -> None:
+    def __init__(
+        self, name: str, level: float | None = None, retreats: bool = False, marks: bool = False, strong: bool = False
+    ) -> None:
         super().__init__(name, level)
-        self.retreats = retreats
+        self.retreats, self.marks = retreats, marks
+        self.strong = strong or for_finite_numbers.get()
+        self.has_loop = False
         self.overflowed = False
         # Of a staged program, by identity: values that were computed; tangents, and where they are live.
         self.computed: dict[int, Value] = {}
@@ -48,7 +65,7 @@ class Dual(Trace):
         tangents = [a.aux if isinstance(a, Traced) and a.by is self else None for a in args]
         if isinstance(op, Structured):
             with quiet():
-                ys, ts = op.jvp(primals, tangents, params)
+                ys, ts = self.push_loop(op, primals, tangents, params)
             if is_silent_loop(op, ys):
                 tell()
             return tuple(p if d is None else Traced(self, p, d) for p, d in zip(ys, ts, strict=True))
@@ -61,7 +78,7 @@ class Dual(Trace):
             raise RetreatError(self)
         overflowed = self.overflowed
         with quiet():  # the primal has warned already
-            if not op.many and numbers(y) is None:
+            if self.marks or numbers(y[0] if op.many else y) is None:
                 t = self.write(op, y, primals, tangents, params)
             else:
                 asks = self.retreats and isinstance(op, Elementwise)
@@ -91,36 +108,75 @@ class Dual(Trace):
                 raise RetreatError(self)
         return product_of_tangents(op, xs, ts)(t, p)
 
-    def write(self, op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Value | None:
-        """As `push`, in a staged program: an ordinary product where the tangent holds no zero of a mask."""
-        self.computed[id(y)] = y
-        live = [self.live(t) for t in ts if t is not None]
+    def write(self, op: Op, y: Any, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Any:
+        """As `push`, in a staged program: an ordinary product, but for zeros of a mask in the tangent or in a factor."""
+        for part in y if op.many else (y,):
+            self.computed[id(part)] = part
+        if self.strong:
+            return push(op, y, xs, ts, params)
+        live = [None if t is None else self.live(t) for t in ts]
         if isinstance(op, Elementwise):
-            mask = functools.reduce(_either, live)
-            given = product_of_tangents(op, xs, ts)
-            wanted = [i for i, t in enumerate(ts) if t is not None]
-            read = doubted(op, [y, *xs], wanted, lambda k: id(xs[k]) in self.computed)
-            alike = all(shape_of(t) == shape_of(y) for t in ts if t is not None)
-            if given is strong_mul and all(m is not None for m in live) and (alike or all(m is True for m in live)):
-                t = push(op, y, xs, ts, params, lambda t, p: _product(self.live(t), t, p), read)
-            else:
-                t = push(op, y, xs, ts, params, given, read)
-            has_masks = given is not strong_mul and (op.name != "mul" or any(map(_may_be_zero, xs)))
-            mask = None if has_masks or not (alike or mask is True) else mask
+            t, mask = self.write_elementwise(op, y, xs, ts, params, live)
+        elif op in PRODUCTS:
+            t, mask = _write_product(op, y, xs, ts, live)
         else:
             t = push(op, y, xs, ts, params)
-            mask = True if all(m is True for m in live) and len(live) == len(ts) and op.name in WHOLE else None
-        if t is not None:
-            self.masks[id(t)] = t, mask
+            mask = None if t is None else reached(op, y, xs, live, params)
+        for part, its_mask in zip(t, mask, strict=True) if op.many and t is not None else [(t, mask)]:
+            if part is not None:
+                self.masks[id(part)] = part, its_mask
         return t
 
+    def push_loop(self, op: Structured, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Any:
+        """Through a loop or a branch, with the masks of the tangents.
+
+        If nothing is known of the zeros of numbers, they count as live at first; if the result is nan, another pass marks them.
+        """
+        if not op.masks_tangents or self.strong:
+            return op.jvp(xs, ts, params)
+        self.has_loop = True
+        unknown = self.retreats and not self.marks and have_numbers([*xs, *(t for t in ts if t is not None)])
+        masks = [t is not None if t is None or unknown else self.live(t) for t in ts]
+        ys, found, live = op.jvp(xs, ts, params, masks)
+        for t, mask in zip(found, live, strict=True):
+            known = None if t is None else numbers(t)
+            if known is not None and unknown and np.any(np.isnan(known)):
+                raise RetreatError(self)
+            if t is not None and (self.marks or known is None):
+                self.masks[id(t)] = t, mask
+        return ys, found
+
+    def write_elementwise(
+        self,
+        op: Elementwise,
+        y: Value,
+        xs: Sequence[Value],
+        ts: Sequence[Value | None],
+        params: dict[str, Any],
+        live: Sequence[Any],
+    ) -> tuple[Value | None, Any]:
+        wanted = [i for i, t in enumerate(ts) if t is not None]
+        # Of numbers, an overflow has been reported.
+        read = doubted(op, [y, *xs], wanted, lambda k: numbers(xs[k]) is None and id(xs[k]) in self.computed)
+        chosen = _factor(op, xs, ts)
+        masks = [m for m, partial in zip(live, split(op), strict=True) if m is not None and partial.number not in (None, 0)]
+
+        def product(t: Value, p: Value) -> Value:
+            mask = both(self.live(t), not_equal(p, 0) if op.choice else chosen)
+            masks.append(mask)
+            return _product(mask, t, p)
+
+        t = push(op, y, xs, ts, params, product, read)
+        return t, True if not masks else either(masks, shape_of(y))
+
     def live(self, t: Value) -> Any:
-        """Where the zeros of a tangent are not those of a mask: True for everywhere, None if that is not known."""
-        known = numbers(t)
-        if known is not None:
-            return True if np.all(known) else None
+        """Where the zeros of a tangent are not those of a mask: True for everywhere.
+
+        Of a tangent that the pass did not compute, the zeros are meant.
+        """
         if id(t) not in self.masks:
-            self.masks[id(t)] = t, not_equal(t, 0) if self.retreats else None
+            known = numbers(t)
+            self.masks[id(t)] = t, True if known is not None and np.all(known) else not_equal(t, 0)
         return self.masks[id(t)][1]
 
     def shape(self, x: Traced) -> Shape:
@@ -133,15 +189,33 @@ class Dual(Trace):
         return x, None
 
 
-def _either(a: Any, b: Any) -> Any:
-    return None if a is None or b is None else True if a is True or b is True else logical_or(a, b)
-
-
 def _product(mask: Any, t: Value, p: Value) -> Value:
     return ieee_mul(t, p) if mask is True else where(mask, ieee_mul(t, p), 0.0)
 
 
-def _may_be_zero(x: Value) -> bool:
-    """Whether a constant factor may have zeros, which are those of a mask."""
-    known = numbers(x)
-    return not isinstance(x, Traced) and not np.all(known)
+def both(a: Any, b: Any) -> Any:
+    """Two masks in one; None says the same as True."""
+    if a is True or a is None:
+        return True if b is None else b
+    return a if b is True or b is None else logical_and(a, b)
+
+
+def _factor(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None]) -> Any:
+    """Where a factor of the partial is no zero of a mask: that of a product with a constant, or the exponent of x**0."""
+    if op.name == "mul" and any(t is None for t in ts):
+        return zeros_of_mask(xs[0 if ts[0] is None else 1], False)
+    return not_equal(xs[1], 0) if op.name == "power" and ts[1] is None and has_zeros(xs[1]) else None
+
+
+def _write_product(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], live: Sequence[Any]) -> tuple[Value, Any]:
+    """The tangent of a product of the chain rule, in which a zero of one factor or of either has won."""
+    total, masks = None, []
+    for i, t in enumerate(ts):
+        if t is None:
+            continue
+        strong = op is strong_mul_either_op or (op is strong_mul_op and i == 1)
+        mask = both(live[i], not_equal(xs[1 - i], 0) if strong else None)
+        term = _product(mask, t, xs[1 - i])
+        total = term if total is None else total + term
+        masks.append(mask)
+    return fit_tangent(total, y), either(masks, shape_of(y))

@@ -118,7 +118,7 @@ class Origin:
     def _of_one(self, live: Any, known: list[Any]) -> Any:
         """Of one example of a batch, or without one."""
         op, plan, i = self.op, self.plan, self.index
-        if isinstance(op, Elementwise) or op in _PRODUCTS:
+        if isinstance(op, Elementwise) or op in PRODUCTS:
             masked = None if plan.masks is None else plan.masks(known, i)
             return _through_product(live, masked, self.shape, self.parents[i].shape)
         if isinstance(op, Opaque) and not op.choice:
@@ -139,9 +139,9 @@ class Origin:
         if op.name == "where":
             chosen = self.saved[1] if self.plan.wanted[self.index] == 1 else logical_not(self.saved[1])
             return any_along(_both(above, chosen), self.shape, parent)
-        if above is True and (op in _PRODUCTS[:2] or op.name in WHOLE or (isinstance(op, Opaque) and not op.choice)):
+        if above is True and (op in PRODUCTS[:2] or op.name in WHOLE or (isinstance(op, Opaque) and not op.choice)):
             return True
-        if isinstance(op, Elementwise) or op in _PRODUCTS:
+        if isinstance(op, Elementwise) or op in PRODUCTS:
             masked = None if self.plan.masks is None else self.plan.masks(self.saved, self.index)
             if masked is None or (not isinstance(masked, Traced) and not np.any(masked)):
                 return above if above is True else any_along(above, self.shape, parent)
@@ -163,7 +163,7 @@ class Origin:
                 return True
             if self.op.name == "matmul" and (mask := self._through_matmul(above)) is not None:
                 return mask
-            if max(math.prod(shape_of(x)) for x in (self.parents[self.index], *(x for x in saved if x is not None))) > _MOST:
+            if max(math.prod(shape_of(x)) for x in (self.parents[self.index], *(x for x in saved if x is not None))) > MOST:
                 return above is True or coupled_all(above, parent)
             saved = [_marks(x, k - 1 in self.plan.wanted) for k, x in enumerate(saved)]
         known = [None if x is None else numbers(x) for x in saved]
@@ -182,13 +182,13 @@ class Origin:
 
     def _weights(self) -> Any:
         """Cotangents whose sums and differences are not 0."""
-        is_signed = isinstance(self.op, Linear) and self.op.name not in _SUMS
+        is_signed = isinstance(self.op, Linear) and self.op.name not in SUMS
         return np.random.default_rng(0).uniform(1.0, 2.0, self.shape) if is_signed else np.broadcast_to(1.0, self.shape)
 
     def _factors(self) -> list[tuple[int, Any]]:
         """The other factors of a product, where their zeros are those of a mask; None for one that has none."""
         own = self.plan.wanted[self.index]
-        return [(k, _zeros_of_mask(x, k in self.plan.wanted)) for k, x in enumerate(self.saved[1:]) if k != own]
+        return [(k, zeros_of_mask(x, k in self.plan.wanted)) for k, x in enumerate(self.saved[1:]) if k != own]
 
     def _reaches_all(self) -> bool:
         """Whether a sum of products leads back to every element of the argument if all of the cotangent is live."""
@@ -366,7 +366,7 @@ class Sum(Origin):
         return None if a is None or b is None else logical_or(a, b)
 
 
-def _zeros_of_mask(x: Any, is_differentiated: bool) -> Any:
+def zeros_of_mask(x: Any, is_differentiated: bool) -> Any:
     """Where a factor is not zero, if its zeros are those of a mask: of a constant, or an input that is not differentiated."""
     if is_differentiated:
         return None
@@ -379,18 +379,18 @@ def _marks(x: Any, is_differentiated: bool) -> Any:
     if x is None or isinstance(x, Type):
         return x
     weights = np.random.default_rng(1).uniform(1.0, 2.0, shape_of(x))
-    factor = _zeros_of_mask(x, is_differentiated)
+    factor = zeros_of_mask(x, is_differentiated)
     return weights if factor is None else where(factor, weights, 0.0)
 
 
 #: Elements of a factor up to which its zeros, if they are those of a mask, are looked at by another sum of products.
-_MOST = 1 << 16
+MOST = 1 << 16
 #: Linear ops that move, repeat and add: no term has a sign.
-_SUMS = frozenset(
+SUMS = frozenset(
     {"add_along", "broadcast_to", "concatenate", "cumsum", "einsum", "gather", "getitem", "matmul", "place", "put", "put_at"}
     | {"reshape", "roll", "scatter_add", "share_equal", "stack", "sum", "take_along", "transpose", "where"}
 )
-_PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
+PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
 #: Linear ops that hand every cotangent on.
 WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"})
 

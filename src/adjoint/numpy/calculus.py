@@ -18,6 +18,7 @@ from ..ops import index as indexing
 from ..ops import reduce as reductions
 from ..ops import shape as joins
 from ..ops import sort as sorts
+from ..ops.pairs import from_parts
 from ..ops.shift import difference
 from ..staging.guard import Guarded
 from .arrange import along
@@ -290,7 +291,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         for f in (np.real, np.imag):
             low, high = (None if end is None else f(end) for end in (left, right))
             parts.append(interp(x, xp, f(fp), low, high, period))
-        return parts[0] + 1j * parts[1]
+        return from_parts(*parts)
     if ndim_of(xp) != 1 or shape_of(xp) != shape_of(fp):
         raise ValueError("fp and xp are not of the same length.")
     if not shape_of(xp)[0]:

@@ -76,9 +76,12 @@ def absolute(x: Value) -> Value:
 
 @implements(np.sign)
 def sign(x: Value) -> Value:
-    if dtype_of(x).kind == "c":
-        return ops.safe_ratio(x, absolute(x))
-    return ops.sign(x)
+    if dtype_of(x).kind != "c":
+        return ops.sign(x)
+    size, re, im = absolute(x), shapes.real(x), shapes.imag(x)
+    along = shapes.where(ops.isinf(re), ops.sign(re) + 0j, ops.sign(im) * 1j)
+    far = shapes.where(ops.logical_and(ops.isinf(re), ops.isinf(im)), complex(np.nan, np.nan), along)
+    return shapes.where(ops.isinf(size), far, ops.safe_ratio(x, shapes.where(ops.isinf(size), 1.0, size)))
 
 
 @implements(np.divmod)

@@ -12,6 +12,7 @@ from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndi
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
+from ..ops.pairs import from_parts
 from ..staging.guard import Guarded
 from .layout import copied, held
 from .reduce import argmax, argmin, cumprod, cumsum, per, prod, root_of, squared, sum
@@ -258,7 +259,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return copied(x)
     if dtype_of(x).kind == "c":
         parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (np.real(x), np.imag(x))]
-        return parts[0] + 1j * parts[1]
+        return from_parts(*parts)
     limits = np.finfo(dtype_of(x))
     low, high = (limits.min if neginf is None else neginf), (limits.max if posinf is None else posinf)
     y = shapes.where(ops.isnan(x), _as(nan, x), x)

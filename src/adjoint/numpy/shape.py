@@ -14,6 +14,7 @@ from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of,
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
+from ..ops.pairs import from_parts
 from .concrete import primal
 from .layout import axes_by_stride, copied, held_by, stand_in
 from .table import implements, lift
@@ -353,12 +354,14 @@ def imag(val: Any) -> Value:
 
 def with_real(base: Value, part: Value) -> Value:
     """A complex array with another real part."""
-    return shapes.cast(part, dtype=dtype_of(base)) + 1j * shapes.imag(base)
+    imaginary = shapes.imag(base)
+    return from_parts(shapes.cast(part, dtype=dtype_of(imaginary)), imaginary)
 
 
 def with_imag(base: Value, part: Value) -> Value:
     """A complex array with another imaginary part."""
-    return shapes.real(base) + 1j * shapes.cast(part, dtype=dtype_of(base))
+    real_ = shapes.real(base)
+    return from_parts(real_, shapes.cast(part, dtype=dtype_of(real_)))
 
 
 @implements(np.copy)

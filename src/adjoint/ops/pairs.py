@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..core.op import case
-from .broadcast import cast, conj
+from ..core.types import Value, shape_of
+from .broadcast import broadcast_to, cast, conj
 from .declare import linear
+from .shape import stack
 
 
 def _as_complex(x: Any) -> Any:
@@ -39,3 +41,9 @@ as_complex = linear(
     cost=1,
     python="def",
 )
+
+
+def from_parts(re: Value, im: Value) -> Value:
+    """re + i·im with the parts as they are: an infinite imaginary part does not touch the real one, as in 1j * im; −0 stays."""
+    shape = np.broadcast_shapes(shape_of(re), shape_of(im))
+    return as_complex(stack(broadcast_to(re, shape=shape), broadcast_to(im, shape=shape), axis=len(shape)))

@@ -26,6 +26,7 @@ from ..ops import special as rules
 from ..ops.elementwise import stop_gradient
 from ..ops.hypergeometric import eval_genlaguerre
 from ..ops.lazy import SPECIAL
+from ..ops.pairs import from_parts
 from .guard import guarded
 
 _ = (distribution, elliptic, parameter)
@@ -72,7 +73,7 @@ for _name, _op in {"_zeta": gammas.zeta, "_lambertw": rules.lambertw}.items():
 @implements(_scipy.kelvin)
 def _kelvin(x: Value) -> tuple[Value, ...]:
     pairs = ((bessel.ber, bessel.bei), (bessel.ker, bessel.kei), (bessel.berp, bessel.beip), (bessel.kerp, bessel.keip))
-    return tuple(a(x) + 1j * b(x) for a, b in pairs)
+    return tuple(from_parts(a(x), b(x)) for a, b in pairs)
 
 
 def _cylinder(name: str) -> None:

@@ -22,12 +22,16 @@ from .vmap import batch_size, vmap
 Params = dict[str, Any]
 
 
-def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], Sequence[Value | None]]:
+def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params, masks: Sequence[Any] | None = None) -> Any:
     body = params["body"]
     flags = tuple(t is not None for t in ts)
     outputs = reach(body, flags)
-    results = checkpoint(*xs, *chosen(ts, flags), body=jvp(body, flags, outputs))
-    return results[: len(outputs)], spread(results[len(outputs) :], outputs)
+    live = [full(mask, Type.of(x)) for mask, x in zip(masks, xs, strict=True)] if masks is not None else []
+    dual = jvp(body, flags, outputs, masks is not None)
+    results = checkpoint(*xs, *chosen(ts, flags), *(chosen(live, flags) if live else ()), body=dual)
+    ys, tangents, marks = parts(results, len(outputs), sum(outputs))
+    found = ys, spread(tangents, outputs)
+    return found if masks is None else (*found, spread(marks, outputs))
 
 
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
@@ -90,6 +94,7 @@ def _segment(params: Params, size: int) -> Graph:
 
 
 checkpoint.jvp, checkpoint.vjp, checkpoint.batch = _jvp, _vjp, _batch
+checkpoint.masks_tangents = True
 
 _PART = """graph part(x: float64[2], w: float64[]) {
   v2: float64[2] = mul x, w

@@ -34,12 +34,15 @@ def _either(params: Params, flags: Flags) -> Flags:
     return tuple(a or b for a, b in zip(*(reach(branch, flags) for branch in _branches(params)), strict=True))
 
 
-def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], Sequence[Value | None]]:
+def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params, masks: Sequence[Any] | None = None) -> Any:
     flags = tuple(t is not None for t in ts[1:])
     outputs = _either(params, flags)
-    true, false = (jvp(branch, flags, outputs) for branch in _branches(params))
-    results = cond(*xs, *chosen(ts[1:], flags), true=true, false=false)
-    return results[: len(outputs)], spread(results[len(outputs) :], outputs)
+    true, false = (jvp(branch, flags, outputs, masks is not None) for branch in _branches(params))
+    live = [full(mask, Type.of(x)) for mask, x in zip(masks[1:], xs[1:], strict=True)] if masks is not None else []
+    results = cond(*xs, *chosen(ts[1:], flags), *(chosen(live, flags) if live else ()), true=true, false=false)
+    ys, tangents, marks = parts(results, len(outputs), sum(outputs))
+    found = ys, spread(tangents, outputs)
+    return found if masks is None else (*found, spread(marks, outputs))
 
 
 class _Branch(NamedTuple):
@@ -149,6 +152,7 @@ def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
 
 
 cond.jvp, cond.vjp, cond.batch = _jvp, _vjp, _batch
+cond.masks_tangents = True
 
 
 def _cases() -> Iterator[Case]:

@@ -27,19 +27,26 @@ from .vmap import batch_size, repeated, vmap
 Params = dict[str, Any]
 
 
-def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], Sequence[Value | None]]:
+def _jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params, masks: Sequence[Any] | None = None) -> Any:
     body, carries, consts = params["body"], params["carries"], params["consts"]
+    masked = masks is not None
     flags, outputs = _reached(body, tuple(t is not None for t in ts), consts, carries)
-    dual = dual_body(body, flags, outputs, consts, carries)
+    dual = dual_body(body, flags, outputs, consts, carries, masked)
     types = list(map(Type.of, xs))
     tangents = [None if not flag else zeros_of(t) if d is None else d for d, t, flag in zip(ts, types, flags, strict=True)]
+    live = [full(mask, t) for mask, t, flag in zip(masks, types, flags, strict=True)] if masks is not None else []
     operands = []
-    for values, directions in zip(parts(xs, consts, carries), parts(tangents, consts, carries), strict=True):
-        operands += [*values, *(d for d in directions if d is not None)]
-    more = dict(params, body=dual, carries=carries + sum(outputs[:carries]), consts=consts + sum(flags[:consts]))
+    marked = spread(chosen(live, flags), flags) if masked else [None] * len(xs)
+    for values, *behind in zip(*(parts(row, consts, carries) for row in (xs, tangents, marked)), strict=True):
+        operands += [*values, *(x for row in behind for x in row if x is not None)]
+    each = 2 if masked else 1
+    count = sum(outputs[:carries])
+    more = dict(params, body=dual, carries=carries + each * count, consts=consts + each * sum(flags[:consts]))
     results = scan(*operands, **more)
-    c, dc, y, dy = parts(results, carries, sum(outputs[:carries]), len(outputs) - carries)
-    return [*c, *y], [*spread(dc, outputs[:carries]), *spread(dy, outputs[carries:])]
+    rows = len(outputs) - carries
+    c, dc, mc, y, dy, my = parts(results, carries, count, count if masked else 0, rows, sum(outputs[carries:]))
+    found = [*c, *y], [*spread(dc, outputs[:carries]), *spread(dy, outputs[carries:])]
+    return (*found, [*spread(mc, outputs[:carries]), *spread(my, outputs[carries:])]) if masked else found
 
 
 def _reached(body: Graph, flags: Flags, consts: int, carries: int) -> tuple[Flags, Flags]:
@@ -218,6 +225,7 @@ def _batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, ...]:
 
 
 scan.jvp, scan.vjp, scan.batch = _jvp, _vjp, _batch
+scan.masks_tangents = True
 
 
 def _cases() -> Iterator[Case]:

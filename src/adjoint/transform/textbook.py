@@ -46,7 +46,7 @@ def derivative(graph: Graph, place: int) -> Graph:
                     Literal(np.ones(t.shape, t.dtype)) if i == place else Zero(np.zeros(t.shape, t.dtype))
                 )
             tangents.append(stage.input(f"d_{name}", t) if flags[i] else None)
-        _, pushed = push(lifted, primals, tangents)
+        _, pushed, _ = push(lifted, primals, tangents, strong=True)
         recorded = stage.graph(f"derivative_{graph.name}", filled(graph, pushed, [True] * len(pushed)))
 
     return cut(recorded.name, dead_code(substitute(recorded, written)), range(count))

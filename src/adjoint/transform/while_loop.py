@@ -26,7 +26,7 @@ from ..ops.control import Checkpoint, while_, while_vjp
 from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, halved, named, once, parsed, parts, places, reach, spread
-from .jvp import dual_body
+from .jvp import dual_body, with_masks
 from .vjp import all_live, full, is_sparse_loop, known_masks, mask_type, pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
@@ -38,23 +38,30 @@ COUNT = Type((), np.dtype(np.int64))
 
 
 class _Dual:
-    """A loop on dual numbers: its body takes consts, their tangents, carries, their tangents."""
+    """A loop on dual numbers: its body takes consts, their tangents, carries, their tangents; masks behind these, if `masked`."""
 
-    def __init__(self, body: Graph, consts: int, flags: Sequence[bool]) -> None:
-        self.consts, self.count = consts, len(body.input_types) - consts
+    def __init__(self, body: Graph, consts: int, flags: Sequence[bool], masked: bool = False) -> None:
+        self.masked, self.consts, self.count = masked, consts, len(body.input_types) - consts
         self.flags, self.active = closed(tuple(flags), consts, self.count, lambda f: reach(body, f))
-        self.body = dual_body(body, self.flags, self.active, consts, self.count)
+        self.body = dual_body(body, self.flags, self.active, consts, self.count, masked)
 
     @property
     def all_consts(self) -> int:
-        return self.consts + sum(self.flags[: self.consts])
+        return self.consts + (2 if self.masked else 1) * sum(self.flags[: self.consts])
 
-    def joined(self, xs: Sequence[Value], ts: Sequence[Value | None]) -> tuple[list[Value], list[Value]]:
-        """Consts and carries of this loop from those of the plain one and their tangents."""
-        full = [zeros_of(Type.of(x)) if t is None else t for x, t in zip(xs, ts, strict=True)]
-        consts = [*xs[: self.consts], *chosen(full[: self.consts], self.flags[: self.consts])]
-        carries = [*xs[self.consts :], *chosen(full[self.consts :], self.flags[self.consts :])]
-        return consts, carries
+    def joined(
+        self, xs: Sequence[Value], ts: Sequence[Value | None], masks: Sequence[Any] = ()
+    ) -> tuple[list[Value], list[Value]]:
+        """Consts and carries of this loop from those of the plain one, their tangents and the masks of these."""
+        types = list(map(Type.of, xs))
+        rows = [list(xs), [zeros_of(t) if d is None else d for t, d in zip(types, ts, strict=True)]]
+        if self.masked:
+            rows.append([full(mask, t) for t, mask in zip(types, masks, strict=True)])
+        every = [True] * len(xs)
+        joined = []
+        for part in (slice(self.consts), slice(self.consts, None)):
+            joined.append([x for n, row in enumerate(rows) for x in chosen(row[part], (self.flags if n else every)[part])])
+        return joined[0], joined[1]
 
 
 # -- while ------------------------------------------------------------------------------------------------------
@@ -67,15 +74,18 @@ def _with_extra(cond: Graph, extra: Sequence[tuple[str, Type]]) -> Graph:
     return build(cond.name, inputs, lambda values: cond.run_flat(values[:count]))
 
 
-def _while_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[list[Value], list[Value | None]]:
+def _while_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params, masks: Sequence[Any] | None = None) -> Any:
     cond, body, asked = params["cond"], params["body"], params["cond_consts"]
-    dual = _Dual(body, params["body_consts"], [t is not None for t in ts[asked:]])
-    extra = named(body, places(dual.active, dual.consts), "d_")
+    masked = masks is not None
+    dual = _Dual(body, params["body_consts"], [t is not None for t in ts[asked:]], masked)
+    extra = with_masks(named(body, places(dual.active, dual.consts), "d_"), masked)
     test = once(cond, ("extra", tuple(extra)), lambda: _with_extra(cond, extra))
-    consts, carries = dual.joined(xs[asked:], ts[asked:])
+    consts, carries = dual.joined(xs[asked:], ts[asked:], masks[asked:] if masks is not None else ())
     more = dict(params, cond=test, body=dual.body, body_consts=dual.all_consts)
     results = while_(*xs[:asked], *consts, *carries, **more)
-    return list(results[: dual.count]), spread(results[dual.count :], dual.active)
+    ys, tangents, live = parts(results, dual.count, sum(dual.active))
+    found = ys, spread(tangents, dual.active)
+    return (*found, spread(live, dual.active)) if masked else found
 
 
 def _counted(body: Graph) -> Graph:
@@ -379,6 +389,7 @@ def _limited(step: Graph, consts: int) -> Graph:
 
 
 while_.jvp, while_.vjp, while_.batch = _while_jvp, _while_reverse, _while_batch
+while_.masks_tangents = True
 while_vjp.jvp, while_vjp.vjp, while_vjp.batch = _while_vjp_jvp, _while_vjp_reverse, _while_vjp_batch
 
 
