@@ -42,7 +42,12 @@ FEATURES = {
     "wasm32": "+bulk-memory,+nontrapping-fptoint",
 }
 _RARE = re.compile(r'^@llvm\.compiler\.used = .*\n|"vector-function-abi-variant"="[^"]*"', re.MULTILINE)
-_WITH_FMA = frozenset({"aarch64", "riscv64"})
+_FMA = """
+declare double @llvm.fma.f64(double, double, double)
+define double @f(double %x) {
+  %y = call double @llvm.fma.f64(double %x, double %x, double %x)
+  ret double %y
+}"""
 
 
 class ObjectFile(NamedTuple):
@@ -89,8 +94,8 @@ def object(
 
 def compiled(text: str, triple: str | None = None, cpu: str = "", features: str = "") -> bytes:
     """The object code of an LLVM text."""
-    machine, family = _machine(triple, cpu, features)
-    if family not in _WITH_FMA and "+fma" not in features and not cpu:
+    machine = _machine(triple, cpu, features)
+    if "@llvm.fma." in text and not _has_fma(machine):
         text = vecmath.soften(text)
     module = llvm.parse_assembly(text, llvm.create_context())
     module.triple = machine.triple
@@ -101,13 +106,18 @@ def compiled(text: str, triple: str | None = None, cpu: str = "", features: str 
     return bytes(machine.emit_object(llvm.parse_assembly(kept, llvm.create_context())))
 
 
+def _has_fma(machine: Any) -> bool:
+    """Whether a machine has an instruction for a fused multiply-add of doubles, or calls the C library for it."""
+    return not re.search(r"\bfma\b", machine.emit_assembly(llvm.parse_assembly(_FMA, llvm.create_context())))
+
+
 @functools.cache
 def _machines() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
 
-def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
+def _machine(triple: str | None, cpu: str, features: str) -> Any:
     _machines()
     wanted = triple or llvm.get_default_triple()
     words = wanted.split("-")
@@ -124,7 +134,7 @@ def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
         target = llvm.Target.from_triple(wanted)
         return target.create_target_machine(
             cpu=cpu, features=more, opt=3, reloc="static" if family == "wasm32" else "pic", codemodel="default", **options
-        ), family
+        )
     except RuntimeError as error:
         raise ArgumentError(f"LLVM has no machine {wanted!r} ({cpu or 'any processor'}): {error}") from None
 
