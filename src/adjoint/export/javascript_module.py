@@ -110,15 +110,14 @@ def names_of(part: Part) -> tuple[list[str], list[str]]:
 
 def declaration(part: Part, typed: dict[str, str] = ARRAYS) -> str:
     """A function in TypeScript."""
-    g = part.graph
     given, made = names_of(part)
-    parameters = [f"{n}: {_type(t, typed)}" for n, t in zip(given, g.input_types, strict=True)]
-    results = [_type(t, typed) for t in g.output_types]
+    parameters = [f"{n}: {_type(t, typed)}" for n, t in zip(given, part.given, strict=True)]
+    results = [_type(t, typed) for t in part.made]
     if len(results) == 1:
-        result, out = results[0], results[0] if g.output_types[0].shape else ""
+        result, out = results[0], results[0] if part.made[0].shape else ""
     else:
         result = "{ " + "; ".join(f"{n}: {t}" for n, t in zip(made, results, strict=True)) + " }"
-        arrays = [f"{n}: {t}" for n, t, y in zip(made, results, g.output_types, strict=True) if y.shape]
+        arrays = [f"{n}: {t}" for n, t, y in zip(made, results, part.made, strict=True) if y.shape]
         out = "{ " + "; ".join(arrays) + " }" if arrays else ""
     parameters += [f"out?: {out}"] * bool(out)
     return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}): {result};"
@@ -133,9 +132,9 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     lowered = lower(part.graph, "export.javascript")
     writer = _Exported(spelling, lowered, work)
     writer.name = part.name
-    text, g = writer.text, part.graph
+    text = writer.text
     given, made = names_of(part)
-    for name, buffer, t in zip(given, lowered.inputs, g.input_types, strict=True):
+    for name, buffer, t in zip(given, lowered.inputs, part.given, strict=True):
         if t.shape:
             writer.places[buffer] = Place(name)
             text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
@@ -144,7 +143,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
             text.add(f"{spelling.target(writer.places[buffer], '0')} = {name};")
     several = len(made) > 1
     arrays = []
-    for name, view, t in zip(made, lowered.outputs, g.output_types, strict=True):
+    for name, view, t in zip(made, lowered.outputs, part.made, strict=True):
         buffer = view.buffer
         if not t.shape:
             writer.places[buffer] = writer.reserve(t.dtype, 1)
@@ -164,7 +163,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     writer.check()
     results = [
         name if t.shape else spelling.element(writer.places[view.buffer], "0", t.dtype)
-        for name, view, t in zip(made, lowered.outputs, g.output_types, strict=True)
+        for name, view, t in zip(made, lowered.outputs, part.made, strict=True)
     ]
     pairs = [name if name == value else f"{name}: {value}" for name, value in zip(made, results, strict=True)]
     body.add(f"return {{ {', '.join(pairs)} }};" if several else f"return {results[0]};")

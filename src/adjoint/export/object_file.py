@@ -232,7 +232,7 @@ class ExportedRoutine(StepRoutine):
 
     def define(self, part: Part) -> None:
         low, code, parameters = self.lowered, self.code, []
-        scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(low.outputs)
+        scalars = [t.shape == () for t in part.given] + [False] * len(low.outputs)
         for i, (buffer, is_scalar) in enumerate(zip([*low.inputs, *(v.buffer for v in low.outputs)], scalars, strict=True)):
             kind = REGISTER[buffer.dtype.name]
             if is_scalar:

@@ -21,6 +21,7 @@ from ..api.arguments import check_callable, name_of, positions
 from ..api.grad import grad, jvp, value_and_grad, vjp
 from ..api.graph import Program, graph
 from ..api.jacobian import hessian, hvp, jacobian
+from ..compiler.lower.kernel import PARTS
 from ..core.errors import ArgumentError
 from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type
@@ -55,12 +56,26 @@ class Part:
     output_names: tuple[str, ...]  # one per flat result, distinct from each other and from the inputs
 
     @property
+    def given(self) -> tuple[Type, ...]:
+        """The types of the flat inputs in memory: complex numbers are pairs of real ones, along a last axis."""
+        return tuple(map(_in_memory, self.graph.input_types))
+
+    @property
+    def made(self) -> tuple[Type, ...]:
+        """The types of the flat results in memory."""
+        return tuple(map(_in_memory, self.graph.output_types))
+
+    @property
     def summary(self) -> str:
         """One line for a comment, such as `energy_gradient(x: float64[3]) -> x_bar: float64[3]`."""
         g = self.graph
         given = ", ".join(f"{name}: {t!r}" for name, t in zip(g.input_names, g.input_types, strict=True))
         made = ", ".join(f"{name}: {t!r}" for name, t in zip(self.output_names, g.output_types, strict=True))
         return f"{self.name}({given}) -> {made}"
+
+
+def _in_memory(t: Type) -> Type:
+    return Type((*t.shape, 2), PARTS[t.dtype]) if t.dtype in PARTS else t
 
 
 def parts(

@@ -22,7 +22,7 @@ BOOL = np.dtype(bool)
 OWN_NAMES = (
     r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric|"
     r"cum(sum|prod)|running_(max|min)|recurrence|arg(sort|max|min)|search|put|last_write|eigen|singular|reflectors|orthogonal|"
-    r"transform|convolve|permutation)\d+"
+    r"transform|convolve|permutation|fourier)\d+"
 )
 COMPARISONS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 #: Operations that both languages write alike.
