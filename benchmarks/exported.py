@@ -5,7 +5,8 @@
 Times are of the processor, the best of many blocks of about a millisecond: other work on the machine counts little.
 C is compiled with `-O3 -march=native -std=c99` and math="exact", which has the functions that jit has. Arrays of
 WebAssembly are in the memory of the module. The column "128 bits" is `export.object` for x86-64-v2: native code with the
-vectors that WebAssembly has, and no fused multiply-add.
+vectors that WebAssembly has, and no fused multiply-add; "scalar" is C by `gcc -O2 -fno-tree-vectorize`, one number at a time, as
+in JavaScript.
 """
 
 from __future__ import annotations
@@ -104,13 +105,13 @@ def called(function, made, inputs, work):
     return best(lambda: function(*given)), outs
 
 
-def of_c(made, inputs, folder):
+def of_c(made, inputs, folder, flags=("-O3", "-march=native")):
     source = c_source.write(made, "exact")
     (folder / "f.c").write_text(source.source)
     (folder / f"{made[0].name}.h").write_text(source.header)
-    flags = ["-O3", "-march=native", "-std=c99"]
-    subprocess.run(["gcc", *flags, "-shared", "-fPIC", "f.c", "-o", "f.so", "-lm"], cwd=folder, check=True)
-    function = getattr(ctypes.CDLL(str(folder / "f.so")), made[-1].name)
+    library = f"f{''.join(flags)}.so"
+    subprocess.run(["gcc", *flags, "-std=c99", "-shared", "-fPIC", "f.c", "-o", library, "-lm"], cwd=folder, check=True)
+    function = getattr(ctypes.CDLL(str(folder / library)), made[-1].name)
     return called(function, made, inputs, 1 << 28)
 
 
@@ -167,7 +168,7 @@ console.log(JSON.stringify(found));
 def main():
     words = sys.argv[1:] or CHOSEN
     ad.set_num_threads(1)
-    print("workload, seconds of jit, and multiples of it: C, 128 bits, WebAssembly, JavaScript")
+    print("workload, seconds of jit, and multiples of it: C, 128 bits, WebAssembly, scalar, JavaScript")
     for workload in WORKLOADS:
         if workload.kind != "gradient" or not any(word in workload.name for word in words):
             continue
@@ -186,7 +187,9 @@ def main():
                 for got, wanted in zip(outs, flatten(jitted(*inputs))[0], strict=True):
                     numpy.testing.assert_allclose(got, wanted, 1e-4 if got.dtype == numpy.float32 else 1e-7, 1e-8)
                 row += [seconds / native, of_object(made, flat, Path(folder)) / native]
-                row += [of_node(made, flat, Path(folder), wasm) / native for wasm in (True, False)]
+                row += [of_node(made, flat, Path(folder), wasm=True) / native]
+                row += [of_c(made, flat, Path(folder), ("-O2", "-fno-tree-vectorize"))[0] / native]
+                row += [of_node(made, flat, Path(folder), wasm=False) / native]
             except ad.AdjointError as error:
                 row.append(str(error)[:80])
         print("  ".join(f"{x:.3g}" if isinstance(x, float) else f"{x:44}" for x in row), flush=True)

@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ KEYWORDS = words(
 )
 _LARGEST = 2**53
 _OWN = re.compile(
-    rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
+    rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
 )  # names that the module uses
 
 
@@ -271,8 +272,9 @@ class JavaScript(Spelling):
             return self.bits(name, args, result)
         if name in _RULES:
             return _RULES[name].format(*args)
+        name = _OURS.get(name, name)
         if name in _HELPERS:
-            for needed in (name, *_NEEDS.get(name, ())):
+            for needed in (*_NEEDS.get(name, ()), name):
                 self.helper(needed, _HELPERS[needed])
             return f"{name}({', '.join(args)})"
         return f"Math.{MATH.get(name, name)}({', '.join(args)})"
@@ -352,7 +354,39 @@ def _series(variable: str, numbers: Sequence[float]) -> str:
     return text
 
 
+def _table(numbers: Sequence[float]) -> str:
+    rows = [", ".join(map(repr, numbers[i : i + 6])) for i in range(0, len(numbers), 6)]
+    return ",\n  ".join(rows)
+
+
 _HELPERS = {
+    "exponential": f"""\
+const powers_of_two = new Float64Array(2046);
+for (let k = 0, power = 2.2250738585072014e-308; k < 2046; ++k, power *= 2) powers_of_two[k] = power;
+
+const roots_of_two = new Float64Array([
+  {_table([float(Decimal(2) ** (Decimal(j) / 64)) for j in range(64)])}
+]);
+
+function exponential(x) {{  // x = (64 k + j) ln(2)/64 + r; to 1.3 units in the last place
+  if (!(x > -708 && x < 709)) return Math.exp(x);
+  const n = x * 92.33248261689366 + 6755399441055744 - 6755399441055744, i = n | 0;
+  const r = x - n * 0.010830424696223417 - n * 2.572804622327669e-14;
+  const t = roots_of_two[i & 63];
+  const p = r + r * r * (0.5 + r * (0.16666666666666666 + r * (0.041666666666666664 + r * 0.008333333333333333)));
+  return (t + t * p) * powers_of_two[(i >> 6) + 1022];
+}}""",
+    "hyperbolic_tangent": """\
+function hyperbolic_tangent(x) {
+  const a = Math.abs(x);
+  if (a < 0.55) {  // Lambert's continued fraction
+    const s = x * x;
+    const top = 34459425 + s * (4729725 + s * (135135 + s * (990 + s)));
+    return x * (top / (34459425 + s * (16216200 + s * (945945 + s * (13860 + s * 45)))));
+  }
+  const y = a > 20 ? 1 : 1 - 2 / (exponential(2 * a) + 1);
+  return x < 0 ? -y : x > 0 ? y : x;
+}""",
     "rint": """\
 function rint(x) {
   if (Math.abs(x) >= 4503599627370496 || x !== x) return x;
@@ -366,14 +400,14 @@ function power(x, y) {
 }""",
     "expit": """\
 function expit(x) {
-  const e = Math.exp(-Math.abs(x));
+  const e = exponential(-Math.abs(x));
   return x >= 0 ? 1 / (1 + e) : e / (1 + e);
 }""",
     "logaddexp": """\
 function logaddexp(a, b) {
   if (a === b) return a + Math.LN2;
   if (a !== a || b !== b) return NaN;
-  return a > b ? a + Math.log1p(Math.exp(b - a)) : b + Math.log1p(Math.exp(a - b));
+  return a > b ? a + Math.log1p(exponential(b - a)) : b + Math.log1p(exponential(a - b));
 }""",
     "logaddexp2": """\
 function logaddexp2(a, b) {
@@ -394,7 +428,7 @@ function small(a) {{  // erf(a) - a, for |a| <= 1
     "exp_of_square": """\
 function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
   const high = Math.fround(a);
-  return Math.exp(-high * high) * Math.exp(-(a - high) * (a + high));
+  return exponential(-high * high) * exponential(-(a - high) * (a + high));
 }""",
     "erf": """\
 function erf(x) {
@@ -411,7 +445,10 @@ function erfc(x) {
   return x < 0 ? 2 - y : y;
 }""",
 }
-_NEEDS = {"erf": ("growth", "small", "exp_of_square"), "erfc": ("growth", "small", "exp_of_square")}
+_ERROR = ("growth", "small", "exponential", "exp_of_square")
+_NEEDS = {"erf": _ERROR, "erfc": _ERROR} | dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
+#: Functions that V8 has slow ones for.
+_OURS = {"exp": "exponential", "tanh": "hyperbolic_tangent"}
 
 _TITLE = "// Written by adjoint."
 _CHECK = f"""\
