@@ -52,7 +52,9 @@ class Library:
         for x, t in zip(inputs, g.input_types, strict=True):
             array = np.array(x, t.dtype, order="C")  # kept alive; a copy, which must not change
             kept.append((array, array.copy()))
-            given.append(_TYPES[t.dtype](array[()]) if t.shape == () and t.dtype in _TYPES else ctypes.c_void_p(array.ctypes.data))
+            given.append(
+                _TYPES[t.dtype](array[()]) if t.shape == () and t.dtype in _TYPES else ctypes.c_void_p(array.ctypes.data)
+            )
         outs = [np.full(t.shape, 7, t.dtype) for t in g.output_types]
         given += [ctypes.c_void_p(out.ctypes.data) for out in outs]
         status = getattr(self.library, part.name)(*given, ctypes.c_void_p(self.work.ctypes.data))

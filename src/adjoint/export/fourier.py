@@ -207,7 +207,16 @@ def _rfft(low: Lowering, equation: Equation) -> bool:
         def store(re: str, im: str) -> str:
             return f"if (i < {n // 2 + 1}) {{ out[{to}] = {re} * scale[0]; out[{to} + 1] = {im} * scale[0]; }}"
 
-        _run(low, given, out, n, ("", f"x[i * {given.strides[-1]}]", "ZERO"), store, factor(n, equation.params["norm"], inverse=False), 2)
+        _run(
+            low,
+            given,
+            out,
+            n,
+            ("", f"x[i * {given.strides[-1]}]", "ZERO"),
+            store,
+            factor(n, equation.params["norm"], inverse=False),
+            2,
+        )
     return low.hold(equation, made)
 
 
@@ -228,7 +237,16 @@ def _irfft(low: Lowering, equation: Equation) -> bool:
         def store(re: str, im: str) -> str:
             return f"out[i * {out.strides[-1]}] = {im} * scale[0];"
 
-        _run(low, given, out, n, (half, f"2 * i <= {n} ? high : -high", f"x[half * {step}]"), store, factor(n, equation.params["norm"], inverse=True), 1)
+        _run(
+            low,
+            given,
+            out,
+            n,
+            (half, f"2 * i <= {n} ? high : -high", f"x[half * {step}]"),
+            store,
+            factor(n, equation.params["norm"], inverse=True),
+            1,
+        )
     return low.hold(equation, made)
 
 

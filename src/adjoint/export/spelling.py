@@ -82,7 +82,7 @@ class Text:
         self.lines.append("  " * self.depth + line)
 
     def open(self, line: str) -> None:
-        self.add(f"{line} {{")
+        self.add(f"{line} {{" if line else "{")
         self.depth += 1
 
     def close(self) -> None:
