@@ -1,6 +1,6 @@
 """Fourier transforms, written out: a pass over the array for each factor of its length, or a convolution with a chirp.
 
-    n = 4·4·3:   load → u,   radix 4: u → v,   radix 4: v → u,   radix 3: u → v,   store        (Stockham: in order, no bit reversal)
+    n = 4·4·3:   load → u,   radix 4: u → v,   radix 4: v → u,   radix 3: u → v,   store      (Stockham: no bit reversal)
 
 A length with a prime factor above 7 becomes a convolution of a power of two (Bluestein). The inverse transform exchanges real and
 imaginary parts of its input and of its result. Roots of unity are constants of the program.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..compiler.lower.fourier import factor
+from ..compiler.lower.fourier import scale_of
 from ..compiler.lower.kernel import PARTS, View
 from ..compiler.lower.lowered import Rules
 from ..core.types import Type
@@ -189,7 +189,7 @@ def _fft(low: Lowering, equation: Equation) -> bool:
         def store(re: str, im: str, to: str = f"i * {out.strides[-2]}") -> str:
             return f"out[{to} + {first}] = {re} * scale[0]; out[{to} + {second}] = {im} * scale[0];"
 
-        _run(low, given, out, n, load, store, factor(n, params["norm"], inverse), 2)
+        _run(low, given, out, n, load, store, scale_of(n, params["norm"], inverse), 2)
         view = made
     return low.hold(equation, view)
 
@@ -214,7 +214,7 @@ def _rfft(low: Lowering, equation: Equation) -> bool:
             n,
             ("", f"x[i * {given.strides[-1]}]", "ZERO"),
             store,
-            factor(n, equation.params["norm"], inverse=False),
+            scale_of(n, equation.params["norm"], inverse=False),
             2,
         )
     return low.hold(equation, made)
@@ -244,7 +244,7 @@ def _irfft(low: Lowering, equation: Equation) -> bool:
             n,
             (half, f"2 * i <= {n} ? high : -high", f"x[half * {step}]"),
             store,
-            factor(n, equation.params["norm"], inverse=True),
+            scale_of(n, equation.params["norm"], inverse=True),
             1,
         )
     return low.hold(equation, made)
