@@ -124,7 +124,7 @@ def write(made: Sequence[Part], math: str = "libm", blas: str | None = None, lap
     if spelling.lapack:
         includes.append(_LAPACKE)
     top = f'#include "{base}.h"\n\n' + "\n".join(includes) + f"\n{_PRAGMA}"
-    inside = [*spelling.helpers.values(), *spelling.constants, *spelling.definitions(), *bodies]
+    inside = [*spelling.helpers.values(), *spelling.used_constants(bodies), *spelling.definitions(), *bodies]
     libraries = [name for name, used in (("CBLAS", spelling.blas), ("LAPACKE", spelling.lapack)) if used]
     title = _TITLE.format(needs=f"with {' and '.join(libraries)}" if libraries else "without dependencies")
     return Source("\n\n".join([title, top, *inside]) + "\n", header(made, fields))

@@ -215,6 +215,11 @@ class Spelling(ABC):
             self.functions[key] = f"{what}{len(self.functions) + 1}"
         return self.functions[key]
 
+    def used_constants(self, bodies: Sequence[str]) -> list[str]:
+        """The definitions of constants that functions read; one without elements is not."""
+        words = set(re.findall(r"\bc\d+\b", "\n".join([*self.functions, *bodies])))
+        return [text for i, text in enumerate(self.constants) if f"c{i}" in words]
+
     def definitions(self) -> list[str]:
         """The functions of the program, in an order in which each is defined before it is called."""
         return [text.replace("NAME", name, 1) for text, name in self.functions.items()]
