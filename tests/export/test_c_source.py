@@ -96,8 +96,8 @@ def c_kind(t):
     return {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}[t.dtype.name]
 
 
-def run_main(samples, tmp_path, compiler, flags, cplusplus=False):
-    source = write([part for part, _, _ in samples])
+def run_main(samples, tmp_path, compiler, flags, cplusplus=False, libraries=(), **ways):
+    source = write([part for part, _, _ in samples], **ways)
     (tmp_path / "sample.c").write_text(source.source)
     (tmp_path / "sample.h").write_text(source.header)
     main = tmp_path / ("main.cpp" if cplusplus else "main.c")
@@ -105,7 +105,7 @@ def run_main(samples, tmp_path, compiler, flags, cplusplus=False):
     subprocess.run([compiler, *STRICT, *flags, "-c", "sample.c", "-o", "sample.o"], cwd=tmp_path, check=True)
     driver = {"gcc": "g++", "clang": "clang++"}[compiler] if cplusplus else compiler
     standard = ["-std=c++11", "-Wall", "-Wextra", "-pedantic", "-Werror"] if cplusplus else STRICT
-    subprocess.run([driver, *standard, *flags, main.name, "sample.o", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+    subprocess.run([driver, *standard, *flags, main.name, "sample.o", "-o", "main", *libraries, "-lm"], cwd=tmp_path, check=True)
     done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     numbers = np.array(done.stdout.split(), float)
