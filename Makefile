@@ -90,7 +90,8 @@ test-gpu: $(VENV)/.ready
 
 nightly: $(VENV)/.ready $(PACKAGES)
 	ADJOINT_NIGHT=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=50 --durations-min=5
-	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py tests/export/test_random_programs.py
+	ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/test_compiled_programs.py tests/numpy/test_inplace_programs.py
+	ADJOINT_SEED=$$(date +%y%j) ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_random_programs.py
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
 	for kind in mixed compiled statements zeros; do \

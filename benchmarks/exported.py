@@ -2,20 +2,25 @@
 
     python benchmarks/exported.py [words of names]
 
-Times are of the processor, the best of several runs: other work on the machine counts little.
+Times are of the processor, the best of many blocks of about a millisecond: other work on the machine counts little.
 C is compiled with `-O3 -march=native -std=c99` and math="exact", which has the functions that jit has. Arrays of
-WebAssembly are in the memory of the module.
+WebAssembly are in the memory of the module. The column "128 bits" is `export.object` for x86-64-v2: native code with the
+vectors that WebAssembly has, and no fused multiply-add; "scalar" is C by `gcc -O2 -fno-tree-vectorize`, one number at a time, as
+in JavaScript.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of the products that jit calls BLAS for
 
 import numpy
 from workloads import WORKLOADS
@@ -24,10 +29,11 @@ import adjoint as ad
 import adjoint.numpy as anp
 import adjoint.scipy.special as special
 from adjoint.core.tree import flatten
-from adjoint.export import c_source, javascript_module, wasm_module
+from adjoint.export import c_source, javascript_module, object_file, wasm_module
 from adjoint.export.program import parts
 
-SECONDS = 0.5
+SECONDS = 0.7
+BLOCK = 1e-3  # seconds of a block of calls, if one is shorter
 CHOSEN = (
     "dispatch",
     "chain",
@@ -65,11 +71,16 @@ class Space:
 
 
 def best(run):
-    start = time.thread_time()
-    run()
-    count = 1000 if time.thread_time() - start < 1e-4 else 1
-    found, end = [], time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(found) < 3:
+    run()  # the first call may compile
+    count, spent = 1, 0.0
+    while spent < BLOCK:  # calls of a block
+        start = time.thread_time()
+        for _ in range(count):
+            run()
+        spent = time.thread_time() - start
+        count *= 2 if spent < BLOCK else 1
+    found, end = [spent / count], time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(found) < 5:
         start = time.thread_time()
         for _ in range(count):
             run()
@@ -77,18 +88,31 @@ def best(run):
     return min(found)
 
 
-def of_c(made, inputs, folder):
+def of_object(made, inputs, folder):
+    """Native code with vectors of 128 bits."""
+    text, arena = object_file.program(made, "export.object")
+    (folder / "o.o").write_bytes(object_file.compiled(text, cpu="x86-64-v2"))
+    subprocess.run(["gcc", "-shared", "o.o", "-o", "o.so", "-lm"], cwd=folder, check=True)
+    return called(getattr(ctypes.CDLL(str(folder / "o.so")), made[-1].name), made, inputs, arena + 64)[0]
+
+
+def called(function, made, inputs, work):
+    """Seconds of a call, and the results."""
+    given = [ctypes.c_double(float(x)) if x.shape == () else ctypes.c_void_p(x.ctypes.data) for x in inputs]
+    outs = [numpy.zeros(t.shape, t.dtype) for t in made[-1].graph.output_types]
+    work = numpy.zeros(work, numpy.uint8)
+    given += [ctypes.c_void_p(a.ctypes.data) for a in (*outs, work)]
+    return best(lambda: function(*given)), outs
+
+
+def of_c(made, inputs, folder, flags=("-O3", "-march=native")):
     source = c_source.write(made, "exact")
     (folder / "f.c").write_text(source.source)
     (folder / f"{made[0].name}.h").write_text(source.header)
-    flags = ["-O3", "-march=native", "-std=c99"]
-    subprocess.run(["gcc", *flags, "-shared", "-fPIC", "f.c", "-o", "f.so", "-lm"], cwd=folder, check=True)
-    function = getattr(ctypes.CDLL(str(folder / "f.so")), made[-1].name)
-    given = [ctypes.c_double(float(x)) if x.shape == () else ctypes.c_void_p(x.ctypes.data) for x in inputs]
-    outs = [numpy.zeros(t.shape, t.dtype) for t in made[-1].graph.output_types]
-    work = numpy.zeros(1 << 28, numpy.uint8)
-    given += [ctypes.c_void_p(a.ctypes.data) for a in (*outs, work)]
-    return best(lambda: function(*given)), outs
+    library = f"f{''.join(flags)}.so"
+    subprocess.run(["gcc", *flags, "-std=c99", "-shared", "-fPIC", "f.c", "-o", library, "-lm"], cwd=folder, check=True)
+    function = getattr(ctypes.CDLL(str(folder / library)), made[-1].name)
+    return called(function, made, inputs, 1 << 28)
 
 
 def of_node(made, inputs, folder, wasm):
@@ -129,11 +153,11 @@ const own = (x, name) => {{
 const given = [{", ".join(given)}], out = {out};
 let found = Infinity;
 const end = performance.now() + {1000 * SECONDS};
-for (let k = 0; k < 3; ++k) f.{part.name}(...given, out);
-for (let k = 0; k < 3 || performance.now() < end; ++k) {{
-  const repeat = found < 0.1 ? 1000 : 1, start = process.cpuUsage();
+for (let k = 0; k < 5 || performance.now() < end; ++k) {{
+  const repeat = Math.ceil({1000 * BLOCK} / Math.min(found, {1000 * BLOCK})), start = process.cpuUsage();
   for (let j = 0; j < repeat; ++j) f.{part.name}(...given, out);
-  found = Math.min(found, ((used) => (used.user + used.system) / 1000)(process.cpuUsage(start)) / repeat);
+  const used = process.cpuUsage(start);
+  found = Math.min(found, (used.user + used.system) / 1000 / repeat || Infinity);
 }}
 console.log(JSON.stringify(found));
 """)
@@ -144,7 +168,7 @@ console.log(JSON.stringify(found));
 def main():
     words = sys.argv[1:] or CHOSEN
     ad.set_num_threads(1)
-    print("workload, seconds of jit, and multiples of it: C, WebAssembly, JavaScript")
+    print("workload, seconds of jit, and multiples of it: C, 128 bits, WebAssembly, scalar, JavaScript")
     for workload in WORKLOADS:
         if workload.kind != "gradient" or not any(word in workload.name for word in words):
             continue
@@ -162,10 +186,13 @@ def main():
                 seconds, outs = of_c(made, flat, Path(folder))
                 for got, wanted in zip(outs, flatten(jitted(*inputs))[0], strict=True):
                     numpy.testing.assert_allclose(got, wanted, 1e-4 if got.dtype == numpy.float32 else 1e-7, 1e-8)
-                row += [seconds / native, *(of_node(made, flat, Path(folder), wasm) / native for wasm in (True, False))]
+                row += [seconds / native, of_object(made, flat, Path(folder)) / native]
+                row += [of_node(made, flat, Path(folder), wasm=True) / native]
+                row += [of_c(made, flat, Path(folder), ("-O2", "-fno-tree-vectorize"))[0] / native]
+                row += [of_node(made, flat, Path(folder), wasm=False) / native]
             except ad.AdjointError as error:
                 row.append(str(error)[:80])
-        print(row, flush=True)
+        print("  ".join(f"{x:.3g}" if isinstance(x, float) else f"{x:44}" for x in row), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,11 +52,13 @@ class Library:
         for x, t in zip(inputs, g.input_types, strict=True):
             array = np.array(x, t.dtype, order="C")  # kept alive; a copy, which must not change
             kept.append((array, array.copy()))
-            given.append(_TYPES[t.dtype](array[()]) if t.shape == () else ctypes.c_void_p(array.ctypes.data))
+            given.append(
+                _TYPES[t.dtype](array[()]) if t.shape == () and t.dtype in _TYPES else ctypes.c_void_p(array.ctypes.data)
+            )
         outs = [np.full(t.shape, 7, t.dtype) for t in g.output_types]
         given += [ctypes.c_void_p(out.ctypes.data) for out in outs]
         status = getattr(self.library, part.name)(*given, ctypes.c_void_p(self.work.ctypes.data))
-        assert all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in kept), "an input was written to"
+        assert all(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in kept), "an input was written to"
         if status:
             raise ArithmeticError(status)
         return outs

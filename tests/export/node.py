@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.compiler.lower.kernel import PARTS
 from adjoint.export import javascript_module
 from adjoint.export.program import Part
 
@@ -28,6 +29,8 @@ def number(x: Any) -> str:
 
 def literal(x: Any, dtype: Any) -> str:
     array = np.asarray(x, dtype)
+    if dtype in PARTS:  # pairs of real numbers
+        array, dtype = np.ascontiguousarray(array).reshape(-1).view(PARTS[dtype]), PARTS[dtype]
     if array.shape == ():
         return number(array.item()) if array.dtype.kind != "b" else str(bool(array)).lower()
     big = "n" * (ARRAYS[dtype.name] == "BigInt64Array")
@@ -64,8 +67,7 @@ def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = ""
         if isinstance(found, str):
             results.append(found)
             continue
-        types = part.graph.output_types
-        results.append(
-            [np.array([float(x) for x in y]).astype(t.dtype).reshape(t.shape) for y, t in zip(found, types, strict=True)]
-        )
+        types = zip(found, part.graph.output_types, strict=True)
+        arrays = [(np.array([float(x) for x in y]).astype(PARTS.get(t.dtype, t.dtype)), t) for y, t in types]
+        results.append([array.view(t.dtype).reshape(t.shape) for array, t in arrays])
     return results

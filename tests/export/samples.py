@@ -59,6 +59,16 @@ def impedances(x):
     return np.abs((z - 50) / (z + 50)) ** 2 + np.sum(np.real(w @ np.outer(w, np.conj(w))) + np.angle(w) ** 2) + np.real(last)
 
 
+def waves(z, w):
+    """Complex arguments and results, also single numbers, and a real result."""
+    power, _ = ad.scan(lambda c, r: (c * r + 1j, c), w, z)
+    return z * w, np.exp(z) @ np.conj(z), power, np.abs(z), np.sqrt(w), z[::-1].reshape(2, 3).T, 3j * z.real
+
+
+def transforms(z, x):
+    return np.fft.fft(z), np.fft.ifft2(z, norm="ortho"), np.fft.rfft(x, axis=0), np.fft.irfft(z[:, :3], n=5), np.fft.hfft(z[0])
+
+
 def recurrence(x):
     return ad.scan(lambda c, r: (np.sin(c) + r * c, c * r), x[0], x)
 
@@ -237,6 +247,12 @@ SAMPLES |= {
         (X,),
         G,
     ),
+    "complex": (waves, (RNG.normal(size=6) + 1j * X, 0.5 - 1.5j), ()),
+    "complex singles": (lambda z: (z * z, np.fft.fft(z), np.abs(z)), ((X + 1j * X[::-1]).astype(np.complex64),), ()),
+    "gradient of complex": (lambda z: np.sum(np.abs(np.exp(z) * z[::-1]) ** 2), (X + 1j * X[::-1],), ("gradient", "hvp")),
+    "transforms": (transforms, (RNG.normal(size=(3, 7)) + 1j * RNG.normal(size=(3, 7)), RNG.normal(size=(12, 2))), ()),
+    "gradient of transforms": (lambda x: np.sum(np.abs(np.fft.rfft(x, 11)) ** 3), (RNG.normal(size=(2, 9)),), G),
+    "no complex elements": (lambda z: (z * 2, np.fft.fft(z), z.sum(0)), (np.zeros((0, 3), complex),), ()),
     "gradient of a loop that does not run": (lambda x: ad.while_loop(lambda c: c < 0.0, lambda c: c * x, x * x), (2.0,), G),
 }
 LOOSE = {"float32": 1e-5, "special functions": 1e-10, "decompositions of singles": 1e-4, "functions of singles": 1e-5}
@@ -261,10 +277,10 @@ def agree(found: list[Any], wanted: list[Any], name: str, tolerance: float = 1e-
     for i, (x, y) in enumerate(zip(found, wanted, strict=True)):
         where = f"result {i} of {name}"
         assert (x.shape, x.dtype) == (y.shape, y.dtype), where
-        if x.dtype.kind != "f":
+        if x.dtype.kind not in "fc":
             np.testing.assert_array_equal(x, y, where)
             continue
-        tolerance = max(tolerance, 2e-5 if x.dtype == np.float32 else 0)
+        tolerance = max(tolerance, 2e-5 if x.dtype in (np.float32, np.complex64) else 0)
         finite = y[np.isfinite(y)]
         scale = min(1.0, float(np.max(np.abs(finite), initial=0)))
         np.testing.assert_allclose(x, y, tolerance, tolerance * scale, err_msg=where)

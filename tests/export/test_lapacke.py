@@ -5,11 +5,13 @@ import subprocess
 import numpy as np
 import pytest
 from export.c_compiler import COMPILERS, compiled
+from export.test_c_source import SANITIZED, run_main
 
 import adjoint as ad
 import adjoint.scipy.linalg as scipy_linalg
 from adjoint import export
 from adjoint.export.lapacke import _CALLS
+from adjoint.export.program import parts
 
 RNG = np.random.default_rng(0)
 LIBRARIES = ("-llapacke", "-lopenblas")
@@ -154,3 +156,22 @@ def test_each_routine_is_in_a_function_above():
 def test_refusals():
     with pytest.raises(ad.AdjointError, match="None or 'lapacke'"):
         export.c(np.linalg.inv, np.eye(2), name="f", lapack="mkl")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_sanitizers(folder, compiler, tmp_path, monkeypatch):
+    """All calls in one program: of one matrix, of a stack, of one row and column; the library's own memory is not looked at."""
+    (tmp_path / "probe.c").write_text("int main(void) { return 0; }\n")
+    if subprocess.run([compiler, *SANITIZED, "probe.c"], cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip(f"{compiler} has no sanitizers; on Debian: apt-get install -y libclang-rt-dev")
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+    samples = []
+    for f in FUNCTIONS.values():
+        a = np.random.default_rng(5).normal(size=(5, 5)) + 3 * np.eye(5)
+        (part,) = parts(f, (a,), name=f"case{len(samples)}" if samples else "sample")
+        samples.append((part, [a], [np.asarray(y) for y in part.graph.run_flat([a])]))
+    for shape in ((2, 3, 3), (1, 1)):
+        a = np.random.default_rng(6).normal(size=shape) + 3 * np.eye(shape[-1])
+        (part,) = parts(lambda a: (np.linalg.inv(a), a @ a, np.linalg.solve(a, a)), (a,), name=f"case{len(samples)}")
+        samples.append((part, [a], [np.asarray(y) for y in part.graph.run_flat([a])]))
+    run_main(samples, tmp_path, compiler, SANITIZED, libraries=LIBRARIES, blas="cblas", lapack="lapacke")

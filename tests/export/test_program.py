@@ -101,3 +101,34 @@ def test_exporters_are_found_by_name():
     for name in export.EXPORTERS:
         assert getattr(export, name).__name__ == name
         assert name in dir(export)
+
+
+@pytest.mark.parametrize("exporter", sorted(set(export.EXPORTERS) - {"onnx"}))
+def test_every_exporter_takes_a_name(exporter):
+    made = getattr(export, exporter)(lambda x: np.sum(x * x), np.ones(3), derivatives="gradient", name="θ_0 naïve")
+    text = made if isinstance(made, str) else str(made[1])
+    assert "theta_0_naive" in text.replace("\\", "")
+    with pytest.raises(ad.AdjointError, match="name of export is a string, got int"):
+        getattr(export, exporter)(np.sin, 1.0, name=7)
+    with pytest.raises(ad.AdjointError, match=r"export expects a function or a graph.*got int"):
+        getattr(export, exporter)(7, 1.0)
+
+
+@pytest.mark.parametrize("name", ["jax", "jnp", "lax", "np", "for"])
+@pytest.mark.parametrize("exporter", ["python", "jax"])
+def test_names_of_modules_are_not_those_of_functions(exporter, name):
+    text = getattr(export, exporter)(lambda x: np.sum(np.sin(x)), np.ones(3), derivatives="gradient", name=name)
+    compile(text, "module.py", "exec")
+    taken = {"python": ["np", "for"], "jax": ["jax", "jnp", "lax", "np", "for"]}[exporter]
+    assert (f"def {name}_(" in text) == (name in taken)
+
+
+def test_numba_has_a_name_of_its_own():
+    with pytest.raises(ad.AdjointError, match="named 'njit'"):
+        export.numba(lambda x: x * 2, 1.0, name="njit")
+
+
+def test_unicode_names_are_spelled():
+    made = parts(eval("lambda θ, é, x: θ * é * x"), (1.0, 2.0, 3.0), derivatives="gradient", name="f")
+    assert made[1].graph.input_names == ("theta", "e", "x")
+    assert made[1].output_names == ("theta_bar",)

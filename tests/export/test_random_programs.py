@@ -1,4 +1,9 @@
-"""Random programs over mixed dtypes, through every exporter and its tool, and through a file (ADJOINT_PROGRAMS for more)."""
+"""Random programs over mixed dtypes, through every exporter and its tool, and through a file.
+
+ADJOINT_PROGRAMS says how many are tried, ADJOINT_SEED which ones.
+"""
+
+import os
 
 import exported
 import numpy as np
@@ -9,11 +14,12 @@ import adjoint as ad
 from adjoint.core.errors import UnsupportedError
 
 CHUNK = 20
+FIRST = 5000 + 1000 * int(os.environ.get("ADJOINT_SEED", "0"))
 
 
 def programs(chunk):
     """(what, program, inputs) of those that can be staged: without an `if` on a value."""
-    for number, steps, types, c in random.drawn(5000 + chunk, CHUNK, random.SHAPES):
+    for number, steps, types, c in random.drawn(FIRST + chunk, CHUNK, random.SHAPES):
         if not random.ASK.isdisjoint(random.NAMES[s[0] % len(random.NAMES)] for s in steps):
             continue
         inputs = [x if x.ndim else x[()] for x in random.values(types, np.random.default_rng(number))]

@@ -54,3 +54,10 @@ def test_copies_are_loops_only_if_they_have_to_be():
         JavaScript().copy(text, Place("a"), Place("b"), size, np.dtype(float))
         lengths.append(len(text.lines))
     assert lengths == [0, 1, 3]
+
+
+def test_constants_that_nothing_reads_are_left_out():
+    for spelling in (CSpelling("f"), JavaScript()):
+        spelling.constant(np.zeros(0))
+        spelling.constant(np.ones(2))
+        assert spelling.used_constants(["x = c1[0];"]) == spelling.constants[1:]

@@ -46,11 +46,20 @@ static REAL NAME(REAL a, REAL b) {
 }
 
 
+#: Loops with a function that may set errno are not vectorized, and gcc's option against it does not count inside a file.
+_SQRT = """\
+#ifdef __GNUC__
+{kind} sqrt{f}({kind}) __attribute__((const));
+#endif"""
+
+
 def call(spelling: CSpelling, name: str, args: Sequence[str], dtype: Dtype) -> str:
     """The call of a function of floats."""
     if spelling.exact and name not in _EXACT:
         return f"{define(spelling, name, dtype, len(args))}({', '.join(args)})"
     f = "" if dtype.itemsize == 8 else "f"
+    if name == "sqrt":
+        spelling.helper(f"sqrt{f}", _SQRT.format(kind="float" if f else "double", f=f))
     if name.startswith("power."):
         return f"pow{f}({args[0]}, {spelling.literal(int(name[6:].replace('minus.', '-')), dtype)})"
     if name in _LIBM:

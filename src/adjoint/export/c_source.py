@@ -124,7 +124,7 @@ def write(made: Sequence[Part], math: str = "libm", blas: str | None = None, lap
     if spelling.lapack:
         includes.append(_LAPACKE)
     top = f'#include "{base}.h"\n\n' + "\n".join(includes) + f"\n{_PRAGMA}"
-    inside = [*spelling.helpers.values(), *spelling.constants, *spelling.definitions(), *bodies]
+    inside = [*spelling.helpers.values(), *spelling.used_constants(bodies), *spelling.definitions(), *bodies]
     libraries = [name for name, used in (("CBLAS", spelling.blas), ("LAPACKE", spelling.lapack)) if used]
     title = _TITLE.format(needs=f"with {' and '.join(libraries)}" if libraries else "without dependencies")
     return Source("\n\n".join([title, top, *inside]) + "\n", header(made, fields))
@@ -159,10 +159,9 @@ def check_names(made: Sequence[Part], exporter: str) -> None:
 
 def head(part: Part, base: str) -> str:
     """A function of C, without its body. Numbers are passed by value."""
-    g = part.graph
-    count = len(g.input_types)
+    count = len(part.given)
     parameters = []
-    for i, (name, t) in enumerate(zip(names_of(part), (*g.input_types, *g.output_types), strict=True)):
+    for i, (name, t) in enumerate(zip(names_of(part), (*part.given, *part.made), strict=True)):
         kind = TYPES[t.dtype.name]
         parameters.append(f"{kind} {name}" if i < count and t.shape == () else f"{'const ' * (i < count)}{kind} *restrict {name}")
     return f"int {part.name}({', '.join([*parameters, f'{base}_work *restrict work'])})"
@@ -173,7 +172,7 @@ def _function(spelling: CSpelling, part: Part, work: Work) -> list[str]:
     lowered = lower(part.graph, "export.c", spelling.lapack)
     writer = StepWriter(spelling, lowered, work)
     names = names_of(part)
-    scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(lowered.outputs)
+    scalars = [t.shape == () for t in part.given] + [False] * len(lowered.outputs)
     buffers = [*lowered.inputs, *(v.buffer for v in lowered.outputs)]
     for name, buffer, is_scalar in zip(names, buffers, scalars, strict=True):
         writer.places[buffer] = Place(f"&{name}" if is_scalar else name)

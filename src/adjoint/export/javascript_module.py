@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ KEYWORDS = words(
 )
 _LARGEST = 2**53
 _OWN = re.compile(
-    rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors"
+    rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
 )  # names that the module uses
 
 
@@ -96,7 +97,7 @@ def write(made: Sequence[Part]) -> Source:
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
     memory = [f"const {WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
-    inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.constants]
+    inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.used_constants(bodies)]
     text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
     return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
 
@@ -110,15 +111,14 @@ def names_of(part: Part) -> tuple[list[str], list[str]]:
 
 def declaration(part: Part, typed: dict[str, str] = ARRAYS) -> str:
     """A function in TypeScript."""
-    g = part.graph
     given, made = names_of(part)
-    parameters = [f"{n}: {_type(t, typed)}" for n, t in zip(given, g.input_types, strict=True)]
-    results = [_type(t, typed) for t in g.output_types]
+    parameters = [f"{n}: {_type(t, typed)}" for n, t in zip(given, part.given, strict=True)]
+    results = [_type(t, typed) for t in part.made]
     if len(results) == 1:
-        result, out = results[0], results[0] if g.output_types[0].shape else ""
+        result, out = results[0], results[0] if part.made[0].shape else ""
     else:
         result = "{ " + "; ".join(f"{n}: {t}" for n, t in zip(made, results, strict=True)) + " }"
-        arrays = [f"{n}: {t}" for n, t, y in zip(made, results, g.output_types, strict=True) if y.shape]
+        arrays = [f"{n}: {t}" for n, t, y in zip(made, results, part.made, strict=True) if y.shape]
         out = "{ " + "; ".join(arrays) + " }" if arrays else ""
     parameters += [f"out?: {out}"] * bool(out)
     return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}): {result};"
@@ -133,9 +133,9 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     lowered = lower(part.graph, "export.javascript")
     writer = _Exported(spelling, lowered, work)
     writer.name = part.name
-    text, g = writer.text, part.graph
+    text = writer.text
     given, made = names_of(part)
-    for name, buffer, t in zip(given, lowered.inputs, g.input_types, strict=True):
+    for name, buffer, t in zip(given, lowered.inputs, part.given, strict=True):
         if t.shape:
             writer.places[buffer] = Place(name)
             text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
@@ -144,7 +144,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
             text.add(f"{spelling.target(writer.places[buffer], '0')} = {name};")
     several = len(made) > 1
     arrays = []
-    for name, view, t in zip(made, lowered.outputs, g.output_types, strict=True):
+    for name, view, t in zip(made, lowered.outputs, part.made, strict=True):
         buffer = view.buffer
         if not t.shape:
             writer.places[buffer] = writer.reserve(t.dtype, 1)
@@ -164,7 +164,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     writer.check()
     results = [
         name if t.shape else spelling.element(writer.places[view.buffer], "0", t.dtype)
-        for name, view, t in zip(made, lowered.outputs, g.output_types, strict=True)
+        for name, view, t in zip(made, lowered.outputs, part.made, strict=True)
     ]
     pairs = [name if name == value else f"{name}: {value}" for name, value in zip(made, results, strict=True)]
     body.add(f"return {{ {', '.join(pairs)} }};" if several else f"return {results[0]};")
@@ -272,8 +272,9 @@ class JavaScript(Spelling):
             return self.bits(name, args, result)
         if name in _RULES:
             return _RULES[name].format(*args)
+        name = _OURS.get(name, name)
         if name in _HELPERS:
-            for needed in (name, *_NEEDS.get(name, ())):
+            for needed in (*_NEEDS.get(name, ()), name):
                 self.helper(needed, _HELPERS[needed])
             return f"{name}({', '.join(args)})"
         return f"Math.{MATH.get(name, name)}({', '.join(args)})"
@@ -353,7 +354,39 @@ def _series(variable: str, numbers: Sequence[float]) -> str:
     return text
 
 
+def _table(numbers: Sequence[float]) -> str:
+    rows = [", ".join(map(repr, numbers[i : i + 6])) for i in range(0, len(numbers), 6)]
+    return ",\n  ".join(rows)
+
+
 _HELPERS = {
+    "exponential": f"""\
+const powers_of_two = new Float64Array(2046);
+for (let k = 0, power = 2.2250738585072014e-308; k < 2046; ++k, power *= 2) powers_of_two[k] = power;
+
+const roots_of_two = new Float64Array([
+  {_table([float(Decimal(2) ** (Decimal(j) / 64)) for j in range(64)])}
+]);
+
+function exponential(x) {{  // x = (64 k + j) ln(2)/64 + r; to 1.3 units in the last place
+  if (!(x > -708 && x < 709)) return Math.exp(x);
+  const n = x * 92.33248261689366 + 6755399441055744 - 6755399441055744, i = n | 0;
+  const r = x - n * 0.010830424696223417 - n * 2.572804622327669e-14;
+  const t = roots_of_two[i & 63];
+  const p = r + r * r * (0.5 + r * (0.16666666666666666 + r * (0.041666666666666664 + r * 0.008333333333333333)));
+  return (t + t * p) * powers_of_two[(i >> 6) + 1022];
+}}""",
+    "hyperbolic_tangent": """\
+function hyperbolic_tangent(x) {
+  const a = Math.abs(x);
+  if (a < 0.55) {  // Lambert's continued fraction
+    const s = x * x;
+    const top = 34459425 + s * (4729725 + s * (135135 + s * (990 + s)));
+    return x * (top / (34459425 + s * (16216200 + s * (945945 + s * (13860 + s * 45)))));
+  }
+  const y = a > 20 ? 1 : 1 - 2 / (exponential(2 * a) + 1);
+  return x < 0 ? -y : x > 0 ? y : x;
+}""",
     "rint": """\
 function rint(x) {
   if (Math.abs(x) >= 4503599627370496 || x !== x) return x;
@@ -367,14 +400,14 @@ function power(x, y) {
 }""",
     "expit": """\
 function expit(x) {
-  const e = Math.exp(-Math.abs(x));
+  const e = exponential(-Math.abs(x));
   return x >= 0 ? 1 / (1 + e) : e / (1 + e);
 }""",
     "logaddexp": """\
 function logaddexp(a, b) {
   if (a === b) return a + Math.LN2;
   if (a !== a || b !== b) return NaN;
-  return a > b ? a + Math.log1p(Math.exp(b - a)) : b + Math.log1p(Math.exp(a - b));
+  return a > b ? a + Math.log1p(exponential(b - a)) : b + Math.log1p(exponential(a - b));
 }""",
     "logaddexp2": """\
 function logaddexp2(a, b) {
@@ -395,7 +428,7 @@ function small(a) {{  // erf(a) - a, for |a| <= 1
     "exp_of_square": """\
 function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
   const high = Math.fround(a);
-  return Math.exp(-high * high) * Math.exp(-(a - high) * (a + high));
+  return exponential(-high * high) * exponential(-(a - high) * (a + high));
 }""",
     "erf": """\
 function erf(x) {
@@ -412,7 +445,10 @@ function erfc(x) {
   return x < 0 ? 2 - y : y;
 }""",
 }
-_NEEDS = {"erf": ("growth", "small", "exp_of_square"), "erfc": ("growth", "small", "exp_of_square")}
+_ERROR = ("growth", "small", "exponential", "exp_of_square")
+_NEEDS = {"erf": _ERROR, "erfc": _ERROR} | dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
+#: Functions that V8 has slow ones for.
+_OURS = {"exp": "exponential", "tanh": "hyperbolic_tangent"}
 
 _TITLE = "// Written by adjoint."
 _CHECK = f"""\

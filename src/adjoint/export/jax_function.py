@@ -216,6 +216,9 @@ TARGET = Target("a JAX function", EVERY, TABLE)
 # -- graphs -----------------------------------------------------------------------------------------------------
 
 
+_MODULES = frozenset({"jax", "jnp", "lax", "np"})
+
+
 def _word(name: str, reserved: Collection[str] = ()) -> str:
     """A name that Python accepts."""
     return f"{name}_" if keyword.iskeyword(name) or name in reserved else name
@@ -243,7 +246,7 @@ class _Function:
         body = [f'{w} = jnp.asarray({w}, "{t.dtype.name}")' for w, t in zip(words, self.graph.input_types, strict=True)]
         lines, results = self.block(self.graph, words)
         body += [*lines, f"return {', '.join(results)}"]
-        return f"def {_word(self.part.name)}({', '.join(words)}):\n" + "".join(f"    {line}\n" for line in body)
+        return f"def {_word(self.part.name, _MODULES)}({', '.join(words)}):\n" + "".join(f"    {line}\n" for line in body)
 
     def block(self, graph: Graph, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
         """The lines of a graph, and the texts of its results."""
@@ -346,7 +349,7 @@ _STRUCTURED: dict[Op, Callable[[_Function, Call, Sequence[str]], list[str]]] = {
 def module(found: Sequence[Part]) -> str:
     """The source of several functions."""
     constants: dict[Literal, str] = {}
-    reserved = {"jax", "jnp", "lax", "np", *(_word(part.name) for part in found)}
+    reserved = {*_MODULES, *(_word(part.name, _MODULES) for part in found)}
     functions = [_Function(part, constants, reserved).text() for part in found]
     everything = "\n".join(functions)
     arrays = [f"{name} = {array(np.asarray(literal.value))}" for literal, name in constants.items()]
@@ -360,7 +363,13 @@ def module(found: Sequence[Part]) -> str:
 
 @boundary
 def jax(
-    f: Any, *args: Any, path: str | os.PathLike[str] | None = None, derivatives: Any = (), argnums: Any = 0, **kwargs: Any
+    f: Any,
+    *args: Any,
+    path: str | os.PathLike[str] | None = None,
+    derivatives: Any = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    **kwargs: Any,
 ) -> str:
     """The source of f, and of the derivatives asked for, as JAX functions of flat arrays; written to `path` if it is given.
 
@@ -368,7 +377,7 @@ def jax(
     >>> "v1 = x * x" in export.jax(lambda x: x * x, 2.0)
     True
     """
-    return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)))
+    return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)))
 
 
 __all__ = ["TABLE", "TARGET", "jax", "module"]

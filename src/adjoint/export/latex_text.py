@@ -57,6 +57,7 @@ def latex(
     path: str | os.PathLike[str] | None = None,
     derivatives: Any = (),
     argnums: Any = 0,
+    name: str | None = None,
     document: bool = False,
     **kwargs: Any,
 ) -> str:
@@ -67,7 +68,7 @@ def latex(
     y &= x \cdot x
     """
     found = "\n\n".join(
-        text for part in parts(f, args, kwargs, derivatives=derivatives, argnums=argnums) for text in _shown(part)
+        text for part in parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name) for text in _shown(part)
     )
     return write(path, _DOCUMENT % found if document else f"{found}\n")
 

@@ -17,7 +17,7 @@ from ..api.graph import graph
 from ..compiler.lower import scalar
 from ..compiler.lower.dead_code import prune
 from ..compiler.lower.fuse import Lowering
-from ..compiler.lower.kernel import Kernel
+from ..compiler.lower.kernel import PARTS, Kernel
 from ..compiler.lower.lowered import Rules
 from ..compiler.lower.memory import plan
 from ..compiler.lower.scalar import NATIVE
@@ -30,11 +30,11 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from ..rewrite.complex import has_complex
 from ..rewrite.pipeline import optimize
-from . import array_routines, decompositions, lapacke
+from . import array_routines, decompositions, fourier, lapacke
 from .expansions import UNPROMOTED, cast_to, expanded
 from .routines import WRITTEN_OUT
 
-RULES: Rules = {**array_routines.RULES, **decompositions.RULES}
+RULES: Rules = {**array_routines.RULES, **decompositions.RULES, **fourier.RULES}
 
 
 def lower(graph: Graph, exporter: str, lapack: bool = False) -> Lowered:
@@ -181,6 +181,6 @@ def _stage(
 
 
 def _check_type(t: Type, what: str, exporter: str) -> None:
-    if t.dtype not in NATIVE:
-        known = ", ".join(sorted(d.name for d in NATIVE))
+    if t.dtype not in NATIVE and t.dtype not in PARTS:
+        known = ", ".join(sorted(d.name for d in (*NATIVE, *PARTS)))
         raise UnsupportedError(f"{exporter} has no numbers of dtype {t.dtype.name}, of {what}; it has {known}")

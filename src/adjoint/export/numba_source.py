@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from ..core.errors import UnsupportedError, boundary
+from ..core.errors import ArgumentError, UnsupportedError, boundary
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal
 from ..view.python import module
@@ -33,7 +33,13 @@ _REDUCED = {"sum": (True, True), "max": (True, False), "min": (True, False)}
 
 @boundary
 def numba(
-    f: Any, *args: Any, path: str | os.PathLike[str] | None = None, derivatives: Any = (), argnums: Any = 0, **kwargs: Any
+    f: Any,
+    *args: Any,
+    path: str | os.PathLike[str] | None = None,
+    derivatives: Any = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    **kwargs: Any,
 ) -> str:
     """The source of f, and of the derivatives asked for, as functions that Numba compiles on their first call.
 
@@ -43,7 +49,10 @@ def numba(
     >>> "@njit" in export.numba(lambda x: x * x + 1, 2.0)
     True
     """
-    found = readable(f, args, kwargs, derivatives, argnums)
+    found = readable(f, args, kwargs, derivatives, argnums, name)
+    for part in found:
+        if "njit" in (part.name, *part.graph.input_names):
+            raise ArgumentError("export.numba cannot write a function or an argument named 'njit', which the module imports")
     for part in found:
         _check(part.graph)
     text = module([(part.graph, part.output_names) for part in found], readable=True)

@@ -42,7 +42,14 @@ FEATURES = {
     "wasm32": "+bulk-memory,+nontrapping-fptoint",
 }
 _RARE = re.compile(r'^@llvm\.compiler\.used = .*\n|"vector-function-abi-variant"="[^"]*"', re.MULTILINE)
-_WITH_FMA = frozenset({"aarch64", "riscv64"})
+_BACK_EDGE = re.compile(r"^  br i1 %\w+, label %loop\d+, label %\w+$", re.MULTILINE)
+_NODES = 1 << 20  # numbers of metadata, above those of the program
+_FMA = """
+declare double @llvm.fma.f64(double, double, double)
+define double @f(double %x) {
+  %y = call double @llvm.fma.f64(double %x, double %x, double %x)
+  ret double %y
+}"""
 
 
 class ObjectFile(NamedTuple):
@@ -89,16 +96,37 @@ def object(
 
 def compiled(text: str, triple: str | None = None, cpu: str = "", features: str = "") -> bytes:
     """The object code of an LLVM text."""
-    machine, family = _machine(triple, cpu, features)
-    if family not in _WITH_FMA and "+fma" not in features and not cpu:
+    machine = _machine(triple, cpu, features)
+    if "@llvm.fma." in text and not _has_fma(machine):
         text = vecmath.soften(text)
-    module = llvm.parse_assembly(text, llvm.create_context())
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    emit.optimise(module, machine)
+    # Indices have 64 bits. Truncated to addresses of 32 bits they hide the strides of a loop from the vectorizer, so that
+    # WebAssembly is optimised as if it had the addresses of wasm64.
+    is_wasm = machine.triple.startswith("wasm32")
+    wide = _created(machine.triple.replace("wasm32", "wasm64"), "", _features("wasm32", cpu, features)) if is_wasm else machine
+    module = llvm.parse_assembly(_interleaved(text) if is_wasm and "simd" in features else text, llvm.create_context())
+    module.triple, module.data_layout = wide.triple, str(wide.target_data)
+    emit.optimise(module, wide)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
     # The vector forms of rare functions are never called and can be dropped: see `vecmath.rare`.
     kept = _RARE.sub("", str(module))
     return bytes(machine.emit_object(llvm.parse_assembly(kept, llvm.create_context())))
+
+
+def _interleaved(text: str) -> str:
+    """A program whose loops work on two vectors at a time; LLVM takes one for WebAssembly, and waits for it."""
+    nodes: list[str] = []
+
+    def marked(found: re.Match[str]) -> str:
+        nodes.append(f"!{_NODES + len(nodes)} = distinct !{{!{_NODES + len(nodes)}, !{_NODES - 1}}}")
+        return f"{found[0]}, !llvm.loop !{_NODES + len(nodes) - 1}"
+
+    made = _BACK_EDGE.sub(marked, text)
+    return "\n".join([made, f'!{_NODES - 1} = !{{!"llvm.loop.interleave.count", i32 2}}', *nodes])
+
+
+def _has_fma(machine: Any) -> bool:
+    """Whether a machine has an instruction for a fused multiply-add of doubles, or calls the C library for it."""
+    return not re.search(r"\bfma\b", machine.emit_assembly(llvm.parse_assembly(_FMA, llvm.create_context())))
 
 
 @functools.cache
@@ -107,7 +135,7 @@ def _machines() -> None:
     llvm.initialize_all_asmprinters()
 
 
-def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
+def _machine(triple: str | None, cpu: str, features: str) -> Any:
     _machines()
     wanted = triple or llvm.get_default_triple()
     words = wanted.split("-")
@@ -116,17 +144,28 @@ def _machine(triple: str | None, cpu: str, features: str) -> tuple[Any, str]:
     family = re.sub(r"^(armv7|thumbv7)\w*", "armv7", wanted.split("-")[0])
     if family not in FEATURES:
         raise ArgumentError(f"triple of export.object begins with {', '.join(FEATURES)}, got {wanted!r}")
-    more = ",".join(filter(None, (FEATURES[family] if not cpu else "", features)))
-    options = {"abiname": "lp64d"} if family == "riscv64" else {}
     if cpu:
         _check_processor(wanted, cpu)
     try:
-        target = llvm.Target.from_triple(wanted)
-        return target.create_target_machine(
-            cpu=cpu, features=more, opt=3, reloc="static" if family == "wasm32" else "pic", codemodel="default", **options
-        ), family
+        return _created(wanted, cpu, _features(family, cpu, features))
     except RuntimeError as error:
         raise ArgumentError(f"LLVM has no machine {wanted!r} ({cpu or 'any processor'}): {error}") from None
+
+
+def _features(family: str, cpu: str, more: str) -> str:
+    return ",".join(filter(None, (FEATURES[family] if not cpu else "", more)))
+
+
+def _created(triple: str, cpu: str, features: str) -> Any:
+    options = {"abiname": "lp64d"} if triple.startswith("riscv64") else {}
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu,
+        features=features,
+        opt=3,
+        reloc="static" if triple.startswith("wasm") else "pic",
+        codemodel="default",
+        **options,
+    )
 
 
 @functools.cache
@@ -193,7 +232,7 @@ class ExportedRoutine(StepRoutine):
 
     def define(self, part: Part) -> None:
         low, code, parameters = self.lowered, self.code, []
-        scalars = [t.shape == () for t in part.graph.input_types] + [False] * len(low.outputs)
+        scalars = [t.shape == () for t in part.given] + [False] * len(low.outputs)
         for i, (buffer, is_scalar) in enumerate(zip([*low.inputs, *(v.buffer for v in low.outputs)], scalars, strict=True)):
             kind = REGISTER[buffer.dtype]
             if is_scalar:

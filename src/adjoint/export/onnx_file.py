@@ -17,6 +17,7 @@ def onnx(
     path: str | os.PathLike[str] | None = None,
     derivatives: Any = (),
     argnums: Any = 0,
+    name: str | None = None,
     batch: Any = None,
     **kwargs: Any,
 ) -> Any:
@@ -38,11 +39,11 @@ def onnx(
     from .onnx_model import model
 
     if batch is None:
-        made = model(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums))
+        made = model(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name))
     elif isinstance(f, Graph):
         raise ArgumentError("a graph has fixed shapes; for free axes (batch=) export the function that it was staged from")
     else:
-        made = free(lambda args: model(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)), args, batch)
+        made = free(lambda args: model(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)), args, batch)
     library.checker.check_model(made, full_check=True)
     if path is not None:
         library.save(made, os.fspath(path))

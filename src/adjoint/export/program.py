@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ..api.arguments import check_callable, name_of, positions
+from ..api.arguments import name_of, positions
 from ..api.grad import grad, jvp, value_and_grad, vjp
 from ..api.graph import Program, graph
 from ..api.jacobian import hessian, hvp, jacobian
+from ..compiler.lower.kernel import PARTS
 from ..core.errors import ArgumentError
 from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type
@@ -55,12 +57,26 @@ class Part:
     output_names: tuple[str, ...]  # one per flat result, distinct from each other and from the inputs
 
     @property
+    def given(self) -> tuple[Type, ...]:
+        """The types of the flat inputs in memory: complex numbers are pairs of real ones, along a last axis."""
+        return tuple(map(_in_memory, self.graph.input_types))
+
+    @property
+    def made(self) -> tuple[Type, ...]:
+        """The types of the flat results in memory."""
+        return tuple(map(_in_memory, self.graph.output_types))
+
+    @property
     def summary(self) -> str:
         """One line for a comment, such as `energy_gradient(x: float64[3]) -> x_bar: float64[3]`."""
         g = self.graph
         given = ", ".join(f"{name}: {t!r}" for name, t in zip(g.input_names, g.input_types, strict=True))
         made = ", ".join(f"{name}: {t!r}" for name, t in zip(self.output_names, g.output_types, strict=True))
         return f"{self.name}({given}) -> {made}"
+
+
+def _in_memory(t: Type) -> Type:
+    return Type((*t.shape, 2), PARTS[t.dtype]) if t.dtype in PARTS else t
 
 
 def parts(
@@ -78,7 +94,12 @@ def parts(
     With `passes` the graphs have run through all passes of the compiler that keep their values: repeated equations are loops,
     dead code is gone. The arguments matter by their types only; none are needed for a graph.
     """
-    check_callable(f, "export")
+    if not callable(f) and not isinstance(f, Graph):
+        raise ArgumentError(
+            f"export expects a function or a graph, and example arguments: export.c(f, x); got {type(f).__name__}"
+        )
+    if name is not None and not isinstance(name, str):
+        raise ArgumentError(f"name of export is a string, got {type(name).__name__}")
     asked = [derivatives] if isinstance(derivatives, str) else list(derivatives)
     for kind in asked:
         if kind not in DERIVATIVES:
@@ -202,8 +223,15 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 
 def _word(name: str) -> str:
+    """A name of ASCII letters: `θ_0` is theta_0, `é` is e."""
+    name = "".join(c if c.isascii() else _spelled(c) for c in unicodedata.normalize("NFKD", name))
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "f"
     return f"_{word}" if word[0].isdigit() else word
+
+
+def _spelled(letter: str) -> str:
+    """The last word of the name of a letter; nothing for an accent, which has been parted from its letter."""
+    return "" if unicodedata.combining(letter) else unicodedata.name(letter, "_").split()[-1].lower()
 
 
 def _output_names(g: Program) -> list[str]:

@@ -17,7 +17,13 @@ from .program import Part, parts, write
 
 @boundary
 def python(
-    f: Any, *args: Any, path: str | os.PathLike[str] | None = None, derivatives: Any = (), argnums: Any = 0, **kwargs: Any
+    f: Any,
+    *args: Any,
+    path: str | os.PathLike[str] | None = None,
+    derivatives: Any = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    **kwargs: Any,
 ) -> str:
     """The source of f, and of the derivatives asked for, as Python functions of flat arrays; written to `path` if it is given.
 
@@ -31,15 +37,17 @@ def python(
         y = x * x + 1  # ...
         return y
     """
-    found = readable(f, args, kwargs, derivatives, argnums)
+    found = readable(f, args, kwargs, derivatives, argnums, name)
     return write(path, module([(part.graph, part.output_names) for part in found], readable=True))
 
 
-def readable(f: Any, args: Sequence[Any], kwargs: dict[str, Any], derivatives: Any, argnums: Any) -> list[Part]:
+def readable(
+    f: Any, args: Sequence[Any], kwargs: dict[str, Any], derivatives: Any, argnums: Any, name: str | None = None
+) -> list[Part]:
     """Parts for readable source: strong zeros are kept only where a factor can be infinite for finite arguments."""
     token = for_finite_numbers.set(True)
     try:
-        found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, passes=False)
+        found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name, passes=False)
     finally:
         for_finite_numbers.reset(token)
     made = []

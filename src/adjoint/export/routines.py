@@ -19,6 +19,7 @@ Strides = tuple[tuple[int, ...], tuple[int, ...]]
 #: Tiles of a product that are single numbers: for JavaScript, and where both factors run along the inner axis.
 _FEW = 4
 _DOTS = 2
+_TILE = 3  # rows and columns: 9 totals and 6 factors, of 16 registers
 _PANEL = 256  # inner elements of a block
 
 
@@ -58,7 +59,7 @@ def _product(spelling: Templates, step: Product) -> str:
         return _packed(rows, columns, inner, strides, most, line // step.out.dtype.itemsize)
     if spelling.lanes > 1:
         return _in_lanes(rows, columns, inner, strides)
-    size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _FEW
+    size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _TILE
     return _unrolled(rows, columns, inner, strides, size)
 
 

@@ -22,7 +22,7 @@ BOOL = np.dtype(bool)
 OWN_NAMES = (
     r"(i|n|c|from|to|next|done|status|kernel|body|product|triangular|solve|factors|inverse|cholesky(_pullback)?|is_symmetric|"
     r"cum(sum|prod)|running_(max|min)|recurrence|arg(sort|max|min)|search|put|last_write|eigen|singular|reflectors|orthogonal|"
-    r"transform|convolve|permutation)\d+"
+    r"transform|convolve|permutation|fourier)\d+"
 )
 COMPARISONS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 #: Operations that both languages write alike.
@@ -82,7 +82,7 @@ class Text:
         self.lines.append("  " * self.depth + line)
 
     def open(self, line: str) -> None:
-        self.add(f"{line} {{")
+        self.add(f"{line} {{" if line else "{")
         self.depth += 1
 
     def close(self) -> None:
@@ -214,6 +214,11 @@ class Spelling(ABC):
         if key not in self.functions:
             self.functions[key] = f"{what}{len(self.functions) + 1}"
         return self.functions[key]
+
+    def used_constants(self, bodies: Sequence[str]) -> list[str]:
+        """The definitions of constants that functions read; one without elements is not."""
+        words = set(re.findall(r"\bc\d+\b", "\n".join([*self.functions, *bodies])))
+        return [text for i, text in enumerate(self.constants) if f"c{i}" in words]
 
     def definitions(self) -> list[str]:
         """The functions of the program, in an order in which each is defined before it is called."""

@@ -191,7 +191,13 @@ def module(found: Sequence[Part]) -> str:
 
 @boundary
 def stablehlo(
-    f: Any, *args: Any, path: str | os.PathLike[str] | None = None, derivatives: Any = (), argnums: Any = 0, **kwargs: Any
+    f: Any,
+    *args: Any,
+    path: str | os.PathLike[str] | None = None,
+    derivatives: Any = (),
+    argnums: Any = 0,
+    name: str | None = None,
+    **kwargs: Any,
 ) -> str:
     """StableHLO text of f, and of the derivatives asked for; written to `path` if it is given.
 
@@ -201,7 +207,7 @@ def stablehlo(
     >>> "stablehlo.multiply %x, %x" in export.stablehlo(lambda x: x * x, 2.0)
     True
     """
-    return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums)))
+    return write(path, module(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)))
 
 
 __all__ = ["module", "stablehlo"]

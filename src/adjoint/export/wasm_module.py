@@ -337,10 +337,9 @@ def _loader(made: Sequence[Part], code: bytes, file: str, top: int, arena: int, 
 
 def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
     """A function of the loader, its arrays in memory, and their end. Arguments and results are copied, unless they are these."""
-    g = part.graph
     given, made = names_of(part)
     before, inside, call, results, after, views, at = [], [], [], [], [], [], base
-    for name, t in zip(given, g.input_types, strict=True):
+    for name, t in zip(given, part.given, strict=True):
         if not t.shape:
             call.append(f"BigInt({name})" if t.dtype.name == "int64" else name)
             continue
@@ -353,7 +352,7 @@ def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
         at += _aligned(max(1, size) * t.dtype.itemsize)
     several = len(made) > 1
     arrays = False
-    for name, t in zip(made, g.output_types, strict=True):
+    for name, t in zip(made, part.made, strict=True):
         kind, size = _TYPED[t.dtype.name], t.size
         view = f"new {kind}(memory.buffer, {at}, {size})"
         before.append(f"const {name}_at = {f'arrays.{part.name}.{name}' if t.shape else view};")
@@ -390,7 +389,7 @@ def _declarations(made: Sequence[Part]) -> str:
     methods = [declaration(part, _TYPED).replace("export function ", "  ").replace("/**", "  /**") for part in made]
     views = []
     for part in made:
-        arrays = zip((*names_of(part)[0], *names_of(part)[1]), (*part.graph.input_types, *part.graph.output_types), strict=True)
+        arrays = zip((*names_of(part)[0], *names_of(part)[1]), (*part.given, *part.made), strict=True)
         views.append(f"    {part.name}: {{ {'; '.join(f'{n}: {_TYPED[t.dtype.name]}' for n, t in arrays if t.shape)} }};")
     about = "  /** Arguments and results in the memory of the module; one that is given as such is not copied. */"
     inside = "\n".join([*methods, "  memory: WebAssembly.Memory;", about, "  arrays: {", *views, "  };"])

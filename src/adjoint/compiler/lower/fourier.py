@@ -29,7 +29,7 @@ def fft(low: Lowering, equation: Equation) -> bool:
     view = low.view(x)
     for axis in reversed(params["axes"]):
         n = result.shape[axis]
-        view = _along(low, view, axis, routine, n, result.dtype, _factor(n, params["norm"], params["inverse"]))
+        view = _along(low, view, axis, routine, n, result.dtype, scale_of(n, params["norm"], params["inverse"]))
     return low.hold(equation, view)
 
 
@@ -39,7 +39,7 @@ def rfft(low: Lowering, equation: Equation) -> bool:
     routine = "rfft_n_odd" if t.shape[axis] % 2 else "rfft_n_even"
     if PARTS.get(result.dtype) != t.dtype or not _has(low, routine, t.dtype, t.shape):
         return False
-    factor = _factor(t.shape[axis], equation.params["norm"], inverse=False)
+    factor = scale_of(t.shape[axis], equation.params["norm"], inverse=False)
     return low.hold(equation, _along(low, low.view(x), axis, routine, result.shape[axis], result.dtype, factor))
 
 
@@ -51,7 +51,7 @@ def irfft(low: Lowering, equation: Equation) -> bool:
     n = result.shape[axis]
     if t.shape[axis] != n // 2 + 1:
         return False
-    factor = _factor(n, equation.params["norm"], inverse=True)
+    factor = scale_of(n, equation.params["norm"], inverse=True)
     return low.hold(equation, _along(low, low.view(x), axis, "irfft", n, result.dtype, factor))
 
 
@@ -59,7 +59,7 @@ def _has(low: Lowering, routine: str, dtype: Dtype, shape: tuple[int, ...]) -> b
     return low.has_transforms and 0 not in shape and pocketfft.loop(routine, dtype.char) is not None
 
 
-def _factor(n: int, norm: Any, inverse: bool) -> float:
+def scale_of(n: int, norm: Any, inverse: bool) -> float:
     if norm == "ortho":
         return 1 / math.sqrt(n)
     return 1 / n if (norm == "forward") != inverse else 1.0

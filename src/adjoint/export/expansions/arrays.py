@@ -16,7 +16,7 @@ import numpy as np
 from ...api.control import scan
 from ...core.op import Op
 from ...core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ...ops import broadcast, convolve, index, linalg, norm, reduce, shape, shift, sort, windows
+from ...ops import broadcast, convolve, index, linalg, norm, pairs, reduce, shape, shift, sort, windows
 from ...ops import elementwise as ew
 from ...ops.broadcast import broadcast_to, cast, expand_dims, moveaxis, reshape, sum_, transpose, where
 from ...ops.elementwise import (
@@ -37,7 +37,7 @@ from ...ops.elementwise import (
 from ...ops.index import gather, getitem, place
 from ...ops.linalg import matmul
 from ...ops.reduce import all_, any_, argmax, argsort
-from ...ops.shape import concatenate, flip
+from ...ops.shape import concatenate, flip, stack
 from ...ops.sort import take_along
 from .numerics import Expansion, integers, kind_of, of_truths
 
@@ -125,6 +125,12 @@ def _searchsorted(a: Value, v: Value, *, side: str) -> Value:
 
 
 # -- shapes and indices -----------------------------------------------------------------------------------------
+
+
+def _as_real(z: Value) -> Value:
+    if dtype_of(z).kind == "c":
+        return stack(broadcast.real(z), broadcast.imag(z), axis=ndim_of(z))
+    return stack(z, np.zeros(shape_of(z), dtype_of(z)), axis=ndim_of(z))
 
 
 def _stack(*xs: Value, axis: int) -> Value:
@@ -375,6 +381,7 @@ EXPANSIONS: dict[Op, Expansion] = {
     sort.add_along: _add_along,
     sort.share_equal: _share_equal,
     sort.equal_shared: lambda x, *, axis, ordered: x,
+    pairs.as_real: _as_real,
     shape.stack: _stack,
     shift.roll: _roll,
     shift.difference: _difference,
