@@ -33,6 +33,7 @@ from ..ops.elementwise import (
     strong_mul_op,
 )
 from ..ops.reduce import any_
+from ..ops.zero import generic
 from .batch import Batch
 
 _UNKNOWN: Any = object()
@@ -48,13 +49,13 @@ class Origin:
           the zeros that come up when the program runs count as those of a mask
     """
 
-    __slots__ = ("_live", "_mask", "above", "index", "op", "params", "parents", "plan", "saved", "shape")
+    __slots__ = ("_live", "_mask", "above", "dtype", "index", "op", "params", "parents", "plan", "saved", "shape")
 
     def __init__(self, above: Origin | None, node: Any = None, index: int = 0, saved: Any = ()) -> None:
         self.above, self.index = above, index
         self._live = self._mask = _UNKNOWN
         if node is not None:
-            self.op, self.plan, self.shape, self.params = node.op, node.plan, node.shape, node.params
+            self.op, self.plan, self.params, self.shape, self.dtype = node.op, node.plan, node.params, node.shape, node.dtype
             self.parents = [Type(p.shape, p.dtype) for p in node.parents]
             self.saved: Any = saved if isinstance(node.op, (Linear, Opaque)) or node.plan.masks is not None else ()
 
@@ -183,7 +184,7 @@ class Origin:
     def _weights(self) -> Any:
         """Cotangents whose sums and differences are not 0."""
         is_signed = isinstance(self.op, Linear) and self.op.name not in SUMS
-        return np.random.default_rng(0).uniform(1.0, 2.0, self.shape) if is_signed else np.broadcast_to(1.0, self.shape)
+        return generic(self.shape, self.dtype) if is_signed else np.broadcast_to(1.0, self.shape)
 
     def _factors(self) -> list[tuple[int, Any]]:
         """The other factors of a product, where their zeros are those of a mask; None for one that has none."""

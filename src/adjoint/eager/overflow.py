@@ -32,6 +32,7 @@ from ..ops.elementwise import (
     strong_mul_either_op,
     strong_mul_op,
 )
+from ..ops.zero import generic
 
 if TYPE_CHECKING:
     from .tape import Node, Tape
@@ -127,9 +128,9 @@ def _inherited(op: Op, y: Value, xs: Sequence[Value], masks: Sequence[Value | No
         mask = _union(masks)
         return _or_none(logical_and(mask, logical_not(isfinite(y))) if saturates(op) else mask)
     if isinstance(op, Linear):
-        draw = np.random.default_rng(0)  # so that no two terms cancel
-        weights = [draw.uniform(1.0, 2.0, shape_of(x)) for x in xs] if isinstance(op, Multilinear) else xs
-        ts = [None if m is None else where(m, draw.uniform(1.0, 2.0, shape_of(x)), 0.0) for m, x in zip(masks, xs, strict=True)]
+        drawn = [generic(shape_of(x), dtype_of(x), seed) for seed, x in enumerate(xs)]  # so that no two terms cancel
+        weights = drawn if isinstance(op, Multilinear) else xs
+        ts = [None if m is None else where(m, t, 0.0) for m, t in zip(masks, drawn, strict=True)]
         mask = not_equal(push(op, y, weights, ts, params), 0)
         return _or_none(logical_and(mask, not_equal(y, 0)) if op in _ZERO_WINS else mask)
     return _or_none(isinf(y) if op.choice else logical_or(isinf(y), True))

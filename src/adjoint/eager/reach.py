@@ -18,11 +18,12 @@ import numpy as np
 
 from ..core.bind import bind, numbers
 from ..core.op import Elementwise, Linear, Multilinear, Op, Opaque
-from ..core.types import Shape, Value, ndim_of, shape_of
+from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
 from ..derive import coupled_forward, is_declared, push, transposes
 from ..ops.broadcast import broadcast_to, where
 from ..ops.elementwise import logical_or, not_equal
 from ..ops.reduce import any_
+from ..ops.zero import generic
 from .origin import MOST, SUMS, zeros_of_mask
 
 #: Linear ops that move elements, or repeat them: those of bools tell where they go.
@@ -151,5 +152,5 @@ def full(mask: Mask, shape: Shape) -> Value:
 def _weights(mask: Mask, x: Value, signed: bool) -> Value:
     """Marks of live elements, none of which cancel; 0 for the others."""
     shape = shape_of(x)
-    marks: Any = np.random.default_rng(0).uniform(1.0, 2.0, shape) if signed else np.ones(shape)
+    marks: Any = generic(shape, dtype_of(x)) if signed else np.ones(shape)
     return marks[()] if mask is True else where(full(mask, shape), marks[()], 0.0)

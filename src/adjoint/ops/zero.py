@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import numbers
-from ..core.types import Value, shape_of
+from ..core.types import Shape, Value, shape_of
 from .broadcast import where
 from .elementwise import absolute, is_finite, isfinite, logical_not, not_equal
+
+
+def generic(shape: Shape, dtype: np.dtype[Any], seed: int = 0) -> Any:
+    """Numbers whose sums and differences are not 0; complex ones, with both parts, for a complex dtype."""
+    draw = np.random.default_rng(seed)
+    real = draw.uniform(1.0, 2.0, shape)
+    return real + 1j * draw.uniform(1.0, 2.0, shape) if dtype.kind == "c" else real
 
 
 def zero_wins(
