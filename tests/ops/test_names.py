@@ -36,7 +36,7 @@ COMMANDS = {
     "view/notation.py": {"ln"},
     "transform/while_loop.py": {"consts"},
     "view/python_text.py": {"placed", "scattered", "logsumexp"},
-    "export/javascript_module.py": {"exp_of_square", "growth", "small"},
+    "export/javascript_module.py": {"exp_of_square", "exponential", "growth", "hyperbolic_tangent", "small"},
     "export/latex_text.py": {"body", "cond"},
 }
 INTERNAL = {"select", "and", "or", "xor", "not"}

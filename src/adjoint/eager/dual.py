@@ -19,6 +19,7 @@ from ..core.types import Shape, Value, shape_of
 from ..derive import doubted, for_finite_numbers, has_zeros, product_of_tangents, push, split
 from ..ops.broadcast import fit_tangent, where
 from ..ops.elementwise import (
+    PRODUCTS,
     equal,
     ieee_mul,
     is_finite,
@@ -29,7 +30,7 @@ from ..ops.elementwise import (
     strong_mul_either_op,
     strong_mul_op,
 )
-from .origin import PRODUCTS, zeros_of_mask
+from .origin import zeros_of_mask
 from .overflow import is_silent, is_silent_loop
 from .reach import either, reached
 from .repeated import RetreatError, rates
@@ -190,6 +191,9 @@ class Dual(Trace):
 
 
 def _product(mask: Any, t: Value, p: Value) -> Value:
+    known = numbers(mask)
+    if known is not None and not np.any(known):
+        return strong_mul_either_op(t, p)  # a zero, and simplified as one
     return ieee_mul(t, p) if mask is True else where(mask, ieee_mul(t, p), 0.0)
 
 

@@ -23,14 +23,12 @@ from ..core.types import Type, Value, ndim_of, shape_of
 from ..derive import any_along, coupled, coupled_all, is_declared
 from ..ops.broadcast import broadcast_to, expand_dims, where
 from ..ops.elementwise import (
+    PRODUCTS,
     equal,
-    ieee_mul,
     logical_and,
     logical_not,
     logical_or,
     not_equal,
-    strong_mul_either_op,
-    strong_mul_op,
 )
 from ..ops.reduce import any_
 from ..ops.zero import generic
@@ -391,7 +389,6 @@ SUMS = frozenset(
     {"add_along", "broadcast_to", "concatenate", "cumsum", "einsum", "gather", "getitem", "matmul", "place", "put", "put_at"}
     | {"reshape", "roll", "scatter_add", "share_equal", "stack", "sum", "take_along", "transpose", "where"}
 )
-PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
 #: Linear ops that hand every cotangent on.
 WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"})
 

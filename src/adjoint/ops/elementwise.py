@@ -113,6 +113,8 @@ strong_mul_either_op = multilinear(
     infix="*",
     python="strong_mul_either",
 )
+#: The products of a cotangent, or a tangent, and a partial.
+PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------

@@ -277,7 +277,7 @@ def softmax_of(x: Value, y: Value, axis: tuple[int, ...]) -> Value:
     if isinstance(infinite, np.ndarray | np.generic) and not np.any(infinite):
         return exp(difference)
     weights = exp(where(infinite, -np.inf, difference))  # so that derivatives there are 0, and not nan
-    ties = logical_and(equal(y, np.inf), isnan(exp(difference)))  # inf − inf
+    ties = logical_and(equal(y, np.inf), isnan(difference))  # inf − inf
     shares = cast(ties, dtype=np.finfo(dtype_of(weights)).dtype)
     return where(ties, 1 / maximum(sum_(shares, axis=axis, keepdims=True), 1.0), weights)
 

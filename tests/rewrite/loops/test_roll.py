@@ -486,6 +486,20 @@ def test_layers_of_different_weights_are_rows_of_a_stack():
     rolled(f, [W + i for i in range(20)], loops=1, iterations=[20])
 
 
+def test_large_layers_are_not_stacked():
+    """To copy a matrix would take as long as to multiply it by a vector."""
+
+    def f(weights):
+        x = np.ones(40)
+        for w in weights:
+            x = np.tanh(w @ x) + x
+        return np.sum(x)
+
+    found = rolled(f, [np.eye(40) + i for i in range(40)])
+    assert not found.loops
+    assert any("'matmul' reads" in u.reason for u in found.unrolled), found.unrolled
+
+
 def test_loops_in_the_body_of_a_loop():
     def f(x):
         def body(c, _):
@@ -585,3 +599,20 @@ def test_drawn_loops(steps, iterations, mode, keep):
         "vmap": lambda x, a: ad.vmap(lambda s: f(x * s, a))(np.array([1.0, 0.5])),
     }[mode]
     rolled(program, x, a, saving=16, bits=not keep or mode != "vmap")
+
+
+@pytest.mark.parametrize("arrays", [1, 2, 4])
+def test_iterations_that_alternate_between_arrays(arrays):
+    """Of one kind, with another operand in every second or fourth: alike two by two, or four by four."""
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(5, 5)) for _ in range(arrays)]
+
+    def f(x, *tables):
+        for i in range(64):
+            x = np.tanh(tables[i % arrays] @ x)
+        return np.sum(x)
+
+    x = rng.normal(size=5)
+    run = ad.jit(ad.grad(f))
+    np.testing.assert_allclose(run(x, *tables), ad.grad(f)(x, *tables), rtol=1e-12)
+    assert f"{64 // arrays} iterations" in run.report()

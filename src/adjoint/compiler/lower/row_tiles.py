@@ -5,8 +5,8 @@
     kernel over (10000, 16): exp(x - max) / sum         …
 
 A kernel joins a group if each iteration of its outermost loop accesses one row of the arrays that it shares with the others, the
-same row as they do; or if it reduces over all rows into a result that no kernel of the group reads. Independent steps in between
-are moved behind the group. Arrays that only the group uses hold one tile.
+same row as they do; or if it reduces over all rows into a result that no kernel of the group reads. Small kernels in between that
+do not depend on the group are moved in front of it, independent steps behind. Arrays that only the group uses hold one tile.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def in_row_tiles(lowered: Lowered, finest: bool = False) -> None:
     while done < len(steps):
         group = _best(steps[done : done + _WINDOW], finest)
         if group is not None:
-            others = [step for step in steps[done : done + _WINDOW] if step not in group.kernels]
-            steps[done : done + _WINDOW] = [group.step(users), *others]
+            others = [step for step in steps[done : done + _WINDOW] if step not in group.kernels and step not in group.before]
+            steps[done : done + _WINDOW] = [*group.before, group.step(users), *others]
+            done += len(group.before)
         done += 1
 
 
@@ -48,10 +49,14 @@ def _touched(step: Step) -> set[Buffer]:
     return {view.buffer for view in (*step.reads(), *step.writes())}
 
 
+def _is_small(kernel: Kernel) -> bool:
+    return max(buffer.nbytes for buffer in _touched(kernel)) < _LARGE
+
+
 def _best(steps: Sequence[Step], finest: bool) -> _Group | None:
     """The group of the first step that saves most; None if none pays."""
     first = steps[0]
-    if not isinstance(first, Kernel) or max(buffer.nbytes for buffer in _touched(first)) < _LARGE:
+    if not isinstance(first, Kernel) or _is_small(first):
         return None
     groups = [group for n in lengths(first) if (group := _grown(steps, n)) is not None]
     best = max(groups, key=lambda group: (group.spared, group.length if finest else 0), default=None)
@@ -69,6 +74,9 @@ def _grown(steps: Sequence[Step], length: int) -> _Group | None:
         if not (free and isinstance(step, Kernel) and group.join(step)):
             if not group.kernels:
                 return None
+            if free and isinstance(step, Kernel) and _is_small(step) and group.is_independent_of(reads, writes):
+                group.before.append(step)
+                continue
             read |= reads
             written |= writes
     return group
@@ -117,6 +125,7 @@ class _Group:
     totals: dict[Buffer, str] = field(default_factory=dict)  # results of reductions over all rows, and the operation
     given: dict[Buffer, int] = field(default_factory=dict)  # read before it is written, and its row stride; 0 if it has none
     again: set[Buffer] = field(default_factory=set)  # read by several kernels, by rows
+    before: list[Kernel] = field(default_factory=list)  # that run in front of the group
 
     def join(self, kernel: Kernel) -> bool:
         """Add a kernel, if it fits."""
@@ -132,6 +141,11 @@ class _Group:
         self.totals |= use.totals
         self.kernels.append(kernel)
         return True
+
+    def is_independent_of(self, reads: set[Buffer], writes: set[Buffer]) -> bool:
+        """Whether a step may run before the group, if it reads and writes these."""
+        made = self.rows.keys() | self.totals.keys()
+        return not (reads & made or writes & (made | self.given.keys()))
 
     def _partials_fit(self, use: _Use) -> bool:
         """Whether its reductions over all rows are small enough to have one per piece, and no kernel of the group uses them."""

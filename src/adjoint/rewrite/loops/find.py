@@ -21,14 +21,14 @@ from ...derive import type_rule
 from ...ir.columns import Kind, columns_of, hashable
 from ...ir.graph import Equation, Graph, Literal
 from ...ops.broadcast import where
-from ...ops.elementwise import equal, greater, greater_equal, less, less_equal, not_equal, strong_mul_either_op, strong_mul_op
+from ...ops.elementwise import PRODUCTS, equal, greater, greater_equal, less, less_equal, not_equal
 from ...ops.index import getitem, place, put
 from ..saving import FUNCTION
 from .operands import OperandKind, Operands
 from .repeats import Stretch
 from .roles import Accumulator, Carried, Constants, Invariant, Local, Loop, Numbers, RefusedError, Role, Row, RowSource, Update
 
-_PER_ELEMENT = (strong_mul_op, strong_mul_either_op, where, less, less_equal, greater, greater_equal, equal, not_equal)
+_PER_ELEMENT = (*PRODUCTS, where, less, less_equal, greater, greater_equal, equal, not_equal)
 
 
 class Step(IntEnum):
@@ -301,6 +301,8 @@ class FlatGraph:
 
     def constants(self, e: Equation, j: int, literals: list[Literal], position: int) -> Constants:
         """Constants that become rows of an array. A Python number, which is weak, takes the dtype that it would be cast to."""
+        if len({(o.is_weak, np.shape(o.value)) for o in literals}) > 1:
+            raise RefusedError(f"{e.op.name!r} takes numbers and arrays in turn{self.at(position)}")
         if not literals[0].is_weak:
             return _stacked(np.stack([o.value for o in literals]))
         if e.op.name == "power" or not is_per_element(e.op):

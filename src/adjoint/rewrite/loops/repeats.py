@@ -135,8 +135,12 @@ def disjoint(entries: Entries, weights: Entries, least: int, worth: int, narrow:
             taken[stretch.start : stretch.stop] = True
             chosen.append(stretch)
         else:
-            for part in narrow(stretch):
+            parts = list(narrow(stretch))
+            for part in parts:
                 offer(part, True)
+            if all(part.iterations < least for part in parts):
+                # Iterations that alternate, between two matrices say, are alike two by two.
+                offer(stretch._replace(period=2 * stretch.period), False)
     return sorted(chosen)
 
 

@@ -36,6 +36,7 @@ from .roles import Numbers, RefusedError
 from .write import BODY, Writer, trimmed
 
 _MOST_ELEMENTS = 1 << 23  # of a stack of rows, or a history
+_SMALL = 64  # elements of a row that is stacked at little cost
 _MOST_SELECTED = 64  # elements of an array that an iteration may select as a whole
 
 
@@ -618,6 +619,8 @@ class _Plan:
         s.flat.check_types(e, {j: type_}, position)
         if type_.size * s.iterations > _MOST_ELEMENTS:
             raise RefusedError(f"rows from before the loop take too much memory{s.at(b, q)}")
+        if type_.size > max(_SMALL, 4 * e.types[0].size):  # the matrices of products with vectors, say
+            raise RefusedError(f"to stack what {e.op.name!r} reads would take as long as to compute with it{s.at(b, q)}")
         where_ = np.zeros(len(read.runs), np.int64)
         where_[read.runs] = np.arange(len(numbers))
         order = where_[s.filled[b]]  # by iteration: which of the numbers

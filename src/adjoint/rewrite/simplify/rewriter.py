@@ -19,14 +19,14 @@ from ...derive import type_rule
 from ...ir.columns import hashable
 from ...ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
 from ...ops.broadcast import broadcast_to, where
-from ...ops.elementwise import neg, strong_mul_either_op, strong_mul_op
+from ...ops.elementwise import PRODUCTS, neg
 from .pattern import Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
 
 Bindings = dict[str, Any]
 
-_PER_ELEMENT = (strong_mul_op, strong_mul_either_op, where)
+_PER_ELEMENT = (*PRODUCTS, where)
 
 
 class Zero(Literal):

@@ -52,7 +52,7 @@ def rule(
 
 
 add, sub, mul, div, neg, pos, square, power = calls("add", "sub", "mul", "div", "neg", "pos", "square", "power")
-strong_mul, strong_mul_either, where = calls("strong_mul", "strong_mul_either", "where")
+strong_mul, strong_mul_either, ieee_mul, where = calls("strong_mul", "strong_mul_either", "ieee_mul", "where")
 exp, log, expm1, log1p, sqrt, abs_ = calls("exp", "log", "expm1", "log1p", "sqrt", "abs")
 logical_and, logical_or, logical_not = calls("logical_and", "logical_or", "logical_not")
 conj, real_, cast = calls("conj", "real", "cast")
@@ -70,6 +70,10 @@ rule("strong-mul-either-zero", strong_mul_either(X, 0), ZERO, needs="unsigned ze
 rule("strong-mul-either-one", strong_mul_either(X, 1), X, needs="unsigned zeros", real=True)
 rule("strong-mul-either-minus-one", strong_mul_either(X, -1), neg(X), needs="unsigned zeros", real=True)
 rule("strong-mul-either-product", strong_mul_either(X, Y), mul(X, Y), needs="finite")
+rule("ieee-mul-one", ieee_mul(1, X), X, real=True)
+rule("ieee-mul-by-one", ieee_mul(X, 1), X, real=True)
+rule("ieee-mul-by-minus-one", ieee_mul(X, -1), neg(X), real=True)
+rule("ieee-mul-product", ieee_mul(X, Y), mul(X, Y), needs="finite")
 rule("add-no-sign", add(X, ZERO), X, needs="unsigned zeros")
 rule("sub-no-sign", sub(X, ZERO), X, needs="unsigned zeros")
 
@@ -306,6 +310,7 @@ for _name in (
     "power",
     "strong_mul",
     "strong_mul_either",
+    "ieee_mul",
     "less",
     "greater",
     "equal",
