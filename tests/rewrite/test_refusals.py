@@ -27,10 +27,9 @@ def test_a_value_of_many_iterations_ago():
             seen.append(np.linalg.inv(np.eye(2) + np.sin(seen[-1])) + seen[-7] * 0.1)  # an op that may fail runs in no block
         return seen[-1]
 
-    text = reported(f, np.ones((2, 2)))
-    assert "iteration " in text
-    assert f"differs in what 'mul' reads {at(f, 3)}" in text
-    assert "are a loop" not in text
+    x = np.ones((2, 2))
+    assert "27 iterations of 10 equations are a loop" in reported(f, x)  # two of the user's are one, and six are peeled
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-12)
 
 
 def test_operands_that_follow_no_rule_are_rows():

@@ -191,9 +191,8 @@ class Dual(Trace):
 
 
 def _product(mask: Any, t: Value, p: Value) -> Value:
-    known = numbers(mask)
-    if known is not None and not np.any(known):
-        return strong_mul_either_op(t, p)  # a zero, and simplified as one
+    if all((known := numbers(x)) is not None and not np.any(known) for x in (mask, t)):
+        return strong_mul_either_op(t, p)  # simplified as a zero
     return ieee_mul(t, p) if mask is True else where(mask, ieee_mul(t, p), 0.0)
 
 
