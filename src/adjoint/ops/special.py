@@ -268,10 +268,7 @@ def _logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def softmax_of(x: Value, y: Value, axis: tuple[int, ...]) -> Value:
-    """exp(x − y), where y is the log-sum-exp. Zero where all are −inf; infinite ones share equally.
-
-    x occurs only in x − y, which most programs compute anyway (a softmax does): a backward pass then need not read x again.
-    """
+    """exp(x − y), where y is the log-sum-exp. Zero where all are −inf; infinite ones share equally."""
     y = spread(y, shape_of(x), axis, False)
     infinite, difference = isinf(y), x - y
     if isinstance(infinite, np.ndarray | np.generic) and not np.any(infinite):
