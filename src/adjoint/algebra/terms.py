@@ -72,6 +72,8 @@ class Term:
     def _label(self) -> str:
         """Short structural text to sort by; a digest where it would be long."""
         label = f"{self.head}({' '.join(t.order[3] for t in self.children())})" if self.parts else str(self.head)
+        if self.kind == "sum":  # x + y and x − y differ
+            label += "".join(f" {c}" for c, _ in self.parts)
         return label if len(label) <= _LABEL else "~" + self.digest
 
     @property
