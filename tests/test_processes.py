@@ -367,12 +367,12 @@ def test_programs_that_are_dropped_are_freed():
     def once(k):
         constant = np.arange(5000.0) + k
         ad.jit(lambda x: np.sum(np.exp(x) * constant) + k * x[0])(np.ones(5000))
-    for k in range(30):
+    for k in range(40):
         once(k)
     before = memory()
-    for k in range(30, 70):
+    for k in range(40, 120):
         once(k)
-    print((memory() - before) / 40)
+    print((memory() - before) / 80)
     """
     # One heap for all threads, and no more threads than need be: else it takes long until the heaps grow no more.
     assert float(finish(start(code, MALLOC_ARENA_MAX="1", OMP_NUM_THREADS="1"))) < 15_000  # bytes

@@ -29,7 +29,7 @@ def run_apart(*arguments):
 def test_programs_stay_inside_their_arrays(side):
     done = run_apart(side)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    assert done.stdout.count("\n") > (100 if side == "end" else 30)
+    assert done.stdout.count("\n") > 100
 
 
 @pytest.mark.parametrize("what", ["input", "output", "intermediate"])
@@ -197,8 +197,7 @@ def main(side, missing=""):
     at_end = side == "end"
     fuse.plan = spaced(at_end)
     guarded = Guarded(at_end)
-    tried = [*chosen(), *([] if missing else drawn())]
-    for name, f, arguments in tried if at_end else sampled(tried, 3):  # most stray accesses are behind an array
+    for name, f, arguments in [*chosen(), *([] if missing else drawn())]:
         if missing and name != "in pieces":
             continue
         print(name, flush=True)
@@ -213,7 +212,6 @@ def main(side, missing=""):
 
 if __name__ == "__main__":
     import test_compiled_programs as programs
-    from night import sampled
 
     import adjoint as ad
     from adjoint.compiler.lower import fuse

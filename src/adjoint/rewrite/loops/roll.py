@@ -37,6 +37,7 @@ from .write_blocks import with_blocks
 LEAST_ITERATIONS = 8
 _ARRAY = 4  # the weight of an equation on arrays, in scalar ones, as code that is in no loop
 _STRAIGHT = 4  # times what a loop saves at least: the weight of equations that may be left in no loop
+_SMALLER = 3  # times: loops of blocks, and of padded arrays, make a program at least so much smaller
 _MOST_DEPTH = 8  # of nested loops, and loops of blocks
 _ATTEMPTS = 4  # searches, each without the stretches that were refused before
 
@@ -91,7 +92,7 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
     rolled, unrolled = _roll_flat(graph, weak, least, saving)
     if (left := _size(rolled)) > saving and (longer := padded(graph, least)) is not None:
         trial, reasons = _roll_flat(longer, weak, least, saving)
-        if 3 * _size(trial) < left:
+        if _SMALLER * _size(trial) < left:
             rolled, unrolled = trial, reasons
     return Rolled(with_slices(rolled, slices), tuple(_loops(rolled)), tuple(unrolled))
 
@@ -104,7 +105,7 @@ def _roll_flat(graph: Graph, weak: Collection[int], least: int, saving: int) -> 
         if blocks is None:
             return rolled, unrolled + reasons
         blocks, reasons = _roll_iterations(blocks, weak, least, saving)
-        if 2 * _size(blocks) < left:
+        if _SMALLER * _size(blocks) < left:
             return blocks, reasons
     return rolled, unrolled
 
