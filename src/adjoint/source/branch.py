@@ -157,21 +157,11 @@ def reopened(body: Body) -> Iterator[None]:
 
 def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> Way:
     surroundings = Surroundings(state.cells, state.names, state.assigned)
-    found: Way | Exception
-    with state.cells.restored():
-        try:
-            with SourceBody("cond", sibling, alone=True) as body:
-                state.enter(body)
-                result = f()
-                leaves, structure = flatten(result)
-                found = Way(body, state.leave(), leaves, structure)
-        except Exception as error:
-            found = error
-        assigned = surroundings.assigned()
-    state.check_surroundings(surroundings, assigned)
-    try:
-        if isinstance(found, Exception):
-            raise found
-        return found
-    finally:
-        del found  # its traceback would keep the variables alive
+
+    def staged() -> Way:
+        with SourceBody("cond", sibling, alone=True) as body:
+            state.enter(body)
+            leaves, structure = flatten(f())
+            return Way(body, state.leave(), leaves, structure)
+
+    return state.apart(surroundings, staged)

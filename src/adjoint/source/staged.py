@@ -9,7 +9,7 @@ found by staging the body until they no longer change: a total that starts as 0 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -90,6 +90,8 @@ def keep_python(y: Value, cls: type | None) -> None:
 
 # -- bodies of loops ---------------------------------------------------------------------------------------------------
 
+T = TypeVar("T")
+
 
 class Written(NamedTuple):
     """A staged body: its recording, and its results in order: counter, state, soundness."""
@@ -153,10 +155,14 @@ class LoopState(State):
     def attempt(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> Written | None:
         """Stage a body once, on variables of the types known so far; None if these had to be changed."""
         surroundings = Surroundings(self.cells, self.names, self.assigned, self.rows.apart if self.rows else ())
-        found: Written | Exception | None
+        return self.apart(surroundings, lambda: self.recorded(transform, run, count, rows))
+
+    def apart(self, surroundings: Surroundings, run: Callable[[], T]) -> T:
+        """run(), whose assignments are taken back; what it did to its surroundings counts before an error that it raises."""
+        found: T | Exception | None
         with self.cells.restored():
             try:
-                found = self.recorded(transform, run, count, rows)
+                found = run()
             except Exception as error:
                 found = error
             assigned = surroundings.assigned()
