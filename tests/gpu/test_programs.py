@@ -4,11 +4,14 @@ import os
 
 import numpy as np
 import pytest
+import row_programs
 import test_compiled_programs as programs
 from on_device import on_cpu, program, same_bits
 
+import adjoint as ad
 from adjoint.compiler.cuda.schedule import AddAt, Launch
 from adjoint.compiler.cuda.simulator import Simulator
+from adjoint.compiler.cuda.tiles import Tile
 from adjoint.core.errors import ConversionError
 
 ASKED = int(os.environ.get("ADJOINT_PROGRAMS", 100))
@@ -27,7 +30,7 @@ def check(gpu, f, args, what, loose=10.0):
         for a, b in zip(found, made(*inputs), strict=True):
             same_bits(a, gpu.host(b))
     assert made.replays is None or not made.replays.refused
-    if all(isinstance(step, (Launch, AddAt)) for step in made.lowered.steps):
+    if all(isinstance(step, (Launch, AddAt, Tile)) for step in made.lowered.steps):
         simulated, inputs = program(f, args, Simulator())
         for a, b in zip(found, simulated(*inputs), strict=True):
             same_bits(a, b)
@@ -57,3 +60,11 @@ def test_large_programs(gpu, chunk):
     for number, steps, types, c in programs.drawn(7000 + chunk, 10, programs.LARGE, longest=5):
         f = programs.program(steps, 200_000)
         check(gpu, f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
+
+
+@pytest.mark.parametrize("chunk", range(max(1, ASKED // CHUNK // 2)))
+def test_stacks_of_small_arrays(gpu, chunk):
+    for seed in range(CHUNK * chunk, CHUNK * (chunk + 1)):
+        f, args, what = row_programs.drawn(seed, rows=(37, 2000, 20_000))
+        check(gpu, f, args, what, loose=100.0)
+        check(gpu, ad.grad(lambda x, y, f=f: np.sum(np.sin(f(x, y))), (0, 1)), args, what, loose=100.0)

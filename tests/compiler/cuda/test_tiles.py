@@ -1,7 +1,10 @@
 """Several kernels over the same rows in one launch: which are grouped, and that results equal those of separate launches."""
 
+import os
+
 import numpy as np
 import pytest
+import row_programs
 import test_compiled_programs as programs
 from on_device import both_orders, on_cpu
 
@@ -11,6 +14,7 @@ from adjoint.compiler.cuda.tiles import Tile
 from adjoint.compiler.lower import row_tiles
 
 RNG = np.random.default_rng(0)
+ROW_PROGRAMS = int(os.environ.get("ADJOINT_PROGRAMS", "16")) // 2
 
 
 def softmax(x):
@@ -36,6 +40,12 @@ GROUPED = {
     "three axes": (softmax, X.reshape(50, 100, 40)),
     "normalisation": (ad.grad(lambda x: np.sum(np.sin(normalised(x)))), X),
     "a weight for each column": (ad.grad(lambda w, x: np.sum(np.sin(normalised(x) * w)), (0, 1)), RNG.normal(size=40), X),
+    "small products": (ad.grad(lambda a, b: np.sum(np.tanh(a @ b) @ a), (0, 1)), *RNG.normal(size=(2, 2000, 8, 8))),
+    "einsum": (ad.grad(lambda a, b: np.sum(np.einsum("bij,bjk,bik->b", a, b, a) ** 2)), *RNG.normal(size=(2, 2000, 8, 8))),
+    "columns of matrices": (
+        lambda x: np.sin(np.max(np.exp(x), axis=1)) * x[:, 0],
+        RNG.normal(size=(2000, 30, 32)),
+    ),
     "a matrix from both sides": (ad.value_and_grad(logistic), RNG.normal(size=100), RNG.normal(size=(3001, 100))),
 }
 
@@ -56,12 +66,17 @@ def test_few_long_rows_stay_apart():
     assert not any(isinstance(step, Tile) for step in made.lowered.steps)
 
 
-@pytest.mark.parametrize("chunk", range(2))
-def test_random_programs_in_tiles(chunk, monkeypatch):
+@pytest.fixture
+def eagerly(monkeypatch):
+    """Kernels are grouped however small they are."""
     for name, least in (("WORTH", 0), ("_LARGE", 0)):
         monkeypatch.setattr(row_tiles, name, least)
     monkeypatch.setattr(tiles, "FEWEST_THREADS", 0)
     monkeypatch.setattr(tiles, "MOST_BLOCKS", 2)
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_random_programs_in_tiles(chunk, eagerly):
     grouped = 0
     for number, steps, types, c in programs.drawn(8000 + chunk, 20, programs.SHAPES):
         f = programs.program(steps, programs.LARGEST)
@@ -70,3 +85,18 @@ def test_random_programs_in_tiles(chunk, monkeypatch):
         programs.agree(list(found), on_cpu(f, args), programs.described(number, steps, types), loose=10.0)
         grouped += any(isinstance(step, Tile) for step in made.lowered.steps)
     assert grouped > 4
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_stacks_of_small_arrays(chunk, eagerly):
+    """Rows with one result, several results, and totals over all rows."""
+    grouped = 0
+    for seed in range(ROW_PROGRAMS * chunk, ROW_PROGRAMS * (chunk + 1)):
+        f, args, text = row_programs.drawn(seed)
+        for function in (f, ad.grad(lambda x, y, f=f: np.sum(np.sin(f(x, y))), (0, 1))):
+            found, made = both_orders(function, args)
+            grouped += any(isinstance(step, Tile) for step in made.lowered.steps)
+            for a, b in zip(found, on_cpu(function, args), strict=True):
+                unit = 1e-4 if a.dtype == np.float32 else 1e-11
+                np.testing.assert_allclose(a, b, rtol=unit, atol=unit * max(1.0, np.max(np.abs(b))), err_msg=text)
+    assert grouped > ROW_PROGRAMS / 2

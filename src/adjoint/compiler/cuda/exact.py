@@ -73,6 +73,46 @@ _COMBINED: dict[np.ufunc, str] = {
     np.maximum: "total >= next || total != total ? total : next",
     np.minimum: "total <= next || total != total ? total : next",
 }
+#: The same along the rows of matrices, GIVEN and perhaps others: a block moves 32 columns of 32 rows to shared memory, so that
+#: accesses are coalesced, and one warp combines them, a thread a row.
+_ROWS_CODE = """extern "C" __global__
+void running_rows(GIVEN, T* y, long long rows, long long n, long long part, long long parts) {
+  __shared__ T TILES;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const long long top = blockIdx.x * 32LL;
+  T total = 0;
+  for (long long left = 0; left < part; left += 32) {
+    for (int i = warp; i < 32; i += 8) {
+      long long row = top + i, at = row % parts * part + left + lane;
+      if (row < rows && left + lane < part && at < n) { at += row / parts * n; LOADS; }
+    }
+    __syncthreads();
+    if (warp == 0) for (int j = 0; j < 32; ++j) {
+      T next = tile_x[lane][j];
+      total = left + j == 0 ? next : (COMBINED);
+      tile_x[lane][j] = total;
+    }
+    __syncthreads();
+    for (int i = warp; i < 32; i += 8) {
+      long long row = top + i, at = row % parts * part + left + lane;
+      if (row < rows && left + lane < part && at < n) y[row / parts * n + at] = tile_x[i][lane];
+    }
+  }
+}"""
+
+
+def _running_rows(xp: Any, combined: str, part: int, **arrays: Any) -> Any:
+    """Cumulative within parts of the rows of x; what is combined may name others as `tile_NAME[lane][j]`."""
+    x = arrays["x"]
+    n = x.shape[1]
+    y, parts = xp.empty(x.shape, x.dtype), -(-n // part)
+    code = _ROWS_CODE.replace("COMBINED", combined)
+    code = code.replace("GIVEN", ", ".join(f"const T* {name}" for name in arrays))
+    code = code.replace("TILES", ", ".join(f"tile_{name}[32][33]" for name in arrays))
+    code = code.replace("LOADS", "; ".join(f"tile_{name}[i][lane] = {name}[at]" for name in arrays))
+    kernel, rows = _kernel(xp, code, "running_rows", _TYPES[x.dtype.name]), len(x) * parts
+    kernel((-(-rows // 32),), (256,), (*arrays.values(), y, *map(np.int64, (rows, n, part, parts))))
+    return y
 
 
 @functools.cache
@@ -86,6 +126,8 @@ def _running(xp: Any, x: Any, part: int, ufunc: np.ufunc) -> Any:
     outer, n, inner = x.shape
     if _is_host(xp):
         return np.concatenate([ufunc.accumulate(x[:, i : i + part], axis=1) for i in range(0, n, part)], axis=1)
+    if inner == 1:
+        return _running_rows(xp, _COMBINED[ufunc], part, x=x[:, :, 0])[:, :, None]
     y, parts = xp.empty(x.shape, x.dtype), -(-n // part)
     count = outer * parts * inner
     kernel = _kernel(xp, _RUNNING.replace("COMBINED", _COMBINED[ufunc]), "running", _TYPES[x.dtype.name])
@@ -137,7 +179,7 @@ void recurrence(const T* a, const T* b, T* y, long long count, long long n, long
   long long at = k / inner * n * inner + k % inner;
   T last = b[at];
   y[at] = last;
-  for (long long i = 1; i < n; ++i) { at += inner; last = ADD(MUL(a[at], last), b[at]); y[at] = last; }
+  for (long long i = 1; i < n; ++i) { at += inner; last = STEP; y[at] = last; }
 }"""
 
 
@@ -149,8 +191,13 @@ def recurrence(xp: Any, a: Any, b: Any, *, axis: int) -> Any:
 
     def run(xp: Any, a: Any, b: Any) -> Any:
         outer, n, inner = a.shape
-        y, letter = xp.empty(a.shape, a.dtype), "d" if a.dtype == np.float64 else "f"
-        code = _RECURRENCE.replace("ADD", f"__{letter}add_rn").replace("MUL", f"__{letter}mul_rn")
+        letter = "d" if a.dtype == np.float64 else "f"
+        step = f"__{letter}add_rn(__{letter}mul_rn(FACTOR, LAST), TERM)"
+        if inner == 1:
+            combined = step.replace("FACTOR", "tile_a[lane][j]").replace("LAST", "total").replace("TERM", "next")
+            return _running_rows(xp, combined, n, x=b[:, :, 0], a=a[:, :, 0])[:, :, None]
+        y = xp.empty(a.shape, a.dtype)
+        code = _RECURRENCE.replace("STEP", step.replace("FACTOR", "a[at]").replace("LAST", "last").replace("TERM", "b[at]"))
         kernel = _kernel(xp, code, "recurrence", _TYPES[a.dtype.name])
         kernel((-(-outer * inner // 256),), (256,), (a, b, y, *map(np.int64, (outer * inner, n, inner))))
         return y
@@ -208,20 +255,21 @@ def _is_host(xp: Any) -> bool:
 
 
 def add_in_order(xp: Any, values: Any, order: Any, starts: Any, target: Any) -> None:
-    """target[k] += values[order[i]] for i from starts[k] to starts[k + 1], one after the other."""
+    """target[k] += values[order[i]] for i from starts[k] to starts[k + 1], one row after the other."""
     if xp is np:
-        np.add.at(target, np.repeat(np.arange(target.size), np.diff(starts)), values[order])
+        np.add.at(target, np.repeat(np.arange(len(target)), np.diff(starts)), values[order])
     else:
         blocks = (target.size + 255) // 256
-        _kernel(xp, _ADDING, "add", _TYPES[target.dtype.name])(
-            (blocks,), (256,), (values, order, starts, target, np.int64(target.size))
-        )
+        kernel = _kernel(xp, _ADDING, "add", _TYPES[target.dtype.name])
+        kernel((blocks,), (256,), (values, order, starts, target, *map(np.int64, (target.size, target.shape[1]))))
 
 
-_ADDING = """extern "C" __global__ void add(const T* v, const long long* order, const long long* starts, T* out, long long n) {
+_ADDING = """extern "C" __global__
+void add(const T* v, const long long* order, const long long* starts, T* out, long long n, long long row) {
   long long k = blockIdx.x * 256LL + threadIdx.x;
   if (k >= n) return;
+  long long place = k / row, column = k % row;
   T total = out[k];
-  for (long long i = starts[k]; i < starts[k + 1]; ++i) total = total + v[order[i]];
+  for (long long i = starts[place]; i < starts[place + 1]; ++i) total = total + v[order[i] * row + column];
   out[k] = total;
 }"""

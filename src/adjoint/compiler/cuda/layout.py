@@ -15,12 +15,14 @@ the pieces): a result is bitwise the same on every run and on every GPU.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..lower.kernel import Kernel, Reduce, size_of
 from ..lower.schedule import cost
 
 THREADS = 256  # of a block
+SHARED = 40_000  # bytes of shared memory that a block may take
 ENOUGH = 1 << 18  # threads that fill a large GPU
 SEVERAL = ENOUGH  # points of a kernel of which a thread has several
 MOST_PIECES = 1024
@@ -82,9 +84,19 @@ def _strides(kernel: Kernel, r: Reduce) -> list[int]:
     return [loop.strides[place] for loop in kernel.loops]
 
 
+def in_shared_memory(reductions: Sequence[Reduce]) -> int:
+    """Bytes per thread: the totals that its neighbours take from it."""
+    return sum(r.view.dtype.itemsize for r in reductions)
+
+
 def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
-    """The layout of a kernel whose reductions, apart from flags, combine along the same loops."""
-    masks = {reduced_loops(kernel, r) for r in kernel.reductions if not is_flag(kernel, r)}
+    """The layout of a kernel whose reductions, apart from flags, combine along the same loops. Blocks that leave many totals in
+    shared memory are smaller."""
+    sums = [r for r in kernel.reductions if not is_flag(kernel, r)]
+    threads = THREADS
+    while threads * in_shared_memory(sums) > SHARED:
+        threads //= 2
+    masks = {reduced_loops(kernel, r) for r in sums}
     assert len(masks) <= 1, "reductions along different loops are in kernels of their own"
     has_one_term = frozenset() in masks
     reduced = tuple(sorted(masks.pop())) if masks else ()
@@ -96,14 +108,14 @@ def choose(kernel: Kernel, *, in_pieces: bool = True) -> Layout:
         return Layout(kept, (), results, 1, per_thread=count, resident=resident(kernel, THREADS, count))
     along = reduced[-1] == len(kernel.loops) - 1  # the loop with the smallest strides is reduced
     if along:
-        lanes = power_of_two(-(-terms // 4))
+        lanes = min(power_of_two(-(-terms // 4)), threads)
     elif terms >= 2 * NEIGHBOURS and results < ENOUGH // 8:
-        lanes = THREADS // NEIGHBOURS
+        lanes = threads // NEIGHBOURS
     else:
         lanes = 1
     wanted = ENOUGH // (results * lanes)
     pieces = max(1, min(wanted, terms // (lanes * LEAST_TERMS), MOST_PIECES)) if in_pieces else 1
-    return Layout(kept, reduced, results, terms, lanes, pieces, along, resident=resident(kernel, THREADS))
+    return Layout(kept, reduced, results, terms, lanes, pieces, along, threads=threads, resident=resident(kernel, threads))
 
 
 def resident(kernel: Kernel, threads: int, per_thread: int = 1) -> int:

@@ -164,19 +164,20 @@ class DeviceRoutine:
         return run
 
     def add_at(self, step: AddAt) -> Action:
-        """Sort the offsets stably; then one thread per element of the target adds the values of that element.
+        """Sort the offsets of rows stably; then one thread per element of the target adds the values of that element.
 
         Offsets that never change are sorted once.
         """
         xp = self.device.xp
-        count, size = size_of(step.places.shape), step.target.size
-        target = View.whole(step.target, (size,))
-        places, values = (View(v.buffer, (count,), (1,)) for v in (step.places, step.values))
+        size, row = step.target.size, step.row
+        target = View.whole(step.target, (size // row, row))
+        places = View.whole(step.places.buffer, (size_of(step.places.shape),))
+        values = View.whole(step.values.buffer, (*places.shape, row))
 
         def ranked(table: Table) -> tuple[Any, Any]:
             where = self.array(table, places)
             order = xp.argsort(where, kind="stable")
-            return order, xp.searchsorted(where[order], xp.arange(size + 1))
+            return order, xp.searchsorted(where[order], xp.arange(0, size + 1, row))
 
         known: list[tuple[Any, Any]] = []
 

@@ -19,14 +19,14 @@ import numpy as np
 
 from ...core.types import Shape
 from ..lower.dead_code import needed, prune
-from ..lower.kernel import Buffer, Dtype, Kernel, Reduce, Store, View, contiguous, size_of
+from ..lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
 from ..lower.merge import merged, written_out
 from ..lower.recompute import recomputed
 from ..lower.schedule import arrange, group
 from ..lower.step import Lowered, RowTiles, Scan, Step
 from ..lower.sweep import Sweep, sweep
 from .launch import Launch, covers
-from .layout import Layout, choose, is_flag, reduced_loops, resident
+from .layout import NEIGHBOURS, SHARED, Layout, choose, in_shared_memory, is_flag, reduced_loops, resident
 from .tiles import Tile, tiled
 
 _START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
@@ -36,11 +36,12 @@ _PLACE = np.dtype(np.int64)
 
 @dataclass(slots=True, eq=False)
 class AddAt:
-    """target[places[i]] += values[i] for each i, in order."""
+    """target[places[i] + j] += values[i, j] for each i, in order; j counts the elements of a row."""
 
     places: View
     values: View
     target: Buffer
+    row: int
     lines: dict[str, None]
     is_fixed: bool = False  # the places are the same at every call
 
@@ -141,8 +142,13 @@ class Scheduling:
                 first, then = self.in_two(kernel, root, r)
                 reductions.append(first)
                 later.append(then)
-        kernel.reductions = reductions + flags
-        yield from self.launch(kernel)
+        for i, some in enumerate(fitting(reductions)):
+            stores, scatters = (kernel.stores, kernel.scatters) if i == 0 else ([], [])
+            part = Kernel(kernel.domain, kernel.code, stores, some + (flags if i == 0 else []), scatters, lines=kernel.lines)
+            copies = self.apart_from_others(part)
+            prune([part])
+            yield from self.launch(part)
+            yield from copies
         for part in later:
             yield from self.launches(part)
 
@@ -158,8 +164,27 @@ class Scheduling:
         for total in made.totals:
             made.parts[total] = self.local((made.blocks, total.size), total.dtype).buffer
         yield made
-        for total, how in made.totals.items():
-            yield self.last(total, how, made.parts[total], made.blocks, made.lines)
+        yield from self.last({total: (how, made.parts[total]) for total, how in made.totals.items()}, made.blocks, made.lines)
+
+    def apart_from_others(self, kernel: Kernel) -> list[Launch]:
+        """Let reductions that write a part of a buffer, be it of a stack, write to buffers of their own, if they are to be cut
+        into pieces; returns the launches that copy their results."""
+        arrange(kernel)
+        if all(covers(kernel, r.view.buffer) for r in kernel.reductions) or choose(kernel).pieces == 1:
+            return []
+        copies: dict[Shape, Launch] = {}
+        for i, r in enumerate(kernel.reductions):
+            if is_flag(kernel, r) or covers(kernel, r.view.buffer):
+                continue
+            shape = tuple(n if stride else 1 for n, stride in zip(kernel.domain, r.view.strides, strict=True))
+            own = self.local(shape, r.view.dtype)
+            copy = copies.setdefault(shape, Launch(shape, lines=kernel.lines))
+            copy.stores.append(Store(copy.add("load", (), own, own.dtype), replace(r.view, shape=shape)))
+            kernel.reductions[i] = replace(r, view=own.over(kernel.domain))
+        for copy in copies.values():
+            arrange(copy)
+            copy.layout = choose(copy)
+        return list(copies.values())
 
     def in_two(self, kernel: Kernel, root: frozenset[int], r: Reduce) -> tuple[Reduce, Kernel]:
         """A reduction along more loops than `root`: along those first, then the rest."""
@@ -175,13 +200,17 @@ class Scheduling:
         made = Launch(kernel.domain, kernel.code, list(kernel.stores), kernel.reductions, lines=kernel.lines)
         added = []
         for scatter in kernel.scatters:
-            places = self.local(kernel.domain, _PLACE)
+            outer = rows_of(kernel, scatter)
+            inner = len(kernel.domain) - outer
+            places = self.local(kernel.domain[:outer] + (1,) * inner, _PLACE)
             values = self.local(kernel.domain, scatter.view.dtype)
-            made.stores += [Store(scatter.scalar, values), store := Store(scatter.scalar, places)]
-            made.places[store] = scatter
-            fixed = _is_fixed(kernel, scatter.at)
-            added.append(AddAt(places, values, scatter.view.buffer, kernel.lines, fixed))
-        made.scatters = list(kernel.scatters)
+            start = replace(scatter.view, strides=scatter.view.strides[:outer] + (0,) * inner)
+            store = Store(scatter.scalar, places.over(kernel.domain))
+            made.stores += [Store(scatter.scalar, values), store]
+            made.places[store] = replace(scatter, view=start)
+            row, fixed = size_of(kernel.domain[outer:]), _is_fixed(kernel, scatter.at)
+            added.append(AddAt(places, values, scatter.view.buffer, row, kernel.lines, fixed))
+        made.scatters = list(made.places.values())
         arrange(made)
         made.layout = choose(made, in_pieces=all(covers(made, r.view.buffer) for r in made.reductions))
         yield made
@@ -197,19 +226,23 @@ class Scheduling:
             out = r.view.buffer
             if is_flag(made, r) or out in made.partials:
                 continue
-            parts = self.local((pieces, out.size), out.dtype).buffer
-            made.partials[out] = (r.how, parts)
-            yield self.last(out, r.how, parts, pieces, made.lines)
+            made.partials[out] = (r.how, self.local((pieces, out.size), out.dtype).buffer)
+        yield from self.last(made.partials, pieces, made.lines)
 
-    def last(self, out: Buffer, how: str, parts: Buffer, count: int, lines: dict[str, None]) -> Step:
-        """The launch that combines the parts of a result, in order."""
-        made = Launch((count, out.size), lines=lines)
-        line = made.add("load", (), View.whole(parts, made.domain), out.dtype)
-        whole = View(out, made.domain, (0, *contiguous((out.size,))))
-        made.reductions.append(Reduce(how, line, (0,), whole))
-        arrange(made)
-        made.layout = choose(made, in_pieces=False)
-        return made
+    def last(self, partials: dict[Buffer, tuple[str, Buffer]], count: int, lines: dict[str, None]) -> Iterator[Step]:
+        """The launches that combine the parts of results, in order: one for those of the same size."""
+        for size in dict.fromkeys(out.size for out in partials):
+            whole = Kernel((count, size), lines=lines)
+            for out, (how, parts) in partials.items():
+                if out.size == size:
+                    line = whole.add("load", (), View.whole(parts, whole.domain), out.dtype)
+                    whole.reductions.append(Reduce(how, line, (0,), View(out, whole.domain, (0, *contiguous((size,))))))
+            for some in fitting(whole.reductions):
+                made = Launch(whole.domain, whole.code, reductions=some, lines=lines)
+                prune([made])
+                arrange(made)
+                made.layout = choose(made, in_pieces=False)
+                yield made
 
     def filled(self, buffer: Buffer, value: Any, kernel: Kernel) -> Step:
         made = Launch((buffer.size,), lines=kernel.lines)
@@ -218,6 +251,40 @@ class Scheduling:
         arrange(made)
         made.layout = choose(made)
         return made
+
+
+def rows_of(kernel: Kernel, scatter: Scatter) -> int:
+    """The number of outer axes that decide where a scatter adds: along the others it adds to contiguous elements, of whole rows
+    of the target."""
+    outer, row = len(kernel.domain), 1
+    used = _axes(kernel, needed(kernel.code, set(scatter.at)))
+    while outer and outer - 1 not in used and (kernel.domain[outer - 1] == 1 or scatter.view.strides[outer - 1] == row):
+        outer -= 1
+        row *= kernel.domain[outer]
+    steps = (*scatter.strides, *scatter.view.strides[:outer], scatter.view.offset, scatter.view.buffer.size)
+    return outer if not any(step % row for step in steps) else len(kernel.domain)
+
+
+def _axes(kernel: Kernel, lines: Sequence[int]) -> set[int]:
+    """The axes of the domain along which lines vary."""
+    found: set[int] = set()
+    for line in (kernel.code[i] for i in lines):
+        if line.kind == "window":
+            return {*range(len(kernel.domain))}
+        if line.kind in ("load", "gather"):
+            view = line.data if line.kind == "load" else line.data[0]
+            found |= {axis for axis, stride in enumerate(view.strides) if stride}
+    return found
+
+
+def fitting(reductions: Sequence[Reduce]) -> list[list[Reduce]]:
+    """Reductions in groups whose totals fit in the shared memory of a block of one warp. At least one group."""
+    groups: list[list[Reduce]] = [[]]
+    for r in reductions:
+        if NEIGHBOURS * in_shared_memory([*groups[-1], r]) > SHARED:
+            groups.append([])
+        groups[-1].append(r)
+    return groups
 
 
 def _is_fixed(kernel: Kernel, lines: Sequence[int]) -> bool:

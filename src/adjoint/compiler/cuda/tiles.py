@@ -13,15 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..llvm.instruction import MEMORY, Function, start_of
+from ..llvm.instruction import MEMORY, REGISTER, Function, start_of
 from ..lower.kernel import Buffer, Kernel, Reduce, View, size_of
 from ..lower.row_tiles import split
 from ..lower.step import RowTiles
 from .launch import Launch, covers
-from .layout import NEIGHBOURS, THREADS, Layout, is_flag, power_of_two
+from .layout import NEIGHBOURS, SHARED, THREADS, Layout, is_flag, power_of_two, reduced_loops
 from .threads import Parts, Threads, combined
 
-SHARED = 40_000  # bytes of shared memory that a block may take
 MOST_BLOCKS = 1024  # that gather totals
 TERMS, FEW_TERMS = 16, 4  # of a row, per thread: if one warp can process the row, it need not wait for others; if it cannot
 FEWEST_THREADS = 1 << 14  # for which rows are enough to keep a GPU busy
@@ -66,23 +65,18 @@ class Tile:
 
 def tiled(bands: RowTiles) -> Tile | None:
     """The kernels of a group as one launch; None if that is not possible."""
-    kernels, inner = [], 1
-    for kernel in bands.kernels:
-        kernel.loops = split(kernel, bands.length)
-        inner = max(inner, size_of(loop.length for loop in kernel.loops[1:]))
-    lanes = power_of_two(-(-inner // (TERMS if inner <= TERMS * NEIGHBOURS else FEW_TERMS)))
-    while bands.length * lanes < FEWEST_THREADS and lanes < inner:
-        lanes *= 2
-    if bands.length * lanes < FEWEST_THREADS or lanes > THREADS:
+    lanes = _lanes(bands)
+    if lanes == 0:
         return None
+    kernels: list[Launch] = []
+    totals: dict[Buffer, str] = {}
     for kernel in bands.kernels:
         made = Launch(kernel.domain, kernel.code, kernel.stores, kernel.reductions, lines=kernel.lines, loops=kernel.loops)
-        count = len(kernel.loops)
-        terms = size_of(loop.length for loop in kernel.loops[1:])
-        made.layout = Layout((0,), tuple(range(1, count)), bands.length, terms, lanes, 1, True)
+        inner = tuple(range(1, len(kernel.loops)))
+        made.layout = Layout((0,), inner, bands.length, size_of(kernel.loops[i].length for i in inner), lanes, 1, True)
         kernels.append(made)
-    totals: dict[Buffer, str] = {}
-    for made in kernels:
+        if len({reduced_loops(made, r) for r in sums_of_rows(made)}) > 1:
+            return None
         for r in made.reductions:
             if not is_flag(made, r) and _is_total(made, r):
                 if not _suits(made, r) or not covers(made, r.view.buffer):
@@ -99,6 +93,34 @@ def tiled(bands: RowTiles) -> Tile | None:
         if room >= 0:
             tile.own[buffer] = row
     return tile
+
+
+def _lanes(bands: RowTiles) -> int:
+    """Threads of a row: a few terms each where a row is reduced to one result, one result each where it has several; 0 if the
+    rows would not keep a GPU busy."""
+    wanted, most = 1, THREADS
+    for kernel in bands.kernels:
+        kernel.loops = split(kernel, bands.length)
+        results, terms = (size_of(kernel.loops[i].length for i in loops) for loops in inside_row(kernel))
+        wanted = max(wanted, terms if results == 1 else TERMS * min(results, NEIGHBOURS))
+        most = min(most, THREADS if results == 1 else power_of_two(results))
+    lanes = power_of_two(-(-wanted // (TERMS if wanted <= TERMS * NEIGHBOURS else FEW_TERMS)))
+    while bands.length * lanes < FEWEST_THREADS and lanes < min(wanted, most):
+        lanes *= 2
+    return lanes if bands.length * lanes >= FEWEST_THREADS and lanes <= most else 0
+
+
+def inside_row(kernel: Kernel) -> tuple[list[int], list[int]]:
+    """The loops inside a row: those with a result for each of their points, and those along which a result is reduced."""
+    inner = range(1, len(kernel.loops))
+    sums = sums_of_rows(kernel)
+    reduced = reduced_loops(kernel, sums[0]) if sums else frozenset(inner)
+    return [i for i in inner if i not in reduced], [i for i in inner if i in reduced]
+
+
+def sums_of_rows(kernel: Kernel) -> list[Reduce]:
+    """The reductions whose results belong to one row: one for the row, or several."""
+    return [r for r in kernel.reductions if not is_flag(kernel, r) and not _is_total(kernel, r)]
 
 
 def _is_total(kernel: Kernel, r: Reduce) -> bool:
@@ -170,11 +192,39 @@ class _Writer(Threads):
         super().__init__(launch)
         self.around, self.tile = around, around.tile
         self.totalled = [r for r in self.sums if _is_total(launch, r)]
-        self.sums = [r for r in self.sums if r not in self.totalled]
+        self.sums = sums_of_rows(launch)
         self.slots = self.slots[: len(self.sums)]
+        self.kept, self.reduced = inside_row(launch)
 
     def phases(self) -> list[str]:
+        if self.kept:
+            return [self.phase(self.results_of_row)]
         return super().phases() if self.sums else [self.phase(self.first)]
+
+    def results_of_row(self) -> None:
+        """The lanes of a row share its results; each is reduced by one thread, such as an element of a small product."""
+        code = self.code
+        row, lane, _ = self.place()
+        totals = [code.let(f"alloca {REGISTER[r.view.dtype]}") for r in self.sums]
+        kept, reduced = ([self.loops[i].length for i in loops] for loops in (self.kept, self.reduced))
+        with (
+            code.when(code.let(f"icmp ult i64 {row}, {self.layout.results}")),
+            code.iterations(lane, str(size_of(kept)), self.tile.lanes) as result,
+        ):
+            self.indices = [row] + ["0"] * (len(self.loops) - 1)
+            for i, index in zip(self.kept, self.split(result, kept), strict=True):
+                self.indices[i] = index
+            for r, total in zip(self.sums, totals, strict=True):
+                code.do(f"store {REGISTER[r.view.dtype]} {start_of(r.how, r.view.dtype)}, ptr {total}")
+            start = list(self.indices)
+            with code.iterations("0", str(size_of(reduced))) as term:
+                for i, index in zip(self.reduced, self.split(term, reduced), strict=True):
+                    self.indices[i] = index
+                self.point(totals)
+            self.indices = start
+            for r, total in zip(self.sums, totals, strict=True):
+                value = code.let(f"load {REGISTER[r.view.dtype]}, ptr {total}")
+                code.store(value, self.address(r.view), r.view.dtype)
 
     def point(self, totals: Sequence[str]) -> list[str]:
         values = super().point(totals)
