@@ -10,7 +10,6 @@ from scipy.linalg import blas as fortran
 from scipy.linalg import lapack
 
 from adjoint.compiler.cuda.libraries import Libraries
-from adjoint.compiler.cuda.linear import is_symmetric
 from adjoint.compiler.cuda.simulator import Simulator
 
 
@@ -177,9 +176,4 @@ class WithLibraries(Simulator):
     """The simulator, with linear algebra as a GPU has it."""
 
     def libraries(self, precision):
-        return OnHost(self, blas, solver, precision)
-
-
-class OnHost(Libraries):
-    def is_symmetric(self, step, a, out, failed):
-        is_symmetric(np, a, out, failed)  # a kernel of CuPy's on a GPU
+        return Libraries(self, blas, solver, precision)

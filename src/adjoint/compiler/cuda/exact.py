@@ -1,6 +1,6 @@
 """Functions of arrays on a GPU that CuPy lacks, or for which its results differ from NumPy's: floor division and remainders of
-floats, which CuPy rounds differently; cumulative sums and products, scatter-adds and means over equal elements, whose terms CuPy
-combines in an order that changes from run to run; recurrences and running extrema.
+floats, which CuPy rounds differently; cumulative sums and products and means over equal elements, whose terms CuPy combines in an
+order that changes from run to run; recurrences and running extrema.
 
 Each kernel has two forms: CUDA C for a GPU, and NumPy's function, which replaces it in tests.
 """
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...ops import reduce, sort
+from .raw import THREADS, TYPES, blocks, is_host, kernel
 
-_TYPES = {"float64": "double", "float32": "float", "int64": "long long", "int32": "int"}
 _PART = 32  # terms that a thread adds up one after the other
 _ROWS = 4096  # with this many rows, one thread per row keeps the GPU busy
 #: Terms of a cumulative product or a recurrence, for each row: they are sequential, since products in parts could overflow.
@@ -45,12 +45,12 @@ def _divider(xp: Any, code: str, name: str) -> Any:
 
 def floor_divide(xp: Any, a: Any, b: Any) -> Any:
     """a // b of floats of one dtype."""
-    return np.floor_divide(a, b) if _is_host(xp) else _divider(xp, _QUOTIENT, "adjoint_floor_divide")(a, b)
+    return np.floor_divide(a, b) if is_host(xp) else _divider(xp, _QUOTIENT, "adjoint_floor_divide")(a, b)
 
 
 def remainder(xp: Any, a: Any, b: Any) -> Any:
     """a % b of floats of one dtype."""
-    return np.remainder(a, b) if _is_host(xp) else _divider(xp, _REMAINDER, "adjoint_remainder")(a, b)
+    return np.remainder(a, b) if is_host(xp) else _divider(xp, _REMAINDER, "adjoint_remainder")(a, b)
 
 
 # -- cumulative sums and products ---------------------------------------------------------------------------------------
@@ -79,24 +79,34 @@ _ROWS_CODE = """extern "C" __global__
 void running_rows(GIVEN, T* y, long long rows, long long n, long long part, long long parts) {
   __shared__ T TILES;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const long long top = blockIdx.x * 32LL;
+  long long start[4], length[4];
+  for (int k = 0; k < 4; ++k) {
+    long long row = blockIdx.x * 32LL + warp + 8 * k, first = row % parts * part;
+    start[k] = row / parts * n + first;
+    length[k] = row >= rows ? 0 : first + part < n ? part : n - first;
+  }
   T total = 0;
   for (long long left = 0; left < part; left += 32) {
-    for (int i = warp; i < 32; i += 8) {
-      long long row = top + i, at = row % parts * part + left + lane;
-      if (row < rows && left + lane < part && at < n) { at += row / parts * n; LOADS; }
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) if (left + lane < length[k]) {
+      const int i = warp + 8 * k;
+      const long long at = start[k] + left + lane;
+      LOADS;
     }
     __syncthreads();
-    if (warp == 0) for (int j = 0; j < 32; ++j) {
-      T next = tile_x[lane][j];
-      total = left + j == 0 ? next : (COMBINED);
-      tile_x[lane][j] = total;
+    if (warp == 0) {
+      T own[32];
+      #pragma unroll
+      for (int j = 0; j < 32; ++j) {
+        T next = tile_x[lane][j];
+        own[j] = total = left + j == 0 ? next : (COMBINED);
+      }
+      #pragma unroll
+      for (int j = 0; j < 32; ++j) tile_x[lane][j] = own[j];
     }
     __syncthreads();
-    for (int i = warp; i < 32; i += 8) {
-      long long row = top + i, at = row % parts * part + left + lane;
-      if (row < rows && left + lane < part && at < n) y[row / parts * n + at] = tile_x[i][lane];
-    }
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) if (left + lane < length[k]) y[start[k] + left + lane] = tile_x[warp + 8 * k][lane];
   }
 }"""
 
@@ -110,28 +120,22 @@ def _running_rows(xp: Any, combined: str, part: int, **arrays: Any) -> Any:
     code = code.replace("GIVEN", ", ".join(f"const T* {name}" for name in arrays))
     code = code.replace("TILES", ", ".join(f"tile_{name}[32][33]" for name in arrays))
     code = code.replace("LOADS", "; ".join(f"tile_{name}[i][lane] = {name}[at]" for name in arrays))
-    kernel, rows = _kernel(xp, code, "running_rows", _TYPES[x.dtype.name]), len(x) * parts
-    kernel((-(-rows // 32),), (256,), (*arrays.values(), y, *map(np.int64, (rows, n, part, parts))))
+    run, rows = kernel(xp, code, "running_rows", TYPES[x.dtype.name]), len(x) * parts
+    run((-(-rows // 32),), (THREADS,), (*arrays.values(), y, *map(np.int64, (rows, n, part, parts))))
     return y
-
-
-@functools.cache
-def _kernel(xp: Any, code: str, name: str, kind: str) -> Any:
-    """A kernel in CUDA C, with T for the type of its elements."""
-    return xp.RawKernel(code.replace("T ", f"{kind} ").replace("T*", f"{kind}*").replace("T)", f"{kind})"), name)
 
 
 def _running(xp: Any, x: Any, part: int, ufunc: np.ufunc) -> Any:
     """Cumulative within parts of an axis, the second of three, one term after the other."""
     outer, n, inner = x.shape
-    if _is_host(xp):
+    if is_host(xp):
         return np.concatenate([ufunc.accumulate(x[:, i : i + part], axis=1) for i in range(0, n, part)], axis=1)
     if inner == 1:
         return _running_rows(xp, _COMBINED[ufunc], part, x=x[:, :, 0])[:, :, None]
     y, parts = xp.empty(x.shape, x.dtype), -(-n // part)
     count = outer * parts * inner
-    kernel = _kernel(xp, _RUNNING.replace("COMBINED", _COMBINED[ufunc]), "running", _TYPES[x.dtype.name])
-    kernel((-(-count // 256),), (256,), (x, y, *map(np.int64, (count, n, inner, part, parts))))
+    run = kernel(xp, _RUNNING.replace("COMBINED", _COMBINED[ufunc]), "running", TYPES[x.dtype.name])
+    run(blocks(count), (THREADS,), (x, y, *map(np.int64, (count, n, inner, part, parts))))
     return y
 
 
@@ -185,7 +189,7 @@ void recurrence(const T* a, const T* b, T* y, long long count, long long n, long
 
 def recurrence(xp: Any, a: Any, b: Any, *, axis: int) -> Any:
     """y[0] = b[0] and y[i] = a[i] y[i - 1] + b[i] along an axis."""
-    if _is_host(xp):
+    if is_host(xp):
         return reduce.recurrence.impl(a, b, axis=axis)
     shape = np.broadcast_shapes(a.shape, b.shape)
 
@@ -198,8 +202,9 @@ def recurrence(xp: Any, a: Any, b: Any, *, axis: int) -> Any:
             return _running_rows(xp, combined, n, x=b[:, :, 0], a=a[:, :, 0])[:, :, None]
         y = xp.empty(a.shape, a.dtype)
         code = _RECURRENCE.replace("STEP", step.replace("FACTOR", "a[at]").replace("LAST", "last").replace("TERM", "b[at]"))
-        kernel = _kernel(xp, code, "recurrence", _TYPES[a.dtype.name])
-        kernel((-(-outer * inner // 256),), (256,), (a, b, y, *map(np.int64, (outer * inner, n, inner))))
+        kernel(xp, code, "recurrence", TYPES[a.dtype.name])(
+            blocks(outer * inner), (THREADS,), (a, b, y, *map(np.int64, (outer * inner, n, inner)))
+        )
         return y
 
     return _along(run, xp, axis, xp.broadcast_to(a, shape), xp.broadcast_to(b, shape))
@@ -229,7 +234,7 @@ void share(const T* t, const T* y, T* out, long long count, long long n, long lo
 
 def share_equal(xp: Any, t: Any, y: Any, *, axis: int, ordered: bool) -> Any:
     """The mean of t over elements whose y is equal, in every row."""
-    if _is_host(xp):
+    if is_host(xp):
         return sort.share_equal.impl(t, y, axis=axis, ordered=ordered)
     if not ordered:
         order = xp.argsort(y, axis=axis, kind="stable")
@@ -240,36 +245,8 @@ def share_equal(xp: Any, t: Any, y: Any, *, axis: int, ordered: bool) -> Any:
     def run(xp: Any, t: Any, y: Any) -> Any:
         out = xp.empty(t.shape, t.dtype)
         _, n, inner = t.shape
-        kernel = _kernel(xp, _SHARE, "share", _TYPES[t.dtype.name])
-        kernel((-(-t.size // 256),), (256,), (t, y, out, *map(np.int64, (t.size, n, inner))))
+        share = kernel(xp, _SHARE, "share", TYPES[t.dtype.name])
+        share(blocks(t.size), (THREADS,), (t, y, out, *map(np.int64, (t.size, n, inner))))
         return out
 
     return _along(run, xp, axis, t, y)
-
-
-def _is_host(xp: Any) -> bool:
-    return not hasattr(xp, "RawKernel")
-
-
-# -- scatter-add ----------------------------------------------------------------------------------------------------------
-
-
-def add_in_order(xp: Any, values: Any, order: Any, starts: Any, target: Any) -> None:
-    """target[k] += values[order[i]] for i from starts[k] to starts[k + 1], one row after the other."""
-    if xp is np:
-        np.add.at(target, np.repeat(np.arange(len(target)), np.diff(starts)), values[order])
-    else:
-        blocks = (target.size + 255) // 256
-        kernel = _kernel(xp, _ADDING, "add", _TYPES[target.dtype.name])
-        kernel((blocks,), (256,), (values, order, starts, target, *map(np.int64, (target.size, target.shape[1]))))
-
-
-_ADDING = """extern "C" __global__
-void add(const T* v, const long long* order, const long long* starts, T* out, long long n, long long row) {
-  long long k = blockIdx.x * 256LL + threadIdx.x;
-  if (k >= n) return;
-  long long place = k / row, column = k % row;
-  T total = out[k];
-  for (long long i = starts[place]; i < starts[place + 1]; ++i) total = total + v[order[i] * row + column];
-  out[k] = total;
-}"""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from ...core.locks import cached
 from ..lower.kernel import View, size_of
 from ..lower.step import Lapack, Product
+from . import raw
 
 Call = Callable[..., None]
 _BLOCK = 1000  # rows per block of the pullback: fewer, larger products are faster
@@ -128,7 +128,7 @@ class Libraries:
         moving = [(n, stride) for n, stride in zip(stack, a.strides, strict=False) if n > 1]
         if moving and all(outer == n * stride for (_, outer), (n, stride) in itertools.pairwise(moving)) and moving[-1][1]:
             step = moving[-1][1]
-            return xp.arange(start, start + size_of(stack) * step, step, dtype=np.int64)
+            return raw.addresses(xp, start, step, size_of(stack))
         offsets = xp.zeros(stack, np.int64)
         for axis, (n, stride) in enumerate(zip(stack, a.strides, strict=False)):
             if n > 1 and stride:
@@ -147,9 +147,6 @@ class Libraries:
         self.solver(f"{name}_bufferSize", dtype)(*arguments, ctypes.addressof(size), *after)
         memory = self.xp.empty(max(size.value, 1), dtype)
         return memory, self.address(memory), size.value
-
-    def report(self, info: Any, failed: Any) -> None:
-        self.xp.any(info, out=failed)
 
     def lower(self, a: Any, diagonal: float = 1.0, out: Any = None) -> Any:
         """The lower triangle of each square matrix, with the diagonal scaled. One launch; CuPy's `tril` would make a mask."""
@@ -183,7 +180,7 @@ class Libraries:
             for (matrix,), place in zip(self.each(factor), places, strict=True):
                 potrf(Fill.LOWER, n, matrix, n, work, size, place)
             self.lower(xp.swapaxes(factor, -1, -2), out=a)
-        self.report(info, failed)
+        raw.has_failed(self.xp, info, failed)
 
     def cholesky_pullback(self, step: Lapack, l: Any, g: Any, failed: Any) -> None:  # noqa: E741
         """The cotangent g of the factor l, by rows, becomes that of its matrix."""
@@ -297,8 +294,8 @@ class Libraries:
             getrf, rows = self.solver("cusolverDn?getrf", dtype), self.address(pivots)
             for i, ((matrix,), place) in enumerate(zip(self.each(a), places, strict=True)):
                 getrf(n, n, matrix, n, work, rows + 4 * n * i, place)
-        self.xp.not_equal(info.reshape(zero.shape), 0, out=zero)
-        self.report(info, failed)
+        raw.are_set(self.xp, info, zero)
+        raw.has_failed(self.xp, info, failed)
 
     def solve(self, step: Lapack, a: Any, pivots: Any, x: Any, failed: Any) -> None:
         """a x = b or aᵀ x = b by the factors of a; x holds b. Where a pivot is zero, the program ends with an error anyway."""
@@ -346,7 +343,7 @@ class Libraries:
         geqrf = self.solver("cusolverDn?geqrf", a.dtype)
         for (matrix, scale), place in zip(self.each(a, tau), places, strict=True):
             geqrf(m, n, matrix, m, scale, work, size, place)
-        self.report(info, failed)
+        raw.has_failed(self.xp, info, failed)
 
     def orthogonal(self, step: Lapack, tau: Any, q: Any, failed: Any) -> None:
         """The columns of q, which holds reflectors."""
@@ -356,7 +353,7 @@ class Libraries:
         orgqr = self.solver("cusolverDn?orgqr", q.dtype)
         for (matrix, scale), place in zip(self.each(q, tau), places, strict=True):
             orgqr(m, n, k, matrix, m, scale, work, size, place)
-        self.report(info, failed)
+        raw.has_failed(self.xp, info, failed)
 
     # -- eigenvalues and singular values: nan counts as a failure, as on the host --
 
@@ -383,7 +380,7 @@ class Libraries:
             w = self.address(values)
             for i, ((matrix,), place) in enumerate(zip(self.each(a), places, strict=True)):
                 syevd(_VECTORS, fill, n, matrix, n, w + n * dtype.itemsize * i, work, size, place)
-        failed[...] = self.xp.any(info != 0) | self.xp.any(values != values)
+        raw.has_failed(self.xp, info, failed, values)
 
     def singular(self, step: Lapack, a: Any, u: Any, s: Any, vh: Any, failed: Any) -> None:
         """a = u s vh, in falling order."""
@@ -399,7 +396,7 @@ class Libraries:
         else:  # cuSOLVER takes tall matrices: aᵀ = vhᵀ s uᵀ
             left, right, info = self.singular_each(xp.swapaxes(a, -1, -2), s, full)
             u[...], vh[...] = xp.swapaxes(right, -1, -2), xp.swapaxes(left, -1, -2)
-        failed[...] = xp.any(info != 0) | xp.any(s != s)
+        raw.has_failed(xp, info, failed, s)
 
     def singular_each(self, a: Any, s: Any, full: bool) -> tuple[Any, Any, Any]:
         """u, vh and the status, for each tall matrix of a stack; works on a copy, which the routine destroys."""
@@ -440,16 +437,8 @@ class Libraries:
         return self.xp.swapaxes(self.xp.empty((*stack, n, m), dtype), -1, -2)
 
     def is_symmetric(self, step: Lapack, a: Any, out: Any, failed: Any) -> None:
-        """As `linear.is_symmetric`, in two passes over the matrix; by rows: CuPy has one block for each result of a reduction."""
-        slack = math.sqrt(np.finfo(a.dtype).eps) * self.xp.max(self.xp.abs(a), axis=(-2, -1), keepdims=True)
-        rows = self.near(a, self.xp.swapaxes(a, -1, -2), slack, axis=-1)
-        out[...] = self.xp.all(rows, axis=-1).reshape(out.shape)
+        raw.is_symmetric(self.xp, a, out)
         failed[...] = False
-
-    @cached
-    def near(self) -> Any:
-        test = "a == b || abs(a - b) <= slack"
-        return self.xp.ReductionKernel("T a, T b, T slack", "bool near", test, "a && b", "near = a", "true", "adjoint_near")
 
 
 def _layout(view: View) -> tuple[str, int]:

@@ -6,7 +6,6 @@ whether it failed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from scipy.linalg import lapack, lu_solve, solve_triangular
 
 from ..lower.step import Lapack, Product
+from . import raw
 
 Arrays = Sequence[Any]
 
@@ -118,20 +118,12 @@ _ON_HOST: dict[str, Callable[..., bool]] = {
 }
 
 
-def is_symmetric(xp: Any, a: Any, out: Any, failed: Any) -> None:
-    """Up to rounding; see `ops.matrix.is_hermitian`."""
-    other = xp.swapaxes(a, -1, -2)
-    slack = math.sqrt(np.finfo(a.dtype).eps) * xp.max(xp.abs(a), axis=(-2, -1), keepdims=True)
-    with np.errstate(invalid="ignore"):
-        near = xp.abs(a - other) <= slack
-    out[...] = xp.all((a == other) | near, axis=(-2, -1), keepdims=True).reshape(out.shape)
-    failed[...] = False
-
-
 def on_host(step: Lapack, arrays: Arrays) -> None:
     """Run a routine for each matrix of a stack. The last array is a flag: whether one failed."""
     if step.routine == "is_symmetric":
-        return is_symmetric(np, *arrays)
+        a, out, failed = arrays
+        failed[...] = False
+        return raw.is_symmetric(np, a, out)
     *views, failed = arrays
     routine, stack = _ON_HOST[step.routine], (*step.inout, *step.outs)[0].shape[:-2]
     found = False

@@ -20,8 +20,7 @@ from ..llvm.lapack import FAILURES
 from ..lower.kernel import Buffer, View, size_of
 from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, While, WhileVjp
 from ..lower.sweep import Sweep
-from . import control, linear
-from .exact import add_in_order
+from . import control, linear, raw
 from .foreign import REFUSALS, on_gpu
 from .launch import Launch
 from .schedule import AddAt
@@ -177,7 +176,7 @@ class DeviceRoutine:
         def ranked(table: Table) -> tuple[Any, Any]:
             where = self.array(table, places)
             order = xp.argsort(where, kind="stable")
-            return order, xp.searchsorted(where[order], xp.arange(0, size + 1, row))
+            return order, raw.starts(xp, where, order, size // row, row)
 
         known: list[tuple[Any, Any]] = []
 
@@ -187,7 +186,7 @@ class DeviceRoutine:
                 self.device.wait()  # other streams will read it
                 known.append(found)
             order, starts = known[0] if known else ranked(table)
-            add_in_order(xp, self.array(table, values), order, starts, self.array(table, target))
+            raw.add_in_order(xp, self.array(table, values), order, starts, self.array(table, target))
 
         return run
 

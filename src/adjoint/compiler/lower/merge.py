@@ -23,8 +23,8 @@ _MOST_FUNCTIONS, _FUNCTION = 24, 20  # such as exp, as in `lower.workspace`
 
 
 def written_out(kernel: Kernel) -> Kernel:
-    """A kernel with its short innermost axis unrolled, if it reduces along that axis or along others. Scatter-adds stay whole: their
-    places are sorted."""
+    """A kernel with its short innermost axis unrolled, if it reduces along that axis or along others. Scatter-adds stay whole,
+    since their places are sorted."""
     arrange(kernel)
     if len(kernel.loops) < 2 or 0 in kernel.domain or not kernel.reductions or kernel.scatters:
         return kernel
