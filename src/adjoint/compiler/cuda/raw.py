@@ -85,7 +85,9 @@ _ARE_SET = """extern "C" __global__ void are_set(const int* x, bool* out, long l
 #: One block. A number that is not equal to itself is nan.
 _HAS_FAILED = """extern "C" __global__ void has_failed(const int* info, long long n, const T* x, long long m, bool* out) {
   int found = 0;
+  #pragma unroll 8
   for (long long i = threadIdx.x; i < n; i += 256) found |= info[i] != 0;
+  #pragma unroll 8
   for (long long i = threadIdx.x; i < m; i += 256) found |= x[i] != x[i];
   found = __syncthreads_or(found);
   if (threadIdx.x == 0) *out = found;
