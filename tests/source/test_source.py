@@ -440,8 +440,9 @@ def test_a_return_in_the_middle():
                 return x * 2
         return x
 
-    value = same(f, (0.1, 10), (0.2, 10), gradient=False)
-    assert "for runs in Python: a return in the middle" in became(value)
+    value = same(f, (0.1, 10), (0.2, 10), (0.2, 3), (0.2, 0))
+    assert "for became a while_loop that counts, with break" in became(value)
+    assert value.report().count("specialization") == 1
 
 
 def test_lists_that_grow():

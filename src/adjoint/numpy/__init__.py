@@ -33,14 +33,14 @@ _protocols.install()
 
 zeros = _create.trackable(_numpy.zeros)
 ones = _create.trackable(_numpy.ones)
-empty = _create.trackable(_numpy.empty)
+empty = _create.trackable(_numpy.empty, _numpy.zeros)
 eye = _create.trackable(_numpy.eye)
 identity = _create.trackable(_numpy.identity)
 arange = _create.trackable(_numpy.arange)
 linspace = _create.trackable(_numpy.linspace)
 zeros_like = _create.trackable(_numpy.zeros_like)
 ones_like = _create.trackable(_numpy.ones_like)
-empty_like = _create.trackable(_numpy.empty_like)
+empty_like = _create.trackable(_numpy.empty_like, _numpy.zeros_like)
 
 #: Other functions that the protocols cannot intercept; in `reach.py`, loaded on first use.
 _REACHED = frozenset(

@@ -21,14 +21,18 @@ from .ways import Same, as_array, shares
 _array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
 
 
-def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy function that makes a new array; inside a transform its result can hold traced values."""
+def trackable(function: Callable[..., Any], tracked: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A NumPy function that makes a new array; inside a transform its result can hold traced values.
+
+    There it is made by `tracked`: a graph must not hold whatever happens to be in memory.
+    """
+    tracked = tracked or function
 
     @in_place_of(function)
     def make(*args: Any, **kwargs: Any) -> Any:
         if not is_tracking():
             return function(*args, **kwargs)
-        return fresh(function(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
+        return fresh(tracked(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
 
     return make
 
@@ -59,7 +63,8 @@ def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, s
 def empty_like(
     prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    return _like(np.empty_like, prototype, dtype, order, shape)
+    """Zeros: a graph must not hold whatever happens to be in memory."""
+    return _like(np.zeros_like, prototype, dtype, order, shape)
 
 
 @implements(np.full_like)

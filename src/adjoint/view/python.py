@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import UnsupportedError
+from ..core.errors import NamedLine, UnsupportedError
 from ..core.op import Expansion, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
@@ -131,6 +131,7 @@ class _Function:
         order = _Order(graph, nested, len(state)) if self.readable else None
         renewed = order.renewed(state) if order is not None and state else {}
         nested -= set(renewed)
+        assigned = set[tuple[str, str]]()
 
         def name_of(n: int, word: str, equation: Equation) -> str:
             """The name of a result: that of a value that is no longer read, or a new one."""
@@ -151,13 +152,23 @@ class _Function:
                 if equation.outputs[0] in nested:
                     names[equation.outputs[0]] = f"({text})"
                     continue
-                made = [name_of(n, wanted.get(n, f"v{n}"), equation) for n in equation.outputs]
+                word = self._variable(equation, assigned)
+                made = [name_of(n, wanted.get(n, word or f"v{n}"), equation) for n in equation.outputs]
                 comma = "," if equation.op.many and len(made) == 1 else ""
                 line = f"{', '.join(made)}{comma} = {text}"
                 written = [_plain(line) if self.readable else line]
             names |= zip(equation.outputs, made, strict=True)
             lines += self._noted(written, equation.line)
         return lines, [self._operand(o, names) for o in graph.outputs]
+
+    def _variable(self, equation: Equation, assigned: set[tuple[str, str]]) -> str:
+        """The variable that the source line of an equation assigns, unless another one here has it; '' if there is none."""
+        line = equation.line
+        if not self.readable or not isinstance(line, NamedLine) or _own_variable(equation) is None:
+            return ""
+        is_first = (line, line.variable) not in assigned  # others are tangents
+        assigned.add((line, line.variable))
+        return line.variable if is_first else ""
 
     def _operand(self, o: Operand, names: dict[int, str]) -> str:
         if isinstance(o, int):
@@ -256,10 +267,18 @@ def _is_start(equation: Equation, n: int, old: int) -> bool:
     return equation.op is control.while_ and at == [params["cond_consts"] + params["body_consts"] + equation.outputs.index(n)]
 
 
+def _own_variable(equation: Equation) -> int | None:
+    """The value of an equation whose result the source assigns to a variable."""
+    line = equation.line
+    return equation.outputs[0] if isinstance(line, NamedLine) and line.op == equation.op.name else None
+
+
 def _saved_names(body: Graph, consts: int, carries: int) -> list[str]:
-    """Names for the stacked results of a scan: `x_saved` for the carry x after each iteration, `x_before` for that before it."""
+    """Names for the stacked results of a scan: `x_saved` for a variable, or the carry x after each iteration, `x_before` for that
+    before it."""
     names = body.input_names[consts : consts + carries]
-    found = {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
+    found = {n: f"{e.line.variable}_saved" for e in body.equations if (n := _own_variable(e)) is not None}
+    found |= {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
     found |= {consts + i: f"{name}_before" for i, name in enumerate(names)}
     return [found.get(o, "") if isinstance(o, int) else "" for o in body.outputs[carries:]]
 
@@ -403,7 +422,9 @@ def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Se
         part = equation.params[key]
         known = {i for i, o in enumerate(equation.inputs[1:]) if is_tame(o, tame)}
         lines, results = f.block(part, args[1:], finite(part, known))
-        written += [word, *_inner([*lines, *_assigned(names, results)] or ["pass"])]
+        inside = [*lines, *_assigned(names, results)]
+        if inside or key == "true":
+            written += [word, *_inner(inside or ["pass"])]
     return written
 
 
@@ -472,7 +493,7 @@ def _words(names: Iterable[str], reserved: set[str]) -> list[str]:
     """Names that Python accepts, all different."""
     words: list[str] = []
     for name in names:
-        word = re.sub(r"\W", "_", name)
+        word = re.sub(r"\W+", "_", name).rstrip("_") or "_"
         while keyword.iskeyword(word) or word in reserved or word in words or re.fullmatch(r"[vc]\d+", word):
             word += "_"
         words.append(word)
