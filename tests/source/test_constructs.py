@@ -331,7 +331,7 @@ def f(x, n):
         x = x + 0.5
     return x
 """,
-        "for runs in Python",
+        "if is a guard: it gives None in one branch",
     ),
     "return in a with": (
         """

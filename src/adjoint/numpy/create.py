@@ -18,6 +18,7 @@ from .table import given_array, holds_traced, implements, is_whole, lift
 from .views import view
 from .ways import Same, as_array, shares
 
+_asarray = np.asarray
 _array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
 
 
@@ -80,7 +81,8 @@ def full_like(
 
 def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
-    if args and (isinstance(args[0], Traced) or (args[0].__class__ is list and is_tracking() and _shows_traced(args[0]))):
+    tracking = is_tracking()
+    if tracking and args and (isinstance(args[0], Traced) or (type(args[0]) is list and _shows_traced(args[0]))):
         return _array_of_traced(*args, **options)
     try:
         y = _array(*args, **options)
@@ -90,8 +92,10 @@ def array(*args: Any, **options: Any) -> Any:
         if not args or given_array(args[0]) is None:
             raise
         return _array_of_traced(*args, **options)
+    if not tracking:
+        return y
     is_view = bool(args) and isinstance(args[0], np.ndarray) and np.may_share_memory(y, args[0])  # copy=None
-    return fresh(y) if is_tracking() and not is_view else y
+    return y if is_view else fresh(y)
 
 
 def _shows_traced(items: list[Any]) -> bool:
@@ -140,8 +144,11 @@ def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None, like: Any = None
 ) -> Any:
     """`numpy.asarray`, also of traced values."""
+    if type(a) is np.ndarray:
+        y = _asarray(a, dtype, order, copy=copy)
+        # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
+        return fresh(y) if y is not a and y.base is None and is_tracking() else y
     if isinstance(a, Traced) or holds_traced(a):
         return _array_of_traced(a, dtype, copy=copy, order=order)
-    y = np.asarray(a, dtype=dtype, order=order, copy=copy)
-    # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
+    y = _asarray(a, dtype, order, copy=copy)
     return fresh(y) if is_tracking() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

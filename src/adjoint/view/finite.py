@@ -109,6 +109,8 @@ def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, set[in
     if equation.op is control.while_:
         inner = replace(equation, inputs=inputs[params["cond_consts"] :])
         return {"body": (params["body"], loop_tame(params["body"], inner, tame, params["body_consts"], len(equation.outputs)))}
+    if equation.op is not control.while_vjp:
+        return {}
     step, pull, consts, count = params["step"], params["pull"], params["consts"], len(params["wanted"])
     forward = loop_tame(step, replace(equation, inputs=inputs[1 : 1 + count]), tame, consts, count - consts)
     known = {i for i in range(count) if i in forward} | {i for i in range(count, len(inputs) - 1) if is_tame(inputs[1 + i], tame)}
@@ -149,10 +151,10 @@ class Masks:
 
     def is_zero(self, x: Operand, mask: Operand) -> bool:
         """Whether x is zero wherever the mask is False, if all values that are known to be finite are."""
-        if isinstance(x, Literal):
+        if isinstance(mask, Literal) and np.all(mask.value):
+            return True
+        if isinstance(x, Literal) or isinstance(mask, Literal):
             return _is_zero(x)
-        if isinstance(mask, Literal):
-            return bool(np.all(mask.value))
         key = x, mask
         if key not in self.known:
             fits = _spreads(self.types[mask].shape, self.types[x].shape)

@@ -400,12 +400,17 @@ def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], name
     shared = len(names) - len(given)
     own = range(consts, consts + len(state))
     lines, results = f.block(step, [*fixed, *state], set(), state=own, own=own)
-    all_state = ", ".join(state)
-    forward = [f"{saved}.append({all_state if len(state) == 1 else f'({all_state})'})", *lines, *_assigned(state, results)]
+    read = {o for e in pull.equations for o in e.inputs if isinstance(o, int)} | {*pull.outputs}
+    # The others have no value of their own: they have the type of a cotangent.
+    used = [k for k in range(len(state)) if consts + k in read or step.outputs[k] != consts + k]
+    all_state = ", ".join(state[k] for k in used) or "_"
+    kept = "None" if not used else all_state if len(used) == 1 else f"({all_state})"
+    forward = [f"{saved}.append({kept})", *lines, *_assigned(state, results)]
+    given_state = args[1 + consts : 1 + len(step.input_names)]
     back, pulled = f.block(pull, [*fixed, *state, *names[shared:]], set(), own=range(consts, len(pull.input_names)))
     totals = [_plain(f"{total} = {total} + {part}") for total, part in zip(names[:shared], pulled[:shared], strict=True)]
     zeros = [array(np.zeros(t.shape, t.dtype)) for t in equation.types[:shared]]
-    head = [*_assigned(state, args[1 + consts : 1 + len(step.input_names)]), f"{saved} = []"]
+    head = [*_assigned([state[k] for k in used], [given_state[k] for k in used]), f"{saved} = []"]
     head += [f"for {f.fresh('i')} in range({count}):", *_inner(forward)]
     start = _assigned(names, [*zeros, *given])
     return [
