@@ -904,3 +904,22 @@ def test_the_text_of_the_gradient_of_a_while_loop():
     exec(text, space)
     for a in (2.0, 9.0):
         np.testing.assert_allclose(space["root"](a), ad.grad(root)(a), rtol=1e-12)
+
+
+def test_examples_whose_inner_loops_differ_in_length():
+    def insertion_sort(x):
+        a = anp.array(x)
+        for i in range(1, len(a)):
+            key = a[i]
+            j = i - 1
+            while j >= 0 and a[j] > key:
+                a[j + 1] = a[j]
+                j -= 1
+            a[j + 1] = key
+        return a[0] + 2 * a[1] + 3 * a[5]
+
+    x = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 0.5, 2.7, 9.0, 8.0])
+    xs = np.stack([x, x * 1.1, x[::-1]])
+    weights = np.array([1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
+    found = ad.vmap(ad.jit(ad.grad(insertion_sort), source=True))(xs)
+    assert np.array_equal(found, [weights[np.argsort(np.argsort(row))] for row in xs])

@@ -64,6 +64,14 @@ _REACHED = frozenset(
     ]
 )
 
+#: Functions that copy arrays: what they give can be written to, as what `zeros` gives.
+_COPYING = frozenset(
+    [
+        *("append", "block", "column_stack", "concat", "concatenate", "copy", "delete", "diag", "dstack", "geomspace", "hstack"),
+        *("insert", "kron", "logspace", "outer", "roll", "stack", "tile", "tri", "tril", "triu", "vstack", "where"),
+    ]
+)
+
 #: Functions that take more arguments in the Array API standard than in NumPy; in `standard.py`.
 _STANDARD = frozenset(["__array_api_version__", "argsort", "diff", "expand_dims", "finfo", "iinfo", "sort"])
 
@@ -79,6 +87,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.standard"), name)
     else:
         value = _reaching.reach(getattr(_numpy, name))
+    if name in _COPYING:
+        value = _create.copying(value)
     globals()[name] = value  # later lookups skip __getattr__
     return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,21 @@ def trackable(function: Callable[..., Any], tracked: Callable[..., Any] | None =
         if not is_tracking():
             return function(*args, **kwargs)
         return fresh(tracked(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
+
+    return make
+
+
+@functools.cache  # so that np.concat is np.concatenate
+def copying(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes an array from others; inside a transform its result can hold traced values, unless it is a view."""
+
+    @functools.wraps(function)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        y = function(*args, **kwargs)
+        if type(y) is not np.ndarray or not is_tracking():
+            return y
+        given = [a for x in (*args, *kwargs.values()) for a in (x if isinstance(x, (list, tuple)) else (x,))]
+        return y if any(isinstance(a, np.ndarray) and np.may_share_memory(a, y) for a in given) else fresh(y)
 
     return make
 
