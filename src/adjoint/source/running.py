@@ -266,10 +266,11 @@ class Runtime:
     def named(self, name: str, value: Any) -> Any:
         """A value that the source assigns to a variable: a graph shows its name."""
         x = value
-        while isinstance(x, Traced) and not isinstance(x.by, Stage):
+        while isinstance(x, Traced):
+            if isinstance(x.by, Stage):
+                x.by.name_result(x, name)
+                break
             x = x.value
-        if isinstance(x, Traced):
-            x.by.name_result(x, name)
         return value
 
     # -- calls --

@@ -163,12 +163,10 @@ class _Function:
 
     def _variable(self, equation: Equation, assigned: set[tuple[str, str]]) -> str:
         """The variable that the source line of an equation assigns, unless another one here has it; '' if there is none."""
-        line = equation.line
-        if not self.readable or not isinstance(line, NamedLine) or _own_variable(equation) is None:
-            return ""
-        is_first = (line, line.variable) not in assigned  # others are tangents
-        assigned.add((line, line.variable))
-        return line.variable if is_first else ""
+        name = _own_variable(equation) if self.readable else ""
+        is_first = (equation.line, name) not in assigned  # others are tangents
+        assigned.add((equation.line, name))
+        return name if is_first else ""
 
     def _operand(self, o: Operand, names: dict[int, str]) -> str:
         if isinstance(o, int):
@@ -267,17 +265,17 @@ def _is_start(equation: Equation, n: int, old: int) -> bool:
     return equation.op is control.while_ and at == [params["cond_consts"] + params["body_consts"] + equation.outputs.index(n)]
 
 
-def _own_variable(equation: Equation) -> int | None:
-    """The value of an equation whose result the source assigns to a variable."""
+def _own_variable(equation: Equation) -> str:
+    """The variable to which the source assigns the result of an equation; '' if there is none."""
     line = equation.line
-    return equation.outputs[0] if isinstance(line, NamedLine) and line.op == equation.op.name else None
+    return line.variable if isinstance(line, NamedLine) and line.op == equation.op.name else ""
 
 
 def _saved_names(body: Graph, consts: int, carries: int) -> list[str]:
     """Names for the stacked results of a scan: `x_saved` for a variable, or the carry x after each iteration, `x_before` for that
     before it."""
     names = body.input_names[consts : consts + carries]
-    found = {n: f"{e.line.variable}_saved" for e in body.equations if (n := _own_variable(e)) is not None}
+    found = {e.outputs[0]: f"{name}_saved" for e in body.equations if (name := _own_variable(e))}
     found |= {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
     found |= {consts + i: f"{name}_before" for i, name in enumerate(names)}
     return [found.get(o, "") if isinstance(o, int) else "" for o in body.outputs[carries:]]

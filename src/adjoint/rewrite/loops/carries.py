@@ -51,8 +51,8 @@ def _trimmed(graph: G) -> G:
             e, found = _INVARIANT[e.op](e)
             same |= found
         equations.append(e)
-    found = _without_dead_pulls(dead_code(replace(inner, equations=tuple(equations), outputs=mapped(inner.outputs, read))))
-    smaller = renumber(found)
+    made = replace(inner, equations=tuple(equations), outputs=mapped(inner.outputs, read))
+    smaller = renumber(_without_dead_pulls(dead_code(made)))
     return graph if smaller == graph else smaller
 
 
@@ -83,7 +83,7 @@ def _with_shared_rows(e: Equation) -> Found:
     rows = {n: first.setdefault(e.inputs[n], n) for n in range(consts + carries, len(e.inputs)) if isinstance(e.inputs[n], int)}
     again = {n: m for n, m in rows.items() if n != m}
     stacks = {i: first.setdefault(("stack", o), i) for i, o in enumerate(body.outputs) if i >= carries and isinstance(o, int)}
-    same = {e.outputs[i]: e.outputs[j] for i, j in stacks.items() if i != j}
+    same: dict[int, Operand] = {e.outputs[i]: e.outputs[j] for i, j in stacks.items() if i != j}
     if not again:
         return e, same
     inputs = [n for n in range(len(e.inputs)) if n not in again]
