@@ -20,6 +20,7 @@ def test_loops_are_rolled_before_anything_is_simplified():
         "roll",
         "forward writes",
         "simplify",
+        "idle carries",
         "complex parts",
         "elements",
         "share iterations",

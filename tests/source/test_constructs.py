@@ -172,7 +172,7 @@ def f(x, n):
         s += x * k
     return s
 """,
-        "its condition assigns a variable",
+        "while became a while_loop",
     ),
     "walrus if": (
         """
@@ -281,7 +281,106 @@ def f(x, n):
         if s > 4: return s * 2
     return s
 """,
+        "for became a while_loop that counts, with break",
+    ),
+    "return from an endless loop": (
+        """
+def f(x, n):
+    k = 0
+    while True:
+        new = 0.5 * (x + 2.0 / x)
+        k += 1
+        if abs(new - x) < 1e-9 or k > n:
+            return new, k
+        x = new
+""",
+        "while became a while_loop",
+    ),
+    "return or raise": (
+        """
+def f(x, n):
+    for i in range(n + 20):
+        x = x + 0.5
+        if x > 3:
+            return x * 2
+    raise ArithmeticError("no convergence")
+""",
+        "for became a while_loop that counts, with break",
+    ),
+    "return from a nest": (
+        """
+def f(x, n):
+    for i in range(n):
+        for j in range(n):
+            x = x + 0.1 * j
+            if x > 3:
+                return x * i
+        x = x * 0.9
+    else:
+        x = -x
+    return x
+""",
+        "for became a while_loop that counts, with break",
+    ),
+    "return of nothing or something": (
+        """
+def f(x, n):
+    for i in range(n):
+        if x > 100:
+            return
+        x = x + 0.5
+    return x
+""",
+        "if is a guard: it gives None in one branch",
+    ),
+    "return in a with": (
+        """
+def f(x, n):
+    for i in range(n):
+        with contextlib.nullcontext():
+            if x > 100:
+                return x
+        x = x + 0.5
+    return x
+""",
         "a return in the middle",
+    ),
+    "walrus while with else and break": (
+        """
+def f(x, n):
+    k = 0
+    while (k := k + 1) < n:
+        x = x * 0.9
+        if x < 0.01:
+            break
+    else:
+        x = -x
+    return x
+""",
+        "its condition assigns a variable",
+    ),
+    "a long chain of comparisons": (
+        """
+def f(x, n):
+    s = 0.0
+    for i in range(n):
+        if 0 < x * i < 2 <= i + 2 < 1000:
+            s += x
+    return s
+""",
+        "for became a while_loop",
+    ),
+    "a count in a branch": (
+        """
+def f(x, n):
+    s, hits = 0.0, 0
+    for i in range(n):
+        if x * i > 2:
+            hits += 1
+            s += x
+    return s / (1 + hits)
+""",
+        "for became a while_loop",
     ),
     "early returns": (
         """

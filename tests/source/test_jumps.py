@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from adjoint.source.jumps import _MOST_REPEATED, NEEDS_FRAME, Jumps, at_line, jumps, returns_at_the_end, why_not
+from adjoint.source.jumps import _MOST_REPEATED, NEEDS_FRAME, Jumps, at_line, jumps, plain_loops, returns_at_the_end, why_not
 
 
 def function_of(text: str) -> ast.FunctionDef:
@@ -198,3 +198,75 @@ def test_new_nodes_end_on_their_first_line():
     assert (new.lineno, new.end_lineno) == (1, 1)
     one = at_line(ast.Pass(), ast.parse("f(1)").body[0])
     assert (one.col_offset, one.end_col_offset) == (0, 4)
+
+
+# -- loops that return -------------------------------------------------------------------------------------------------
+
+
+def plain(text):
+    """The statements of a function's body, with loops that do not return."""
+    count = iter("abcdefgh")
+    return ast.unparse(ast.Module(plain_loops(ast.parse(text).body, lambda what: f"{what}_{next(count)}"), [])).splitlines()
+
+
+def test_a_return_in_a_loop_is_a_flag_a_value_and_a_break():
+    assert plain("for x in xs:\n    if x:\n        return x\n    y = x\nreturn y") == [
+        "returned_a = False",
+        "for x in xs:",
+        "    if x:",
+        "        value_b = x",
+        "        returned_a = True",
+        "        break",
+        "    y = x",
+        "if returned_a:",
+        "    return value_b",
+        "return y",
+    ]
+
+
+def test_an_endless_loop_returns_what_it_found():
+    assert plain("while True:\n    if x:\n        return x")[-2:] == ["        break", "return value_b"]
+
+
+def test_a_loop_that_returns_or_raises():
+    assert plain("for x in xs:\n    if x:\n        return x\nraise E")[-3:] == [
+        "if not returned_a:",
+        "    raise E",
+        "return value_b",
+    ]
+
+
+def test_a_return_in_a_loop_in_a_loop_leaves_both():
+    lines = plain("for x in xs:\n    for y in x:\n        if y:\n            return y\nreturn 0")
+    assert lines[-7:] == [
+        "    if returned_a:",
+        "        value_d = value_b",
+        "        returned_c = True",
+        "        break",
+        "if returned_c:",
+        "    return value_d",
+        "return 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for x in xs:\n    with x:\n        return x",
+        "for x in xs:\n    try:\n        return x\n    finally:\n        pass",
+        "for x in xs:\n    def f():\n        return x",
+        "while (x := f()):\n    if x:\n        break\nelse:\n    y = 1",
+        "while x:\n    y = 1",
+    ],
+)
+def test_other_loops_stay(text):
+    assert plain(text) == ast.unparse(ast.parse(text)).splitlines()
+
+
+def test_a_condition_that_assigns_is_tested_in_the_body():
+    assert plain("while (x := f(x)) > 1:\n    y = x") == [
+        "while True:",
+        "    if not (x := f(x)) > 1:",
+        "        break",
+        "    y = x",
+    ]

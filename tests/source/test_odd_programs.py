@@ -243,7 +243,7 @@ def f(x):
     return x
 """,
         [(1.0,)],
-        "its condition assigns a variable",
+        "while became a while_loop",
     ),
 }
 

@@ -33,6 +33,9 @@ class Plain:
 
         return noted
 
+    def named(self, name, value):
+        return value
+
     def and_(self, number, *parts):
         self.calls.append("and_")
         for part in parts:
@@ -108,11 +111,11 @@ PROGRAMS = {
     "not": ("return not x", {"not_"}),
     "negative": ("return -x, ~n", set()),
     "comparison of three": ("return -1 < x < n", {"and_"}),
-    "comparison of four": ("return -1 < x < n < 5", set()),  # left to Python
+    "comparison of four": ("return -1 < x < n < 5", {"and_"}),
     "assert": ("assert x > 0, 'not positive'\nreturn x", {"holds"}),
     "raise": ("if x < 0:\n    raise ValueError('negative')\nreturn x", {"fails"}),
     "raise in else": ("if x >= 0:\n    y = x\nelse:\n    raise ValueError('negative')\nreturn y", {"if_"}),
-    "return in a loop": ("for i in range(n):\n    if i == x: return i\nreturn -1", {"left", "tested"}),
+    "return in a loop": ("for i in range(n):\n    if i == x: return i\nreturn -1", {"for_", "if_", "choose"}),
     "break in with": (
         "import contextlib\nfor i in range(n):\n    with contextlib.nullcontext():\n        if i == 2: break\nreturn i",
         {"left", "tested"},
@@ -181,7 +184,9 @@ def test_a_flag_is_part_of_the_state():
 
 
 def test_why_a_loop_is_left():
-    sites = rewritten(defined("def f(x):\n    for i in x:\n        del i\n    while x:\n        return 1\n")).sites
+    sites = rewritten(
+        defined("def f(x):\n    for i in x:\n        del i\n    while x:\n        with x:\n            return 1\n")
+    ).sites
     assert [(s.kind, s.why_not) for s in sites] == [("for", "it contains delete"), ("while", "a return in the middle")]
 
 

@@ -440,8 +440,9 @@ def test_a_return_in_the_middle():
                 return x * 2
         return x
 
-    value = same(f, (0.1, 10), (0.2, 10), gradient=False)
-    assert "for runs in Python: a return in the middle" in became(value)
+    value = same(f, (0.1, 10), (0.2, 10), (0.2, 3), (0.2, 0))
+    assert "for became a while_loop that counts, with break" in became(value)
+    assert value.report().count("specialization") == 1
 
 
 def test_lists_that_grow():
@@ -903,3 +904,22 @@ def test_the_text_of_the_gradient_of_a_while_loop():
     exec(text, space)
     for a in (2.0, 9.0):
         np.testing.assert_allclose(space["root"](a), ad.grad(root)(a), rtol=1e-12)
+
+
+def test_examples_whose_inner_loops_differ_in_length():
+    def insertion_sort(x):
+        a = anp.array(x)
+        for i in range(1, len(a)):
+            key = a[i]
+            j = i - 1
+            while j >= 0 and a[j] > key:
+                a[j + 1] = a[j]
+                j -= 1
+            a[j + 1] = key
+        return a[0] + 2 * a[1] + 3 * a[5]
+
+    x = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 0.5, 2.7, 9.0, 8.0])
+    xs = np.stack([x, x * 1.1, x[::-1]])
+    weights = np.array([1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
+    found = ad.vmap(ad.jit(ad.grad(insertion_sort), source=True))(xs)
+    assert np.array_equal(found, [weights[np.argsort(np.argsort(row))] for row in xs])

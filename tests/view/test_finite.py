@@ -52,3 +52,53 @@ def test_products_without_a_strong_zero():
         needed = [e for e in plain.equations if "strong" in e.op.name or e.op.name == "where"]
         assert bool(needed) == strong
         np.testing.assert_array_equal(plain.run_flat([np.ones(3)])[0], graph.run_flat([np.ones(3)])[0])
+
+
+# -- masks -------------------------------------------------------------------------------------------------------------
+
+
+def written(f, *args):
+    return ad.graph(f, source=True)(*args).python()
+
+
+def test_a_mask_that_follows_from_its_cotangent_is_not_written():
+    def horner(c, x):
+        r = 0.0
+        for k in c:
+            r = r * x + k
+        return r
+
+    text = written(ad.grad(horner), np.arange(10.0), 0.7)
+    assert "where(" not in text.partition("def horner")[2]
+    assert "live" not in text
+
+
+def test_a_mask_beside_a_factor_that_may_be_infinite_stays():
+    def f(x, ys):
+        t = 0.0
+        for y in ys:
+            if y > 0:
+                t = t + x / y
+        return t
+
+    text = written(ad.grad(f, 1), 2.0, np.arange(10.0))
+    space = {}
+    exec(text, space)
+    ys = np.arange(10.0)
+    wanted = np.where(ys > 0, -2.0 / np.where(ys > 0, ys, 1.0) ** 2, 0.0)
+    assert np.allclose(space["f"](2.0, ys), wanted)  # not nan at y = 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 9])
+def test_texts_of_gradients_of_while_loops(n):
+    def f(x, n):
+        zr, zi = 0.1, 0.0
+        for _ in range(n):
+            zr, zi = zr * zr - zi * zi + x, 2 * zr * zi + 0.3
+        return zr
+
+    text = written(ad.grad(f), 0.2, 5)
+    space = {}
+    exec(text, space)
+    assert np.isclose(space["f"](0.2, n), ad.grad(f)(0.2, n))
+    assert "live" not in text

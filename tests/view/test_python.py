@@ -306,3 +306,73 @@ def test_a_backward_loop_that_computes_nothing():
     exec(staged.python(), space)
     for mine, theirs in zip(space[staged.name](0.3, np.arange(9.0), 5), ad.grad(f, (0, 1))(0.3, np.arange(9.0), 5), strict=True):
         np.testing.assert_allclose(mine, theirs)
+
+
+def kalman(q, zs):
+    x, P, ll = 0.0, 1.0, 0.0
+    for z in zs:
+        P = P + q
+        S = P + 0.5
+        K = P / S
+        r = z - x
+        ll += -0.5 * (r * r / S + np.log(S))
+        x += K * r
+        P *= 1 - K
+    return ll
+
+
+def test_variables_keep_their_names():
+    """Also those that are assigned inside a loop; what is saved for the backward pass is named after them."""
+    text = ad.graph(ad.grad(kalman), source=True)(0.1, np.sin(np.arange(40.0))).python()
+    for line in ("S = P2 + 0.5", "K = P2 / S", "r = z - x", "K_saved[i] = K", "P_bar", "q_bar"):
+        assert line in text
+    space = {}
+    exec(text, space)
+    args = 0.1, np.sin(np.arange(40.0))
+    assert np.isclose(space["kalman"](*args), ad.grad(kalman)(*args))
+
+
+def test_a_tangent_does_not_have_the_name_of_its_variable():
+    def f(x):
+        total = 0.0
+        for k in range(10):
+            h = x * k
+            total = total + np.sin(h)
+        return total
+
+    def slope(x):
+        return ad.jvp(f, (x,), (1.0,))[1]
+
+    text = ad.graph(slope, source=True)(0.3).python()
+    assert text.count("h = ") <= 1
+    space = {}
+    exec(text, space)
+    assert np.isclose(space["slope"](0.3), ad.derivative(f)(0.3))
+
+
+def test_items_of_a_container_are_named_by_their_keys():
+    def f(x, n):
+        state = {"pos": x, "vel": 1.0}
+        for _ in range(n):
+            state["vel"] -= 0.01 * state["pos"]
+            state["pos"] += 0.01 * state["vel"]
+        return state["pos"]
+
+    text = ad.graph(f, source=True)(0.3, 20).python()
+    assert "state_pos" in text
+    assert "else" not in text
+
+
+def test_a_graph_that_cannot_be_staged_says_which_loop_and_why():
+    def f(x):
+        k, s, term = 0, 1.0, 1.0
+        while abs(term) > 1e-16:
+            k += 1
+            term *= x / (k * k)
+            s += term
+        return s
+
+    with pytest.raises(ad.AdjointError) as error:
+        ad.graph(f, source=True)(2.0)
+    assert "the while at test_python.py" in "".join(error.value.__notes__)
+    assert "runs in Python" in "".join(error.value.__notes__)

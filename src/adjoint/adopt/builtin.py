@@ -27,6 +27,12 @@ from ..eager.batch import Batch
 _names = type.__dict__["__dict__"].__get__  # vars() of a class, without `_Number.__getattribute__`
 
 
+#: Python's class for each of ours, by its id: a class of ours has its hash by a method in Python.
+_BY_ID: dict[int, type] = {}
+_METHODS = frozenset({types.WrapperDescriptorType, types.MethodDescriptorType})
+_PLAIN = frozenset({bool, int, float, complex, str, np.float64, np.int64, np.ndarray})
+
+
 class _Number(type):
     """The class of a class that replaces a class of numbers: it differs in what a call does with traced values."""
 
@@ -34,9 +40,11 @@ class _Number(type):
     convert: Callable[..., Any]
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
-        real = _names(cls).get("replaces")
+        real = _BY_ID.get(id(cls))
         if real is None:
             return type.__call__(cls, *args, **options)
+        if len(args) == 1 and type(args[0]) in _PLAIN:
+            return real(args[0], **options)
         if args:
             x = args[0]
             if not isinstance(x, Traced):
@@ -48,12 +56,13 @@ class _Number(type):
     def __getattribute__(cls, name: str) -> Any:
         """`float.__mul__`: a method of the class, called with the number as an argument."""
         found = type.__getattribute__(cls, name)
-        is_method = isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType))
-        return _unbound(found, name) if is_method and "replaces" in _names(cls) else found
+        return _unbound(found, name) if type(found) in _METHODS and id(cls) in _BY_ID else found
 
     def __instancecheck__(cls, x: Any) -> bool:
-        real = _names(cls).get("replaces")
-        return issubclass(class_of(x), real) if real is not None else super().__instancecheck__(x)
+        real = _BY_ID.get(id(cls))
+        if real is None:
+            return super().__instancecheck__(x)
+        return type(x) is real or issubclass(class_of(x), real)
 
     def __subclasscheck__(cls, other: type) -> bool:
         real = _names(cls).get("replaces")
@@ -142,7 +151,9 @@ def replacing(real: type, convert: Callable[..., Any], dtype: Any = None) -> Any
     meta = _Number if type(real) is type else type("_Number", (_Number, type(real)), {})
     names = {"replaces": real, "convert": staticmethod(convert), "__module__": real.__module__}
     names |= {"__qualname__": real.__qualname__, "__doc__": real.__doc__}
-    return meta(real.__name__, (real,), names if dtype is None else {**names, "dtype": np.dtype(dtype)})
+    made = meta(real.__name__, (real,), names if dtype is None else {**names, "dtype": np.dtype(dtype)})
+    _BY_ID[id(made)] = real
+    return made
 
 
 Float = replacing(float, _as_float, np.float64)

@@ -32,6 +32,7 @@ from ..derive import type_rule
 from ..ir import check as checking
 from ..ir import dataflow, text
 from ..ir.graph import Equation, Graph, weak_numbers
+from ..rewrite.loops import drop_idle_carries
 from ..rewrite.simplify import simplify
 from ..source import transformed
 from ..staging.purity import pure
@@ -233,8 +234,10 @@ class SourceProgram(Program):
         Loops stay loops, a variable keeps its name x, and its cotangent is x_bar; comments name the lines of the source.
         """
         from ..view import python
+        from ..view.finite import ordinary
 
-        return python.module([(self.simplify(), None)], readable=True)
+        smaller = drop_idle_carries(self.simplify(), final=False)
+        return python.module([(drop_idle_carries(ordinary(smaller), final=False), None)], readable=True)
 
 
 def infer_types(equation: Equation, operands: list[Type]) -> tuple[Type, ...]:

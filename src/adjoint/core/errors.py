@@ -64,6 +64,22 @@ def _is_plumbing(frame: types.FrameType) -> bool:
 written_on: ContextVar[str] = ContextVar("adjoint_line", default="")
 
 
+class NamedLine(str):
+    """The line of an op whose result the source assigns to a variable. It compares and prints as the line."""
+
+    __slots__ = ("op", "variable")
+    variable: str
+    op: str  # its name: a rewritten equation may have the line, but not the variable
+
+    def __new__(cls, line: str, variable: str, op: str) -> NamedLine:
+        self = super().__new__(cls, line)
+        self.variable, self.op = variable, op
+        return self
+
+    def __reduce__(self) -> Any:
+        return NamedLine, (str(self), self.variable, self.op)
+
+
 @contextmanager
 def on_line(line: str) -> Iterator[None]:
     """Attribute ops staged meanwhile to this line; with '' to the user's current line."""

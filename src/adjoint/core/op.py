@@ -279,11 +279,11 @@ class Pull:
 
 
 class Carry(NamedTuple):
-    """Where a carry of a loop stands: its result, its operands, and in each graph its inputs and its output."""
+    """Where a carry of a loop stands: its result, its operands, and in each graph its inputs and its output, if it has one."""
 
     result: int
     operands: tuple[int, ...]
-    graphs: dict[str, tuple[tuple[int, ...], int]]
+    graphs: dict[str, tuple[tuple[int, ...], int | None]]
 
 
 class Structured(Op):

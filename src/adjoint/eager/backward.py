@@ -99,7 +99,7 @@ class Pass:
                 "this graph was freed by an earlier backward(); call backward(retain_graph=True) the first time to keep it"
             )
         if node.line:
-            written_on.set(node.line)
+            written_on.set(str(node.line))  # a cotangent is not the variable of the line
         parts: Sequence[Any] = (g,)
         if step.into is None or not self.accumulate(node, g):
             parts, fresh = self.pull(node, g, saved)

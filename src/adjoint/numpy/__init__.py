@@ -33,14 +33,14 @@ _protocols.install()
 
 zeros = _create.trackable(_numpy.zeros)
 ones = _create.trackable(_numpy.ones)
-empty = _create.trackable(_numpy.empty)
+empty = _create.trackable(_numpy.empty, _numpy.zeros)
 eye = _create.trackable(_numpy.eye)
 identity = _create.trackable(_numpy.identity)
 arange = _create.trackable(_numpy.arange)
 linspace = _create.trackable(_numpy.linspace)
 zeros_like = _create.trackable(_numpy.zeros_like)
 ones_like = _create.trackable(_numpy.ones_like)
-empty_like = _create.trackable(_numpy.empty_like)
+empty_like = _create.trackable(_numpy.empty_like, _numpy.zeros_like)
 
 #: Other functions that the protocols cannot intercept; in `reach.py`, loaded on first use.
 _REACHED = frozenset(
@@ -64,6 +64,14 @@ _REACHED = frozenset(
     ]
 )
 
+#: Functions that copy arrays: what they give can be written to, as what `zeros` gives.
+_COPYING = frozenset(
+    [
+        *("append", "block", "column_stack", "concat", "concatenate", "copy", "delete", "diag", "dstack", "geomspace", "hstack"),
+        *("insert", "kron", "logspace", "outer", "roll", "stack", "tile", "tri", "tril", "triu", "vstack", "where"),
+    ]
+)
+
 #: Functions that take more arguments in the Array API standard than in NumPy; in `standard.py`.
 _STANDARD = frozenset(["__array_api_version__", "argsort", "diff", "expand_dims", "finfo", "iinfo", "sort"])
 
@@ -79,6 +87,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.standard"), name)
     else:
         value = _reaching.reach(getattr(_numpy, name))
+    if name in _COPYING:
+        value = _create.copying(value)
     globals()[name] = value  # later lookups skip __getattr__
     return value
 

@@ -71,8 +71,9 @@ def _refuse_write(x: Traced, array: str) -> ConversionError:
 
 _CONSTANT = "use ad.stop_gradient(x) if it is meant to be a constant"
 _IN_LIBRARY = (
-    "the adopted code passes it to compiled code, or writes it to an array that was made before; make the library's objects "
-    "inside the function, or declare a rule with ad.custom_vjp"
+    "the adopted code passes it to compiled code, or writes it to an array that was made before or copied from an argument; make "
+    "the library's objects inside the function, differentiate by that argument too (argnums), or declare a rule with "
+    "ad.custom_vjp"
 )
 
 

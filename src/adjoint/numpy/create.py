@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -18,17 +19,37 @@ from .table import given_array, holds_traced, implements, is_whole, lift
 from .views import view
 from .ways import Same, as_array, shares
 
+_asarray = np.asarray
 _array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
 
 
-def trackable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy function that makes a new array; inside a transform its result can hold traced values."""
+def trackable(function: Callable[..., Any], tracked: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A NumPy function that makes a new array; inside a transform its result can hold traced values.
+
+    There it is made by `tracked`: a graph must not hold whatever happens to be in memory.
+    """
+    tracked = tracked or function
 
     @in_place_of(function)
     def make(*args: Any, **kwargs: Any) -> Any:
         if not is_tracking():
             return function(*args, **kwargs)
-        return fresh(function(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
+        return fresh(tracked(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
+
+    return make
+
+
+@functools.cache  # so that np.concat is np.concatenate
+def copying(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes an array from others; inside a transform its result can hold traced values, unless it is a view."""
+
+    @functools.wraps(function)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        y = function(*args, **kwargs)
+        if type(y) is not np.ndarray or not is_tracking():
+            return y
+        given = [a for x in (*args, *kwargs.values()) for a in (x if isinstance(x, (list, tuple)) else (x,))]
+        return y if any(isinstance(a, np.ndarray) and np.may_share_memory(a, y) for a in given) else fresh(y)
 
     return make
 
@@ -59,7 +80,8 @@ def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, s
 def empty_like(
     prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    return _like(np.empty_like, prototype, dtype, order, shape)
+    """Zeros: a graph must not hold whatever happens to be in memory."""
+    return _like(np.zeros_like, prototype, dtype, order, shape)
 
 
 @implements(np.full_like)
@@ -75,7 +97,8 @@ def full_like(
 
 def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
-    if args and (isinstance(args[0], Traced) or (args[0].__class__ is list and is_tracking() and _shows_traced(args[0]))):
+    tracking = is_tracking()
+    if tracking and args and (isinstance(args[0], Traced) or (type(args[0]) is list and _shows_traced(args[0]))):
         return _array_of_traced(*args, **options)
     try:
         y = _array(*args, **options)
@@ -85,8 +108,10 @@ def array(*args: Any, **options: Any) -> Any:
         if not args or given_array(args[0]) is None:
             raise
         return _array_of_traced(*args, **options)
+    if not tracking:
+        return y
     is_view = bool(args) and isinstance(args[0], np.ndarray) and np.may_share_memory(y, args[0])  # copy=None
-    return fresh(y) if is_tracking() and not is_view else y
+    return y if is_view else fresh(y)
 
 
 def _shows_traced(items: list[Any]) -> bool:
@@ -135,8 +160,11 @@ def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None, like: Any = None
 ) -> Any:
     """`numpy.asarray`, also of traced values."""
+    if type(a) is np.ndarray:
+        y = _asarray(a, dtype, order, copy=copy)
+        # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
+        return fresh(y) if y is not a and y.base is None and is_tracking() else y
     if isinstance(a, Traced) or holds_traced(a):
         return _array_of_traced(a, dtype, copy=copy, order=order)
-    y = np.asarray(a, dtype=dtype, order=order, copy=copy)
-    # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
+    y = _asarray(a, dtype, order, copy=copy)
     return fresh(y) if is_tracking() and (copy or not isinstance(a, (np.ndarray, np.generic))) else y

@@ -114,7 +114,19 @@ def _while_types(types: Sequence[Type], params: dict[str, Any]) -> tuple[Type, .
     return tuple(state)
 
 
-while_ = structured("while", _while, types=_while_types, doc="A loop that goes on as long as its condition holds.")
+def _while_carries(params: dict[str, Any]) -> list[Carry]:
+    asked, fixed = params["cond_consts"], params["body_consts"]
+    count = len(params["body"].output_types)
+    return [Carry(k, (asked + fixed + k,), {"cond": ((asked + k,), None), "body": ((fixed + k,), k)}) for k in range(count)]
+
+
+while_ = structured(
+    "while",
+    _while,
+    types=_while_types,
+    carries=_while_carries,
+    doc="A loop that goes on as long as its condition holds.",
+)
 
 
 def _while_vjp(

@@ -12,7 +12,7 @@ from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from .complex import has_complex, split_complex
 from .elements import compute_elements
-from .loops import Rolled, RolledLoop, Unrolled, roll, share_iterations, sink_sums
+from .loops import Rolled, RolledLoop, Unrolled, drop_idle_carries, roll, share_iterations, sink_sums
 from .simplify import simplify
 from .written import forward_writes
 
@@ -24,6 +24,7 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "roll": roll,  # equations that repeat become scans
     "forward writes": forward_writes,  # elements are taken from where they come from
     "simplify": lambda graph, weak: simplify(graph, final=True)[0],
+    "idle carries": lambda graph, weak: drop_idle_carries(graph),  # that do not change, or that nothing reads
     COMPLEX_PARTS: lambda graph, weak: simplify(split_complex(graph, weak), final=True)[0],
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans

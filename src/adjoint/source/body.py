@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of
-from ..core.errors import is_written_by_user
+from ..core.errors import NamedLine, is_written_by_user
 from ..core.op import Op
 from ..core.types import Type, Value
 from ..ops.broadcast import cast
@@ -61,7 +61,7 @@ class SourceBody(Body):
 
     def captured_name(self, i: int) -> str:
         x = self.captured[i]
-        return self.variables.get((id(x.value), id(x.aux))) or super().captured_name(i)
+        return self.variables.get((id(x.value), id(x.aux))) or _variable(x) or super().captured_name(i)
 
     def whole(self, x: Any) -> Any:
         """A Python integer that was computed from a counter."""
@@ -156,3 +156,13 @@ class SourceBody(Body):
         for i, condition in enumerate(self.conditions):
             result = logical_and(result, condition) if i else condition
         return result
+
+
+def _variable(x: Traced) -> str:
+    """The variable to which the source assigns a captured value; '' if it is not known."""
+    while isinstance(x, Traced) and not isinstance(x.by, Stage):
+        x = x.value
+    if not isinstance(x, Traced):
+        return ""
+    lines = [e.line for e in x.by.equations if e.outputs == (x.aux[0],)]
+    return lines[0].variable if lines and isinstance(lines[0], NamedLine) else ""

@@ -20,9 +20,10 @@ from ..core.types import Type, Value, dtype_of, shape_of
 from ..ops import control as ops
 from ..staging.body import Body
 from ..staging.python import EXAMPLES
-from .body import TYPES, SourceBody
+from .body import TYPES, WIDE, SourceBody
+from .jumps import is_returned
 from .rewrite import Site
-from .staged import LoopState, keep_python, require, state_names, with_written
+from .staged import LoopState, innermost, keep_python, require, state_names, with_written
 from .state import Ending, Variable, as_type, common_class, is_number, python_class, type_of
 from .variables import Cells, RefusedError, Surroundings
 
@@ -34,6 +35,7 @@ class Way(NamedTuple):
     endings: dict[str, Ending]
     leaves: list[Any]  # of what it returned
     structure: Structure
+    is_bounded: bool  # the bounds of its integers follow from those outside
 
     def sound(self) -> Value:
         with reopened(self.body):
@@ -74,12 +76,15 @@ class Merge:
     def __init__(self, yes: Way, no: Way) -> None:
         self.yes, self.no = yes, no
         self.outputs: list[tuple[Value, Value]] = []  # of each result, its value in either branch
+        self.is_bounded = yes.is_bounded and no.is_bounded
 
     def variable(self, v: Variable) -> tuple[str, list[Any], Ending] | None:
         """The name of a variable, its leaves or their places, and how it ends; None if it stays as it is."""
         a, b = self.yes.endings.get(v.name), self.no.endings.get(v.name)
         if a is None and b is None:
             return None
+        if (a is None or b is None) and is_returned(v.name):
+            a, b = a or _zeros(b), b or _zeros(a)
         if a is None or b is None:
             raise RefusedError(f"{v.name} has a value after one of the branches only")
         if a.structure != b.structure:
@@ -112,7 +117,8 @@ class Merge:
         with reopened(self.no.body):
             second = as_type(b, t)
         self.outputs.append((first, second))
-        return Place(len(self.outputs) - 1, cls)
+        bound = max(self.yes.body.size(a), self.no.body.size(b)) if cls is int and self.is_bounded else np.inf
+        return Place(len(self.outputs) - 1, cls, bound)
 
     def cond(self, chosen: Any, state: LoopState) -> Sequence[Value]:
         """The results of the branch that is chosen."""
@@ -126,6 +132,16 @@ class Merge:
         return ops.cond(chosen, *self.yes.body.captured, *operands, true=true, false=false)
 
 
+def _zeros(ending: Ending | None) -> Ending:
+    """The value that a loop returns, in an iteration in which it does not."""
+    assert ending is not None
+    leaves = []
+    for x in ending.leaves:
+        cls = python_class(x)
+        leaves.append(x if not is_number(x) else np.zeros(shape_of(x), dtype_of(x)) if cls is None else cls(0))
+    return ending._replace(leaves=leaves, is_same=False)
+
+
 def _common_dtype(a: Any, b: Any) -> np.dtype[Any]:
     """The common dtype of two numbers, either of which may be a Python number."""
     return np.result_type(*[dtype_of(x) if (cls := python_class(x)) is None else EXAMPLES[cls] for x in (a, b)])
@@ -136,13 +152,17 @@ class Place(NamedTuple):
 
     number: int
     python: type | None
+    bound: float  # of an integer
 
 
 def _picked(x: Any, results: Sequence[Value]) -> Any:
     if type(x) is not Place:
         return x
-    keep_python(results[x.number], x.python)
-    return results[x.number]
+    y = results[x.number]
+    keep_python(y, x.python)
+    if isinstance(y, Traced) and isinstance(y.by, SourceBody) and x.bound < WIDE:
+        y.by.bounds[y.aux[0]] = x.bound
+    return y
 
 
 @contextmanager
@@ -157,11 +177,24 @@ def reopened(body: Body) -> Iterator[None]:
 
 def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> Way:
     surroundings = Surroundings(state.cells, state.names, state.assigned)
+    around = innermost()
 
     def staged() -> Way:
         with SourceBody("cond", sibling, alone=True) as body:
             state.enter(body)
+            is_bounded = isinstance(around, SourceBody) and _bound_inputs(state, body, around)
             leaves, structure = flatten(f())
-            return Way(body, state.leave(), leaves, structure)
+            return Way(body, state.leave(), leaves, structure, is_bounded)
 
     return state.apart(surroundings, staged)
+
+
+def _bound_inputs(state: LoopState, body: SourceBody, around: SourceBody) -> bool:
+    """Give the integers that enter a branch the bounds that they have outside; whether all of them have one."""
+    pairs = [(leaf.held, x) for v in state.variables for leaf, x in zip(v.leaves, state.inputs[v.name], strict=True)]
+    counts = [(held, x) for held, x in pairs if isinstance(x, Traced) and body.light.get(x.aux[0]) is int]
+    if not all(isinstance(held, int) or (isinstance(held, Traced) and held.by is around) for held, _ in counts):
+        return False
+    for held, x in counts:
+        body.bounds[x.aux[0]] = around.size(held)
+    return True

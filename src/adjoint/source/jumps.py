@@ -1,5 +1,7 @@
 """Returns and jumps: an `if` that returns takes the statements after it along, `break` and `continue` become flags.
 
+A `return` in a loop becomes a flag, a value and a `break`; the condition of a `while` that assigns becomes an `if` that breaks.
+
 if x > 0:                   if x > 0:               for x in xs:                stop = False
     return a                    return a                if x < 0:               for x in xs:
 y = b                       else:                           break                   if x < 0:
@@ -70,6 +72,116 @@ def _only_at_the_end(statements: Sequence[ast.stmt]) -> bool:
     if any(isinstance(x, ast.Return) for s in others for x in inside(s) if not isinstance(s, SCOPES)):
         return False
     return isinstance(last, ast.Return) or getattr(last, "is_last", False)
+
+
+# -- loops that return, conditions that assign -------------------------------------------------------------------------
+
+
+def is_returned(name: str) -> bool:
+    """Whether a variable holds what a loop returns: it is read only if it has been assigned."""
+    return name.startswith("__adjoint_value_")
+
+
+def plain_loops(statements: Sequence[ast.stmt], name: Callable[[str], str]) -> list[ast.stmt]:
+    """Loops without `return` and without assignments in their conditions, as far as breaks can stand for them.
+
+    for x in xs:                        returned = False
+        if x > limit:                   for x in xs:
+            return x                        if x > limit:
+    return limit                                value, returned = x, True
+                                                break
+                                        if returned:
+                                            return value
+                                        return limit
+    """
+    made: list[ast.stmt] = []
+    for k, node in enumerate(statements):
+        if not isinstance(node, SCOPES):
+            _map_blocks(node, lambda block: plain_loops(block, name))
+        if isinstance(node, ast.While) and not (node.orelse and _breaks(node)):
+            _move_test(node)
+        if not isinstance(node, (ast.For, ast.While)) or not _returns_by_branches(node.body):
+            made.append(node)
+            continue
+        is_endless = isinstance(node, ast.While) and _is_true(node.test) and not _breaks(node)
+        rest = list(statements[k + 1 :])
+        if node.orelse and not _breaks(node):
+            rest, node.orelse = [*node.orelse, *rest], []
+        flag, value = name("returned"), name("value")
+        node.body = _with_breaks(node.body, flag, value)
+        returned = at_line(ast.Name(flag, ast.Load()), node)
+        leave = at_line(ast.Return(at_line(ast.Name(value, ast.Load()), node)), node)
+        made += [_assign(flag, False, node), node]
+        if is_endless:
+            return [*made, leave]
+        if rest and isinstance(rest[0], ast.Raise):
+            unless = at_line(ast.UnaryOp(ast.Not(), returned), node)
+            return [*made, at_line(ast.If(unless, [rest[0]], []), node), leave]
+        return [*made, at_line(ast.If(returned, [leave], []), node), *plain_loops(rest, name)]
+    return made
+
+
+def _map_blocks(node: ast.stmt, change: Callable[[list[ast.stmt]], list[ast.stmt]]) -> None:
+    """Change the blocks of a statement."""
+    for part in [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(getattr(part, name, None), list):
+                setattr(part, name, change(getattr(part, name)))
+
+
+def _breaks(node: ast.For | ast.While) -> bool:
+    """Whether a `break` ends this loop."""
+
+    def found(x: ast.AST) -> bool:
+        if isinstance(x, ast.Break):
+            return True
+        inner = x.orelse if isinstance(x, (ast.For, ast.While)) else ast.iter_child_nodes(x)
+        return not isinstance(x, SCOPES) and any(map(found, inner))
+
+    return any(map(found, node.body))
+
+
+def _is_true(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def _move_test(node: ast.While) -> None:
+    """`while (x := f(x)) > 1:` as `while True: if not (x := f(x)) > 1: break`."""
+    if not any(isinstance(x, ast.NamedExpr) for x in inside(node.test)):
+        return
+    ends = at_line(
+        ast.If(at_line(ast.UnaryOp(ast.Not(), node.test), node.test), [at_line(ast.Break(), node.test)], []), node.test
+    )
+    node.test, node.body = at_line(ast.Constant(True), node.test), [ends, *node.body]
+
+
+def _returns_by_branches(statements: Sequence[ast.stmt]) -> bool:
+    """Whether a block of a loop returns, in branches of an `if` only."""
+    found = [x for s in statements if not isinstance(s, SCOPES) for x in inside(s) if isinstance(x, ast.Return)]
+    reached = sum(_count_returns(s) for s in statements)
+    return bool(found) and len(found) == reached
+
+
+def _count_returns(statement: ast.stmt) -> int:
+    if isinstance(statement, ast.If):
+        return sum(map(_count_returns, [*statement.body, *statement.orelse]))
+    return int(isinstance(statement, ast.Return))
+
+
+def _with_breaks(statements: Sequence[ast.stmt], flag: str, value: str) -> list[ast.stmt]:
+    made: list[ast.stmt] = []
+    for node in statements:
+        if isinstance(node, ast.Return):
+            target = at_line(ast.Name(value, ast.Store()), node)
+            given = node.value or at_line(ast.Constant(None), node)
+            return [*made, at_line(ast.Assign([target], given), node), _assign(flag, True, node), at_line(ast.Break(), node)]
+        if isinstance(node, ast.If):
+            node.body, node.orelse = (_with_breaks(block, flag, value) for block in (node.body, node.orelse))
+        made.append(node)
+    return made
+
+
+# -- what cannot be rewritten --------------------------------------------------------------------------------------------
 
 
 def why_not(node: ast.For | ast.While | ast.If, outer: set[str], may_return: bool = False) -> str:

@@ -28,12 +28,13 @@ from typing import Any
 
 from ..core.home import RUNTIME
 from . import liveness
-from .jumps import NEEDS_FRAME, Jumps, at_line, jumps, returns_at_the_end, why_not
+from .jumps import NEEDS_FRAME, Jumps, at_line, jumps, plain_loops, returns_at_the_end, why_not
 from .liveness import SCOPES, assigned, inside, written
 from .locate import NoSourceError, node_of
 
 _FUTURES = functools.reduce(int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _TYPE_PARAMETERS: dict[str, Any] = {"type_params": []} if hasattr(ast, "TypeVar") else {}  # from Python 3.12 on
+_COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.IfExp, ast.Compare)
 _LOOPED = frozenset({"range", "enumerate", "zip", "reversed"})
 
 
@@ -224,7 +225,7 @@ class _Rewriter(_Calls):
         if not any(isinstance(x, (ast.Yield, ast.YieldFrom, ast.Await)) for x in _own(node)):
             without = _Unannotated()
             node.body = [without.visit(x) for x in node.body]
-            node.body = returns_at_the_end(node.body)
+            node.body = returns_at_the_end(plain_loops(node.body, self.name))
             shape = Jumps(self.name, outer)
             node.body = shape.block(node.body)
             liveness.annotate(node)
@@ -277,15 +278,16 @@ class _Rewriter(_Calls):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        if len(node.ops) == 1 or _is_fixed(node):
-            return node
-        if len(node.ops) > 2:
-            return node
-        # a < b < c: (lambda p, q: p < q and q < c)(a, b), so that b is computed once, and c only if a < b.
+        return node if len(node.ops) == 1 or _is_fixed(node) else self.chained(node)
+
+    def chained(self, node: ast.Compare) -> ast.expr:
+        """a < b < c: (lambda p, q: p < q and q < c)(a, b), so that b is computed once, and c only if a < b."""
         left, middle = (self.name("operand") for _ in range(2))
         p, q = (at_line(ast.Name(name, ast.Load()), node) for name in (left, middle))
-        parts = [ast.Compare(p, [node.ops[0]], [q]), ast.Compare(q, [node.ops[1]], [node.comparators[1]])]
-        both = self.either(node, ast.And(), [at_line(x, node) for x in parts])
+        first, rest = ast.Compare(p, [node.ops[0]], [q]), ast.Compare(q, node.ops[1:], node.comparators[1:])
+        second = at_line(rest, node)
+        parts = [at_line(first, node), second if len(rest.ops) == 1 else self.chained(second)]
+        both = self.either(node, ast.And(), parts)
         parameters = ast.arguments([], [ast.arg(left), ast.arg(middle)], None, [], [], None, [])
         return _made(at_line(ast.Call(at_line(ast.Lambda(parameters, both), node), [node.left, node.comparators[0]], []), node))
 
@@ -369,6 +371,8 @@ class _Statements:
             return self.loop(node)
         if isinstance(node, ast.If):
             return self.branch(node)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            node.value = _named(node.targets[0], node.value)
         for name in ("body", "orelse", "finalbody"):
             if isinstance(getattr(node, name, None), list):
                 setattr(node, name, self.block(getattr(node, name)))
@@ -444,6 +448,17 @@ class _Statements:
         if last:
             return [true, false, at_line(ast.Return(_call("choose", node, arguments)), node)]
         return [true, false, at_line(ast.Expr(_call("if_", node, arguments)), node)]
+
+
+def _named(target: ast.expr, value: ast.expr) -> ast.expr:
+    """A value that is assigned to a variable, whose name the program shows."""
+    if isinstance(target, ast.Name) and isinstance(value, _COMPUTED) and not target.id.startswith("__adjoint_"):
+        return _call("named", value, [at_line(ast.Constant(target.id), value), value])
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        parts = [*target.elts, *value.elts]
+        if len(parts) == 2 * len(value.elts) and not any(isinstance(x, ast.Starred) for x in parts):
+            value.elts = [_named(x, y) for x, y in zip(target.elts, value.elts, strict=True)]
+    return value
 
 
 def _looped(node: ast.expr) -> ast.expr:

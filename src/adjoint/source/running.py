@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.bind import Traced
-from ..core.errors import user_line
+from ..core.errors import UnsupportedError, user_line
 from ..core.home import ADOPTED, COPIES, RUNTIME, is_copy, is_own
 from ..core.types import shape_of
 from ..ops.broadcast import where
@@ -29,6 +29,7 @@ from ..ops.elementwise import greater, less, logical_not
 from ..staging.body import Body
 from ..staging.guard import Guarded
 from ..staging.reach import is_users, reached
+from ..staging.stage import Stage
 from . import items, notes, rewrite
 from .branch import stage_branch
 from .rewrite import NoSourceError, Site
@@ -64,6 +65,17 @@ def _tried() -> Iterator[None]:
             guarded.guards, guarded.conditions, guarded.arithmetic, guarded.checked = kept
         elif stage is not None and hasattr(stage, "conditions"):
             stage.conditions = lists
+        raise
+
+
+@contextmanager
+def _explained(site: Site, why: str) -> Iterator[None]:
+    """Add to an error of staging why the loop that it comes from is not a loop of the graph."""
+    try:
+        yield
+    except UnsupportedError as error:
+        if why:
+            error.add_note(f"the {site.kind} at {site.line} runs in Python: {why}")
         raise
 
 
@@ -136,7 +148,8 @@ class Runtime:
             found = _later(found)
         notes.failed(site, why)
         notes.note(site, f"runs in Python: {why}")
-        return self._run_for(site, rest or iter(iterable), body)
+        with _explained(site, why):
+            return self._run_for(site, rest or iter(iterable), body)
 
     def _run_for(self, site: Site, iterator: Iterator[Any], body: Callable[[Any], None]) -> None:
         stop = _flag(body, site)
@@ -158,10 +171,11 @@ class Runtime:
                 notes.failed(site, why)
         notes.note(site, f"runs in Python: {why}")
         stop = _flag(body, site)
-        while test():
-            body()
-            if stop():
-                break
+        with _explained(site, why):
+            while test():
+                body()
+                if stop():
+                    break
 
     # -- branches --
 
@@ -246,6 +260,18 @@ class Runtime:
     def fails(self, test: Any) -> Any:
         """The condition of an `if` that raises."""
         return False if self.is_staged(test) and require(logical_not(truth(test))) else test
+
+    # -- names --
+
+    def named(self, name: str, value: Any) -> Any:
+        """A value that the source assigns to a variable: a graph shows its name."""
+        x = value
+        while isinstance(x, Traced):
+            if isinstance(x.by, Stage):
+                x.by.name_result(x, name)
+                break
+            x = x.value
+        return value
 
     # -- calls --
 

@@ -25,6 +25,7 @@ from ..staging.guard import Guarded
 from ..staging.stage import Stage
 from .body import COUNTED, SourceBody
 from .items import Items
+from .jumps import is_returned
 from .rewrite import Site
 from .state import ChangeError, Ending, State, as_type, is_number, widen
 from .variables import UNBOUND, Cells, RefusedError, Surroundings
@@ -189,7 +190,7 @@ class LoopState(State):
             has_settled = self.settle(endings)
             for y in [y for ending in endings.values() for y in ending.leaves]:
                 body.carry(y)
-            if body.conditions and not self.is_conditional:
+            if has_settled and body.conditions and not self.is_conditional:
                 self.is_conditional, has_settled = True, False
             if has_settled and count and transform == "scan" and not _reads_counter(body, endings):
                 self.is_counted, has_settled = False, False
@@ -310,6 +311,12 @@ def state_names(site: Site, cells: Cells) -> set[str]:
     return {name for name in {*site.state, *written} if name in cells.by_name}
 
 
+def _without_value(state: LoopState, site: Site) -> list[str]:
+    """The variables that have no value after a loop of no iterations, and are read there."""
+    names = [v.name for v in state.variables if v.first is UNBOUND and v.name in site.after]
+    return [name for name in names if not is_returned(name)]
+
+
 def _next(counters: Sequence[Any]) -> Sequence[Value]:
     for k in counters:
         k.by.counted = len(k.by.equations)
@@ -346,7 +353,7 @@ def _stage_counted(site: Site, state: LoopState, items: Items, rows: Rows, body:
         state.counter = "k"
     count = unwrap_fresh(items.count)
     count = cast(count, dtype=_INDEX.dtype) if isinstance(count, Traced) else np.int64(count)
-    lost = [v.name for v in state.variables if v.first is UNBOUND and v.name in site.after]
+    lost = _without_value(state, site)
     if lost and not (require(less(np.int64(0), count)) if isinstance(count, Traced) else count > 0):
         raise RefusedError(f"{lost[0]} has no value if there are no iterations; assign it before the loop")
 
@@ -401,7 +408,7 @@ def stage_while(site: Site, cells: Cells, test: Callable[[], Any], body: Callabl
     def stage(names: set[str]) -> str:
         state = LoopState(cells, names)
         state.assigned = site.assigned
-        lost = [v.name for v in state.variables if v.first is UNBOUND and v.name in site.after]
+        lost = _without_value(state, site)
         if lost:
             first = test()
             if is_staged(first):

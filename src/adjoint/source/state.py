@@ -138,7 +138,11 @@ class State:
             if v.first is not UNBOUND:
                 assert v.structure is not None
                 self.given[v.name] = v.structure.unflatten(inputs)
-        body.variables |= {(id(x.value), id(x.aux)): name for name, x in self.before.items() if isinstance(x, Traced)}
+        names = sorted(
+            self.before, key=lambda name: name not in self.names
+        )  # the name of a captured value is not that of a carry
+        held = [(name, self.before[name]) for name in names]
+        body.variables |= {(id(x.value), id(x.aux)): name for name, x in held if isinstance(x, Traced)}
         body.entered |= {id(x) for inputs in self.inputs.values() for x in inputs}
         self.starts = {name: [getattr(x, "aux", None) for x in inputs] for name, inputs in self.inputs.items()}
         for v in self.variables:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import Trace, Traced, is_array, unwrap_fresh
-from ..core.errors import UnsupportedError, user_line, written_on
+from ..core.errors import NamedLine, UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
 from ..derive import type_rule
 from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
+
+_RECENT = 6  # equations among which the result of an expression is looked for, when it is assigned
 
 
 def with_numbers(params: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +118,14 @@ class Stage(Trace):
         numbers = range(first, first + len(types))
         self.equations.append(Equation(op, inputs, params, tuple(numbers), types, written_on.get() or user_line()))
         return numbers
+
+    def name_result(self, x: Traced, variable: str) -> None:
+        """Note that the source assigns x to a variable, if x is the result of one of the last ops."""
+        for i, e in enumerate(self.equations[:-_RECENT:-1], 1):
+            if e.outputs == (x.aux[0],):
+                if not isinstance(e.line, NamedLine):
+                    self.equations[-i] = replace(e, line=NamedLine(e.line, variable, e.op.name))
+                return
 
     def note_values(self, op: Op, inputs: tuple[Operand, ...], params: dict[str, Any], result: Any) -> Any:
         """As `note`, for an op that has run on numbers; returns its results, traced."""

@@ -370,7 +370,8 @@ def _while_vjp_batch(flags: Flags, *args: Value, **params: Any) -> tuple[Value, 
     pulled, found = _pulled_back(batched, consts, count, values, wanted, gs, params["checkpoint"], known)
     if known is None or found is None:
         return tuple(pulled)
-    by_const, by_state = parts([full(m, Type.of(g)) for m, g in zip(found, pulled, strict=True)], len(total_masks))
+    masks_found = [full(m, Type.of(g)) for m, g in zip(known_masks(pulled, found), pulled, strict=True)]
+    by_const, by_state = parts(masks_found, len(total_masks))
     return (*pulled, *by_state, *(logical_or(a, b) for a, b in zip(total_masks, by_const, strict=True)))
 
 

@@ -1,22 +1,38 @@
 """Which values of a graph are finite wherever its inputs are: products with them need no strong zero.
 
     where(g != 0, g * p, 0)  →  g * p          if p is finite
+    where(live, g * p, 0)    →  g * p          if p is finite, and g is zero wherever live is False (`Masks`)
 
 Generated source for people to read uses this. Overflow is not considered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from ..core.op import Constant, Linear, Multilinear, Op
+from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from ..ops.broadcast import where
-from ..ops.elementwise import ieee_mul, mul, strong_mul_either_op, strong_mul_op
+from ..ops.elementwise import (
+    add,
+    equal,
+    ieee_mul,
+    logical_and,
+    logical_not,
+    logical_or,
+    mul,
+    neg,
+    not_equal,
+    strong_mul_either_op,
+    strong_mul_op,
+    sub,
+)
 
 _STRUCTURED: frozenset[Op] = frozenset({control.scan, control.while_, control.while_vjp, control.cond, control.checkpoint})
 #: Functions that are finite wherever their arguments are; exp and products may overflow, which is not considered.
@@ -46,11 +62,15 @@ def finite(graph: Graph, inputs: Iterable[int] | None = None) -> set[int]:
     return tame
 
 
-def ordinary_products(graph: Graph, tame: set[int]) -> Graph:
-    """Without a strong zero where that is the same: no factor that a zero would have to win over is infinite or nan."""
+def ordinary_products(graph: Graph, tame: set[int], pairs: Pairs = frozenset()) -> Graph:
+    """Without a strong zero where that is the same: no factor that a zero would have to win over is infinite or nan.
+
+    Of the pairs of inputs, the second is known to be zero wherever the first is False.
+    """
     made: dict[int, Equation] = {}
+    masks = Masks(graph, tame, pairs, made)
     for equation in graph.equations:
-        ordinary = _ordinary(equation, made, tame)
+        ordinary = _ordinary(equation, masks)
         made |= dict.fromkeys(equation.outputs, ordinary)
     needed, kept = {o for o in graph.outputs if isinstance(o, int)}, list[Equation]()
     for equation in reversed([made[e.outputs[0]] if e.outputs else e for e in graph.equations]):
@@ -60,12 +80,18 @@ def ordinary_products(graph: Graph, tame: set[int]) -> Graph:
     return replace(graph, equations=tuple(kept[::-1]))
 
 
-def ordinary(graph: Graph, tame: set[int] | None = None) -> Graph:
+G = TypeVar("G", bound=Graph)
+
+
+def ordinary(graph: G, tame: set[int] | None = None, pairs: Pairs = frozenset()) -> G:
     """A graph whose products are ordinary ones where no factor can be infinite or nan for finite arguments, in loops too."""
     tame = finite(graph) if tame is None else tame
+    masks = Masks(graph, tame, pairs)
     equations = []
-    for equation in ordinary_products(graph, tame).equations:
-        bodies = {key: ordinary(body, known) for key, (body, known) in _bodies(equation, tame).items()}
+    for equation in ordinary_products(graph, tame, pairs).equations:
+        bodies = {}
+        for key, (body, known) in _bodies(equation, tame).items():
+            bodies[key] = ordinary(body, known, masks.pairs_inside(equation, key, known))
         equations.append(replace(equation, params={**equation.params, **bodies}) if bodies else equation)
     return replace(graph, equations=tuple(equations))
 
@@ -83,23 +109,133 @@ def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, set[in
     if equation.op is control.while_:
         inner = replace(equation, inputs=inputs[params["cond_consts"] :])
         return {"body": (params["body"], loop_tame(params["body"], inner, tame, params["body_consts"], len(equation.outputs)))}
-    return {}
+    if equation.op is not control.while_vjp:
+        return {}
+    step, pull, consts, count = params["step"], params["pull"], params["consts"], len(params["wanted"])
+    forward = loop_tame(step, replace(equation, inputs=inputs[1 : 1 + count]), tame, consts, count - consts)
+    known = {i for i in range(count) if i in forward} | {i for i in range(count, len(inputs) - 1) if is_tame(inputs[1 + i], tame)}
+    last = len(pull.outputs) - (len(inputs) - 1 - count)  # the first results are totals
+    while True:
+        found = finite(pull, known)
+        lost = {count + i for i, o in enumerate(pull.outputs[last:]) if not is_tame(o, found)} & known
+        if not lost:
+            return {"step": (step, forward), "pull": (pull, found)}
+        known -= lost
 
 
-def _ordinary(equation: Equation, made: dict[int, Equation], tame: set[int]) -> Equation:
+def _ordinary(equation: Equation, masks: Masks) -> Equation:
     op, inputs = equation.op, equation.inputs
     factors = inputs[1:] if op is strong_mul_op else inputs  # those whose infinities a zero would win over
-    if op in (strong_mul_op, strong_mul_either_op) and all(is_tame(o, tame) for o in factors):
+    if op in (strong_mul_op, strong_mul_either_op) and all(is_tame(o, masks.tame) for o in factors):
         return replace(equation, op=mul)
-    if op is where and _is_zero(inputs[2]):  # where(g != 0, g * p, 0)
-        test, product = (made.get(o) if isinstance(o, int) else None for o in inputs[:2])
-        if test is None or product is None or test.op.name != "not_equal" or product.op not in (mul, ieee_mul):
-            return equation
-        g, *others = test.inputs[0], *product.inputs
-        if _is_zero(test.inputs[1]) and g in others and product.types == equation.types:
-            others.remove(g)
-            return replace(product, outputs=equation.outputs) if is_tame(others[0], tame) else equation
+    if op is where and _is_zero(inputs[2]) and isinstance(inputs[1], int):  # where(g != 0, g * p, 0)
+        product = masks.made.get(inputs[1])
+        if product is not None and product.op in (mul, ieee_mul) and product.types == equation.types:
+            return replace(product, op=mul, outputs=equation.outputs) if masks.is_zero(inputs[1], inputs[0]) else equation
     return equation
+
+
+# -- masks --------------------------------------------------------------------------------------------------------------
+
+Pairs = frozenset[tuple[Operand, Operand]]  # masks, and values that are zero wherever they are False
+
+
+class Masks:
+    """Finds values that are zero wherever a mask is False, as the masks of cotangents are made."""
+
+    def __init__(self, graph: Graph, tame: set[int], pairs: Pairs, made: dict[int, Equation] | None = None) -> None:
+        self.tame, self.pairs = tame, pairs
+        self.made = {n: e for e in graph.equations for n in e.outputs} if made is None else made
+        self.types = graph.types
+        self.known: dict[tuple[Operand, Operand], bool] = {}
+
+    def is_zero(self, x: Operand, mask: Operand) -> bool:
+        """Whether x is zero wherever the mask is False, if all values that are known to be finite are."""
+        if isinstance(mask, Literal) and np.all(mask.value):
+            return True
+        if isinstance(x, Literal) or isinstance(mask, Literal):
+            return _is_zero(x)
+        key = x, mask
+        if key not in self.known:
+            fits = _spreads(self.types[mask].shape, self.types[x].shape)
+            self.known[key] = fits and (key[::-1] in self.pairs or self._by_mask(x, mask) or self._by_value(x, mask))
+        return self.known[key]
+
+    def _by_mask(self, x: int, mask: int) -> bool:
+        e = self.made.get(mask)
+        if e is None:
+            return False
+        if e.op is logical_or:
+            return any(self.is_zero(x, part) for part in e.inputs)
+        if e.op is logical_and:
+            return all(self.is_zero(x, part) for part in e.inputs)
+        inner = self.made.get(e.inputs[0]) if e.op is logical_not and isinstance(e.inputs[0], int) else None
+        test = inner if inner is not None and inner.op is equal else e if e.op is not_equal else None
+        if test is not None and test.inputs[0] == x:
+            return _is_zero(test.inputs[1])
+        return e.op is control.cond and e is self.made.get(x) and self._by_branches(e, x, mask)
+
+    def _by_value(self, x: int, mask: int) -> bool:
+        e = self.made.get(x)
+        if e is None:
+            return False
+        if e.op is where:
+            test, a, b = e.inputs
+            return (test == mask and _is_zero(b)) or (self.is_zero(a, mask) and self.is_zero(b, mask))
+        if e.op in (mul, ieee_mul):
+            a, b = e.inputs
+            return any(self.is_zero(p, mask) and is_tame(q, self.tame) for p, q in ((a, b), (b, a)))
+        return e.op in (add, sub, neg) and all(self.is_zero(o, mask) for o in e.inputs)
+
+    def _by_branches(self, e: Equation, x: int, mask: int) -> bool:
+        places = e.outputs.index(x), e.outputs.index(mask)
+        for key, (body, known) in _bodies(e, self.tame).items():
+            inside = Masks(body, known, self.pairs_inside(e, key, known))
+            if not inside.is_zero(*(body.outputs[i] for i in places)):
+                return False
+        return True
+
+    def pairs_inside(self, e: Equation, key: str, tame: set[int]) -> Pairs:
+        """The pairs of a loop's carries, or of a branch's operands, that hold whenever the body runs."""
+        body = e.params[key]
+        if e.op is control.cond:
+            return self._given(e.inputs[1:], body.input_types)
+        if e.op is control.scan:
+            first, last = e.params["consts"], 0
+            start = e.inputs[first : first + e.params["carries"]]
+        elif e.op is control.while_vjp and key == "pull":
+            first = len(e.params["wanted"])
+            start = e.inputs[1 + first :]
+            last = len(body.outputs) - len(start)
+        else:
+            return frozenset()
+        pairs = {(first + b, first + x) for b, x in self._given(start, body.input_types[first : first + len(start)])}
+        while True:
+            inside = Masks(body, tame, frozenset(pairs))
+            after = {n: body.outputs[last + n - first] for pair in pairs for n in pair}
+            lost = {(b, x) for b, x in pairs if not inside.is_zero(after[x], after[b])}
+            if not lost:
+                return frozenset(pairs)
+            pairs -= lost
+
+    def _given(self, operands: Sequence[Operand], types: Sequence[Type]) -> Pairs:
+        """The pairs among operands, by place."""
+        places = range(len(operands))
+        return frozenset(
+            (b, x)
+            for b in places
+            for x in places
+            if types[b].dtype.kind == "b"
+            and types[x].dtype.kind == "f"
+            and _spreads(types[b].shape, types[x].shape)
+            and self.is_zero(operands[x], operands[b])
+        )
+
+
+def _spreads(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    """Whether a shape broadcasts to another."""
+    tail = large[len(large) - len(small) :]
+    return len(small) <= len(large) and all(a in (1, b) for a, b in zip(small, tail, strict=True))
 
 
 def _is_zero(o: Operand) -> bool:
@@ -109,7 +245,9 @@ def _is_zero(o: Operand) -> bool:
 def _finite_results(equation: Equation, tame: set[int]) -> Iterator[int]:
     """The finite results of a loop or a branch."""
     if equation.op is control.while_vjp:
-        return  # sums over a number of iterations that is not known
+        pull, found = _bodies(equation, tame)["pull"]
+        yield from (n for n, o in zip(equation.outputs, pull.outputs, strict=True) if is_tame(o, found))
+        return
     bodies = _bodies(equation, tame).values()
     for i, n in enumerate(equation.outputs):
         if all(is_tame(body.outputs[i], found) for body, found in bodies):

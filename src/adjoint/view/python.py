@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import UnsupportedError
+from ..core.errors import NamedLine, UnsupportedError
 from ..core.op import Expansion, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
@@ -131,6 +131,7 @@ class _Function:
         order = _Order(graph, nested, len(state)) if self.readable else None
         renewed = order.renewed(state) if order is not None and state else {}
         nested -= set(renewed)
+        assigned = set[tuple[str, str]]()
 
         def name_of(n: int, word: str, equation: Equation) -> str:
             """The name of a result: that of a value that is no longer read, or a new one."""
@@ -151,13 +152,21 @@ class _Function:
                 if equation.outputs[0] in nested:
                     names[equation.outputs[0]] = f"({text})"
                     continue
-                made = [name_of(n, wanted.get(n, f"v{n}"), equation) for n in equation.outputs]
+                word = self._variable(equation, assigned)
+                made = [name_of(n, wanted.get(n, word or f"v{n}"), equation) for n in equation.outputs]
                 comma = "," if equation.op.many and len(made) == 1 else ""
                 line = f"{', '.join(made)}{comma} = {text}"
                 written = [_plain(line) if self.readable else line]
             names |= zip(equation.outputs, made, strict=True)
             lines += self._noted(written, equation.line)
         return lines, [self._operand(o, names) for o in graph.outputs]
+
+    def _variable(self, equation: Equation, assigned: set[tuple[str, str]]) -> str:
+        """The variable that the source line of an equation assigns, unless another one here has it; '' if there is none."""
+        name = _own_variable(equation) if self.readable else ""
+        is_first = (equation.line, name) not in assigned  # others are tangents
+        assigned.add((equation.line, name))
+        return name if is_first else ""
 
     def _operand(self, o: Operand, names: dict[int, str]) -> str:
         if isinstance(o, int):
@@ -256,10 +265,18 @@ def _is_start(equation: Equation, n: int, old: int) -> bool:
     return equation.op is control.while_ and at == [params["cond_consts"] + params["body_consts"] + equation.outputs.index(n)]
 
 
+def _own_variable(equation: Equation) -> str:
+    """The variable to which the source assigns the result of an equation; '' if there is none."""
+    line = equation.line
+    return line.variable if isinstance(line, NamedLine) and line.op == equation.op.name else ""
+
+
 def _saved_names(body: Graph, consts: int, carries: int) -> list[str]:
-    """Names for the stacked results of a scan: `x_saved` for the carry x after each iteration, `x_before` for that before it."""
+    """Names for the stacked results of a scan: `x_saved` for a variable, or the carry x after each iteration, `x_before` for that
+    before it."""
     names = body.input_names[consts : consts + carries]
-    found = {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
+    found = {e.outputs[0]: f"{name}_saved" for e in body.equations if (name := _own_variable(e))}
+    found |= {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
     found |= {consts + i: f"{name}_before" for i, name in enumerate(names)}
     return [found.get(o, "") if isinstance(o, int) else "" for o in body.outputs[carries:]]
 
@@ -381,12 +398,17 @@ def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], name
     shared = len(names) - len(given)
     own = range(consts, consts + len(state))
     lines, results = f.block(step, [*fixed, *state], set(), state=own, own=own)
-    all_state = ", ".join(state)
-    forward = [f"{saved}.append({all_state if len(state) == 1 else f'({all_state})'})", *lines, *_assigned(state, results)]
+    read = {o for e in pull.equations for o in e.inputs if isinstance(o, int)} | {*pull.outputs}
+    # The others have no value of their own: they have the type of a cotangent.
+    used = [k for k in range(len(state)) if consts + k in read or step.outputs[k] != consts + k]
+    all_state = ", ".join(state[k] for k in used) or "_"
+    kept = "None" if not used else all_state if len(used) == 1 else f"({all_state})"
+    forward = [f"{saved}.append({kept})", *lines, *_assigned(state, results)]
+    given_state = args[1 + consts : 1 + len(step.input_names)]
     back, pulled = f.block(pull, [*fixed, *state, *names[shared:]], set(), own=range(consts, len(pull.input_names)))
     totals = [_plain(f"{total} = {total} + {part}") for total, part in zip(names[:shared], pulled[:shared], strict=True)]
     zeros = [array(np.zeros(t.shape, t.dtype)) for t in equation.types[:shared]]
-    head = [*_assigned(state, args[1 + consts : 1 + len(step.input_names)]), f"{saved} = []"]
+    head = [*_assigned([state[k] for k in used], [given_state[k] for k in used]), f"{saved} = []"]
     head += [f"for {f.fresh('i')} in range({count}):", *_inner(forward)]
     start = _assigned(names, [*zeros, *given])
     return [
@@ -403,7 +425,9 @@ def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Se
         part = equation.params[key]
         known = {i for i, o in enumerate(equation.inputs[1:]) if is_tame(o, tame)}
         lines, results = f.block(part, args[1:], finite(part, known))
-        written += [word, *_inner([*lines, *_assigned(names, results)] or ["pass"])]
+        inside = [*lines, *_assigned(names, results)]
+        if inside or key == "true":
+            written += [word, *_inner(inside or ["pass"])]
     return written
 
 
@@ -472,7 +496,7 @@ def _words(names: Iterable[str], reserved: set[str]) -> list[str]:
     """Names that Python accepts, all different."""
     words: list[str] = []
     for name in names:
-        word = re.sub(r"\W", "_", name)
+        word = re.sub(r"\W+", "_", name).rstrip("_") or "_"
         while keyword.iskeyword(word) or word in reserved or word in words or re.fullmatch(r"[vc]\d+", word):
             word += "_"
         words.append(word)

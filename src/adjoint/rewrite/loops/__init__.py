@@ -3,10 +3,12 @@
 `roll.py` finds them (by `repeats.py`, `peel.py`, `operands.py` and `find.py`) and writes their scans (`write.py`); also nests and
 branches that do not repeat with a period (`blocks.py`, `write_blocks.py`), and loops over arrays whose length changes
 (`padded.py`). `share.py` lets a loop read what another one computes as well; `sink.py` moves sums of products behind a loop.
+`carries.py` drops carries that do not change, or that nothing reads.
 """
 
+from .carries import drop_idle_carries
 from .roll import Rolled, RolledLoop, Unrolled, roll
 from .share import share_iterations
 from .sink import sink_sums
 
-__all__ = ["Rolled", "RolledLoop", "Unrolled", "roll", "share_iterations", "sink_sums"]
+__all__ = ["Rolled", "RolledLoop", "Unrolled", "drop_idle_carries", "roll", "share_iterations", "sink_sums"]

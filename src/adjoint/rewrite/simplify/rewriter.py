@@ -248,7 +248,7 @@ class Rewriter:
             return Zero(np.zeros((), type_.dtype))
         if not isinstance(pattern, Call):
             return Literal(self.compute(pattern, bindings, type_))
-        inputs = tuple(self.build(a, bindings, type_, line) for a in pattern.args)
+        inputs = tuple(self.build(a, bindings, type_, str(line)) for a in pattern.args)
         params = {name: self.compute(value, bindings, type_) for name, value in pattern.params.items()}
         numbers = weak_numbers(inputs)
         types = (type_rule(pattern.op, [self.type_of(o) for o in inputs], params, numbers),)

@@ -146,6 +146,8 @@ rule("where-same", where(Z, X, X), X, cases=({"Z": _BOOL},))
 rule("where-not", where(logical_not(Z), X, Y), where(Z, Y, X), cases=({"Z": _BOOL},))
 # The exponential of a difference is mostly computed anyway: see `softmax_of`. Its derivative is nan where the difference is.
 rule("exp-where", exp(where(Z, -math.inf, X)), where(Z, 0.0, exp(X)), is_real(X), cases=({"Z": _BOOL},), into=FINAL)
+rule("and-same", logical_and(X, X), X, is_bool(X), cases=({"X": _BOOL},))
+rule("or-same", logical_or(X, X), X, is_bool(X), cases=({"X": _BOOL},))
 rule("and-false", logical_and(X, False), False, cases=({"X": _BOOL},))
 rule("and-true", logical_and(X, True), X, is_bool(X), cases=({"X": _BOOL},))
 rule("or-false", logical_or(X, False), X, is_bool(X), cases=({"X": _BOOL},))
