@@ -4,6 +4,7 @@
 
 Ours is the text as it stands, with loops of Python and writes in place. JAX has its own loops and updates. NumPy computes the
 function alone. Each contender runs in a process of its own; a time is the least of many calls, a first call has an empty cache.
+JAX is that of the interpreter which ADJOINT_JAX_PYTHON names, if it is set.
 """
 
 from __future__ import annotations
@@ -220,7 +221,8 @@ def main():
     found: dict[str, dict] = {name: {} for name in names}
     environment = {**os.environ, "ADJOINT_CACHE_DIR": "", "JAX_PLATFORMS": "cpu"}
     for contender in options.contenders.split(","):
-        command = [sys.executable, __file__, *sys.argv[1:], "--work", contender]
+        python = os.environ.get("ADJOINT_JAX_PYTHON", sys.executable) if contender == "jax" else sys.executable
+        command = [python, __file__, *sys.argv[1:], "--work", contender]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
             for line in child.stdout:
                 if line.startswith("{"):

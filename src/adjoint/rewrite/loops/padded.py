@@ -3,25 +3,31 @@
     v1 = mul v[1:9], p;   v2 = mul v1[1:8], p;   v3 = mul v2[1:7], p;   …        a tree that shrinks
     v1 = mul v[1:9], p;   v2 = mul w1, p;        v3 = mul w2, p;        …        w1 = v1[1:8] and one more element, and so on
 
-What is behind the end of an array is not defined. Sums and products replace it by zeros, a write leaves the old elements there,
-and equations outside the loop read a slice of the array. The positions and masks that this takes are constants of the
-iterations. Groups of equations on one line, with one op, whose shapes differ are padded.
+What is before the first and behind the last element of an array is not defined. Sums and products replace it by zeros, a write
+leaves the old elements there, and equations outside the loop read a slice of the array. Groups of equations on one line, with one
+op, whose shapes differ are padded.
+
+A slice whose start moves, as c[k:] does, keeps its elements where they are: it is the whole array, and its first element is at
+position k. So c[k:] = f(c[k:], c[k - 1 : -1]) is elementwise in c and c moved by one, with a select between new and old elements,
+and a gather is needed only if the distance of two operands changes. The positions and masks are constants of the iterations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Any
 
 import numpy as np
 
 from ...core.types import Shape, Type
-from ...ir.columns import Kind, columns_of, hashable
+from ...ir.columns import Columns, Kind, columns_of, hashable
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import broadcast_to, cast, reshape, sum_, transpose, where
-from ...ops.index import gather, getitem, place, put, put_at
+from ...ops.index import gather, getitem, place, put
 from ...ops.linalg import matmul
 from ...ops.shape import concatenate
 from .find import is_per_element
@@ -31,25 +37,53 @@ from .write import Writer, trimmed
 _MOST_WORK = 4  # times as many elements
 _MOST_ELEMENTS = 1 << 23  # of all positions and masks
 
+#: Where the first element of an array is in its padded one, along each axis.
+Position = tuple[int, ...]
+
 
 def padded(graph: Graph, least: int) -> Graph | None:
     """The graph with arrays of different lengths padded; None if there are none, or an op is among them that cannot be padded."""
     groups = _groups(graph, least)
     if not groups:
         return None
-    try:
-        return _Padding(graph, groups).run()
-    except RefusedError:
-        return None
+    for keep in (True, False):
+        try:
+            padding = _Padding(graph, groups, keep)
+            if padding.is_worth_it():
+                return padding.run()
+        except RefusedError:
+            return None
+    return None
 
 
-class Group(NamedTuple):
+class Read(Enum):
+    """What a slice of a padded array is, along one axis."""
+
+    KEPT = auto()  # the array, with its elements where they are
+    CUT = auto()  # a slice of it, the same one in all iterations
+    GATHERED = auto()  # elements at the positions that an iteration is given, from position 0 on
+
+
+@dataclass(eq=False)
+class Group:
     """Equations with one op on one line, whose shapes differ."""
 
-    shape: Shape  # of the padded results
-    varies: tuple[bool, ...]  # along which axes the results differ
+    positions: list[int]
     ones: tuple[tuple[bool, ...], ...]  # by operand: the axes along which it always has one element
-    from_start: bool  # all slices begin at 0, so that the padded array is read as it is
+    # Of a read or a write, by axis of the region:
+    starts: tuple[frozenset[tuple[int, int]], ...]  # the starts and steps of the slice
+    partial: tuple[bool, ...]  # not always all elements
+    shape: Shape = ()  # of the padded results
+    varies: tuple[bool, ...] = ()  # along which axes the padding is not always empty
+    distance: dict[tuple[int, int], int | None] = field(default_factory=dict)  # by operand and axis: how far nearly all are moved
+
+    def read(self, axis: int, keep: bool) -> Read:
+        starts = self.starts[axis]
+        if any(step != 1 for _, step in starts):
+            return Read.GATHERED
+        if len(starts) == 1:
+            return Read.CUT
+        return Read.KEPT if keep else Read.GATHERED
 
 
 def _groups(graph: Graph, least: int) -> dict[int, Group]:
@@ -63,21 +97,42 @@ def _groups(graph: Graph, least: int) -> dict[int, Group]:
         if keys[number] is not None:
             members.setdefault((keys[number], line), []).append(i)
     found: dict[int, Group] = {}
-    work = longest = 0
     for positions in members.values():
         kinds = [columns.kinds[k] for k in set(columns.kind[positions].tolist())]
-        if len(positions) < least or len({_shapes(kind) for kind in kinds}) == 1:
+        if len(positions) >= least and len({_shapes(kind) for kind in kinds}) > 1:
+            found.update(dict.fromkeys(positions, _group(columns, positions, kinds)))
+    return found
+
+
+def _group(columns: Columns, positions: list[int], kinds: list[Kind]) -> Group:
+    operands = zip(*(_shapes(kind)[1:] for kind in kinds), strict=True)
+    ones = tuple([_ones([shape for shape in column if shape is not None]) for column in operands])
+    starts: tuple[frozenset[tuple[int, int]], ...] = ()
+    partial: tuple[bool, ...] = ()
+    if kinds[0].op in (getitem, put):
+        slices = []
+        for i in positions:  # the integers of an index are no part of a kind
+            e = columns[i]
+            shape = _shapes(columns.kinds[columns.kind[i]])[1]
+            assert shape is not None
+            slices.append(list(_region(e.params["spec"], shape)))
+        starts = tuple([frozenset((part[0], part[2]) for part in axis) for axis in zip(*slices, strict=True)])
+        partial = tuple([any(not is_full for *_, is_full in axis) for axis in zip(*slices, strict=True)])
+    return Group(positions, ones, starts, partial)
+
+
+def _region(spec: tuple[Any, ...], shape: Shape) -> Iterator[tuple[int, int, int, bool]]:
+    """By axis of what an index reads: start, length, step, and whether that is the whole axis. A new axis is whole."""
+    axis = 0
+    for part in (*spec, *(slice(None),) * (len(shape) - sum(part is not None for part in spec))):
+        if part is None:
+            yield 0, 1, 1, True
             continue
-        shapes = [kind.types[0].shape for kind in kinds]
-        largest = tuple(map(max, zip(*shapes, strict=True)))
-        varies = tuple([len(set(lengths)) > 1 for lengths in zip(*shapes, strict=True)])
-        operands = zip(*(_shapes(kind)[1:] for kind in kinds), strict=True)
-        ones = tuple([_ones([shape for shape in column if shape is not None]) for column in operands])
-        group = Group(largest, varies, ones, kinds[0].op is getitem and all(map(_is_from_start, kinds)))
-        found.update(dict.fromkeys(positions, group))
-        work += sum(math.prod(columns.kinds[columns.kind[i]].types[0].shape) for i in positions)
-        longest += len(positions) * math.prod(largest)
-    return found if longest <= _MOST_WORK * work + 64 * len(found) and longest < _MOST_ELEMENTS else {}
+        if isinstance(part, slice):
+            start, stop, step = part.indices(shape[axis])
+            count = len(range(start, stop, step))
+            yield start, count, step, (start, count, step) == (0, shape[axis], 1)
+        axis += 1
 
 
 def _key(kind: Kind) -> Any:
@@ -105,21 +160,134 @@ def _ones(shapes: list[Shape]) -> tuple[bool, ...]:
     return tuple([all(shape[axis - ndim] == 1 for shape in shapes) for axis in range(ndim)])
 
 
-def _is_from_start(kind: Kind) -> bool:
-    shape = _shapes(kind)[1]
-    assert shape is not None
-    return all(part.indices(shape[axis])[::2] == (0, 1) for axis, part, _ in _slices(kind.params["spec"]))
-
-
 class _Padding:
-    def __init__(self, graph: Graph, groups: dict[int, Group]) -> None:
-        self.graph, self.groups = graph, groups
+    """Padded forms of all groups. With `keep`, slices that move keep their elements where they are."""
+
+    def __init__(self, graph: Graph, groups: dict[int, Group], keep: bool) -> None:
+        self.graph, self.groups, self.keep = graph, groups, keep
         self.out = Writer(graph.input_types)
         self.known: dict[int, Operand] = {i: i for i in range(len(graph.input_types))}  # padded, if it is in a group
-        self.own: dict[int, Shape] = {i: t.shape for i, t in enumerate(graph.input_types)}  # the shape of each value, unpadded
-        self.varies: dict[int, tuple[bool, ...]] = {}  # of padded values
+        self.own: dict[int, Shape] = {n: t.shape for n, t in graph.types.items()}  # the shape of each value, unpadded
+        self.at: dict[int, Position] = {i: (0,) * t.ndim for i, t in enumerate(graph.input_types)}
+        self.group_of: dict[int, Group] = {}  # by value
         self.line = ""
         self.elements = 0  # of constants
+        self.lay_out()
+
+    # -- positions ------------------------------------------------------------------------------------------------------
+
+    def lay_out(self) -> None:
+        """Find the positions of all values, the shapes of the groups, and how far operands are moved."""
+        distances: dict[Group, dict[tuple[int, int], Counter[int]]] = {group: {} for group in self.groups.values()}
+        for i, e in enumerate(self.graph.equations):
+            group = self.groups.get(i)
+            if group is None:
+                self.at.update({n: (0,) * t.ndim for n, t in zip(e.outputs, e.types, strict=True)})
+                continue
+            (number,) = e.outputs
+            at = self.at[number] = self.position(e, group)
+            self.group_of[number] = group
+            ends = tuple([a + n for a, n in zip(at, e.types[0].shape, strict=True)])
+            group.shape = tuple(map(max, group.shape, ends)) if i != group.positions[0] else ends
+            for j, o in enumerate(e.inputs):
+                if isinstance(o, int):
+                    for axis, (a, b) in enumerate(zip(self.at[o], self.wanted(e, group, j), strict=True)):
+                        distances[group].setdefault((j, axis), Counter())[b - a] += 1
+        for group, found in distances.items():
+            group.distance = {operand: _usual(moved) for operand, moved in found.items()}
+            results = [self.graph.equations[i].types[0].shape for i in group.positions]
+            group.varies = tuple(
+                [set(lengths) != {n} for lengths, n in zip(zip(*results, strict=True), group.shape, strict=True)]
+            )
+
+    def is_worth_it(self) -> bool:
+        """Whether the padded arrays have not many more elements than the others."""
+        work = sum(math.prod(self.graph.equations[i].types[0].shape) for i in self.groups)
+        longest = sum(math.prod(group.shape) for group in self.groups.values())
+        return longest <= _MOST_WORK * work + 64 * len(self.groups) and longest < _MOST_ELEMENTS
+
+    def position(self, e: Equation, group: Group) -> Position:
+        """The position of a result, which is that of its first operand if there is a choice."""
+        op, ndim = e.op, e.types[0].ndim
+        if op is getitem:
+            return tuple(self.read_position(e, group))
+        if op is put:
+            return (0,) * ndim
+        at = [self.position_of(o) for o in e.inputs]
+        if op is matmul:
+            a, b = at
+            if any(a[:-2]) or any(b[:-2]) or (len(a) != len(b) and max(len(a), len(b)) > 2 and any((*a, *b))):
+                raise RefusedError("a product of stacks whose lengths change")
+            return (0,) * ndim if ndim > 2 and len(a) != len(b) else (*a[:-1], *b[-1:]) if len(b) > 1 else a[:-1]
+        if op is sum_:
+            summed, keepdims = e.params["axis"], e.params["keepdims"]
+            return tuple([0 if axis in summed else p for axis, p in enumerate(at[0]) if keepdims or axis not in summed])
+        if op is transpose:
+            return tuple([at[0][axis] for axis in e.params["axes"]])
+        if op is reshape:
+            moved = [p for p, one in zip(at[0], group.ones[0], strict=True) if not one]
+            places = [axis for axis, n in enumerate(e.types[0].shape) if n != 1]
+            if len(moved) != len(places):
+                raise RefusedError("'reshape' of arrays whose lengths change")
+            return tuple([moved[places.index(axis)] if axis in places else 0 for axis in range(ndim)])
+        found = [0] * ndim
+        for o, p, ones in reversed(list(zip(e.inputs, at, group.ones, strict=True))):
+            if len(p) != len(ones):
+                raise RefusedError("the number of axes changes")
+            for axis, one in enumerate(ones):
+                if isinstance(o, int) and not one:
+                    found[ndim - len(ones) + axis] = p[axis]
+        if op is concatenate:
+            found[e.params["axis"]] = 0
+        return tuple(found)
+
+    def read_position(self, e: Equation, group: Group) -> Iterator[int]:
+        (o,) = e.inputs
+        at = iter(self.remaining(o, e.params["spec"]))
+        for axis, (start, *_) in enumerate(_region(e.params["spec"], self.shape(o))):
+            p = next(at)
+            match group.read(axis, self.keep):
+                case Read.KEPT:
+                    yield p + start
+                case Read.CUT:
+                    yield p
+                case Read.GATHERED:
+                    yield 0
+
+    def remaining(self, o: Operand, spec: tuple[Any, ...]) -> Iterator[int]:
+        """The positions along the axes that an index leaves, and adds."""
+        at = self.position_of(o)
+        axis = 0
+        for part in spec:
+            if part is None or isinstance(part, slice):
+                yield 0 if part is None else at[axis]
+            axis += part is not None
+        yield from at[axis:]
+
+    def position_of(self, o: Operand) -> Position:
+        return self.at[o] if isinstance(o, int) else (0,) * o.type.ndim
+
+    def wanted(self, e: Equation, group: Group, j: int) -> Position:
+        """The position that an equation needs an operand at; where it takes any, that of the operand."""
+        o = e.inputs[j]
+        at = self.position_of(o)
+        result = self.at[e.outputs[0]]
+        if e.op is put:
+            if j == 0 or not at:
+                return at
+            return tuple([start for start, *_ in _region(e.params["spec"], self.shape(e.inputs[0]))])
+        if e.op is matmul:
+            summed = self.position_of(e.inputs[0])[-1]
+            axis = max(len(at) - 2, 0)
+            return at if j == 0 else (*at[:axis], summed, *at[axis + 1 :])
+        if e.op is concatenate:
+            return tuple([at[axis] if axis == e.params["axis"] else p for axis, p in enumerate(result)])
+        if is_per_element(e.op) or e.op in (cast, broadcast_to):
+            last = result[len(result) - len(at) :]
+            return tuple([0 if one else p for one, p in zip(group.ones[j], last, strict=True)])
+        return at
+
+    # -- the graph ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Graph:
         for i, e in enumerate(self.graph.equations):
@@ -127,11 +295,9 @@ class _Padding:
             group = self.groups.get(i)
             if group is not None:
                 results: Sequence[Operand] = (self.padded(e, group),)
-                self.varies[e.outputs[0]] = group.varies
             else:
                 results = self.out.copy(e.op, tuple(map(self.whole, e.inputs)), e.params, e.types, e.line)
             self.known.update(zip(e.outputs, results, strict=True))
-            self.own.update({n: t.shape for n, t in zip(e.outputs, e.types, strict=True)})
         outputs = tuple(map(self.whole, self.graph.outputs))
         return replace(self.graph, equations=tuple(self.out.equations), outputs=outputs)
 
@@ -145,43 +311,54 @@ class _Padding:
         """An operand without its padding."""
         if not isinstance(o, int):
             return o
-        return self.cut(self.known[o], self.own[o])
-
-    def cut(self, x: Operand, shape: Shape) -> Operand:
-        """The first elements along each axis."""
-        have = self.out.type_of(x).shape
+        have = self.out.type_of(self.known[o]).shape
+        parts = zip(have, self.at[o], self.own[o], strict=True)
         return self.out.read(
-            x, trimmed(tuple([slice(None) if a == b else slice(0, b) for a, b in zip(have, shape, strict=True)])), self.line
+            self.known[o], trimmed(tuple([slice(None) if n == own else slice(p, p + own) for n, p, own in parts])), self.line
         )
 
     def value(self, o: Operand) -> Operand:
         return self.known[o] if isinstance(o, int) else o
 
-    def fitted(self, o: Operand, shape: Shape, ones: tuple[bool, ...]) -> Operand:
-        """An operand with the lengths of `shape`, except where it is broadcast."""
-        ndim = len(self.shape(o))
-        if ndim == 0:
-            return self.value(o)
-        if len(ones) != ndim:
-            raise RefusedError("the number of axes changes")
-        return self.resized(self.value(o), tuple([1 if one else n for one, n in zip(ones, shape[-ndim:], strict=True)]))
+    def fitted(self, e: Equation, group: Group, j: int, shape: Shape) -> Operand:
+        """An operand where the equation needs it, with the lengths of `shape`, except where it is broadcast."""
+        o = e.inputs[j]
+        x = self.value(o)
+        at = self.position_of(o)
+        for axis, (p, wanted) in enumerate(zip(at, self.wanted(e, group, j), strict=True)):
+            length = shape[axis - len(at)]
+            if e.op is not put and group.ones[j][axis]:
+                length = 1
+            x = self.moved(x, axis, wanted - p, length, group.distance.get((j, axis)))
+        return x
 
-    def resized(self, x: Operand, wanted: Shape) -> Operand:
+    def moved(self, x: Operand, axis: int, by: int, length: int, usual: int | None) -> Operand:
+        """With another length, and each element further along an axis. The usual distance takes slices instead of a gather."""
         have = self.out.type_of(x).shape
-        if have == wanted:
+        if by == usual == 0 and have[axis] == length:
             return x
+        if isinstance(x, Literal) or by != usual:
+            return self.gathered(x, axis, np.arange(length) - by)
+        before = (slice(None),) * axis
+        first, last = max(-by, 0), min(have[axis], length - by)
+        if first >= last:
+            return Literal(np.zeros((*have[:axis], length, *have[axis + 1 :]), self.out.type_of(x).dtype))
+        if (first, last) != (0, have[axis]):
+            x = self.out.emit(getitem, x, line=self.line, spec=(*before, slice(first, last)))
+        if last - first == length:
+            return x
+        shape = (*have[:axis], length, *have[axis + 1 :])
+        return self.out.emit(place, x, line=self.line, spec=(*before, slice(first + by, last + by)), shape=shape)
+
+    def gathered(self, x: Operand, axis: int, at: Any) -> Operand:
+        """The elements at some positions along an axis, which may be outside of the array."""
+        have = self.out.type_of(x).shape
+        if have[axis] == 0:
+            return Literal(np.zeros((*have[:axis], len(at), *have[axis + 1 :]), self.out.type_of(x).dtype))
+        at = np.clip(at, 0, have[axis] - 1)
         if isinstance(x, Literal):
-            kept = np.asarray(x.value)[tuple([slice(0, n) for n in wanted])]
-            if 0 in kept.shape:
-                return Literal(np.zeros(wanted, kept.dtype))
-            return Literal(np.pad(kept, [(0, b - a) for a, b in zip(kept.shape, wanted, strict=True)], mode="edge"))
-        least = tuple(map(min, have, wanted))
-        x = self.cut(x, least)
-        return (
-            x
-            if least == wanted
-            else self.out.emit(place, x, line=self.line, spec=tuple([slice(0, n) for n in least]), shape=wanted)
-        )
+            return self.constant(np.take(x.strong().value, at, axis))
+        return self.out.emit(gather, x, self.constant(at), line=self.line, axis=axis)
 
     def constant(self, values: Any) -> Literal:
         self.elements += values.size
@@ -191,133 +368,145 @@ class _Padding:
 
     def masked(self, o: Operand) -> Operand:
         """An operand with zeros in its padding."""
-        x, own = self.value(o), self.shape(o)
+        x = self.value(o)
+        if not isinstance(o, int) or o not in self.group_of:
+            return x
         zero = Literal(np.zeros((), self.out.type_of(x).dtype))
-        for axis, varies in enumerate(self.varies.get(o, ()) if isinstance(o, int) else ()):
+        for axis, varies in enumerate(self.group_of[o].varies):
             if varies:
-                inside = self.first(own[axis], self.out.type_of(x).shape, axis)
+                inside = self.inside(self.at[o][axis], self.own[o][axis], self.out.type_of(x).shape, axis)
                 x = self.out.emit(where, inside, x, zero, line=self.line)
         return x
 
-    def first(self, count: int, shape: Shape, axis: int) -> Literal:
-        """Which elements along an axis are among the first ones."""
-        return self.constant((np.arange(shape[axis]) < count).reshape((-1,) + (1,) * (len(shape) - axis - 1)))
+    def inside(self, start: int, count: int, shape: Shape, axis: int) -> Literal:
+        """Which positions along an axis are those of some elements."""
+        at = np.arange(shape[axis])
+        return self.constant(((start <= at) & (at < start + count)).reshape((-1,) + (1,) * (len(shape) - axis - 1)))
 
     # -- ops ------------------------------------------------------------------------------------------------------------
 
     def padded(self, e: Equation, group: Group) -> Operand:
         op, emit, shape = e.op, self.out.emit, group.shape
         if is_per_element(op) or op is cast:
-            inputs = [self.fitted(o, shape, ones) for o, ones in zip(e.inputs, group.ones, strict=True)]
-            found: Operand = emit(op, *inputs, line=e.line, **e.params)
+            found: Operand = emit(op, *(self.fitted(e, group, j, shape) for j in range(len(e.inputs))), line=e.line, **e.params)
         elif op is getitem:
-            found = self.read(e.inputs[0], e.params["spec"], group)
+            found = self.read(e, group)
         elif op is put:
-            found = self.written(e)
-        elif op is matmul or op is sum_:
-            masked = [self.masked(o) for o in e.inputs]
-            if op is matmul:
-                masked = self.contracted(e, masked)
-            found = emit(op, *masked, line=e.line, **e.params)
+            found = self.written(e, group)
+        elif op is matmul:
+            found = emit(op, *self.factors(e, group), line=e.line, **e.params)
+        elif op is sum_:
+            found = emit(op, self.masked(e.inputs[0]), line=e.line, **e.params)
         elif op is broadcast_to:
-            found = emit(op, self.fitted(e.inputs[0], shape, group.ones[0]), line=e.line, shape=shape)
+            found = emit(op, self.fitted(e, group, 0, shape), line=e.line, shape=shape)
         elif op is transpose:
             found = emit(op, self.value(e.inputs[0]), line=e.line, **e.params)
-        elif op is reshape and _lengths(self.out.type_of(self.value(e.inputs[0])).shape) == _lengths(shape):
+        elif op is reshape:
+            lengths = _lengths(self.out.type_of(self.value(e.inputs[0])).shape)
+            if lengths != _lengths(shape):
+                raise RefusedError("'reshape' of arrays whose lengths change")
             found = emit(op, self.value(e.inputs[0]), line=e.line, shape=shape)
         elif op is concatenate:
-            found = self.joined(e, shape)
+            found = self.joined(e, group)
         else:
             raise RefusedError(f"{op.name!r} of arrays whose lengths change")
         if self.out.type_of(found).dtype != e.types[0].dtype:
             raise RefusedError("a type changes")
-        have = self.out.type_of(found).shape
-        return found if have == shape else self.resized(found, shape)
+        for axis, length in enumerate(shape):
+            found = self.moved(found, axis, 0, length, 0)
+        return found
 
-    def contracted(self, e: Equation, operands: list[Operand]) -> list[Operand]:
-        """The factors of a matrix product, with one length along the axes that are summed over."""
-        a, b = (self.out.type_of(o).shape for o in operands)
-        axis = len(b) - 2 if len(b) > 1 else 0
-        length = max(a[-1], b[axis])
-        return [self.resized(operands[0], (*a[:-1], length)), self.resized(operands[1], (*b[:axis], length, *b[axis + 1 :]))]
+    def factors(self, e: Equation, group: Group) -> list[Operand]:
+        """The factors of a matrix product, with one position and length along the axes that are summed over."""
+        a, b = map(self.masked, e.inputs)
+        axis = max(self.out.type_of(b).ndim - 2, 0)
+        length = max(self.out.type_of(a).shape[-1], self.out.type_of(b).shape[axis])
+        by = self.wanted(e, group, 1)[axis] - self.position_of(e.inputs[1])[axis]
+        a = self.moved(a, self.out.type_of(a).ndim - 1, 0, length, 0)
+        return [a, self.moved(b, axis, by, length, group.distance.get((1, axis)))]
 
-    def read(self, o: Operand, spec: tuple[Any, ...], group: Group) -> Operand:
-        """A basic index: its integers first, then its slices, which give as many elements as the result has."""
-        own, shape = self.shape(o), group.shape
+    def read(self, e: Equation, group: Group) -> Operand:
+        """A basic index: its integers first, then its slices."""
+        (o,), spec = e.inputs, e.params["spec"]
+        own = self.shape(o)
+        at = self.position_of(o)
         whole = [
-            slice(None) if isinstance(part, slice) else part + own[axis] if part is not None and part < 0 else part
+            part if part is None or isinstance(part, slice) else at[axis] + part % own[axis]
             for part, axis in zip(spec, _axes(spec), strict=True)
         ]
+        whole = [slice(None) if isinstance(part, slice) else part for part in whole]
         x = self.out.read(self.value(o), trimmed(tuple(whole)), self.line)
-        sliced = {result: part.indices(own[axis]) for axis, part, result in _slices(spec)}
-        for axis, length in enumerate(shape):
-            start, _, step = sliced.get(axis, (0, 0, 1))
-            have = self.out.type_of(x).shape[axis]
-            if axis not in sliced or group.from_start or have == 0:
-                x = self.along(x, axis, length)
-            else:
-                at = np.clip(start + step * np.arange(length), 0, have - 1)
-                x = self.out.emit(gather, x, self.constant(at), line=self.line, axis=axis)
+        remaining = self.remaining(o, spec)
+        for axis, (start, _, step, _) in enumerate(_region(spec, own)):
+            p, length = next(remaining), group.shape[axis]
+            match group.read(axis, self.keep):
+                case Read.CUT:
+                    x = self.moved(x, axis, -start, length, -start)
+                case Read.GATHERED:
+                    x = self.gathered(x, axis, p + start + step * np.arange(length))
         return x
 
-    def along(self, x: Operand, axis: int, length: int) -> Operand:
-        have = self.out.type_of(x).shape
-        return self.resized(x, (*have[:axis], length, *have[axis + 1 :]))
-
-    def written(self, e: Equation) -> Operand:
-        """A write of some elements; those of the padding are written as they are."""
-        o, v = e.inputs
-        own, spec = self.shape(o), e.params["spec"]
-        if self.out.type_of(self.value(o)).shape != own or None in spec:
+    def written(self, e: Equation, group: Group) -> Operand:
+        """A write of some elements: a select between them and the old ones, in the row that the integers of the index are."""
+        (o, v), spec = e.inputs, e.params["spec"]
+        x, own = self.value(o), self.shape(o)
+        if self.out.type_of(x).shape != own or any(self.position_of(o)) or None in spec:
             raise RefusedError("a write to an array whose length changes")
-        region = np.broadcast_to(False, own)[(*spec, ...)].shape
+        row = trimmed(tuple([slice(None) if isinstance(part, slice) else part for part in spec]))
+        old = self.out.read(x, row, self.line)
+        region = list(_region(spec, own))
+        shape, dtype = self.out.type_of(old).shape, e.types[0].dtype
         if isinstance(v, Literal):
-            v = Literal(np.asarray(v.value, e.types[0].dtype))
-        if self.shape(v) != region and self.shape(v) != ():
+            v = Literal(np.asarray(v.value, dtype))
+        if self.shape(v) != tuple([count for _, count, *_ in region]) and self.shape(v) != ():
             raise RefusedError("a value is broadcast as it is written")
-        return self.put(self.value(o), list(spec), 0, v)
-
-    def put(self, x: Operand, spec: list[Any], axis: int, v: Operand) -> Operand:
-        """Write at the index from an axis on."""
-        own = self.out.type_of(x).shape
-        while axis < len(spec) and spec[axis] == slice(None):
-            axis += 1
-        if axis == len(spec):
-            if self.shape(v) == ():
-                return self.out.emit(broadcast_to, self.value(v), line=self.line, shape=own)
-            return self.resized(self.value(v), own)
-        part = spec[axis]
-        if isinstance(part, int):
-            old = self.out.emit(getitem, x, line=self.line, spec=(*(slice(None),) * axis, part))
-            inner = self.put(old, [*spec[:axis], *spec[axis + 1 :]], axis, v)
-            return self.out.emit(put, x, inner, line=self.line, spec=(*(slice(None),) * axis, part))
-        start, stop, step = part.indices(own[axis])
-        if abs(step) != 1:
+        new = self.value(v)
+        if self.shape(v):
+            for axis, (start, _, step, _) in enumerate(region):
+                p = self.position_of(v)[axis]
+                if any(step != 1 for _, step in group.starts[axis]):
+                    if abs(step) != 1:
+                        raise RefusedError("a write with a step")
+                    new = self.gathered(new, axis, p + step * (np.arange(shape[axis]) - start))
+                else:
+                    new = self.moved(new, axis, start - p, shape[axis], group.distance.get((1, axis)))
+        elif any(abs(step) != 1 for starts in group.starts for _, step in starts):
             raise RefusedError("a write with a step")
-        count = len(range(start, stop, step))
-        at = self.constant((start + step * np.arange(own[axis])) % own[axis])  # each element once
-        inside = self.first(count, own, axis)
-        old = self.out.emit(gather, x, at, line=self.line, axis=axis)
-        new = self.put(old, spec, axis + 1, v)
-        new = self.out.emit(where, inside, new, old, line=self.line)
-        return self.out.emit(put_at, x, new, at, line=self.line, axis=axis)
+        if self.out.type_of(new).dtype != dtype:
+            new = self.out.emit(cast, new, line=self.line, dtype=dtype)
+        for axis, (start, count, step, _) in enumerate(region):
+            if group.partial[axis]:
+                inside = self.inside(min(start, start + step * (count - 1)), count, shape, axis)
+                new = self.out.emit(where, inside, new, old, line=self.line)
+        if self.out.type_of(new).shape != shape:
+            new = self.out.emit(broadcast_to, new, line=self.line, shape=shape)
+        return self.out.emit(put, x, new, line=self.line, spec=row) if row else new
 
-    def joined(self, e: Equation, shape: Shape) -> Operand:
+    def joined(self, e: Equation, group: Group) -> Operand:
         """A concatenation, whose parts begin where those before them end."""
-        axis = e.params["axis"]
+        axis, shape = e.params["axis"], group.shape
         places, behind, parts = [], 0, []
-        for o in e.inputs:
+        for j, o in enumerate(e.inputs):
             x = self.value(o) if isinstance(o, int) else o.strong()
-            wanted = (*shape[:axis], self.out.type_of(x).shape[axis], *shape[axis + 1 :])
-            x = self.resized(x, wanted)
-            places.append(behind + np.arange(self.shape(o)[axis]))
-            behind += wanted[axis]
+            length = self.out.type_of(x).shape[axis]
+            at = self.position_of(o)
+            for other, (p, wanted) in enumerate(zip(at, self.wanted(e, group, j), strict=True)):
+                if other != axis:
+                    x = self.moved(x, other, wanted - p, shape[other], group.distance.get((j, other)))
+            places.append(behind + at[axis] + np.arange(self.shape(o)[axis]))
+            behind += length
             parts.append(x)
-        at = np.zeros(shape[axis], np.int64)
+        order = np.zeros(shape[axis], np.int64)
         joined = np.concatenate(places)
-        at[: len(joined)] = joined
+        order[: len(joined)] = joined
         whole = self.out.emit(concatenate, *parts, line=self.line, axis=axis)
-        return self.out.emit(gather, whole, self.constant(at), line=self.line, axis=axis)
+        return self.out.emit(gather, whole, self.constant(order), line=self.line, axis=axis)
+
+
+def _usual(distances: Counter[int]) -> int | None:
+    """The distance of nearly all iterations; the others are not in the loop."""
+    ((distance, count),) = distances.most_common(1)
+    return distance if count * 8 >= distances.total() * 7 else None
 
 
 def _lengths(shape: Shape) -> list[int]:
@@ -331,14 +520,4 @@ def _axes(spec: tuple[Any, ...]) -> list[int]:
     for part in spec:
         found.append(axis)
         axis += part is not None
-    return found
-
-
-def _slices(spec: tuple[Any, ...]) -> list[tuple[int, slice, int]]:
-    """The slices of an index, with the axis that each reads and the axis that it gives."""
-    found, result = [], 0
-    for part, axis in zip(spec, _axes(spec), strict=True):
-        if isinstance(part, slice):
-            found.append((axis, part, result))
-        result += not isinstance(part, int)
     return found
