@@ -22,7 +22,11 @@ def without_python(f):
         raise AssertionError("the call went through Python")
 
     f._find = search
-    for chain in (f._calls, *f._named.values()):
+    chains = [f._calls, *f._named.values()]
+    if f._static is not None:
+        f._static.search = search
+        chains += f._static.chains.values()
+    for chain in chains:
         chain.search = search
     return f
 
@@ -163,3 +167,82 @@ def test_written_arguments_are_left_alone():
         for _ in range(3):
             np.testing.assert_array_equal(compiled(x), [5.0, 2.0, 4.0])
     np.testing.assert_array_equal(x, [0.0, 2.0, 4.0])
+
+
+# -- static arguments -------------------------------------------------------------------------------------------------
+
+
+def power(x, n, *, scale=1.0, mode="sum"):
+    y = x**n * scale
+    return np.sum(y) if mode == "sum" else np.max(y)
+
+
+def test_static_arguments_by_place_and_by_name():
+    f = ad.jit(power, static_argnums=1, static_argnames="mode")
+    x = RNG.uniform(1.0, 2.0, 4)
+    calls = [
+        lambda g: g(x, 2),
+        lambda g: g(x, 3),
+        lambda g: g(x, 3.0),
+        lambda g: g(x, True),
+        lambda g: g(x, n=2),
+        lambda g: g(n=2, x=x),
+        lambda g: g(x, 2, mode="max"),
+        lambda g: g(x, 2, mode="max", scale=2.0),
+        lambda g: g(x, 2, scale=2.0, mode="max"),
+        lambda g: g(x, 2, scale=2.0),
+        lambda g: g(x[:2], 2),
+        lambda g: g(2.0, 2),
+    ]
+    expected = [call(power) for call in calls]
+    for _ in range(2):
+        np.testing.assert_allclose([call(f) for call in calls], expected)
+    without_python(f)
+    np.testing.assert_allclose([call(f) for call in calls], expected)
+
+
+def test_static_arguments_with_arrays_in_other_orders_and_containers():
+    f = ad.jit(lambda k, parts: k * parts["a"] @ parts["b"][0], static_argnums=0)
+    a, b = RNG.normal(size=(3, 4)), RNG.normal(size=4)
+    for _ in range(2):
+        for k in (1, 2):
+            np.testing.assert_allclose(f(k, {"a": a, "b": [b]}), k * a @ b)
+    g = ad.jit(lambda x, k: np.sum(x * np.arange(4.0)[:, None]) * k, static_argnums=1)
+    x = RNG.normal(size=(3, 4)).T
+    for _ in range(3):
+        np.testing.assert_allclose(g(x, 2), 2 * np.sum(x * np.arange(4.0)[:, None]))
+    without_python(g)
+    np.testing.assert_allclose(g(x, 2), 2 * np.sum(x * np.arange(4.0)[:, None]))
+
+
+def test_static_values_that_compare_equal_have_different_programs():
+    f = ad.jit(lambda x, k: np.copysign(x, k[0] if isinstance(k, tuple) else k), static_argnums=1)
+    for _ in range(2):
+        assert (f(1.0, 0.0), f(1.0, -0.0), f(1.0, (0.0,)), f(1.0, (-0.0,))) == (1.0, -1.0, 1.0, -1.0)
+    g = ad.jit(lambda x, k: x * 1.0 if isinstance(k, bool) else x * 2.0, static_argnums=1)
+    for _ in range(2):
+        assert (g(1.0, True), g(1.0, 1), g(1.0, 1.0)) == (1.0, 2.0, 2.0)
+
+
+def test_a_static_value_that_cannot_be_hashed_is_named():
+    f = ad.jit(lambda x, k: x * k[0], static_argnums=1)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="hashable"):
+            f(1.0, [2.0])
+
+
+def test_static_arguments_under_transforms():
+    f = ad.jit(power, static_argnums=1, static_argnames="mode")
+    x = RNG.uniform(1.0, 2.0, 4)
+    for _ in range(2):
+        np.testing.assert_allclose(f(x, 3), power(x, 3))
+        np.testing.assert_allclose(ad.grad(lambda x: f(x, 3))(x), 3 * x**2)
+        np.testing.assert_allclose(ad.vmap(lambda x: f(x, 2, mode="max"))(np.stack([x, 2 * x])), [max(x**2), 4 * max(x**2)])
+
+
+def test_a_static_argument_that_is_left_out_and_given():
+    f = ad.jit(lambda x, k=2, *rest: x * k + sum(rest), static_argnums=1)
+    for _ in range(2):
+        assert (f(1.5), f(1.5, 2), f(1.5, 3), f(1.5, 3, 1.0), f(1.5, k=4)) == (3.0, 3.0, 4.5, 5.5, 6.0)
+    without_python(f)
+    assert (f(1.5), f(1.5, 2), f(1.5, 3), f(1.5, 3, 1.0), f(1.5, k=4)) == (3.0, 3.0, 4.5, 5.5, 6.0)

@@ -19,7 +19,7 @@ from ..device.arrays import gpu_of
 from ..numpy.layout import own_copy
 from ..staging.lazy import Elsewhere
 from ..staging.type_queries import compares_identity, same_objects
-from .specialization import Signature, Target, as_leaf, in_rows
+from .specialization import SAME_OBJECTS, Signature, Target, as_leaf, in_rows
 
 Function = Callable[..., Any]
 LARGEST_SENT = 1 << 20  # bytes: host arrays up to this size are copied to the GPU at each call
@@ -55,13 +55,13 @@ class Arguments:
 
         There is none inside another transform, which sees the function itself, and none for subclasses of arrays.
         """
-        static: list[tuple[Any, Any]] = [(i, _told_apart(args[i])) for i in self.static_argnums if i < len(args)]
-        static += [(name, _told_apart(kwargs[name])) for name in self.static_argnames if name in kwargs]
+        static: list[tuple[Any, Any]] = [(i, told_apart(args[i])) for i in self.static_argnums if i < len(args)]
+        static += [(name, told_apart(kwargs[name])) for name in self.static_argnames if name in kwargs]
         free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
         named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
         given, structure = flatten((free, named))
         if self.compares_identity:
-            static.append(("same objects", same_objects(given)))
+            static.append((SAME_OBJECTS, same_objects(given)))
         leaves: list[Any] = []
         weak: list[Any] = []
         gpus: dict[int, int] = {}  # of the arrays that are on one
@@ -166,9 +166,11 @@ def both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> 
     return tuple(dict.fromkeys([*numbers, *more])), tuple(dict.fromkeys([*names, *named]))
 
 
-def _told_apart(value: Any) -> Any:
-    """A static value with its class: 1, 1.0 and True compare equal, but give different programs."""
-    return (type(value), tuple(map(_told_apart, value))) if isinstance(value, tuple) else (type(value), value)
+def told_apart(value: Any) -> Any:
+    """A static value with its class: 1, 1.0 and True compare equal, but give different programs, and so do 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return type(value), tuple(map(told_apart, value))
+    return (type(value), repr(value)) if isinstance(value, (float, complex)) and value == 0 else (type(value), value)
 
 
 def own(x: Any) -> Any:

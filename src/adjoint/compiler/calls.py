@@ -4,7 +4,7 @@
 
 The latest functions of a chain are tried one after the other, in native code. Calls that none of them accepts come here: calls
 whose signature has left the chain, and calls with arrays that are not C-contiguous, which are copied. Their functions are found
-in a dict. Only the remaining calls are unpacked in Python.
+in a dict. Only the remaining calls are unpacked in Python. If there are static arguments, their values choose the chain.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import told_apart
+
 Function = Callable[..., Any]
 MOST_ENTRIES = 8  # native functions that are tried one after the other; each costs about 60 ns, the dict as much as eight
 _MOST_FOUND = 4096  # signatures that have left a chain
 _MOST_PATHS = 16  # of one such signature
 _NUMBERS = frozenset({float, int, bool, complex})
+_EXACT = frozenset({int, bool, str, type(None)})  # whose values are equal only if they are the same
 
 
 class Chain:
@@ -60,6 +63,59 @@ class Chain:
                     return result
         count = len(arguments) - len(self.names)
         return self.search(*arguments[:count], **dict(zip(self.names, arguments[count:], strict=True)))
+
+
+class StaticChains:
+    """The chains of a function with static arguments, one for each of their values: they take the other arguments."""
+
+    def __init__(self, numbers: tuple[int, ...], names: tuple[str, ...], search: Function) -> None:
+        self.numbers, self.names, self.search = numbers, names, search
+        self.chains: dict[Any, Chain] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            chain = self.chains.get(self.key(args, kwargs))
+        except TypeError:  # a value that cannot be hashed
+            chain = None
+        if chain is None:
+            return self.search(*args, **kwargs)
+        return chain.entry(*self.free(args), *[kwargs[name] for name in chain.names])
+
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """How many positional arguments there are, the keywords, and each static value with its class."""
+        count = len(args)
+        found: list[Any] = [count, *kwargs]
+        static = [args[i] for i in self.numbers if i < count]
+        if kwargs:
+            static += [kwargs[name] for name in self.names if name in kwargs]
+        for value in static:
+            cls = type(value)
+            found += (cls, value) if cls in _EXACT else told_apart(value)
+        return tuple(found)
+
+    def free(self, args: tuple[Any, ...]) -> list[Any]:
+        """The positional arguments that are not static."""
+        numbers = self.numbers
+        return [a for i, a in enumerate(args) if i not in numbers]
+
+    def chain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Chain:
+        """The chain of a call, made if there is none."""
+        key = self.key(args, kwargs)
+        if key not in self.chains:
+            names = tuple(sorted(set(kwargs).difference(self.names)))
+            self.chains[key] = Chain(names, self._search_with(args, kwargs))
+        return self.chains[key]
+
+    def _search_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function:
+        """The way through Python of calls with the same static arguments, from their others."""
+        given: list[Any] = [a if i in self.numbers else None for i, a in enumerate(args)]
+        named = {name: a if name in self.names else None for name, a in kwargs.items()}
+
+        def search(*free: Any, **others: Any) -> Any:
+            rest = iter(free)
+            return self.search(*[a if i in self.numbers else next(rest) for i, a in enumerate(given)], **(named | others))
+
+        return search
 
 
 def _key(arguments: Sequence[Any]) -> Any:

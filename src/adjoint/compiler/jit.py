@@ -63,7 +63,7 @@ from .arguments import (
     own_on_host,
     sent,
 )
-from .calls import Chain
+from .calls import Chain, StaticChains
 from .compose import Derivatives, NotCompiledError
 from .gpu import GPUSpecialization
 from .recompilation import varying_lines, why_again
@@ -174,6 +174,9 @@ class Jitted:
         self._lock = lock()
         self._calls = Chain((), self._find)  # without keywords
         self._named: dict[tuple[str, ...], Chain] = {}  # by keywords, as they are given
+        self._static: StaticChains | None = None  # of all calls, if there are static arguments
+        if static_argnums or static_argnames:
+            self._calls.entry = self._static = StaticChains(static_argnums, static_argnames, self._find)
         functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -183,7 +186,9 @@ class Jitted:
             if not kwargs:
                 return self._calls.entry(*args)  # native, for calls like earlier ones
             chain = self._named.get(tuple(kwargs))
-            return self._find(*args, **kwargs) if chain is None else chain.entry(*args, *[kwargs[name] for name in chain.names])
+            if chain is None:
+                return (self._static or self._find)(*args, **kwargs)
+            return chain.entry(*args, *[kwargs[name] for name in chain.names])
         except (OperationError, IndexError, np.linalg.LinAlgError) as error:
             if passed_boundary(error):
                 raise
@@ -318,9 +323,7 @@ class Jitted:
                 return other
         self._count(signature, specialization)
         known.insert(0, specialization)
-        chain = self._chain(tuple(kwargs))
-        if chain is not None:
-            chain.add(lambda other: specialization.function(signature, name_of(self.f), other))
+        self._chain(args, kwargs).add(lambda other: specialization.function(signature, name_of(self.f), other))
         return specialization
 
     def _other_by_type(
@@ -346,22 +349,23 @@ class Jitted:
         self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
         return Uncompiled(result)
 
-    def _chain(self, given: tuple[str, ...]) -> Chain | None:
-        """The native functions for calls with these keywords; None if some of them are static."""
-        if not given:
-            return self._calls
-        if given not in self._named and set(given).isdisjoint(self.static_argnames):
-            self._named[given] = Chain(tuple(sorted(given)), self._find)  # as dicts are flattened
-            self._named[given].copies = self._calls.copies
-        return self._named.get(given)
+    def _chain(self, args: Any, kwargs: Any) -> Chain:
+        """The native functions for calls like this one."""
+        if self._static is not None:
+            chain = self._static.chain(args, kwargs)
+        elif kwargs:
+            chain = self._named.setdefault(tuple(kwargs), Chain(tuple(sorted(kwargs)), self._find))  # as dicts are flattened
+        else:
+            chain = self._calls
+        chain.copies = not self._by_order
+        return chain
 
     def _remember(self, specialization: Specialization, signature: Signature, args: Any, kwargs: Any) -> None:
         """Let later calls like this one, which went through Python, find their function by the types of their arguments."""
-        chain = self._chain(tuple(kwargs))
-        if chain is not None:
-            arguments = [*args, *(kwargs[name] for name in chain.names)]
-            make = functools.partial(specialization.function, signature, name_of(self.f), None)
-            chain.remember(arguments, specialization, make, specialization.missed)
+        chain = self._chain(args, kwargs)
+        free = args if self._static is None else self._static.free(args)
+        make = functools.partial(specialization.function, signature, name_of(self.f), None)
+        chain.remember([*free, *(kwargs[name] for name in chain.names)], specialization, make, specialization.missed)
 
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
         """The result of a call that cannot be compiled. If the function fails too, its own error is raised."""
@@ -439,7 +443,7 @@ class Jitted:
         staged = stage_call(self.arguments, args, kwargs, leaves, signature, reads, self._scope())
         if staged.by_order:
             self._by_order = True
-            for chain in (self._calls, *self._named.values()):
+            for chain in (self._calls, *self._named.values(), *(self._static.chains.values() if self._static else ())):
                 chain.copies = False
         return staged
 

@@ -25,6 +25,9 @@ Function = Callable[..., Any]
 PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
 
 
+SAME_OBJECTS = "same objects"  # which arguments are the same object, beside the values of static ones
+
+
 class Target(NamedTuple):
     """The GPU that a program runs on."""
 
@@ -173,7 +176,9 @@ class Specialization:
         arguments = [child for _, child in signature.structure.children[0][1].children]
         arguments += [child for _, child in signature.structure.children[1][1].children]
         result = self.staged.out_structure
-        if not Switch.NATIVE_ENTRY.on or self.is_donated or signature.static or signature.strides:
+        if not Switch.NATIVE_ENTRY.on or self.is_donated or signature.strides:
+            return None
+        if any(name == SAME_OBJECTS for name, _ in signature.static):
             return None
         if not entry.opens_natively(arguments) or not entry.packs_natively(result):
             return None
