@@ -129,8 +129,9 @@ class Specialization:
     def optimized(self) -> Optimized:
         """The staged graph after all passes."""
         from ..rewrite.pipeline import optimize  # heavy: the passes, which a program from disk does not need
+        from .expand import expand
 
-        return optimize(self.staged, self.weak, complex_parts=True)
+        return optimize(expand(self.staged), self.weak, complex_parts=True)
 
     @property
     def graph(self) -> Graph:

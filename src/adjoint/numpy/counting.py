@@ -23,16 +23,26 @@ from .table import holds_traced, implements, lift
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Value:
     """The sum of the weights for each number in x."""
-    index = primal(whole(x))
-    if weights is None:
-        return np.bincount(index, minlength=minlength)
-    w = lift(weights)
+    index = whole(x)
+    count = operator.index(minlength)
+    if not isinstance(index, Traced) and weights is None:
+        return np.bincount(index, minlength=count)
+    if ndim_of(index) != 1:
+        raise ValueError(f"object {'too deep' if ndim_of(index) else 'of too small depth'} for desired array")
+    w = np.ones(shape_of(index), np.intp) if weights is None else lift(weights)
     if shape_of(w) != shape_of(index):
         raise ValueError("The weights and list don't have the same length.")
-    count = max(int(index.max()) + 1 if index.size else 0, operator.index(minlength))
-    if index.size and index.min() < 0:
-        raise ValueError("'list' argument must have no negative elements")
-    return indexing.scatter_add(astype(w, float) if dtype_of(w) != np.dtype(float) else w, index, axis=0, shape=(count,))
+    if count < 0:
+        raise ValueError("'minlength' must not be negative")
+    if shape_of(index)[0]:
+        if primal(ops.less(np.min(index), 0)):
+            raise ValueError("'list' argument must have no negative elements")
+        top = np.max(index)
+        # Whether all fit is one answer, the greatest of them another one for each program.
+        count = count if primal(ops.less(top, count)) else int(primal(top)) + 1
+    if weights is not None and dtype_of(w) != np.dtype(float):
+        w = astype(w, float)
+    return indexing.scatter_add(w, index, axis=0, shape=(count,))
 
 
 @implements(np.histogram_bin_edges)
