@@ -59,13 +59,18 @@ max_ = _extremum("max", np.maximum)
 min_ = _extremum("min", np.minimum)
 
 
+_DOUBLED = 16  # elements up to which products are computed by doubling: elementwise, so that they are fused
+
+
 def others_product(x: Value, axis: int) -> Value:
-    """For each element, the product of all the others along an axis: exact at zeros, by doubling from both sides."""
+    """For each element, the product of all the others along an axis: exact at zeros, from both sides."""
     return _product_before(x, axis) * flip(_product_before(flip(x, axis), axis), axis)
 
 
 def _product_before(x: Value, axis: int) -> Value:
     n = shape_of(x)[axis]
+    if n > _DOUBLED:
+        return _delay(cumprod(x, axis=axis), 1, axis)
     result = _delay(x, 1, axis)
     step = 1
     while step < n:

@@ -142,6 +142,8 @@ def is_real(x: Type) -> bool:
 
 rule("where-true", where(True, X, Y), X)
 rule("where-false", where(False, X, Y), Y)
+rule("where-all-true", where(broadcast_to(True, shape=T), X, Y), X, cases=({"T": (2, 3)},))
+rule("where-all-false", where(broadcast_to(False, shape=T), X, Y), Y, cases=({"T": (2, 3)},))
 rule("where-same", where(Z, X, X), X, cases=({"Z": _BOOL},))
 rule("where-not", where(logical_not(Z), X, Y), where(Z, Y, X), cases=({"Z": _BOOL},))
 # The exponential of a difference is mostly computed anyway: see `softmax_of`. Its derivative is nan where the difference is.
