@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from .complex import has_complex, split_complex
+from .covered import join_places
 from .elements import compute_elements
 from .loops import Rolled, RolledLoop, Unrolled, drop_idle_carries, roll, share_iterations, sink_sums
 from .simplify import simplify
@@ -26,6 +27,7 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "simplify": lambda graph, weak: simplify(graph, final=True)[0],
     "idle carries": lambda graph, weak: drop_idle_carries(graph),  # that do not change, or that nothing reads
     COMPLEX_PARTS: lambda graph, weak: simplify(split_complex(graph, weak), final=True)[0],
+    "join places": lambda graph, weak: join_places(graph),  # sums of rows that cover an array become stacks
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
