@@ -22,6 +22,7 @@ def test_loops_are_rolled_before_anything_is_simplified():
         "simplify",
         "idle carries",
         "complex parts",
+        "join places",
         "elements",
         "share iterations",
         "sink sums",
