@@ -1,13 +1,15 @@
 """Places that a program reads outside: each way to read one, each condition, and the first place that does not hold."""
 
+import copy
 import math
-from collections import UserDict
+import pickle
+from collections import UserDict, deque
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from adjoint.core.places import Attributes, Bound, Check, Lacks, Load, Place, described, same_number, values_at
+from adjoint.core.places import Attributes, Bound, Check, Equal, Lacks, Load, Place, described, same_number, values_at
 
 
 def place(load, owner, key=None, check=Check.INPUT, expected=None, **more):
@@ -100,3 +102,33 @@ def test_numbers_are_the_same_by_their_bits():
     assert all(
         isinstance(line, str) for line in described([place(Load.FIXED, 1, None, check, int) for check in (Check.IS, Check.TYPE)])
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [
+        ([1.0, 2.5, "a"], ([1, 2.5, "a"], [1.0, 2.5], [1.0, 2.5, "b"], (1.0, 2.5, "a"), [1.0, 2.5, "a", None])),
+        ([0.0, float("nan")], ([-0.0, float("nan")], [0.0, 1.0])),
+        ((True, 2), ((1, 2), [True, 2])),
+        ({"a": 1.0, "b": 2.0}, ({"b": 2.0, "a": 1.0}, {"a": 1.0, "c": 2.0}, {"a": 1.0})),
+        (deque([1, 2]), (deque([2, 1]), [1, 2])),
+        ({1, 2.5}, ({1.0, 2.5}, {1})),
+        (SimpleNamespace(a=1, b=2), (SimpleNamespace(b=2, a=1), SimpleNamespace(a=1), SimpleNamespace(c=1, b=2))),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_containers_of_plain_numbers_are_compared_item_by_item(value, others):
+    same = Equal(value)
+    assert same(value)
+    assert same(copy.copy(value))
+    assert same(pickle.loads(pickle.dumps(value)))  # other objects of the same values
+    assert not any(same(other) for other in others)
+
+
+def test_a_container_that_is_changed_is_another_one():
+    value = [float(i) for i in range(50)]
+    same = Equal(value)
+    value[7] = 7.0
+    assert same(value)
+    value[7] = 7
+    assert not same(value)
