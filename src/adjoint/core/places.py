@@ -212,7 +212,7 @@ class Equal:
 
     def __init__(self, value: Any) -> None:
         self.type, self.shown = type(value), self.show(value)
-        self.parts = self.open(value)
+        self.parts = list(self.open(value))
 
     def __call__(self, value: Any) -> bool:
         if type(value) is not self.type:
@@ -228,7 +228,7 @@ class Equal:
         if isinstance(value, (dict, types.SimpleNamespace)):
             items = items_of(value)
             return [*items, *items.values()]
-        return list(value)
+        return value
 
     @staticmethod
     def show(value: Any) -> Any:
