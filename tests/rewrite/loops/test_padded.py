@@ -226,3 +226,69 @@ def test_random_loops_over_slices_keep_their_gradients(seed):
     f = program(seed)
     for found, expected in zip(ad.jit(ad.grad(f, (0, 1, 2)))(V, W, M), ad.grad(f, (0, 1, 2))(V, W, M), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+
+
+def in_place(seed):
+    """A random loop that writes slices with moving bounds, whose operands are at the same and at other distances."""
+    draw = random.Random(seed)
+    # By length of the slice: indices of vectors of n elements.
+    vectors = {
+        "n - k": ["k:", ": n - k", "n - k - 1 :: -1", "k - n :"],
+        "n - k - 1": ["k + 1 :", "k : -1", ": n - k - 1", "n - 1 : k : -1", "1 : n - k"],
+        "k + 1": [": k + 1", "n - k - 1 :", "k :: -1"],
+    }
+    length = draw.choice(list(vectors))
+    at = lambda: draw.choice(vectors[length])
+    row = lambda: draw.choice(["k", "0", "-1", "n - 1 - k"])
+
+    def read():
+        i, j = row(), at()
+        return draw.choice([f"c[{at()}]", f"v[{at()}]", f"m[{i}, {j}]", f"m[{j}, {i}]", f"CONSTANT[{at()}]"])
+
+    def term():
+        made = f"({read()} {draw.choice(['+', '-', '*'])} {draw.choice([read(), 's', '0.5'])})"
+        return draw.choice([made, f"np.sin({made})", f"{made} / (2.5 + np.cos({read()}))", f"np.maximum({made}, {read()})"])
+
+    def line():
+        i, j = at(), at()
+        return draw.choice(
+            [
+                f"c[{i}] = 0.3 * {term()}",
+                f"c[{i}] = c[{i}] - 0.2 * {term()}",
+                f"m[{i}, {row()}] = 0.4 * {term()}",
+                f"m[{row()}, {i}] = {term()}",
+                f"m[{i}, {j}] = 0.5 * m[{i}, {j}] - 0.1 * np.outer({read()}, {read()})",
+                f"m[{i}, {j}] = m[{at()}, {at()}].T * 0.3",
+                f"c[{i}] = s",
+                f"s = np.tanh(s + 0.1 * np.sum({term()}))",
+                f"s = 0.5 * s + 0.02 * ({read()} @ {term()})",
+                f"c[{i}] = 0.1 * (m[{i}, {j}] @ {read()})",
+                f"c[{i}] = 0.2 * np.sum(m[{i}, {j}], axis={draw.choice('01')})",
+                f"u = np.concatenate([{term()}, {read()}]); s = s + 0.01 * np.sum(u[1:] * u[:-1])",
+            ]
+        )
+
+    lines = ["def f(v, w, m):", "    n, s, c, m = len(v), 0.1, anp.array(w), anp.array(m)", "    for k in range(n - 2):"]
+    lines += [f"        {line()}" for _ in range(draw.randint(1, 3))]
+    lines.append("    return s + np.sum(c) + np.sum(m * m)")
+    names = {"np": np, "anp": anp, "CONSTANT": np.linspace(0.5, 2.0, 23)}
+    exec("\n".join(lines), names)
+    return names["f"], "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(asked(40)))
+def test_random_writes_to_slices_keep_their_results(seed):
+    f, text = in_place(seed)
+    graph = ad.graph(f)(V, W, M)
+    found = roll(graph, saving=16)
+    check(found.graph, infer_types)
+    with np.errstate(all="ignore"):
+        result, expected = found.graph.run_flat([V, W, M]), graph.run_flat([V, W, M])
+    np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-10, err_msg=text)
+
+
+@pytest.mark.parametrize("seed", range(asked(4)))
+def test_random_writes_to_slices_keep_their_gradients(seed):
+    f, text = in_place(seed)
+    for found, expected in zip(ad.jit(ad.grad(f, (0, 1, 2)))(V, W, M), ad.grad(f, (0, 1, 2))(V, W, M), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9, err_msg=text)

@@ -366,14 +366,14 @@ class _Padding:
             raise RefusedError("the positions of the elements take too much memory")
         return Literal(values)
 
-    def masked(self, o: Operand) -> Operand:
-        """An operand with zeros in its padding."""
+    def masked(self, o: Operand, but: int | None = None) -> Operand:
+        """An operand with zeros in its padding, but for that along one axis."""
         x = self.value(o)
         if not isinstance(o, int) or o not in self.group_of:
             return x
         zero = Literal(np.zeros((), self.out.type_of(x).dtype))
         for axis, varies in enumerate(self.group_of[o].varies):
-            if varies:
+            if varies and axis != but:
                 inside = self.inside(self.at[o][axis], self.own[o][axis], self.out.type_of(x).shape, axis)
                 x = self.out.emit(where, inside, x, zero, line=self.line)
         return x
@@ -417,13 +417,28 @@ class _Padding:
         return found
 
     def factors(self, e: Equation, group: Group) -> list[Operand]:
-        """The factors of a matrix product, with one position and length along the axes that are summed over."""
-        a, b = map(self.masked, e.inputs)
-        axis = max(self.out.type_of(b).ndim - 2, 0)
-        length = max(self.out.type_of(a).shape[-1], self.out.type_of(b).shape[axis])
-        by = self.wanted(e, group, 1)[axis] - self.position_of(e.inputs[1])[axis]
-        a = self.moved(a, self.out.type_of(a).ndim - 1, 0, length, 0)
-        return [a, self.moved(b, axis, by, length, group.distance.get((1, axis)))]
+        """The factors of a matrix product, with one position and length along the axes that are summed over.
+
+        The padding is zero. It is masked after a factor was moved, since a gather repeats elements there.
+        """
+        shapes = [self.out.type_of(self.value(o)).shape for o in e.inputs]
+        axes = [len(shapes[0]) - 1, max(len(shapes[1]) - 2, 0)]
+        length = max(shape[axis] for shape, axis in zip(shapes, axes, strict=True))
+        (count,) = {self.shape(o)[axis] for o, axis in zip(e.inputs, axes, strict=True)}
+        at = self.position_of(e.inputs[0])[-1]
+        found: list[Operand] = []
+        for j, (o, axis) in enumerate(zip(e.inputs, axes, strict=True)):
+            x = self.masked(o, but=axis)
+            usual = 0 if j == 0 else group.distance.get((j, axis))
+            x = self.moved(x, axis, at - self.position_of(o)[axis], length, usual)
+            inside = self.inside(at, count, self.out.type_of(x).shape, axis)
+            zero = Literal(np.zeros((), self.out.type_of(x).dtype))
+            if isinstance(x, Literal):
+                x = self.constant(np.where(inside.value, x.value, zero.value))
+            else:
+                x = self.out.emit(where, inside, x, zero, line=self.line)
+            found.append(x)
+        return found
 
     def read(self, e: Equation, group: Group) -> Operand:
         """A basic index: its integers first, then its slices."""
