@@ -261,7 +261,7 @@ def in_place(seed):
                 f"m[{i}, {j}] = m[{at()}, {at()}].T * 0.3",
                 f"c[{i}] = s",
                 f"s = np.tanh(s + 0.1 * np.sum({term()}))",
-                f"s = 0.5 * s + 0.02 * ({read()} @ {term()})",
+                f"s = 0.5 * s + 0.02 * ({read()} @ ({term()}))",
                 f"c[{i}] = 0.1 * (m[{i}, {j}] @ {read()})",
                 f"c[{i}] = 0.2 * np.sum(m[{i}, {j}], axis={draw.choice('01')})",
                 f"u = np.concatenate([{term()}, {read()}]); s = s + 0.01 * np.sum(u[1:] * u[:-1])",
