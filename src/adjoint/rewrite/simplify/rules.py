@@ -128,6 +128,7 @@ rule("log1p-expm1", log1p(expm1(X)), X, computed(lambda x: x.dtype.kind == "f")(
 # -- choices and logic ------------------------------------------------------------------------------------------
 
 _BOOL = Type((2, 1), np.dtype(bool))
+_CHOICE: dict[str, Any] = {"T": (2, 3), "X": (2, 3), "Y": (2, 3)}
 
 
 @computed
@@ -142,8 +143,8 @@ def is_real(x: Type) -> bool:
 
 rule("where-true", where(True, X, Y), X)
 rule("where-false", where(False, X, Y), Y)
-rule("where-all-true", where(broadcast_to(True, shape=T), X, Y), X, cases=({"T": (2, 3)},))
-rule("where-all-false", where(broadcast_to(False, shape=T), X, Y), Y, cases=({"T": (2, 3)},))
+rule("where-all-true", where(broadcast_to(True, shape=T), X, Y), X, cases=(_CHOICE,))
+rule("where-all-false", where(broadcast_to(False, shape=T), X, Y), Y, cases=(_CHOICE,))
 rule("where-same", where(Z, X, X), X, cases=({"Z": _BOOL},))
 rule("where-not", where(logical_not(Z), X, Y), where(Z, Y, X), cases=({"Z": _BOOL},))
 # The exponential of a difference is mostly computed anyway: see `softmax_of`. Its derivative is nan where the difference is.
