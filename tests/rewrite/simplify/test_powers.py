@@ -1,12 +1,15 @@
 """Powers in gradients: the exponent is a number, not selected at each point."""
 
 import numpy as np
+import pytest
 
 import adjoint as ad
+from adjoint.rewrite.simplify.rewriter import FOLDED
 
 
-def test_the_exponent_of_a_gradient_is_a_number():
-    x = np.linspace(0.5, 1.5, 12)
+@pytest.mark.parametrize("count", [12, FOLDED, 2 * FOLDED + 2])
+def test_the_exponent_of_a_gradient_is_a_number(count):
+    x = np.linspace(0.5, 1.5, count)
     for f in (
         lambda x: np.sum(x**3) + np.sum(x[1:] ** 4),
         lambda x: np.sum(x[::2] ** 2) + np.sum(x[1::2] ** 3),
