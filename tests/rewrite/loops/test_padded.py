@@ -290,5 +290,9 @@ def test_random_writes_to_slices_keep_their_results(seed):
 @pytest.mark.parametrize("seed", range(asked(4)))
 def test_random_writes_to_slices_keep_their_gradients(seed):
     f, text = in_place(seed)
-    for found, expected in zip(ad.jit(ad.grad(f, (0, 1, 2)))(V, W, M), ad.grad(f, (0, 1, 2))(V, W, M), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9, err_msg=text)
+    with np.errstate(all="ignore"):  # some programs grow without bound
+        slopes = ad.grad(f, (0, 1, 2))(V, W, M)
+        if not all(np.isfinite(expected).all() for expected in slopes):
+            pytest.skip("the program overflows")
+        for found, expected in zip(ad.jit(ad.grad(f, (0, 1, 2)))(V, W, M), slopes, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9, err_msg=text)
