@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import floating
-from .errors import ConversionError, LeakError
+from .errors import CALLER, ConversionError, LeakError
 from .home import COPIES, OWN
 from .types import dtype_of
 
@@ -271,8 +271,8 @@ def called_from_outside(f: Callable[..., Any]) -> Callable[..., Any]:
     return f if isinstance(f, types.FunctionType) else functools.partial(_CALL, f)
 
 
-#: f(*args, **kwargs) in a frame that is not `is_ours`.
-_CALL = types.FunctionType((lambda f, /, *args, **kwargs: f(*args, **kwargs)).__code__, {"__name__": OWN})
+#: f(*args, **kwargs) in a frame that is neither `is_ours` nor `is_library`.
+_CALL = types.FunctionType((lambda f, /, *args, **kwargs: f(*args, **kwargs)).__code__, {"__name__": CALLER})
 
 
 def is_library(frame: types.FrameType) -> bool:

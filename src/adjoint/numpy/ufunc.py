@@ -31,17 +31,18 @@ def deliver(y: Value, out: Any, spread: bool = False, casting: Any = "same_kind"
         spread and np.broadcast_shapes(shape_of(y), shape_of(target)) == shape_of(target)
     ):
         raise ValueError(f"out has shape {shape_of(target)}, the result has shape {shape_of(y)}")
-    check_cast(dtype_of(y), dtype_of(target), casting)
     if not isinstance(target, Traced):
-        if not is_inexact(dtype_of(target)) and is_inexact(dtype_of(y)):
-            y = FUNCTIONS[np.astype](y, dtype_of(target))  # has no derivative: a plain value
-        if not isinstance(y, Traced):
-            target[...] = y
-            return target
-        raise ReadOnlyError(
-            "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of a "
-            "traced value) inside the function, or omit out="
-        )
+        if not is_inexact(dtype_of(target)) and np.can_cast(dtype_of(y), dtype_of(target), casting):
+            y = FUNCTIONS[np.astype](y, dtype_of(target))  # of a float: has no derivative, so it is a plain value
+        if isinstance(y, Traced):
+            raise ReadOnlyError(
+                "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of "
+                "a traced value) inside the function, or omit out="
+            )
+        check_cast(dtype_of(y), dtype_of(target), casting)
+        target[...] = y
+        return target
+    check_cast(dtype_of(y), dtype_of(target), casting)
     write(target, ..., y)
     return target
 
