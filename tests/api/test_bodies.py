@@ -70,3 +70,33 @@ def test_leaves_have_names():
     assert all("carry" in name for name in names)
     with pytest.raises(AdjointError):
         opened({"a": "text"}, "carry")
+
+
+WIDE = [2**63, 2**64, -(2**63) - 1, 2**70, 10**400]
+
+
+@pytest.mark.parametrize("number", WIDE)
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda n: ad.fori_loop(0, 2, lambda i, c: c, n),
+        lambda n: ad.fori_loop(0, 2, lambda i, c: n, 1),
+        lambda n: ad.fori_loop(n, n + 1, lambda i, c: c, 0),
+        lambda n: ad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] // 2), (0, n)),
+        lambda n: ad.scan(lambda c, x: (c, c), n, XS),
+        lambda n: ad.scan(lambda c, x: (c, n), 0.0, XS),
+        lambda n: ad.cond(True, lambda c: c, lambda c: c, n),
+    ],
+)
+def test_integers_beyond_int64_are_refused(run, number):
+    with pytest.raises(AdjointError, match="does not fit into int64"):
+        run(number)
+    with pytest.raises(AdjointError, match="does not fit into int64"):
+        ad.jit(lambda x: (x, run(number)))(1.0)
+
+
+@pytest.mark.parametrize("number", WIDE[:-1])
+def test_integers_beyond_int64_may_become_floats(number):
+    f = lambda x: ad.fori_loop(0, 2, lambda i, c: 0.5 * c + number * x, number)
+    expected = 0.25 * number + 1.5 * number * 3.0
+    np.testing.assert_allclose([f(3.0), ad.jit(f)(3.0), ad.grad(f)(3.0)], [expected, expected, 1.5 * number])

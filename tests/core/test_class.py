@@ -154,3 +154,11 @@ def test_is_integer():
         assert compiled(x) == f(x)
     with pytest.raises(AttributeError, match="is_integer"):
         ad.grad(f)(np.array(2.0))
+
+
+@pytest.mark.parametrize(
+    "x, cls", [(3.0, float), (3.0, int), (3, numbers.Real), (np.ones(2), np.ndarray), (np.ones(2), Iterable), (True, bool)]
+)
+def test_isinstance_itself_is_compiled(x, cls):
+    assert ad.jit(isinstance, static_argnums=1)(x, cls) == isinstance(x, cls)
+    assert ad.jit(functools.partial(isinstance), static_argnums=1)(x, cls) == isinstance(x, cls)

@@ -91,9 +91,31 @@ def test_a_partial_that_is_zero_does_not_end_an_infinite_tangent_in_a_graph(name
     assert np.isnan(ad.graph(forward)(0.5).run(x))
 
 
-@pytest.mark.parametrize("seed", range(8))
+# In the last three, the tape gives nan, and the derivative is found elsewhere: it exists.
+@pytest.mark.parametrize("seed", [*range(8), 610413, 810134, 1010199])
 def test_compiled_programs_with_masks_give_what_a_tape_gives_or_nan(seed):
     extreme.check_masks(seed)
+
+
+@pytest.mark.parametrize(
+    "steps, x, slope",
+    [
+        (["softplus"], 1000.0, 1.0),
+        (["softplus", "cube root"], -800.0, 0.0),
+        (["fourth power"] * 5, -1.0, -1024.0),
+        (["abs", "square"], 0.0, 0.0),
+        (["1/", "1/"], 1e200, 1.0),
+    ],
+)
+def test_slopes_with_numbers_that_do_not_overflow(steps, x, slope):
+    def program(v, x, w, loop):
+        for name in steps:
+            v = extreme.SINGULAR[name](v)
+        return v
+
+    x = np.array([x, 1.0, 0.0])[: extreme.SIZE - 1 if "1/" in steps else extreme.SIZE]
+    assert extreme.is_exact(program, x, np.eye(3), 0, slope)
+    assert extreme.is_exact(program, x, np.eye(3), 0, slope + 0.01) is False
 
 
 CHOSEN = np.array([True, False])

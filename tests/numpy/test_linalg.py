@@ -510,3 +510,22 @@ def test_a_coarse_cutoff_of_a_symmetric_matrix_and_of_a_batch():
     many = np.stack([a, 2 * a])
     np.testing.assert_allclose(ad.jvp(batch, (many,), (np.stack([t, t]),))[1], [expected, expected / 4], atol=1e-7)
     np.testing.assert_allclose(ad.vmap(lambda a: ad.jvp(f, (a,), (t,))[1])(many), [expected, expected / 4], atol=1e-7)
+
+
+def test_lstsq_where_the_rank_is_not_known(rng):
+    a, b = draw(rng, (5, 2)), draw(rng, (5,))
+    deficient = np.stack([a[:, 0], a[:, 0]], axis=1)
+    f = lambda a, b: np.linalg.lstsq(a, b)
+    g = ad.graph(f)(a, b)
+    for found, expected in zip(g.run(a, b), f(a, b), strict=True):
+        np.testing.assert_allclose(found, expected)
+    slope = ad.grad(lambda a, b: np.sum(f(a, b)[0]))
+    np.testing.assert_allclose(ad.graph(slope)(a, b).run(a, b), slope(a, b))
+    x, residuals, rank, _ = g.run(deficient, b)
+    np.testing.assert_allclose(x, f(deficient, b)[0])
+    assert np.isnan(residuals)
+    assert rank == 1
+    many = np.stack([a, deficient])
+    np.testing.assert_array_equal(np.isnan(ad.vmap(f, in_axes=(0, None))(many, b)[1]), [[False], [True]])
+    _, rows = ad.scan(lambda c, a: (c, f(a, b)[1]), 0.0, many)
+    np.testing.assert_array_equal(np.isnan(rows), [[False], [True]])

@@ -1,5 +1,6 @@
 """Impure functions are refused with the user's line; pure functions that look similar are not."""
 
+import decimal
 import os
 import random
 import secrets
@@ -339,3 +340,56 @@ def test_a_value_of_a_running_transform():
 
     with pytest.raises(UnsupportedError, match=r"traced by grad is used inside graph.*test_purity.py"):
         ad.grad(f)(X)
+
+
+#: What a function asks Python's library for, and what changes the answer.
+STATE = {
+    "a file": (lambda p: float(os.path.exists(p)), lambda p: open(p, "w").close()),
+    "a path": (lambda p: float(Path(p).exists()), lambda p: open(p, "w").close()),
+    "arguments": (lambda p: float(len(sys.argv)), lambda p: sys.argv.append(p)),
+    "modules": (lambda p: float(p in sys.modules), lambda p: sys.modules.update({p: sys})),
+    "the recursion limit": (
+        lambda p: float(sys.getrecursionlimit()),
+        lambda p: sys.setrecursionlimit(sys.getrecursionlimit() + 1),
+    ),
+    "decimal": (lambda p: float(decimal.getcontext().prec), lambda p: setattr(decimal.getcontext(), "prec", 30)),
+    "an event": (lambda p: float(EVENT.is_set()), lambda p: EVENT.set()),
+    "print options": (lambda p: float(np.get_printoptions()["precision"]), lambda p: np.set_printoptions(precision=5)),
+}
+EVENT = threading.Event()
+
+
+@pytest.mark.parametrize("name", STATE)
+def test_state_of_the_process_is_not_baked_in(name, tmp_path, monkeypatch):
+    ask, change = STATE[name]
+    place = str(tmp_path / "new")
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    limit = sys.getrecursionlimit()
+    f = ad.jit(lambda x: x + ask(place))
+    try:
+        with decimal.localcontext(), np.printoptions(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            before = f(0.0)
+            assert before == ask(place)
+            change(place)
+            assert f(0.0) == ask(place) != before
+    finally:
+        sys.setrecursionlimit(limit)
+        sys.modules.pop(place, None)
+        EVENT.clear()
+
+
+def test_the_running_thread_is_not_baked_in():
+    from threading import get_ident  # the function itself, without its module
+
+    found = []
+    for ask in (lambda: threading.get_ident(), lambda: get_ident(), lambda: threading.current_thread().ident):
+        f = ad.jit(lambda x, ask=ask: x + float(ask()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f(0.0)
+            other = threading.Thread(target=lambda f=f: found.append((f(0.0), float(get_ident()))))
+            other.start()
+            other.join()
+    assert all(a == b for a, b in found)
+    assert len(found) == 3

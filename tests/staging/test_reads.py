@@ -3,9 +3,11 @@
 import collections
 import contextlib
 import copy
+import ctypes
 import dataclasses
 import datetime
 import functools
+import operator
 import os
 import random
 import subprocess
@@ -14,6 +16,7 @@ import threading
 import time
 import types
 import warnings
+import weakref
 
 import hypothesis.strategies as st
 import numpy as np
@@ -1134,3 +1137,51 @@ def test_an_attribute_that_a_class_gains(count, owner):
     assert compiled(2.0) == 3.0
     setattr(settings if owner == "class" else base, names[-1], 5.0)
     assert compiled(2.0) == 11.0
+
+
+class _Rated(type):
+    rate = 1.0
+
+
+class _Model(metaclass=_Rated):
+    pass
+
+
+def test_attributes_of_a_metaclass_are_compared():
+    f = ad.jit(lambda x: _Model.rate * x)
+    assert f(2.0) == 2.0
+    _Rated.rate = 3.0
+    try:
+        assert f(2.0) == 6.0
+    finally:
+        _Rated.rate = 1.0
+
+
+def test_a_class_registered_later_is_dispatched_to():
+    @functools.singledispatch
+    def scaled(x):
+        return x * 1.0
+
+    f = ad.jit(lambda x: scaled(x))
+    assert f(2.0) == 2.0
+    scaled.register(float)(lambda x: x * 3.0)
+    assert f(2.0) == 6.0
+    scaled.register(float)(lambda x: x * 4.0)
+    assert f(2.0) == 8.0
+
+
+def test_weak_tables_and_memory_of_ctypes_are_refused():
+    class Owner:
+        v = 1.0
+
+    owner = Owner()
+    table, memory = weakref.WeakValueDictionary(a=owner), (ctypes.c_double * 2)(1.0, 2.0)
+    for f, change in (
+        (lambda x: x * table["a"].v, lambda: setattr(owner, "v", 5.0)),
+        (lambda x: x * memory[0], lambda: operator.setitem(memory, 0, 5.0)),
+    ):
+        compiled = ad.jit(f)
+        with pytest.warns(CompileWarning, match="whose changes cannot be detected"):
+            assert compiled(2.0) == 2.0
+        change()
+        assert compiled(2.0) == 10.0

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.bind import Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from ..core.tree import Structure, final, flatten, leaf_names
-from ..core.types import Type, Value, dtype_of, is_masked, is_weak
+from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, is_weak
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
@@ -56,7 +56,17 @@ def kind_of(x: Any) -> str:
 
 
 def strong(x: Value) -> Value:
+    check_width(x)
     return np.asarray(x)[()] if type(x) is bool or is_weak(x) else x
+
+
+def check_width(x: Value, which: str = "") -> None:
+    """Refuse a Python integer that does not fit into int64."""
+    if type(x) is int and not -(2**63) <= x < 2**63:
+        raise ArgumentError(
+            f"the Python integer{which} (about 2**{x.bit_length()}) does not fit into int64, its dtype in loops and branches; "
+            "use np.uint64 or a float, or keep it outside the loop"
+        )
 
 
 def agrees(number: Any, dtype: np.dtype[Any]) -> bool:
@@ -101,6 +111,7 @@ def write(
         if not weak:
             outputs = [_result(y, f, transform) for y in outputs]
             for y in outputs:
+                check_width(y, f" that {name_of(f)} returned")
                 body.operand(y)  # records captured values
     return StagedBody(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
 
@@ -115,9 +126,15 @@ def typed(carry: list[Value], structure: Structure, iteration: Function, rest: t
     if len(first.outputs) < len(carry):
         return [strong(x) for x in carry]
     return [
-        dtype_of(y).type(x) if is_weak(x) and isinstance(y, NUMBERS) and agrees(x, dtype_of(y)) else strong(x)
+        _as(x, dtype_of(y)) if is_weak(x) and isinstance(y, NUMBERS) and agrees(x, dtype_of(y)) else strong(x)
         for x, y in zip(carry, first.outputs, strict=False)
     ]
+
+
+def _as(number: Any, dtype: np.dtype[Any]) -> Value:
+    if not is_inexact(dtype):
+        check_width(number)
+    return dtype.type(number)
 
 
 class Carry:
@@ -149,6 +166,8 @@ class Carry:
 
     def fitted(self, f: Function, y: Any, wanted: Type, label: str) -> Value:
         y = _result(y, f, self.transform, f" for {label}")
+        if not is_inexact(wanted.dtype):
+            check_width(y, f" that {name_of(f)} returned for {label}")
         if is_weak(y) and wanted.shape == () and agrees(y, wanted.dtype):
             return wanted.dtype.type(y)
         found = Type.of(y)

@@ -28,7 +28,7 @@ from ..ops.elementwise import not_equal
 from ..staging.body import NumbersNeededError
 from ..transform.checkpoint import scan_in_segments
 from .arguments import NUMBERS, name_of
-from .bodies import Carry, Function, StagedBody, agrees, kind_of, leaf, opened, strong, typed, write
+from .bodies import Carry, Function, StagedBody, agrees, check_width, kind_of, leaf, opened, strong, typed, write
 
 # -- arguments -------------------------------------------------------------------------------------------------
 
@@ -281,9 +281,12 @@ def _bound(x: Any, name: str) -> Value:
             return x
     else:
         try:
-            return np.int64(operator.index(x))
+            number = operator.index(x)
         except TypeError:
             pass
+        else:
+            check_width(number, f" {name} of fori_loop")
+            return np.int64(number)
     raise ArgumentError(f"{name} of fori_loop is an integer, not {x!r:.60}")
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
-from ..core.bind import Traced
+from ..core.bind import Traced, called_from_outside
 from ..core.errors import ArgumentError, ShapeError, boundary
 from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, is_inexact
@@ -76,7 +76,7 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
         with Stage("graph") as stage:
             inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
             positional, named = structure.unflatten(inside)
-            result = final((transformed(f) if source else f)(*positional, **named))
+            result = final(called_from_outside(transformed(f) if source else f)(*positional, **named))
             parts, out_structure = flatten(result)
             if not parts:
                 raise ArgumentError(f"{name_of(f)} returned {result!r}, but graph needs a value; is a return statement missing?")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, fresh, snapshot, unwrap_fresh, with_gaps
+from ..core.bind import Traced, called_from_outside, fresh, snapshot, unwrap_fresh, with_gaps
 from ..core.errors import ArgumentError, BatchError
 from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
@@ -112,7 +112,7 @@ def _apply(
         # Shared arguments are made trackable, so that examples can index them and write to a copy.
         inside = [_shared(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
         args, kwargs = structure.unflatten(inside)
-        result = final(f(*args, **kwargs))
+        result = final(called_from_outside(f)(*args, **kwargs))
     outputs, out_structure = flatten(result)
     places = broadcast_prefix(out_axes, out_structure, "out_axes")
     finished: list[Value] = []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..api.arguments import input_names, name_of, output_leaf
-from ..core.bind import Traced
+from ..core.bind import Traced, called_from_outside
 from ..core.errors import TableError, UnsupportedError
 from ..core.tree import final, flatten, leaf_names
 from ..numpy.layout import with_strides
@@ -40,7 +40,7 @@ def stage_call(
             positional, named = _given(arguments, args, kwargs, signature, inside, reads)
             staged = reads.fixed(f)
             staged = staged if scope is None else transformed(staged, scope)
-            parts, out_structure = flatten(final(staged(*positional, **named)))
+            parts, out_structure = flatten(final(called_from_outside(staged)(*positional, **named)))
             if reads.asks_for_tables:  # and has caught our error
                 raise TableError("a plain array is read at a traced index")
             reads.check()

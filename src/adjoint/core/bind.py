@@ -11,16 +11,18 @@ Levels never repeat: a perturbation of one transform cannot be mistaken for that
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import types
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import floating
-from .errors import ConversionError, LeakError
+from .errors import CALLER, ConversionError, LeakError
 from .home import COPIES, OWN
 from .types import dtype_of
 
@@ -262,6 +264,15 @@ def is_ours(frame: types.FrameType | None) -> bool:
         return False
     name = frame.f_globals.get("__name__", "")
     return name.startswith(_OURS) and not name.startswith(_COPIES)
+
+
+def called_from_outside(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as user code would call it. A builtin has no frame: `isinstance` of a traced value sees that of its caller."""
+    return f if isinstance(f, types.FunctionType) else functools.partial(_CALL, f)
+
+
+#: f(*args, **kwargs) in a frame that is neither `is_ours` nor `is_library`.
+_CALL = types.FunctionType((lambda f, /, *args, **kwargs: f(*args, **kwargs)).__code__, {"__name__": CALLER})
 
 
 def is_library(frame: types.FrameType) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from .home import OWN, package_of
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_CALLER = "adjoint.compiler.stage_call"  # the module that calls the function to be compiled
+CALLER = "called_from_outside"  # the name of the frame from which a transform calls a builtin (`bind`)
 _WRITTEN = ("<adjoint ", "<attrs generated ")  # begin the file names of functions that derive/ and attrs write
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -145,7 +145,7 @@ def is_written_by_user(operators: frozenset[str]) -> bool:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_globals.get("__name__") in operators or frame.f_code.co_filename.startswith(_WRITTEN)):
         frame = frame.f_back
-    return frame is not None and (not _is_plumbing(frame) or frame.f_globals.get("__name__") == _CALLER)
+    return frame is not None and (not _is_plumbing(frame) or frame.f_globals.get("__name__") == CALLER)
 
 
 def calls_under_way() -> list[types.FrameType]:

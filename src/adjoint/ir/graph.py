@@ -74,6 +74,8 @@ class Literal:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal) or type(self.value) is not type(other.value):
             return False
+        if type(self.value) is int:  # perhaps beyond 64 bits
+            return bool(self.value == other.value)
         a, b = np.asarray(self.value), np.asarray(other.value)
         if a.dtype != b.dtype or a.shape != b.shape:
             return False
@@ -82,7 +84,7 @@ class Literal:
         return np.array_equal(_bits(a), _bits(b)) if a.nbytes > _LARGE else a.tobytes() == b.tobytes()  # nan and -0.0 included
 
     def __hash__(self) -> int:
-        return hash(np.asarray(self.value).tobytes())
+        return hash(self.value if type(self.value) is int else np.asarray(self.value).tobytes())
 
     def __reduce__(self) -> Any:
         return Literal, (self.value,)  # an array that is unpickled is read-only again

@@ -35,12 +35,12 @@ from .norm import cond as cond
 from .norm import matrix_norm as matrix_norm
 from .norm import norm as norm
 from .norm import vector_norm as vector_norm
+from .product import deliver_product
 from .reduce import sum as sum_
 from .selection import take_along_axis
 from .shape import astype, ravel, transpose
 from .shape import matrix_transpose as _matrix_transpose
 from .table import lift, piecewise_constant
-from .ufunc import deliver
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -136,7 +136,10 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 
 @drop_in(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Value, Value, Value, Value]:
-    """The solution, the sums of squared residuals, the rank (constant) and the singular values."""
+    """The solution, the sums of squared residuals, the rank (constant) and the singular values.
+
+    There are no residuals if the rank is not full. Inside vmap and in a graph, where the rank is not known, they are nan then.
+    """
     a, b = _matrices(a), lift(b)
     b = b if dtype_of(b).kind in "fc" else astype(b, float)
     vector = ndim_of(b) == 1
@@ -150,11 +153,13 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Value, Value, Value, Value
     eps = float(np.finfo(np.result_type(dtype_of(a), dtype_of(b))).eps)
     cutoff = eps * max(m, n) if rcond is None else _cutoff(rcond, "lstsq")
     x, s, rank = pseudo.lstsq(a, b, rcond=eps if cutoff < 0 else cutoff)
-    if m > n and _is_full(rank, n):
+    full = _is_full(rank, n) if m > n else False
+    if full is False:
+        residuals = np.array([], dtype_of(s))
+    else:
         rest = b - a @ x
         residuals = sum_(ops.square(shapes.real(rest)) + ops.square(shapes.imag(rest)) if _complex(rest) else ops.square(rest), 0)
-    else:
-        residuals = np.array([], dtype_of(s))
+        residuals = residuals if full is True else shapes.where(full, residuals, np.array(np.nan, dtype_of(s)))
     return (shapes.reshape(x, shape=(n,)) if vector else x), residuals, rank, s
 
 
@@ -162,12 +167,13 @@ def _complex(x: Value) -> bool:
     return dtype_of(x).kind == "c"
 
 
-def _is_full(rank: Value, n: int) -> bool:
-    """Whether the rank is n; inside vmap, where it may differ, the usual case."""
+def _is_full(rank: Value, n: int) -> Any:
+    """Whether the rank is n: a bool, or a traced value where the numbers are not known, inside vmap and in a graph."""
+    full = rank == n
     try:
-        return bool(rank == n)
-    except BatchError:
-        return True
+        return bool(full)
+    except (BatchError, UnsupportedError):
+        return full
 
 
 # -- determinants -----------------------------------------------------------------------------------------------
@@ -328,7 +334,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Value:
             raise LinAlgError(f"{ndim_of(v)}-dimensional array given. Array must be two-dimensional")
     y = _chain(values)
     shape = shape_of(y)[from_vector : 2 - to_vector]
-    return deliver(y if shape == shape_of(y) else shapes.reshape(y, shape=shape), out)
+    return deliver_product(y if shape == shape_of(y) else shapes.reshape(y, shape=shape), out)
 
 
 def _chain(values: list[Value]) -> Value:

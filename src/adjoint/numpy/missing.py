@@ -94,7 +94,7 @@ def _extremum(
     if initial is np._NoValue and (isinstance(empty, Traced) or np.any(empty)):
         _warn_if(empty, "All-NaN slice encountered")
         y = shapes.where(empty, np.array(np.nan, dtype_of(y)), y)
-    return deliver(y, out)
+    return deliver(y, out, casting="unsafe")
 
 
 @implements(np.nanargmax)
@@ -134,7 +134,7 @@ def nanmean(
     count = sum(_counted(a, where), axis, None, None, keepdims)
     _warn_if(ops.equal(count, 0), "Mean of empty slice")
     with np.errstate(invalid="ignore", divide="ignore"):
-        return deliver(per(sum(_without(a, 0), axis, dtype, None, keepdims, where=where), count), out)
+        return deliver(per(sum(_without(a, 0), axis, dtype, None, keepdims, where=where), count), out, casting="unsafe")
 
 
 @implements(np.nanvar)
@@ -173,7 +173,7 @@ def nanvar(
         y = per(sum(squared(deviation), axes, dtype, None, keepdims, where=there), freedom)
     if isinstance(short, Traced) or np.any(short):
         y = shapes.where(short, np.array(np.nan, dtype_of(y)), y)
-    return deliver(y, out)
+    return deliver(y, out, casting="unsafe")
 
 
 @implements(np.nanstd)
@@ -192,7 +192,7 @@ def nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool 
     below, above = neighbours(x, (n - 1) // 2, n // 2, ())
     # A single middle element is not interpolated: the difference of two equal infinities is nan.
     y = shapes.where(ops.equal(n % 2, 1), below, mean_(joins.stack(below, above, axis=ndim_of(below)), axis=-1))
-    return deliver(restore_axes(y, axes, keepdims), out)
+    return deliver(restore_axes(y, axes, keepdims), out, casting="unsafe")
 
 
 def _numbered(a: Value, axis: Axis) -> tuple[Value, Shape, Value]:
@@ -230,7 +230,7 @@ def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: A
         first = np.any(_counted(x[(0,) * (ndim_of(x) - 1)]))
         if (not isinstance(first, Traced) or isinstance(first.by, Guarded)) and not first:
             y = astype(y, dtype_of(a))  # NumPy takes the dtype of the first slice: without numbers, that of the array
-    return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out)
+    return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out, casting="unsafe")
 
 
 def _nan_weighted(a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any, weights: Any) -> Value:

@@ -49,7 +49,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     dst = _target(dst, "np.copyto")
     v = lift(src)
     if type(v) not in (bool, int, float, complex):
-        check_cast(v, dtype_of(dst), casting)
+        check_cast(dtype_of(v), dtype_of(dst), casting)
     if where is True:
         write(dst, ..., v)
         return
@@ -69,7 +69,10 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @implements(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     arr = _target(arr, "np.put_along_axis")
-    index = whole(indices)
+    index = lift(indices)
+    if dtype_of(index).kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    index = whole(index)
     if axis is None:
         write(_flat(arr), index, values)
         return

@@ -43,6 +43,10 @@ def dot(a: Any, b: Any, out: Any = None) -> Value:
         y = linalg.matmul(a, b)
     else:
         y = tensordot(a, b, ((na - 1,), (nb - 2,)))
+    return deliver_product(y, out)
+
+
+def deliver_product(y: Value, out: Any) -> Value:
     if out is not None and dtype_of(out) != dtype_of(y):
         raise ValueError(f"output array is not acceptable: its dtype is {dtype_of(out)}, and that of the product {dtype_of(y)}")
     return deliver(y, out)
@@ -145,7 +149,8 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     if len(full) != 1 or set(output) != set(inputs[0]) or out is not None:
         y = look(*full)
         written = f"{','.join(inputs)}->{output}"
-        return deliver(held_by(y, lambda: asked(y, lambda *xs: np.einsum(written, *xs, optimize=optimize), *values)), out)
+        y = held_by(y, lambda: asked(y, lambda *xs: np.einsum(written, *xs, optimize=optimize), *values))
+        return deliver(y, out, casting=options.get("casting", "safe"))
     # A transpose or a diagonal, which NumPy gives as a view.
     place = tuple(np.arange(sizes[c]).reshape((-1,) + (1,) * (len(output) - 1 - output.index(c))) for c in inputs[0])
     ask = lambda memory: np.einsum(f"{inputs[0]}->{output}", memory)

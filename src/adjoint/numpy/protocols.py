@@ -238,7 +238,7 @@ def _transpose(self: Traced, *axes: Any) -> Any:
 
 def _astype(self: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
     if casting != "unsafe":
-        check_cast(self, np.dtype(dtype), casting)
+        check_cast(self.dtype, np.dtype(dtype), casting)  # type: ignore[attr-defined]
     if np.dtype(dtype) != self.dtype:  # type: ignore[attr-defined]
         return in_order(FUNCTIONS[np.astype](self, dtype), order)
     if copy:

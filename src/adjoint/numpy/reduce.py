@@ -13,7 +13,7 @@ from ..ops import elementwise as ops
 from ..ops import reduce as reductions
 from .shape import astype, ravel, with_axis
 from .table import implements, lift
-from .ufunc import deliver
+from .ufunc import deliver, deliver_selected
 from .ways import strong
 
 Axis = int | tuple[int, ...] | None
@@ -42,21 +42,24 @@ def sum(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Value:
-    a, whole = _accumulated(_masked(lift(a), where, 0), dtype, out)
+    a, whole = _accumulated(np.add, _masked(lift(a), where, 0), dtype, out)
     y = _narrowed(shapes.sum_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), whole)
-    return deliver(y if _no_value(initial) else y + _cast(initial, dtype_of(y)), out)
+    return deliver(y if _no_value(initial) else y + _cast(_stored(initial, out), dtype_of(y)), out, casting="unsafe")
 
 
-def _accumulated(a: Value, dtype: Any, out: Any) -> tuple[Value, np.dtype[Any] | None]:
-    """The elements in the accumulation dtype, and the requested integer dtype.
+def _accumulated(ufunc: np.ufunc, a: Value, dtype: Any, out: Any) -> tuple[Value, np.dtype[Any] | None]:
+    """The elements in the accumulation dtype, and the integer dtype to which the result is truncated.
 
-    NumPy takes it from `out` if it is not given. Its integers wrap around: here they are added in 64 bits and truncated
-    afterwards.
+    Without `dtype`, NumPy promotes that of the elements with that of `out`, and casts the result. Its integers wrap around: here
+    they are added in 64 bits and truncated afterwards.
     """
     (target,) = out if isinstance(out, tuple) else (out,)
     if dtype is None and target is None:
         return a, None
-    new = np.dtype(dtype_of(target) if dtype is None else dtype)
+    if dtype is None:
+        new = ufunc.resolve_dtypes((dtype_of(target), dtype_of(a), None), casting="unsafe", reduction=True)[1]
+    else:
+        new = np.dtype(dtype)
     a = a if new == dtype_of(a) else astype(a, new)
     return a, None if is_inexact(new) else new
 
@@ -87,7 +90,7 @@ def prod(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Value:
-    a, whole = _accumulated(_masked(strong(lift(a)), where, 1), dtype, out)
+    a, whole = _accumulated(np.multiply, _masked(strong(lift(a)), where, 1), dtype, out)
     axes = reduced_axes(axis, ndim_of(a))
     y = a if axes else astype(a, np.multiply.reduce(np.ones(1, dtype_of(a))).dtype)
     for ax in sorted(axes, reverse=True):
@@ -95,7 +98,7 @@ def prod(
     if _flag(keepdims):
         y = shapes.expand_dims(y, axes)
     y = _narrowed(y, whole)
-    return deliver(y if _no_value(initial) else y * _cast(initial, dtype_of(y)), out)
+    return deliver(y if _no_value(initial) else y * _cast(_stored(initial, out), dtype_of(y)), out, casting="unsafe")
 
 
 @implements(np.max, np.amax)
@@ -135,12 +138,12 @@ def _extremum(op: Any, pair: Any, sign: int, a: Any, axis: Axis, out: Any, keepd
         y = np.full(shape_of(shapes.sum_(a, axis=axes, keepdims=_flag(keepdims))), fill, dtype_of(a))
     else:
         y = op(a, axis=axes, keepdims=_flag(keepdims))
-    return deliver(y if _no_value(initial) else pair(y, _cast(initial, dtype_of(y))), out)
+    return deliver(y if _no_value(initial) else pair(y, _cast(initial, dtype_of(y))), out, casting="unsafe")
 
 
 @implements(np.ptp)
 def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False) -> Value:
-    return deliver(max(a, axis, None, keepdims) - min(a, axis, None, keepdims), out)
+    return deliver(_stored(max(a, axis, None, keepdims), out) - min(a, axis, None, keepdims), out)
 
 
 def _count(a: Value, axes: Shape, where: Any, keepdims: bool) -> Any:
@@ -163,13 +166,24 @@ def per(total: Value, count: Any) -> Value:
 
 @implements(np.mean)
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
+    return deliver(mean_for(out, a, axis, dtype, keepdims, where), out, casting="unsafe")
+
+
+def mean_for(out: Any, a: Any, axis: Axis, dtype: Any = None, keepdims: Any = False, where: Any = True) -> Value:
+    """The mean that NumPy writes to `out`."""
     a = lift(a)
     axes = _strict_axes(axis, ndim_of(a))
     keep = _flag(keepdims)
     is_half = dtype is None and dtype_of(a) == np.float16  # accumulated in single precision
     total = sum(a, axes, np.float32 if is_half else wide(a, dtype), None, keep, where=where)
-    y = per(total, _count(a, axes, where, keep))
-    return deliver(astype(y, np.float16) if is_half else y, out)
+    y = per(_stored(total, out), _count(a, axes, where, keep))
+    return astype(y, np.float16) if is_half and out is None else y
+
+
+def _stored(x: Any, out: Any) -> Value:
+    """A value in the dtype of `out`: NumPy stores the initial value there, and a sum before it is divided by the count."""
+    (target,) = out if isinstance(out, tuple) else (out,)
+    return x if target is None or dtype_of(target) == dtype_of(lift(x)) else astype(lift(x), dtype_of(target))
 
 
 def wide(a: Value, dtype: Any) -> Any:
@@ -178,11 +192,15 @@ def wide(a: Value, dtype: Any) -> Any:
 
 
 @implements(np.var)
-def var(
+def var(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Value:
+    return deliver(_var_for(out, a, axis, dtype, *args, **kwargs), out, casting="unsafe")
+
+
+def _var_for(
+    out: Any,
     a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    axis: Axis,
+    dtype: Any,
     ddof: float = 0,
     keepdims: Any = False,
     *,
@@ -190,6 +208,7 @@ def var(
     mean: Any = np._NoValue,
     correction: Any = np._NoValue,
 ) -> Value:
+    """The variance that NumPy writes to `out`."""
     a = lift(a)
     if not _no_value(correction):
         if ddof != 0:
@@ -200,7 +219,7 @@ def var(
     center = per(sum(a, axes, dtype, None, True, where=where), _count(a, axes, where, True)) if _no_value(mean) else mean
     total = sum(squared(a - center), axes, dtype, None, _flag(keepdims), where=where)
     count = _count(a, axes, where, _flag(keepdims)) - ddof
-    return deliver(per(total, count if isinstance(count, (int, float)) and count >= 0 else np.maximum(count, 0)), out)
+    return per(_stored(total, out), count if isinstance(count, (int, float)) and count >= 0 else np.maximum(count, 0))
 
 
 def squared(deviation: Value) -> Value:
@@ -213,7 +232,7 @@ def squared(deviation: Value) -> Value:
 @implements(np.std)
 def std(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Value:
     """The square root of the variance; its gradient at equal samples is 0, as that of a norm at 0."""
-    return deliver(root_of(var(a, axis, dtype, None, *args, **kwargs)), out)
+    return deliver(root_of(_var_for(out, a, axis, dtype, *args, **kwargs)), out)
 
 
 def root_of(variance: Value) -> Value:
@@ -228,18 +247,18 @@ def root_of(variance: Value) -> Value:
 
 @implements(np.cumsum)
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
-    return _scan(reductions.cumsum, a, axis, dtype, out)
+    return _scan(np.add, reductions.cumsum, a, axis, dtype, out)
 
 
 @implements(np.cumprod)
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Value:
-    return _scan(reductions.cumprod, a, axis, dtype, out)
+    return _scan(np.multiply, reductions.cumprod, a, axis, dtype, out)
 
 
-def _scan(op: Any, a: Any, axis: int | None, dtype: Any, out: Any) -> Value:
-    a, whole = _accumulated(lift(a), dtype, out)
+def _scan(ufunc: np.ufunc, op: Any, a: Any, axis: int | None, dtype: Any, out: Any) -> Value:
+    a, whole = _accumulated(ufunc, lift(a), dtype, out)
     a, axis = with_axis(a, axis)
-    return deliver(_narrowed(op(a, axis=axis), whole), out)
+    return deliver(_narrowed(op(a, axis=axis), whole), out, casting="unsafe")
 
 
 # -- piecewise constant -----------------------------------------------------------------------------------------
@@ -258,12 +277,12 @@ def _arg(op: Any, a: Any, axis: int | None, keepdims: Any) -> Value:
 
 @implements(np.argmax)
 def argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Value:
-    return deliver(_arg(reductions.argmax, a, axis, keepdims), out)
+    return deliver_selected(_arg(reductions.argmax, a, axis, keepdims), out)
 
 
 @implements(np.argmin)
 def argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Value:
-    return deliver(_arg(reductions.argmin, a, axis, keepdims), out)
+    return deliver_selected(_arg(reductions.argmin, a, axis, keepdims), out)
 
 
 @implements(np.argsort)
@@ -275,13 +294,13 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, 
 @implements(np.all)
 def all(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = _masked(lift(a), where, True)
-    return reductions.all_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    return deliver(reductions.all_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), out, casting="unsafe")
 
 
 @implements(np.any)
 def any(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Value:
     a = _masked(lift(a), where, False)
-    return reductions.any_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims))
+    return deliver(reductions.any_(a, axis=reduced_axes(axis, ndim_of(a)), keepdims=_flag(keepdims)), out, casting="unsafe")
 
 
 @implements(np.count_nonzero)

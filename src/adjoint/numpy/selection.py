@@ -20,7 +20,7 @@ from .concrete import primal
 from .layout import held
 from .shape import astype, concatenate, ravel, reshape, with_axis
 from .table import implements, lift
-from .ufunc import deliver
+from .ufunc import deliver, deliver_selected
 from .views import read
 from .ways import as_array, kind_of
 
@@ -31,7 +31,7 @@ def whole(index: Any) -> Value:
     index = lift(index)
     while isinstance(index, Traced):
         if isinstance(index.by, Batch) or not index.by.has_numbers:
-            return index
+            return astype(index, np.intp) if dtype_of(index).kind == "b" else index
         index = index.value
     index = np.asarray(index)
     if index.dtype.kind not in "iub":
@@ -69,11 +69,11 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     a, axis = with_axis(lift(a), axis)
     own = shape_of(a)
     if 0 in own[:axis]:  # then NumPy looks at no index
-        return deliver(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
+        return deliver_selected(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
     index = within(_numbers(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
-        return deliver(held(indexing.gather(a, index, axis=axis)), out)
-    return deliver(held(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),))), out)
+        return deliver_selected(held(indexing.gather(a, index, axis=axis)), out)
+    return deliver_selected(held(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),))), out)
 
 
 @implements(np.take_along_axis)
@@ -115,7 +115,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Value:
     shape = np.broadcast_shapes(shape_of(index), *map(shape_of, options))
     options_first = joins.stack(*[shapes.broadcast_to(c, shape=shape) for c in options], axis=0)
     index = shapes.reshape(shapes.broadcast_to(index, shape=shape), shape=(1, *shape))
-    return deliver(held(read(sorts.take_along(options_first, index, axis=0), 0)), out)
+    return deliver(held(read(sorts.take_along(options_first, index, axis=0), 0)), out, casting="unsafe")
 
 
 # -- by condition -----------------------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ def _one_dtype(values: list[Value], dtype: Any, casting: str) -> list[Value]:
         return values
     wanted = np.result_type(*map(dtype_of, values)) if dtype is None else np.dtype(dtype)
     for v in values:
-        check_cast(v, wanted, casting)
+        check_cast(dtype_of(v), wanted, casting)
     return [astype(v, wanted) for v in values]
 
 
@@ -237,7 +237,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
         values, axis = [ravel(v) for v in values], 0
     if ndim_of(values[0]) == 0:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    return deliver(joins.concatenate(*values, axis=canonical_axis(axis, ndim_of(values[0]))), out)
+    return deliver(joins.concatenate(*values, axis=canonical_axis(axis, ndim_of(values[0]))), out, casting=casting)
 
 
 @implements(np.stack)
@@ -247,7 +247,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
         raise ValueError("need at least one array to stack")
     if len({shape_of(v) for v in values}) != 1:
         raise ValueError("all input arrays must have the same shape")
-    return deliver(joins.stack(*values, axis=canonical_axis(axis, ndim_of(values[0]) + 1)), out)
+    return deliver(joins.stack(*values, axis=canonical_axis(axis, ndim_of(values[0]) + 1)), out, casting=casting)
 
 
 @implements(np.vstack)
@@ -405,4 +405,4 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Value:
 
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> Value:
-    return ops.trunc(lift(x))
+    return deliver(ops.trunc(lift(x)), out)

@@ -18,7 +18,7 @@ from ..ops import reduce as reductions
 from ..ops import sort as sorts
 from ..staging.guard import Guarded
 from .layout import asked, held, held_by
-from .reduce import mean, sum
+from .reduce import mean, mean_for, sum
 from .shape import astype, concatenate, moveaxis, reshape
 from .table import implements, lift
 from .ufunc import deliver
@@ -174,13 +174,13 @@ def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = F
     x, axes = one_axis(lift(a), axis)
     n = shape_of(x)[-1]
     if n == 0:
-        return deliver(mean(lift(a), axes, keepdims=flag(keepdims)), out)
+        return deliver(mean(lift(a), axes, keepdims=flag(keepdims)), out, casting="unsafe")
     middle = (n // 2,) if n % 2 else (n // 2 - 1, n // 2)
-    y = mean(sorts.order_statistics(x, kth=middle, axis=ndim_of(x) - 1), axis=-1)
+    y = mean_for(out, sorts.order_statistics(x, kth=middle, axis=ndim_of(x) - 1), -1)
     y = restore_axes(_poison(y, x), axes, keepdims)
     if len(axes) == 1:  # else NumPy makes one axis of several first, which copies
         y = held_by(y, lambda: asked(y, lambda m: np.max(m, axis=axes, keepdims=flag(keepdims)), lift(a)))
-    return deliver(y, out)
+    return deliver(y, out, casting="unsafe")
 
 
 def sample(a: Any) -> Value:
@@ -247,8 +247,8 @@ def restore_axes(y: Value, axes: Shape, keepdims: Any, front: int = 0) -> Value:
 
 
 def _poison(y: Value, x: Value) -> Value:
-    """nan wherever the sample has one."""
-    if dtype_of(x).kind not in "fc":
+    """nan wherever the sample has one; an integer `out` has none."""
+    if not is_inexact(dtype_of(x)) or not is_inexact(dtype_of(y)):
         return y
     bad = reductions.any_(ops.isnan(x), axis=(ndim_of(x) - 1,), keepdims=False)
     if not isinstance(bad, Traced) and not np.any(bad):

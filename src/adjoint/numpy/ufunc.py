@@ -20,27 +20,38 @@ from .views import become, read, write
 from .ways import strong
 
 
-def deliver(y: Value, out: Any, spread: bool = False) -> Value:
+def deliver(y: Value, out: Any, spread: bool = False, casting: Any = "same_kind") -> Value:
     """Write a result to `out` if there is one, and return it as NumPy does; `spread` says that it is broadcast there."""
     if out is None:
         return y
     (target,) = out if isinstance(out, tuple) else (out,)
     if target is None:
         return y
-    if not isinstance(target, Traced):
-        if not isinstance(y, Traced):
-            target[...] = y
-            return target
-        raise ReadOnlyError(
-            "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of a "
-            "traced value) inside the function, or omit out="
-        )
     if shape_of(target) != shape_of(y) and not (
         spread and np.broadcast_shapes(shape_of(y), shape_of(target)) == shape_of(target)
     ):
         raise ValueError(f"out has shape {shape_of(target)}, the result has shape {shape_of(y)}")
+    if not isinstance(target, Traced):
+        if not is_inexact(dtype_of(target)) and np.can_cast(dtype_of(y), dtype_of(target), casting):
+            y = FUNCTIONS[np.astype](y, dtype_of(target))  # of a float: has no derivative, so it is a plain value
+        if isinstance(y, Traced):
+            raise ReadOnlyError(
+                "out= is a plain NumPy array, which cannot hold a traced value; make it with adjoint.numpy (or np.empty_like of "
+                "a traced value) inside the function, or omit out="
+            )
+        check_cast(dtype_of(y), dtype_of(target), casting)
+        target[...] = y
+        return target
+    check_cast(dtype_of(y), dtype_of(target), casting)
     write(target, ..., y)
     return target
+
+
+def deliver_selected(y: Value, out: Any) -> Value:
+    """As `deliver`, for functions that write into a copy of `out` in the dtype of the result, and cast that back."""
+    if out is not None:
+        check_cast(dtype_of(out), dtype_of(y), "safe")
+    return deliver(y, out, casting="unsafe")
 
 
 def check_options(ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any]) -> None:
@@ -59,9 +70,9 @@ def _without_elements(x: Any) -> Any:
     return v if type(v) in (bool, int, float, complex) else np.empty(0, dtype_of(v))
 
 
-def check_cast(v: Value, dtype: np.dtype[Any], casting: Any) -> None:
-    if not np.can_cast(dtype_of(v), dtype, casting):
-        raise TypeError(f"Cannot cast array data from {dtype_of(v)!r} to {dtype!r} according to the rule '{casting}'")
+def check_cast(old: np.dtype[Any], new: np.dtype[Any], casting: Any) -> None:
+    if not np.can_cast(old, new, casting):
+        raise TypeError(f"Cannot cast array data from {old!r} to {new!r} according to the rule '{casting}'")
 
 
 #: Options of ufuncs for which traced values have no counterpart.
@@ -91,13 +102,13 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
     if isinstance(y, tuple):
         if where is not True:
             raise UnsupportedError(f"{name}: where= is not supported on traced values for several results")
-        return tuple(deliver(part, (target,)) for part, target in zip(y, out or (None,) * len(y), strict=True))
+        return tuple(deliver(part, (target,), casting=casting) for part, target in zip(y, out or (None,) * len(y), strict=True))
     (target,) = out if isinstance(out, tuple) else (out,)
     if where is not True:
         if out is None:
             raise UnsupportedError(f"{name}: where= needs out=, since the other elements would be left undefined")
         y = shapes.where(where, y, target)
-    return deliver(y if out is None else _as_wide_as(y, target), out)
+    return deliver(y if out is None else _as_wide_as(y, target), out, casting=casting)
 
 
 def _cast_inputs(values: Sequence[Value], dtype: np.dtype[Any], casting: Any, name: str) -> list[Value]:
@@ -128,8 +139,16 @@ def _reduce(
         run = find_ufunc(ufunc)
         if run is None or ufunc.nin != 2 or ufunc.nout != 1:
             raise UnsupportedError(f"{name} is not supported on traced values")
-        return deliver(_fold(ufunc, run, _as_worked(ufunc, lift(a)), axis, bool(keepdims), **options), out)
+        return _deliver_folded(name, _fold(ufunc, run, _as_worked(ufunc, lift(a)), axis, bool(keepdims), **options), out)
     return function(a, axis=axis, out=out, keepdims=keepdims, **options)
+
+
+def _deliver_folded(name: str, y: Value, out: Any) -> Value:
+    """As `deliver`. With an `out` of another dtype, NumPy casts partial results, depending on the ufunc and the memory layout."""
+    (target,) = out if isinstance(out, tuple) else (out,)
+    if target is not None and dtype_of(target) != dtype_of(y):
+        raise UnsupportedError(f"{name}: out= of dtype {dtype_of(target)} for a result of dtype {dtype_of(y)} is not supported")
+    return deliver(y, out)
 
 
 def _as_worked(ufunc: np.ufunc, a: Value) -> Value:
@@ -201,17 +220,17 @@ def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = 
         a = FUNCTIONS[np.astype](a, dtype)
     if ufunc in (np.maximum, np.minimum):
         a = lift(a)
-        return deliver(held(running_extremum(ufunc, a, axis), "K", a), out)
+        return deliver(held(running_extremum(ufunc, a, axis), "K", a), out, casting="unsafe")
     function = find_ufunc(ufunc)
     if function is None or ufunc.nin != 2:
         raise UnsupportedError(f"{name} is not supported on traced values")
     a = FUNCTIONS[np.moveaxis](_as_worked(ufunc, lift(a)), axis, 0)
     if not shape_of(a)[0]:
-        return deliver(FUNCTIONS[np.moveaxis](FUNCTIONS[np.copy](a), 0, axis), out)
+        return _deliver_folded(name, FUNCTIONS[np.moveaxis](FUNCTIONS[np.copy](a), 0, axis), out)
     parts = [read(a, 0)]
     for i in range(1, shape_of(a)[0]):
         parts.append(function(parts[-1], read(a, i)))
-    return deliver(FUNCTIONS[np.moveaxis](FUNCTIONS[np.stack](parts), 0, axis), out)
+    return _deliver_folded(name, FUNCTIONS[np.moveaxis](FUNCTIONS[np.stack](parts), 0, axis), out)
 
 
 def _outer(ufunc: np.ufunc, name: str, a: Any, b: Any, **options: Any) -> Value:
@@ -245,7 +264,9 @@ def _as_stored(new: Value, dtype: np.dtype[Any]) -> Value:
 
 
 def _reduceat(ufunc: np.ufunc, name: str, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:
-    return deliver(reduce_slices(lambda piece, i: _reduce(ufunc, name, piece, i, dtype), lift(a), indices, axis), out)
+    return deliver(
+        reduce_slices(lambda piece, i: _reduce(ufunc, name, piece, i, dtype), lift(a), indices, axis), out, casting="unsafe"
+    )
 
 
 METHODS: dict[str, Callable[..., Any]] = {

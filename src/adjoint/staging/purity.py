@@ -7,7 +7,8 @@ Anything read or drawn while a function is staged would be baked into the graph 
   when used (`stand_ins.py`): nothing is drawn, so the streams of the generators do not advance.
 - Otherwise a draw changes the state of a generator: those of `random` and `np.random`, and those that the function can reach by
   name (`reach.py`), are compared.
-- A generator that is created without a seed asks the system for one, and so does `secrets`: refused at once.
+- A generator that is created without a seed asks the system for one, and so does `secrets`: refused at once. So is a question
+  about a file, which has no audit event.
 - A constant with many digits makes `ad.graph` stage the function a second time; if it differs then, it came from elsewhere. This
   detects the clock.
 
@@ -86,8 +87,8 @@ def _is_harmless(path: Any, mode: str | None, flags: int) -> bool:
     return isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR) == os.O_WRONLY
 
 
-def _line(frame: types.FrameType | None) -> str | None:
-    """The user's line of an event, rather than one of a library it calls; None if Python or adjoint caused it."""
+def _line(frame: types.FrameType | None, libraries: bool = True) -> str | None:
+    """The user's line of an event, or one of a library that adjoint calls; None if Python or adjoint caused it."""
     own = library = None
     while frame is not None and not is_ours(frame.f_globals.get("__name__", "")):
         if frame.f_globals.get("__name__") in _READERS:
@@ -99,7 +100,7 @@ def _line(frame: types.FrameType | None) -> str | None:
         else:
             own = own or line
         frame = frame.f_back
-    return own or library
+    return own or (library if libraries else None)
 
 
 @contextmanager
@@ -120,18 +121,19 @@ def watched() -> Iterator[None]:
         raise refusals[0]
 
 
-# -- seeds from the system --------------------------------------------------------------------------------------
+# -- seeds from the system, questions about files ---------------------------------------------------------------
 
 _SEED = random.Random.seed
 
 
 class _Sources:
-    """The system's sources of random bits; replaced by refusals while something is staged."""
+    """The system's sources of random bits, and what tells about files; replaced by refusals while something is staged."""
 
     def __init__(self) -> None:
         # np.random.default_rng() and secrets go through the second.
         self.places = [(os, "urandom"), (random, "_urandom"), (random.Random, "seed")]
         self.places += [(os, "getrandom")] if hasattr(os, "getrandom") else []
+        self.places += [(os, name) for name in ("stat", "lstat", "access", "readlink", "statvfs") if hasattr(os, name)]
         self.originals: list[Any] = []
         self.watches = 0
 
@@ -140,7 +142,7 @@ class _Sources:
             if not self.watches:
                 self.originals = [getattr(owner, name) for owner, name in self.places]
                 for (owner, name), original in zip(self.places, self.originals, strict=True):
-                    setattr(owner, name, _refusing(original))
+                    setattr(owner, name, _refusing(original) if "rand" in name or name == "seed" else _hiding(original))
             self.watches += 1
 
     def __exit__(self, *_: object) -> None:
@@ -167,6 +169,20 @@ def _refusing(original: Any) -> Any:
                 "before, and pass them as an argument",
                 line,
             )
+        return original(*args, **kwargs)
+
+    return asked
+
+
+def _hiding(original: Any) -> Any:
+    """A question about a file, refused if staged code asks it, and not adjoint or Python on their own account."""
+
+    @functools.wraps(original)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        line = None if _staging.get() is None else _line(sys._getframe(1), libraries=False)
+        if line is not None:
+            what = _EVENTS["open"].format(*args[:1])
+            raise refused(f"the function that is staged {what}; do it before, and pass the result as an argument", line)
         return original(*args, **kwargs)
 
     return asked

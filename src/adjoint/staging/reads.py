@@ -347,6 +347,8 @@ class Reads:
         if cls.__module__ == "functools" and hasattr(value, "__wrapped__"):  # a memo, whose function is not copied
             self.uncopied.add(value.__wrapped__)
             return self.fix(at, value)
+        if cls.__module__ in ("weakref", "_weakrefset") or any(c.__module__ == "_ctypes" for c in cls.__mro__):
+            raise self.refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {advice(at.name)}")
         if hasattr(cls, "__next__"):
             raise self.refuse(f"reads {at.name}, an outside iterator, whose next item differs at each call; {advice(at.name)}")
         if self.objects.watch(value, at):
@@ -408,6 +410,8 @@ class Reads:
                 continue
             seen = self.met(contents, At(Load.CELL, old, None, name)) if is_own or callable(contents) else contents
             if not is_own and isinstance(contents, dict):  # a table of functions, which are not copied
+                if f.__globals__.get("__name__") == "functools":  # of singledispatch: a class may be registered later
+                    self.uncopied.constant(contents, At(Load.CELL, old, None, name), set())
                 self.uncopied.add(contents)
             cell.cell_contents = seen
             self.unwritten.append((name, lambda cell=cell, seen=seen: cell_contents(cell) is seen))  # type: ignore[misc]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import datetime
 import os
-import time
+import sys
+import threading
 import types
-import uuid
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -17,14 +17,40 @@ from ..core.home import OWN
 from .purity import GENERATORS, refused
 
 _CLOCK = (
-    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns thread_time thread_time_ns"
+    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns thread_time thread_time_ns "
+    "localtime gmtime ctime asctime clock_gettime clock_gettime_ns"
 )
-_IMPURE = {
-    **{id(getattr(time, name)): "reads the clock" for name in (*_CLOCK.split(), "localtime", "gmtime", "ctime", "asctime")},
-    **{id(x): "reads the environment" for x in (os.environ, os.environb, os.getenv, os.getcwd, os.getpid) if x is not None},
-    id(uuid.uuid1): "reads the clock",
+#: What the functions and variables of Python's library read that are refused, by module. Those of a platform may be missing.
+_READS = {
+    "time": {_CLOCK: "reads the clock"},
+    "uuid": {"uuid1": "reads the clock"},
+    "os": {
+        "environ environb getenv getenvb getcwd getcwdb getpid getppid umask get_terminal_size": "reads the environment",
+        "times getloadavg": "reads the clock",
+    },
+    "resource": {"getrusage getrlimit": "reads the state of the process"},
+    "threading": {"get_ident get_native_id current_thread active_count enumerate": "asks for the running thread"},
+    "sys": {
+        "argv path modules": "reads the state of the interpreter",
+        "getrecursionlimit getrefcount getswitchinterval gettrace getprofile": "reads the state of the interpreter",
+    },
+    "gc": {"isenabled get_count get_objects get_referrers get_stats get_threshold": "reads the state of the interpreter"},
+    "signal": {"getsignal": "reads the state of the process"},
+    "locale": {"getlocale localeconv setlocale getpreferredencoding": "reads the locale"},
+    "decimal": {"getcontext": "reads the context of decimal numbers"},
+    "numpy": {"get_printoptions": "reads the print options"},
 }
-_STOOD_IN = frozenset({"numpy", "numpy.random", "random", "time", "os", "datetime", "uuid", f"{OWN}.numpy"})
+_IMPURE = {(module, name): what for module, parts in _READS.items() for names, what in parts.items() for name in names.split()}
+_STOOD_IN = frozenset({*_READS, "numpy.random", "random", "datetime", "_thread", f"{OWN}.numpy"})
+
+
+def _refused_function(x: Any) -> str | None:
+    """What a function of Python's library reads that is refused, under whatever name the caller knows it."""
+    called = getattr(x, "__name__", None) if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) else None
+    for module in _READS if called is not None else ():
+        if (module, called) in _IMPURE and getattr(sys.modules.get(module), called, None) is x:  # type: ignore[arg-type]
+            return _IMPURE[module, called]  # type: ignore[index]
+    return None
 
 
 class Refused:
@@ -59,6 +85,11 @@ class Refused:
     def __len__(self) -> int:
         raise self._adjoint_refuse()
 
+    def __eq__(self, other: object) -> bool:
+        raise self._adjoint_refuse()
+
+    __hash__ = object.__hash__
+
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return type(self._adjoint_real)
@@ -72,7 +103,9 @@ class Library(types.ModuleType):
         self._real = real
 
     def __getattr__(self, name: str) -> Any:
-        seen = self.__dict__[name] = stand_in(getattr(self._real, name), f"{self._real.__name__}.{name}")
+        value, called = getattr(self._real, name), f"{self._real.__name__}.{name}"
+        what = None if is_static(value) else _IMPURE.get((self._real.__name__, name))
+        seen = self.__dict__[name] = stand_in(value, called) if what is None else Refused(value, what, called)
         return seen
 
 
@@ -99,10 +132,15 @@ def stand_in(x: Any, name: str) -> Any:
         return _Datetime
     if x is datetime.date:
         return _Date
-    if id(x) in _IMPURE:
-        return Refused(x, _IMPURE[id(x)], name)
+    if isinstance(x, os._Environ):
+        return Refused(x, "reads the environment", name)
+    what = _refused_function(x)
+    if what is not None:
+        return Refused(x, what, name)
     if isinstance(x, ContextVar):
         return Refused(x, "reads a context variable", name)
+    if isinstance(x, threading.Event):
+        return Refused(x, "reads a signal between threads", name)
     drawn = getattr(x, "__self__", None) if isinstance(x, (types.BuiltinMethodType, types.MethodType)) else x
     if isinstance(drawn, GENERATORS):
         return Refused(x, "draws random numbers", name)

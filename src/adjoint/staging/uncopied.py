@@ -205,8 +205,10 @@ def _attributes(cls: type) -> dict[str, Any]:
 
 
 def _owners(cls: type) -> list[type]:
-    """A class and its bases, without those of libraries and installed packages."""
-    return [x for x in cls.__mro__ if not is_library(x.__module__) and not is_installed(sys.modules.get(x.__module__))]
+    """A class, its bases and its metaclasses, without those of libraries and installed packages."""
+    meta: type = type(cls)
+    found = cls.__mro__ + meta.__mro__
+    return [x for x in found if not is_library(x.__module__) and not is_installed(sys.modules.get(x.__module__))]
 
 
 def _is_generated(f: types.FunctionType) -> bool:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.ops import index as indexing
+from adjoint.ops import sort as sorts
 
 RNG = np.random.default_rng(0)
 X, AT = RNG.normal(size=(10, 3)), RNG.integers(-10, 10, 25)
@@ -72,3 +74,18 @@ def test_a_write_out_of_bounds():
     for i in (3, -4):
         with pytest.raises(IndexError):
             compiled(np.ones(3), i)
+
+
+@pytest.mark.parametrize("size", [3, 40])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_sum_of_bools_is_an_or(size, seed):
+    rng = np.random.default_rng(seed)
+    g, at = rng.random(12) < 0.4, rng.integers(0, 3, 12)
+    expected = np.zeros(size, bool)
+    np.logical_or.at(expected, at, g)
+    f = lambda g, at: indexing.scatter_add(g, at, axis=0, shape=(size,))
+    np.testing.assert_array_equal(ad.jit(f)(g, at), expected)
+    np.testing.assert_array_equal(ad.jit(lambda g: f(g, at))(g), expected)
+    np.testing.assert_array_equal(ad.jit(lambda x, g: x + f(g, at))(~expected, g), np.ones(size, bool))
+    along = lambda g, at: sorts.add_along(g, at, axis=0, shape=(size,))
+    np.testing.assert_array_equal(ad.jit(along)(g, at), expected)

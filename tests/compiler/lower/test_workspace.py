@@ -1,6 +1,9 @@
 """Which values are fused, stored or recomputed."""
 
+import warnings
+
 import numpy as np
+import pytest
 
 import adjoint as ad
 import adjoint.scipy.special
@@ -101,3 +104,23 @@ def test_a_long_chain_of_functions_is_computed_once():
     kernels = [k for s in ad.jit(ad.grad(chain)).lower(np.ones(1000)).lowered.steps for k in getattr(s, "kernels", (s,))]
     functions = sum(line.data in ("sin", "cos") for kernel in kernels for line in kernel.code)
     assert functions <= 120
+
+
+def _written(x, number):
+    x[0] = number
+    return x
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: _written(np.array([1.0, 2.0]) * x, 2**70),
+        lambda x: ad.map(lambda c: c * 1.0 + 2**70, np.ones(2) * x),
+        lambda x: np.where(x > 0, 2**70, x),
+        lambda x: x + 2**70,
+    ],
+)
+def test_integers_beyond_64_bits_are_not_cut(f):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(ad.jit(f)(1.0), f(1.0))

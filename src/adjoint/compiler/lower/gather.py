@@ -50,7 +50,8 @@ def scatter(low: Lowering, equation: Equation) -> bool:
     g, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(g)
-    if result.dtype not in low.dtypes or t.dtype != result.dtype or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
+    is_lowered = _adds(low, result.dtype, t.dtype) and _are_whole(low, arrays) and 0 not in (*t.shape, *result.shape)
+    if not is_lowered:
         low.scattered.pop(equation.outputs[0], None)
         return False
     if equation.outputs[0] in low.scattered:
@@ -205,7 +206,7 @@ def add_along(low: Lowering, equation: Equation) -> bool:
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(g)
     domain = t.shape
-    if result.dtype not in low.dtypes or t.dtype != result.dtype or not _is_along(low, places, domain, result.shape, axis):
+    if not _adds(low, result.dtype, t.dtype) or not _is_along(low, places, domain, result.shape, axis):
         return False
     out = low.local(result)
     low.copy(Literal(0.0), out)
@@ -256,6 +257,11 @@ def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Sh
         low.ready[out_of_bounds.buffer] = position
         low.out_of_bounds.append(out_of_bounds)
     return tuple(found)
+
+
+def _adds(low: Lowering, result: np.dtype[Any], values: np.dtype[Any]) -> bool:
+    """Whether a kernel adds such values to elements in memory; the sum of bools is an `or`."""
+    return result in low.dtypes and values == result and result != BOOL
 
 
 def _are_whole(low: Lowering, arrays: Sequence[Operand]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import UnsupportedError
 from ...core.types import Shape, Type
 from ...ir.graph import Literal, Operand
 from ..switches import Switch
@@ -84,7 +85,7 @@ class Workspace:
         if isinstance(operand, Literal):
             key = id(operand)
             if key not in self.constants:
-                data = np.ascontiguousarray(operand.value)
+                data = np.ascontiguousarray(_number(operand))
                 view = self.array(operand.type, "constant", data)
                 self.constants[key] = (operand, view)  # kept alive, so that its id stays unique
             return self.constants[key][1]
@@ -196,7 +197,7 @@ class Workspace:
         """The line of an operand in a kernel: a number, an existing line, or a load."""
         kernel = self.kernel(position)
         if isinstance(operand, Literal):
-            value = operand.value
+            value = _number(operand)
             return Writer(kernel).const(value if operand.is_weak else value[()], operand.type.dtype)
         if isinstance(operand, Diagonals):
             return self.read_diagonals(kernel, operand)
@@ -317,3 +318,10 @@ class Workspace:
         if shape == domain or isinstance(value, View):
             return value
         return self.view(operand)
+
+
+def _number(literal: Literal) -> Any:
+    """The value of a literal, which must fit into its dtype: a Python integer has any number of bits."""
+    if type(literal.value) is int and not -(2**63) <= literal.value < 2**63:
+        raise UnsupportedError(f"a Python integer of {literal.value.bit_length()} bits does not fit into int64; use a float")
+    return literal.value
