@@ -189,6 +189,7 @@ class JavaScript(Spelling):
     """JavaScript. Memory is a typed array and an offset."""
 
     equal, unequal = "===", "!=="
+    copies = places_rows = True
 
     def literal(self, value: Any, dtype: Dtype) -> str:
         if dtype.kind == "b":
@@ -200,9 +201,12 @@ class JavaScript(Spelling):
                 )
             return str(int(value)) if value >= 0 else f"({int(value)})"
         x = float(dtype.type(value))
+        # NaN and Infinity are global variables: until a branch that reads one has run, V8 takes its type for unknown.
         if math.isnan(x):
-            return "NaN"
-        text = "Infinity" if math.isinf(x) else repr(abs(x)).removesuffix(".0")
+            return "(0 / 0)"
+        if math.isinf(x):
+            return "(1 / 0)" if x > 0 else "(-1 / 0)"
+        text = repr(abs(x)).removesuffix(".0")
         return f"(-{text})" if math.copysign(1.0, x) < 0 else text
 
     def let(self, name: str, dtype: Dtype, value: str) -> str:
@@ -226,8 +230,14 @@ class JavaScript(Spelling):
         return f"({read} !== 0)" if dtype.kind == "b" else read
 
     def target(self, place: Place, index: str) -> str:
-        at = index if place.at == "0" else place.at if index == "0" else f"{place.at} + {index}"
-        return f"{place.array}[{at}]"
+        at = self.sum_of([place.at, index])
+        return f"{place.array}[{self.whole(at)}]"
+
+    def whole(self, index: str) -> str:
+        return index if index.isidentifier() or index.isdigit() else f"{index} | 0"
+
+    def times(self, index: str, stride: int) -> str:
+        return index if stride == 1 else f"Math.imul({index}, {stride})"
 
     def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
         return f"{name}, {name}_at", Place(name, f"{name}_at")

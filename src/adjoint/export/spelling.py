@@ -99,6 +99,8 @@ class Spelling(ABC):
     lapack = False  # other matrix routines through LAPACKE
     tile: tuple[int, int] | None = None  # rows and bytes of a row of a product's tile, if it is made of vectors
     lanes = 1  # running totals of a long sum, which the language's compilers turn into one vector
+    copies = False  # whether innermost loops are unrolled here, since the language's compilers do not
+    places_rows = False  # whether the place of a row is computed before the loop over its elements, for the same reason
 
     def __init__(self) -> None:
         self.helpers: dict[str, str] = {}  # functions that the code calls, by name
@@ -174,6 +176,18 @@ class Spelling(ABC):
         """The name of a routine for one matrix, from the template that all languages share."""
 
     # -- what does not --
+
+    def times(self, index: str, stride: int) -> str:
+        """An index times a number."""
+        return index if stride == 1 else f"{index} * {stride}"
+
+    def whole(self, index: str) -> str:
+        """An index, marked as an integer where the language has other numbers."""
+        return index
+
+    def sum_of(self, parts: Sequence[str]) -> str:
+        """A sum of indices."""
+        return " + ".join(part for part in parts if part != "0") or "0"
 
     def start_of(self, how: str, dtype: Dtype) -> str:
         return self.literal(_START[how], dtype)
