@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiler.llvm.vecmath import coefficients
-from ..compiler.lower.kernel import Dtype
+from ..compiler.lower.kernel import Buffer, Dtype
+from ..compiler.lower.step import Branch, Scan, Step, While
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
@@ -36,15 +37,17 @@ ARRAYS = {
     "int32": "Int32Array",
     "bool": "Uint8Array",
 }
+_WORK = {dtype: f"all_{short}" for dtype, short in WORK.items()}  # typed arrays that all functions use
 KEYWORDS = words(
     """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
     finally for function if implements import in instanceof interface let new null package private protected public return
-    static super switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check
+    static super switch this throw true try typeof undefined var void while with yield out all_f64 all_f32 all_i64 all_i32 all_b8 fail check
     Math Error TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity
     """
 )
 _LARGEST = 2**53
+_LONGEST = 2**31  # of an array: its indices are integers of 32 bits
 _OWN = re.compile(
     rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
 )  # names that the module uses
@@ -96,8 +99,12 @@ def write(made: Sequence[Part]) -> Source:
             )
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
-    memory = [f"const {WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
-    inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.used_constants(bodies)]
+    constants = spelling.placed_constants(bodies, work)
+    for dtype, size in work.sizes.items():
+        if size >= _LONGEST:
+            raise UnsupportedError(f"export.javascript has no place for {size} numbers of dtype {dtype.name}: at most 2^31 - 1")
+    memory = [f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
+    inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *constants]
     text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
     return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
 
@@ -135,10 +142,13 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     writer.name = part.name
     text = writer.text
     given, made = names_of(part)
+    copied = _in_control_flow(lowered.steps)
     for name, buffer, t in zip(given, lowered.inputs, part.given, strict=True):
         if t.shape:
-            writer.places[buffer] = Place(name)
             text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
+            writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Place(name)
+            if buffer in copied:
+                text.add(f"{writer.places[buffer].array}.set({name}, {writer.places[buffer].at});")
         else:
             writer.places[buffer] = writer.reserve(t.dtype, 1)
             text.add(f"{spelling.target(writer.places[buffer], '0')} = {name};")
@@ -158,10 +168,14 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
             else f"const {name} = out ?? new {kind}({buffer.size});"
         )
         text.add(f"check({name}, {kind}, {buffer.size}, {quoted(f'{part.name}: {source}')});")
-        writer.places[buffer] = Place(name)
+        writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Place(name)
     body = writer.text
     writer.run_steps()
     writer.check()
+    for name, view in zip(made, lowered.outputs, strict=True):
+        place = writer.places[view.buffer]
+        if view.shape and view.buffer in copied:
+            body.add(f"{name}.set({place.array}.subarray({place.at}, {int(place.at) + view.buffer.size}));")
     results = [
         name if t.shape else spelling.element(writer.places[view.buffer], "0", t.dtype)
         for name, view, t in zip(made, lowered.outputs, part.made, strict=True)
@@ -170,6 +184,12 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     body.add(f"return {{ {', '.join(pairs)} }};" if several else f"return {results[0]};")
     parameters = [*given, *["out"] * bool(arrays)]
     return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}) {{\n" + "\n".join(body.lines) + "\n}"
+
+
+def _in_control_flow(steps: Sequence[Step]) -> set[Buffer]:
+    """The buffers that a loop or a branch reads or writes: all that its body is given must be in one array."""
+    control = [step for step in steps if isinstance(step, (Scan, While, Branch))]
+    return {view.buffer for step in control for view in (*step.reads(), *step.writes())}
 
 
 class _Exported(StepWriter):
@@ -190,6 +210,10 @@ class JavaScript(Spelling):
 
     equal, unequal = "===", "!=="
     copies = places_rows = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[tuple[Dtype, int]] = []  # of the constants
 
     def literal(self, value: Any, dtype: Dtype) -> str:
         if dtype.kind == "b":
@@ -239,17 +263,21 @@ class JavaScript(Spelling):
     def times(self, index: str, stride: int) -> str:
         return index if stride == 1 else f"Math.imul({index}, {stride})"
 
-    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        return f"{name}, {name}_at", Place(name, f"{name}_at")
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
+        shared = _WORK[dtype.name]  # V8 knows the length of this array, and where it is
+        return name, Place(shared, name) if given is None or given.array == shared else Place(name)
 
     def argument(self, place: Place) -> str:
         return f"{place.array}, {place.at}"
 
+    def buffer(self, place: Place) -> str:
+        return place.at if place.array in _WORK.values() else place.array
+
     def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        return f"let {name} = {place.array}, {name}_at = {place.at};", Place(name, f"{name}_at")
+        return f"let {name} = {place.at};", Place(place.array, name)
 
     def assign(self, target: Place, source: Place) -> str:
-        return f"{target.array} = {source.array}; {target.at} = {source.at};"
+        return f"{target.at} = {source.at};"
 
     def as_index(self, value: str) -> str:
         return value
@@ -324,11 +352,24 @@ class JavaScript(Spelling):
         numbers = ", ".join(self.literal(x, data.dtype).strip("()") for x in data.ravel().tolist())
         if data.dtype.kind == "b":
             numbers = ", ".join(str(int(x)) for x in data.ravel())
-        self.constants.append(f"const {name} = new {ARRAYS[data.dtype.name]}([{numbers}]);")
-        return Place(name)
+        shared = _WORK[data.dtype.name]
+        self.constants.append(f"{shared}.set([{numbers}], {name});")
+        self.sizes.append((data.dtype, data.size))
+        return Place(shared, name)
+
+    def placed_constants(self, bodies: Sequence[str], work: Work) -> list[str]:
+        """The constants that functions read: offsets in the work array, behind the intermediate arrays, and their numbers."""
+        made = []
+        for text in self.used_constants(bodies):
+            i = self.constants.index(text)
+            dtype, size = self.sizes[i]
+            at = work.sizes[dtype]
+            work.need(dtype, at + size)
+            made.append(f"const c{i} = {at};\n{text}")
+        return made
 
     def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(WORK[dtype.name], str(offset))
+        return Place(_WORK[dtype.name], str(offset))
 
     def routine(self, name: str, template: Template, dtype: Dtype) -> str:
         meanings = {"INT32": "", "INT": "let", "COUNT": "const", "REAL": "let", "ZERO": "0", "ONE": "1", "NOT_A_NUMBER": "NaN"}

@@ -16,7 +16,7 @@ iterations at a time (`copies`), each with its own running totals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -47,7 +47,9 @@ class Index(NamedTuple):
 class Nest(Reducing):
     """Writes one kernel as a function of its buffers; in row tiles also of the range of its outermost loop."""
 
-    def __init__(self, spelling: Spelling, kernel: Kernel, tiles: RowTiles | None = None) -> None:
+    def __init__(
+        self, spelling: Spelling, kernel: Kernel, tiles: RowTiles | None = None, *, places: Mapping[Buffer, Place]
+    ) -> None:
         self.spelling, self.kernel, self.text = spelling, kernel, Text()
         self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
@@ -58,7 +60,9 @@ class Nest(Reducing):
         self.strides = {id(view): [loop.strides[i] for loop in self.loops] for i, view in enumerate(self.views)}
         self.depths = [self.suffix(r) for r in kernel.reductions]
         self.written = {view.buffer for view in kernel.writes()}
-        declared = [spelling.parameter(f"b{i}", b.dtype, b not in self.written) for i, b in enumerate(self.buffers)]
+        declared = [
+            spelling.parameter(f"b{i}", b.dtype, b not in self.written, places.get(b)) for i, b in enumerate(self.buffers)
+        ]
         self.parameters = [text for text, _ in declared]
         self.places = {b: place for b, (_, place) in zip(self.buffers, declared, strict=True)}
         self.needs = self.loops_of_lines()

@@ -1,6 +1,7 @@
 """How a language with braces spells scalar code: what C and JavaScript share, and where they differ.
 
-Memory is an array and an offset into it (`Place`). C adds the two; JavaScript passes both, since a typed array has no address.
+Memory is an array and an offset into it (`Place`). C adds the two; in JavaScript, where a typed array has no address, a function
+is given the offset, and the array too unless it is that of all intermediate arrays.
 """
 
 from __future__ import annotations
@@ -139,11 +140,12 @@ class Spelling(ABC):
         """An element of an array, to be written."""
 
     @abstractmethod
-    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        """A parameter that is an array, and its place inside the function."""
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
+        """A parameter that is a buffer, and its place inside the function; `given` is a place that it is called with."""
 
     @abstractmethod
-    def argument(self, place: Place) -> str: ...
+    def argument(self, place: Place) -> str:
+        """How a place is passed to a matrix routine."""
 
     @abstractmethod
     def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
@@ -176,6 +178,10 @@ class Spelling(ABC):
         """The name of a routine for one matrix, from the template that all languages share."""
 
     # -- what does not --
+
+    def buffer(self, place: Place) -> str:
+        """How a buffer is passed to a kernel or a body."""
+        return self.argument(place)
 
     def times(self, index: str, stride: int) -> str:
         """An index times a number."""
