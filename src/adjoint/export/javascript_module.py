@@ -378,7 +378,10 @@ class JavaScript(Spelling):
             self.helper("half", "function half(n) {\n  return Math.floor(n / 2);\n}")
         text = filled(template.text, meanings)
         arrays = [*template.reads, *template.writes]
-        text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)
+        names = "|".join(arrays)
+        text = re.sub(rf"\b({names})\[([^][]*)\]", r"\1<\1_at + \2 | 0]", text)
+        text = re.sub(rf"\b({names})\[", r"\1[\1_at + ", text)  # an index with an element in it
+        text = re.sub(rf"\b({names})<(?=\1_at)", r"\1[", text)
         return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], template.tells)
 
 
@@ -403,6 +406,12 @@ def _series(variable: str, numbers: Sequence[float]) -> str:
     for number in reversed(numbers[:-1]):
         text = f"({text}) * {variable} + {float(number)!r}"
     return text
+
+
+def _polynomial(numbers: Sequence[float]) -> str:
+    """A polynomial in t as four in q = t^4, which do not wait for each other; w = t^2."""
+    first, second, third, fourth = (_series("q", numbers[i::4]) for i in range(4))
+    return f"{first} + t * ({second}) +\n    w * ({third} + t * ({fourth}))"
 
 
 def _table(numbers: Sequence[float]) -> str:
@@ -435,8 +444,8 @@ function hyperbolic_tangent(x) {
     const top = 34459425 + s * (4729725 + s * (135135 + s * (990 + s)));
     return x * (top / (34459425 + s * (16216200 + s * (945945 + s * (13860 + s * 45)))));
   }
-  const y = a > 20 ? 1 : 1 - 2 / (exponential(2 * a) + 1);
-  return x < 0 ? -y : x > 0 ? y : x;
+  if (!(a < 20)) return x < 0 ? -1 : x > 0 ? 1 : x;
+  return x / a * (1 - 2 / (exponential(2 * a) + 1));  // x / a is the sign: no branch, which processors would mispredict
 }""",
     "rint": """\
 function rint(x) {
@@ -451,8 +460,7 @@ function power(x, y) {
 }""",
     "expit": """\
 function expit(x) {
-  const e = exponential(-Math.abs(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
+  return x < -700 ? exponential(x) : 1 / (1 + exponential(-x));
 }""",
     "logaddexp": """\
 function logaddexp(a, b) {
@@ -468,25 +476,25 @@ function logaddexp2(a, b) {
 }""",
     "growth": f"""\
 function growth(a) {{  // (1 + 2 a) exp(a^2) erfc(a)
-  const t = (a - 3.75) / (a + 3.75);
-  return 1.25 + ({_series("t", coefficients.ERFCX_64)});
+  const t = (a - 3.75) / (a + 3.75), w = t * t, q = w * w;
+  return 1.25 + ({_polynomial(coefficients.ERFCX_64)});
 }}""",
     "small": f"""\
 function small(a) {{  // erf(a) - a, for |a| <= 1
-  const s = a * a;
-  return a * ({_series("s", coefficients.ERF_64)});
+  const t = a * a, w = t * t, q = w * w;
+  return a * ({_polynomial(coefficients.ERF_64)});
 }}""",
-    "exp_of_square": """\
-function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
-  const high = Math.fround(a);
-  return exponential(-high * high) * exponential(-(a - high) * (a + high));
-}""",
     "erf": """\
 function erf(x) {
   const a = Math.abs(x);
   if (a <= 1 || a !== a) return x + small(x);
-  const y = a > 6.5 ? 1 : 1 - exp_of_square(a) * growth(a) / (1 + 2 * a);
-  return x < 0 ? -y : y;
+  if (a > 6.5) return x < 0 ? -1 : 1;
+  return x / a * (1 - exponential(-a * a) * growth(a) / (1 + 2 * a));  // x / a is the sign
+}""",
+    "exp_of_square": """\
+function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
+  const high = Math.fround(a);
+  return exponential(-high * high) * exponential(-(a - high) * (a + high));
 }""",
     "erfc": """\
 function erfc(x) {
@@ -496,8 +504,7 @@ function erfc(x) {
   return x < 0 ? 2 - y : y;
 }""",
 }
-_ERROR = ("growth", "small", "exponential", "exp_of_square")
-_NEEDS = {"erf": _ERROR, "erfc": _ERROR} | dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
+_NEEDS = {"erf": ("growth", "small", "exponential"), "erfc": ("growth", "small", "exponential", "exp_of_square")} | dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
 #: Functions that V8 has slow ones for.
 _OURS = {"exp": "exponential", "tanh": "hyperbolic_tangent"}
 
