@@ -42,7 +42,8 @@ KEYWORDS = words(
     """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
     finally for function if implements import in instanceof interface let new null package private protected public return
-    static super switch this throw true try typeof undefined var void while with yield out all_f64 all_f32 all_i64 all_i32 all_b8 fail check
+    static super switch this throw true try typeof undefined var void while with yield out fail check
+    all_f64 all_f32 all_i64 all_i32 all_b8
     Math Error TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity
     """
 )
@@ -287,6 +288,10 @@ class JavaScript(Spelling):
         exact = name in ("neg", "abs", "select", "maximum", "minimum", "floor", "ceil", "trunc", "rint")
         return f"Math.fround({text})" if result == np.float32 and not exact else text
 
+    def calls(self, operation: str) -> int:
+        name = _OURS.get(operation, operation)
+        return (name in _HELPERS) + len(_NEEDS.get(name, ()))
+
     def expression(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
         a, b = args[0], args[-1]
         if source == np.int32 and name in ("add", "sub", "mul", "neg", "abs"):
@@ -504,7 +509,9 @@ function erfc(x) {
   return x < 0 ? 2 - y : y;
 }""",
 }
-_NEEDS = {"erf": ("growth", "small", "exponential"), "erfc": ("growth", "small", "exponential", "exp_of_square")} | dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
+_ERROR = ("growth", "small", "exponential")
+_NEEDS = {"erf": _ERROR, "erfc": (*_ERROR, "exp_of_square")}
+_NEEDS |= dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
 #: Functions that V8 has slow ones for.
 _OURS = {"exp": "exponential", "tanh": "hyperbolic_tangent"}
 

@@ -32,6 +32,7 @@ _MANY = 4  # vectors in a loop from which on several are added side by side
 _WIDER, _WIDER_OF_MUCH, _MUCH = 4, 2, 20
 _LONG = 16  # terms of a sum that are worth several totals
 _COPIES = ((24, 4), (72, 2))  # lines of a loop, and how many iterations are written one after the other
+_CALLS = 4  # functions that V8 inlines at most; other calls allocate their results
 
 
 class Index(NamedTuple):
@@ -233,10 +234,11 @@ class Nest(Reducing):
         return end
 
     def copies(self, level: int) -> int:
-        """How many iterations of the innermost loop are written out: fewer of a long one."""
+        """How many iterations of the innermost loop are written out: fewer of a long one, or of one that calls functions."""
         code = self.kernel.code
-        lines = len(code) + sum(len(line.data[0]) for line in code if line.kind == "window")
-        copies = next((copies for most, copies in _COPIES if lines <= most), 1)
+        lines = [*code, *(inner for line in code if line.kind == "window" for inner in line.data[0])]
+        calls = sum(self.spelling.calls(line.data) for line in lines if line.kind == "op")
+        copies = next((n for most, n in _COPIES if len(lines) <= most and n * calls <= _CALLS), 1)
         lo, hi = self.ranges[level]
         return copies if hi - lo >= 2 * copies else 1
 

@@ -183,6 +183,10 @@ class Spelling(ABC):
         """How a buffer is passed to a kernel or a body."""
         return self.argument(place)
 
+    def calls(self, operation: str) -> int:
+        """How many of the program's own functions an operation calls."""
+        return 0
+
     def times(self, index: str, stride: int) -> str:
         """An index times a number."""
         return index if stride == 1 else f"{index} * {stride}"
