@@ -132,6 +132,7 @@ def test_numbers_that_are_not_finite_are_no_global_variables():
 def test_strides_are_steps_of_the_index():
     text = "\n".join(
         [
+            "define internal void @kernel1(ptr %b0, i64 %i, i64 %j) {",
             "  %t1 = mul nsw i64 %i, 3",
             "  %t2 = add nsw i64 2, %t1",
             "  %t3 = getelementptr inbounds double, ptr %b0, i64 %t2",
@@ -144,3 +145,5 @@ def test_strides_are_steps_of_the_index():
     assert "  %t3.row = getelementptr inbounds double, ptr %b0, i64 2" in made
     assert "  %t3 = getelementptr inbounds [3 x double], ptr %t3.row, i64 %i" in made
     assert made[-1] == text.splitlines()[-1]  # a row before the array is not in bounds
+    routine = text.replace("@kernel1", "@product1")
+    assert object_file._strided(routine) == routine

@@ -127,7 +127,7 @@ def _interleaved(text: str) -> str:
 
 
 def _strided(text: str) -> str:
-    """A program whose strided addresses are steps of the index itself.
+    """A program in whose kernels strided addresses are steps of the index itself.
 
     LLVM computes the product of an index and a stride for all lanes at once and takes the lanes out again, which is slow here.
     A row that may begin before its array stays as it is: `inbounds` would not hold for it.
@@ -136,9 +136,12 @@ def _strided(text: str) -> str:
     products: dict[str, tuple[str, str]] = {}
     sums: dict[str, tuple[str, str]] = {}
     negative: set[str] = set()
+    is_kernel = False
     for line in text.splitlines():
         if line.startswith("define"):
-            products, sums, negative = {}, {}, set()
+            products, sums, negative, is_kernel = {}, {}, set(), "@kernel" in line
+        elif not is_kernel:
+            pass
         elif found := _INDEX.match(line):
             name, what, left, right = found.groups()
             if any(x.startswith("-") or x in negative for x in (left, right)):
