@@ -141,7 +141,8 @@ class Nest(Reducing):
             r, total = self.kernel.reductions[i], self.totals.pop(i)
             target = self.position(r.view)
             if self.adds_to_memory(r, level):
-                total = spelling.combine(r.how, r.view.dtype, spelling.element(*target, r.view.dtype), total)
+                before = self.let(r.view.dtype, spelling.element(*target, r.view.dtype))
+                total = spelling.combine(r.how, r.view.dtype, before, total)
             text.add(f"{spelling.target(*target)} = {total};")
 
     def loop(self, start: str, stop: str, level: int) -> None:
