@@ -129,6 +129,12 @@ def test_numbers_that_are_not_finite_are_no_global_variables():
     assert "Infinity" not in kernel
 
 
+def test_arrays_with_longer_indices_are_refused():
+    long = np.broadcast_to(0.0, 2**31)
+    with pytest.raises(ad.AdjointError, match=r"no array of 2147483648 numbers: at most 2\^31 - 1"):
+        export.javascript(lambda x: x[5] + x[-1], long, name="f")
+
+
 def test_strides_are_steps_of_the_index():
     text = "\n".join(
         [

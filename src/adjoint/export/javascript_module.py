@@ -101,13 +101,17 @@ def write(made: Sequence[Part]) -> Source:
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
     constants = spelling.placed_constants(bodies, work)
-    for dtype, size in work.sizes.items():
-        if size >= _LONGEST:
-            raise UnsupportedError(f"export.javascript has no place for {size} numbers of dtype {dtype.name}: at most 2^31 - 1")
+    for size in work.sizes.values():
+        _check_length(size)
     memory = [f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
     inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *constants]
     text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
     return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
+
+
+def _check_length(size: int) -> None:
+    if size >= _LONGEST:
+        raise UnsupportedError(f"export.javascript has no array of {size} numbers: at most 2^31 - 1, of one dtype")
 
 
 def names_of(part: Part) -> tuple[list[str], list[str]]:
@@ -144,6 +148,8 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     text = writer.text
     given, made = names_of(part)
     copied = _in_control_flow(lowered.steps)
+    for buffer in (*lowered.inputs, *(view.buffer for view in lowered.outputs)):
+        _check_length(buffer.size)
     for name, buffer, t in zip(given, lowered.inputs, part.given, strict=True):
         if t.shape:
             text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
