@@ -237,7 +237,7 @@ class CSpelling(Spelling):
             return place.array[1:]
         return f"{place.array}[{_sum(place.at, index)}]"
 
-    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
         return f"{'const ' * constant}{TYPES[dtype.name]} *restrict {name}", Place(name)
 
     def argument(self, place: Place) -> str:

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiler.llvm.vecmath import coefficients
-from ..compiler.lower.kernel import Dtype
+from ..compiler.lower.kernel import Buffer, Dtype
+from ..compiler.lower.step import Branch, Scan, Step, While
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .lowering import lower
 from .program import Part, parts
@@ -36,15 +37,18 @@ ARRAYS = {
     "int32": "Int32Array",
     "bool": "Uint8Array",
 }
+_WORK = {dtype: f"all_{short}" for dtype, short in WORK.items()}  # typed arrays that all functions use
 KEYWORDS = words(
     """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
     finally for function if implements import in instanceof interface let new null package private protected public return
-    static super switch this throw true try typeof undefined var void while with yield out f64 f32 i64 i32 b8 fail check
+    static super switch this throw true try typeof undefined var void while with yield out fail check
+    all_f64 all_f32 all_i64 all_i32 all_b8
     Math Error TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity
     """
 )
 _LARGEST = 2**53
+_LONGEST = 2**31  # of an array: its indices are integers of 32 bits
 _OWN = re.compile(
     rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
 )  # names that the module uses
@@ -96,10 +100,18 @@ def write(made: Sequence[Part]) -> Source:
             )
     spelling, work = JavaScript(), Work()
     bodies = [_function(spelling, part, work) for part in made]
-    memory = [f"const {WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
-    inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *spelling.used_constants(bodies)]
+    constants = spelling.placed_constants(bodies, work)
+    for size in work.sizes.values():
+        _check_length(size)
+    memory = [f"const {_WORK[d.name]} = new {ARRAYS[d.name]}({work.sizes[d]});" for d in DTYPES if work.sizes[d]]
+    inside = ["\n".join(memory)] * bool(memory) + [_CHECK, *spelling.helpers.values(), *constants]
     text = "\n\n".join([_TITLE, *inside, *spelling.definitions(), *bodies])
     return Source(text + "\n", "\n\n".join([_TITLE, *(declaration(part) for part in made)]) + "\n")
+
+
+def _check_length(size: int) -> None:
+    if size >= _LONGEST:
+        raise UnsupportedError(f"export.javascript has no array of {size} numbers: at most 2^31 - 1, of one dtype")
 
 
 def names_of(part: Part) -> tuple[list[str], list[str]]:
@@ -135,10 +147,15 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     writer.name = part.name
     text = writer.text
     given, made = names_of(part)
+    copied = _in_control_flow(lowered.steps)
+    for buffer in (*lowered.inputs, *(view.buffer for view in lowered.outputs)):
+        _check_length(buffer.size)
     for name, buffer, t in zip(given, lowered.inputs, part.given, strict=True):
         if t.shape:
-            writer.places[buffer] = Place(name)
             text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
+            writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Place(name)
+            if buffer in copied:
+                text.add(f"{writer.places[buffer].array}.set({name}, {writer.places[buffer].at});")
         else:
             writer.places[buffer] = writer.reserve(t.dtype, 1)
             text.add(f"{spelling.target(writer.places[buffer], '0')} = {name};")
@@ -158,10 +175,14 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
             else f"const {name} = out ?? new {kind}({buffer.size});"
         )
         text.add(f"check({name}, {kind}, {buffer.size}, {quoted(f'{part.name}: {source}')});")
-        writer.places[buffer] = Place(name)
+        writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Place(name)
     body = writer.text
     writer.run_steps()
     writer.check()
+    for name, view in zip(made, lowered.outputs, strict=True):
+        place = writer.places[view.buffer]
+        if view.shape and view.buffer in copied:
+            body.add(f"{name}.set({place.array}.subarray({place.at}, {int(place.at) + view.buffer.size}));")
     results = [
         name if t.shape else spelling.element(writer.places[view.buffer], "0", t.dtype)
         for name, view, t in zip(made, lowered.outputs, part.made, strict=True)
@@ -170,6 +191,12 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     body.add(f"return {{ {', '.join(pairs)} }};" if several else f"return {results[0]};")
     parameters = [*given, *["out"] * bool(arrays)]
     return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}) {{\n" + "\n".join(body.lines) + "\n}"
+
+
+def _in_control_flow(steps: Sequence[Step]) -> set[Buffer]:
+    """The buffers that a loop or a branch reads or writes: all that its body is given must be in one array."""
+    control = [step for step in steps if isinstance(step, (Scan, While, Branch))]
+    return {view.buffer for step in control for view in (*step.reads(), *step.writes())}
 
 
 class _Exported(StepWriter):
@@ -189,6 +216,11 @@ class JavaScript(Spelling):
     """JavaScript. Memory is a typed array and an offset."""
 
     equal, unequal = "===", "!=="
+    copies = places_rows = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[tuple[Dtype, int]] = []  # of the constants
 
     def literal(self, value: Any, dtype: Dtype) -> str:
         if dtype.kind == "b":
@@ -200,9 +232,12 @@ class JavaScript(Spelling):
                 )
             return str(int(value)) if value >= 0 else f"({int(value)})"
         x = float(dtype.type(value))
+        # NaN and Infinity are global variables: until a branch that reads one has run, V8 takes its type for unknown.
         if math.isnan(x):
-            return "NaN"
-        text = "Infinity" if math.isinf(x) else repr(abs(x)).removesuffix(".0")
+            return "(0 / 0)"
+        if math.isinf(x):
+            return "(1 / 0)" if x > 0 else "(-1 / 0)"
+        text = repr(abs(x)).removesuffix(".0")
         return f"(-{text})" if math.copysign(1.0, x) < 0 else text
 
     def let(self, name: str, dtype: Dtype, value: str) -> str:
@@ -226,20 +261,30 @@ class JavaScript(Spelling):
         return f"({read} !== 0)" if dtype.kind == "b" else read
 
     def target(self, place: Place, index: str) -> str:
-        at = index if place.at == "0" else place.at if index == "0" else f"{place.at} + {index}"
-        return f"{place.array}[{at}]"
+        at = self.sum_of([place.at, index])
+        return f"{place.array}[{self.whole(at)}]"
 
-    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        return f"{name}, {name}_at", Place(name, f"{name}_at")
+    def whole(self, index: str) -> str:
+        return index if index.isidentifier() or index.isdigit() else f"{index} | 0"
+
+    def times(self, index: str, stride: int) -> str:
+        return index if stride == 1 else f"Math.imul({index}, {stride})"
+
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
+        shared = _WORK[dtype.name]  # V8 knows the length of this array, and where it is
+        return name, Place(shared, name) if given is None or given.array == shared else Place(name)
 
     def argument(self, place: Place) -> str:
         return f"{place.array}, {place.at}"
 
+    def buffer(self, place: Place) -> str:
+        return place.at if place.array in _WORK.values() else place.array
+
     def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        return f"let {name} = {place.array}, {name}_at = {place.at};", Place(name, f"{name}_at")
+        return f"let {name} = {place.at};", Place(place.array, name)
 
     def assign(self, target: Place, source: Place) -> str:
-        return f"{target.array} = {source.array}; {target.at} = {source.at};"
+        return f"{target.at} = {source.at};"
 
     def as_index(self, value: str) -> str:
         return value
@@ -248,6 +293,10 @@ class JavaScript(Spelling):
         text = self.expression(name, args, source, result)
         exact = name in ("neg", "abs", "select", "maximum", "minimum", "floor", "ceil", "trunc", "rint")
         return f"Math.fround({text})" if result == np.float32 and not exact else text
+
+    def calls(self, operation: str) -> int:
+        name = _OURS.get(operation, operation)
+        return (name in _HELPERS) + len(_NEEDS.get(name, ()))
 
     def expression(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
         a, b = args[0], args[-1]
@@ -314,11 +363,24 @@ class JavaScript(Spelling):
         numbers = ", ".join(self.literal(x, data.dtype).strip("()") for x in data.ravel().tolist())
         if data.dtype.kind == "b":
             numbers = ", ".join(str(int(x)) for x in data.ravel())
-        self.constants.append(f"const {name} = new {ARRAYS[data.dtype.name]}([{numbers}]);")
-        return Place(name)
+        shared = _WORK[data.dtype.name]
+        self.constants.append(f"{shared}.set([{numbers}], {name});")
+        self.sizes.append((data.dtype, data.size))
+        return Place(shared, name)
+
+    def placed_constants(self, bodies: Sequence[str], work: Work) -> list[str]:
+        """The constants that functions read: offsets in the work array, behind the intermediate arrays, and their numbers."""
+        made = []
+        for text in self.used_constants(bodies):
+            i = self.constants.index(text)
+            dtype, size = self.sizes[i]
+            at = work.sizes[dtype]
+            work.need(dtype, at + size)
+            made.append(f"const c{i} = {at};\n{text}")
+        return made
 
     def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(WORK[dtype.name], str(offset))
+        return Place(_WORK[dtype.name], str(offset))
 
     def routine(self, name: str, template: Template, dtype: Dtype) -> str:
         meanings = {"INT32": "", "INT": "let", "COUNT": "const", "REAL": "let", "ZERO": "0", "ONE": "1", "NOT_A_NUMBER": "NaN"}
@@ -327,7 +389,10 @@ class JavaScript(Spelling):
             self.helper("half", "function half(n) {\n  return Math.floor(n / 2);\n}")
         text = filled(template.text, meanings)
         arrays = [*template.reads, *template.writes]
-        text = re.sub(rf"\b({'|'.join(arrays)})\[", lambda found: f"{found[1]}[{found[1]}_at + ", text)
+        names = "|".join(arrays)
+        text = re.sub(rf"\b({names})\[([^][]*)\]", r"\1<\1_at + \2 | 0]", text)
+        text = re.sub(rf"\b({names})\[", r"\1[\1_at + ", text)  # an index with an element in it
+        text = re.sub(rf"\b({names})<(?=\1_at)", r"\1[", text)
         return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], template.tells)
 
 
@@ -352,6 +417,12 @@ def _series(variable: str, numbers: Sequence[float]) -> str:
     for number in reversed(numbers[:-1]):
         text = f"({text}) * {variable} + {float(number)!r}"
     return text
+
+
+def _polynomial(numbers: Sequence[float]) -> str:
+    """A polynomial in t as four in q = t^4, which do not wait for each other; w = t^2."""
+    first, second, third, fourth = (_series("q", numbers[i::4]) for i in range(4))
+    return f"{first} + t * ({second}) +\n    w * ({third} + t * ({fourth}))"
 
 
 def _table(numbers: Sequence[float]) -> str:
@@ -384,8 +455,8 @@ function hyperbolic_tangent(x) {
     const top = 34459425 + s * (4729725 + s * (135135 + s * (990 + s)));
     return x * (top / (34459425 + s * (16216200 + s * (945945 + s * (13860 + s * 45)))));
   }
-  const y = a > 20 ? 1 : 1 - 2 / (exponential(2 * a) + 1);
-  return x < 0 ? -y : x > 0 ? y : x;
+  if (!(a < 20)) return x < 0 ? -1 : x > 0 ? 1 : x;
+  return x / a * (1 - 2 / (exponential(2 * a) + 1));  // x / a is the sign: no branch, which processors would mispredict
 }""",
     "rint": """\
 function rint(x) {
@@ -400,8 +471,7 @@ function power(x, y) {
 }""",
     "expit": """\
 function expit(x) {
-  const e = exponential(-Math.abs(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
+  return x < -700 ? exponential(x) : 1 / (1 + exponential(-x));
 }""",
     "logaddexp": """\
 function logaddexp(a, b) {
@@ -417,25 +487,25 @@ function logaddexp2(a, b) {
 }""",
     "growth": f"""\
 function growth(a) {{  // (1 + 2 a) exp(a^2) erfc(a)
-  const t = (a - 3.75) / (a + 3.75);
-  return 1.25 + ({_series("t", coefficients.ERFCX_64)});
+  const t = (a - 3.75) / (a + 3.75), w = t * t, q = w * w;
+  return 1.25 + ({_polynomial(coefficients.ERFCX_64)});
 }}""",
     "small": f"""\
 function small(a) {{  // erf(a) - a, for |a| <= 1
-  const s = a * a;
-  return a * ({_series("s", coefficients.ERF_64)});
+  const t = a * a, w = t * t, q = w * w;
+  return a * ({_polynomial(coefficients.ERF_64)});
 }}""",
-    "exp_of_square": """\
-function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
-  const high = Math.fround(a);
-  return exponential(-high * high) * exponential(-(a - high) * (a + high));
-}""",
     "erf": """\
 function erf(x) {
   const a = Math.abs(x);
   if (a <= 1 || a !== a) return x + small(x);
-  const y = a > 6.5 ? 1 : 1 - exp_of_square(a) * growth(a) / (1 + 2 * a);
-  return x < 0 ? -y : y;
+  if (a > 6.5) return x < 0 ? -1 : 1;
+  return x / a * (1 - exponential(-a * a) * growth(a) / (1 + 2 * a));  // x / a is the sign
+}""",
+    "exp_of_square": """\
+function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
+  const high = Math.fround(a);
+  return exponential(-high * high) * exponential(-(a - high) * (a + high));
 }""",
     "erfc": """\
 function erfc(x) {
@@ -445,8 +515,9 @@ function erfc(x) {
   return x < 0 ? 2 - y : y;
 }""",
 }
-_ERROR = ("growth", "small", "exponential", "exp_of_square")
-_NEEDS = {"erf": _ERROR, "erfc": _ERROR} | dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
+_ERROR = ("growth", "small", "exponential")
+_NEEDS = {"erf": _ERROR, "erfc": (*_ERROR, "exp_of_square")}
+_NEEDS |= dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
 #: Functions that V8 has slow ones for.
 _OURS = {"exp": "exponential", "tanh": "hyperbolic_tangent"}
 

@@ -32,7 +32,7 @@ class Value(NamedTuple):
 class LlvmRoutines:
     """Makes functions of templates, as a `Spelling` does, for a module."""
 
-    lanes, blas, lapack = 1, False, False
+    lanes, copies, blas, lapack = 1, False, False, False
     tile: tuple[int, int] | None = (4, 32)  # 8 vectors of 128 bits, of the 16 that most machines have
 
     def __init__(self, function: Callable[[str, str], str], declared: set[str]) -> None:

@@ -43,6 +43,8 @@ FEATURES = {
 }
 _RARE = re.compile(r'^@llvm\.compiler\.used = .*\n|"vector-function-abi-variant"="[^"]*"', re.MULTILINE)
 _BACK_EDGE = re.compile(r"^  br i1 %\w+, label %loop\d+, label %\w+$", re.MULTILINE)
+_INDEX = re.compile(r"^  (%\w+) = (mul|add) nsw i64 (-?%?\w+), (-?%?\w+)$")
+_ADDRESS = re.compile(r"^  (%\w+) = getelementptr inbounds (\w+), ptr (%\w+), i64 (%\w+)$")
 _NODES = 1 << 20  # numbers of metadata, above those of the program
 _FMA = """
 declare double @llvm.fma.f64(double, double, double)
@@ -120,8 +122,45 @@ def _interleaved(text: str) -> str:
         nodes.append(f"!{_NODES + len(nodes)} = distinct !{{!{_NODES + len(nodes)}, !{_NODES - 1}}}")
         return f"{found[0]}, !llvm.loop !{_NODES + len(nodes) - 1}"
 
-    made = _BACK_EDGE.sub(marked, text)
+    made = _BACK_EDGE.sub(marked, _strided(text))
     return "\n".join([made, f'!{_NODES - 1} = !{{!"llvm.loop.interleave.count", i32 2}}', *nodes])
+
+
+def _strided(text: str) -> str:
+    """A program in whose kernels strided addresses are steps of the index itself.
+
+    LLVM computes the product of an index and a stride for all lanes at once and takes the lanes out again, which is slow here.
+    A row that may begin before its array stays as it is: `inbounds` would not hold for it.
+    """
+    lines: list[str] = []
+    products: dict[str, tuple[str, str]] = {}
+    sums: dict[str, tuple[str, str]] = {}
+    negative: set[str] = set()
+    is_kernel = False
+    for line in text.splitlines():
+        if line.startswith("define"):
+            products, sums, negative, is_kernel = {}, {}, set(), "@kernel" in line
+        elif not is_kernel:
+            pass
+        elif found := _INDEX.match(line):
+            name, what, left, right = found.groups()
+            if any(x.startswith("-") or x in negative for x in (left, right)):
+                negative.add(name)
+            elif what == "add":
+                sums[name] = left, right
+            elif right.isdigit():
+                products[name] = left, right
+        elif found := _ADDRESS.match(line):
+            name, kind, base, at = found.groups()
+            rest, last = sums.get(at, ("0", at))
+            if last in products:
+                index, stride = products[last]
+                if rest != "0":
+                    lines.append(f"  {name}.row = getelementptr inbounds {kind}, ptr {base}, i64 {rest}")
+                    base = f"{name}.row"
+                line = f"  {name} = getelementptr inbounds [{stride} x {kind}], ptr {base}, i64 {index}"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _has_fma(machine: Any) -> bool:

@@ -20,6 +20,9 @@ Strides = tuple[tuple[int, ...], tuple[int, ...]]
 _FEW = 4
 _DOTS = 2
 _TILE = 3  # rows and columns: 9 totals and 6 factors, of 16 registers
+_WIDE = 6  # columns of a tile of one row
+_PARTS = ("", "p")  # totals of an element in such a tile, or in one of one column, by their names
+_AT_A_TIME = len(_PARTS)
 _PANEL = 256  # inner elements of a block
 
 
@@ -50,6 +53,8 @@ def _product(spelling: Templates, step: Product) -> str:
     (ad, aa), (bd, ba) = strides = a.strides[-2:], b.strides[-2:]
     if not inner:
         return f"\n    for (INT i = 0; i < {rows * columns}; ++i) out[i] = ZERO;"
+    if spelling.copies and 1 in (rows, columns) and inner > 1:
+        return _unrolled(rows, columns, inner, strides, (1, _WIDE) if rows == 1 else (_FEW, 1), _AT_A_TIME)
     if columns == 1 and ad == 1 and aa != 1:
         return _combined("a", aa, rows, "b", bd, inner)
     if rows == 1 and ba == 1:
@@ -60,7 +65,7 @@ def _product(spelling: Templates, step: Product) -> str:
     if spelling.lanes > 1:
         return _in_lanes(rows, columns, inner, strides)
     size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _TILE
-    return _unrolled(rows, columns, inner, strides, size)
+    return _unrolled(rows, columns, inner, strides, (size, size))
 
 
 def _in_lanes(rows: int, columns: int, inner: int, strides: Strides) -> str:
@@ -138,26 +143,30 @@ def _packed(rows: int, columns: int, inner: int, strides: Strides, most: int, li
     return "\n".join(["", *(f"    {line}" for line in [*lines, "}"])])
 
 
-def _unrolled(rows: int, columns: int, inner: int, strides: Strides, size: int) -> str:
-    """Tiles of a few rows and columns, each element a variable."""
+def _unrolled(rows: int, columns: int, inner: int, strides: Strides, size: tuple[int, int], at_a_time: int = 1) -> str:
+    """Tiles of a few rows and columns, each element a variable, or several that are added up at the end."""
     (ad, aa), (bd, ba) = strides
     lines = []
-    for top, bottom, down in _stripes(rows, size):
-        for left, right, across in _stripes(columns, size):
+    for top, bottom, down in _stripes(rows, size[0]):
+        for left, right, across in _stripes(columns, size[1]):
             tile = [(r, c) for r in range(down) for c in range(across)]
             lines.append(f"for (INT i = {top}; i < {bottom}; i += {down}) for (INT j = {left}; j < {right}; j += {across}) {{")
-            lines += [f"  REAL t{r}{c} = ZERO;" for r, c in tile]
+            lines += [f"  REAL t{r}{c}{x} = ZERO;" for r, c in tile for x in _PARTS[:at_a_time]]
             lines.append(f"  INT at = i * {ad};")
             lines.append(f"  INT from = j * {ba};")
-            lines.append(f"  for (INT k = 0; k < {inner}; ++k) {{")
-            lines += [f"    REAL b{c} = b[from + {c * ba}];" for c in range(across)]
-            for r in range(down):
-                lines.append(f"    REAL a{r} = a[at + {r * ad}];")
-                lines += [f"    t{r}{c} += a{r} * b{c};" for c in range(across)]
-            lines.append(f"    at = at + {aa};")
-            lines.append(f"    from = from + {bd};")
-            lines.append("  }")
-            lines += [f"  out[(i + {r}) * {columns} + j + {c}] = t{r}{c};" for r, c in tile]
+            for start, stop, count in _stripes(inner, at_a_time):
+                lines.append(f"  for (INT k = {start}; k < {stop}; k += {count}) {{")
+                for n, x in enumerate(_PARTS[:count]):
+                    lines += [f"    REAL b{c}{x} = b[from + {c * ba + n * bd}];" for c in range(across)]
+                    for r in range(down):
+                        lines.append(f"    REAL a{r}{x} = a[at + {r * ad + n * aa}];")
+                        lines += [f"    t{r}{c}{x} += a{r}{x} * b{c}{x};" for c in range(across)]
+                lines.append(f"    at = at + {count * aa};")
+                lines.append(f"    from = from + {count * bd};")
+                lines.append("  }")
+            for r, c in tile:
+                total = " + ".join(f"t{r}{c}{x}" for x in _PARTS[:at_a_time])
+                lines.append(f"  out[(i + {r}) * {columns} + j + {c}] = {total};")
             lines.append("}")
     return "\n".join(["", *(f"    {line}" for line in lines)])
 

@@ -1,6 +1,7 @@
 """How a language with braces spells scalar code: what C and JavaScript share, and where they differ.
 
-Memory is an array and an offset into it (`Place`). C adds the two; JavaScript passes both, since a typed array has no address.
+Memory is an array and an offset into it (`Place`). C adds the two; in JavaScript, where a typed array has no address, a function
+is given the offset, and the array too unless it is that of all intermediate arrays.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class Spelling(ABC):
     lapack = False  # other matrix routines through LAPACKE
     tile: tuple[int, int] | None = None  # rows and bytes of a row of a product's tile, if it is made of vectors
     lanes = 1  # running totals of a long sum, which the language's compilers turn into one vector
+    copies = False  # whether innermost loops are unrolled here, since the language's compilers do not
+    places_rows = False  # whether the place of a row is computed before the loop over its elements, for the same reason
 
     def __init__(self) -> None:
         self.helpers: dict[str, str] = {}  # functions that the code calls, by name
@@ -137,11 +140,12 @@ class Spelling(ABC):
         """An element of an array, to be written."""
 
     @abstractmethod
-    def parameter(self, name: str, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        """A parameter that is an array, and its place inside the function."""
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
+        """A parameter that is a buffer, and its place inside the function; `given` is a place that it is called with."""
 
     @abstractmethod
-    def argument(self, place: Place) -> str: ...
+    def argument(self, place: Place) -> str:
+        """How a place is passed to a matrix routine."""
 
     @abstractmethod
     def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
@@ -174,6 +178,26 @@ class Spelling(ABC):
         """The name of a routine for one matrix, from the template that all languages share."""
 
     # -- what does not --
+
+    def buffer(self, place: Place) -> str:
+        """How a buffer is passed to a kernel or a body."""
+        return self.argument(place)
+
+    def calls(self, operation: str) -> int:
+        """How many of the program's own functions an operation calls."""
+        return 0
+
+    def times(self, index: str, stride: int) -> str:
+        """An index times a number."""
+        return index if stride == 1 else f"{index} * {stride}"
+
+    def whole(self, index: str) -> str:
+        """An index, marked as an integer where the language has other numbers."""
+        return index
+
+    def sum_of(self, parts: Sequence[str]) -> str:
+        """A sum of indices."""
+        return " + ".join(part for part in parts if part != "0") or "0"
 
     def start_of(self, how: str, dtype: Dtype) -> str:
         return self.literal(_START[how], dtype)

@@ -126,8 +126,8 @@ class StepWriter:
         if line:
             self.text.add(f"/* {line.replace('*/', '* /')}{', ...' * (len(step.lines) > 1)} */")
         if isinstance(step, Kernel):
-            nest = Nest(self.spelling, step)
-            self.call(nest.define(), [self.places[b] for b in nest.buffers])
+            nest = Nest(self.spelling, step, places=self.places)
+            self.call_kernel(nest.define(), nest)
         elif isinstance(step, RowTiles):
             self.row_tiles(step)
         elif isinstance(step, Product):
@@ -143,11 +143,15 @@ class StepWriter:
         else:
             raise AssertionError(f"{type(step).__name__} is refused by `lowering`")
 
-    def call(self, name: str, places: Sequence[Place], more: Sequence[str] = ()) -> None:
-        self.text.add(f"{name}({', '.join([*map(self.spelling.argument, places), *more])});")
+    def call(self, name: str, places: Sequence[Place]) -> None:
+        self.text.add(f"{name}({', '.join(map(self.spelling.argument, places))});")
+
+    def call_kernel(self, name: str, nest: Nest, more: Sequence[str] = ()) -> None:
+        given = [self.spelling.buffer(self.places[b]) for b in nest.buffers]
+        self.text.add(f"{name}({', '.join([*given, *more])});")
 
     def call_body(self, name: str, body: Lowered, places: Sequence[Place]) -> None:
-        call = f"{name}({', '.join([*map(self.spelling.argument, places), *self.spelling.work_argument])})"
+        call = f"{name}({', '.join([*map(self.spelling.buffer, places), *self.spelling.work_argument])})"
         if not body.can_fail:
             self.text.add(f"{call};")
             return
@@ -164,7 +168,7 @@ class StepWriter:
 
     def row_tiles(self, step: RowTiles) -> None:
         text, spelling = self.text, self.spelling
-        nests = [Nest(spelling, kernel, step) for kernel in step.kernels]
+        nests = [Nest(spelling, kernel, step, places=self.places) for kernel in step.kernels]
         names = [nest.define() for nest in nests]
         for out, how in step.totals.items():
             self.each(
@@ -177,7 +181,7 @@ class StepWriter:
         text.open(spelling.loop(start, "0", str(step.length), step.tile))
         text.add(spelling.index(stop, f"{start} + {step.tile} < {step.length} ? {start} + {step.tile} : {step.length}"))
         for name, nest in zip(names, nests, strict=True):
-            self.call(name, [self.places[b] for b in nest.buffers], [start, stop])
+            self.call_kernel(name, nest, [start, stop])
         text.close()
 
     def each(self, count: int, body: Callable[[str], None]) -> None:

@@ -40,6 +40,7 @@ class Templates(Protocol):
     """What makes a function of a template: a `Spelling`, or `LlvmRoutines`."""
 
     lanes: int
+    copies: bool  # whether innermost loops are unrolled, since the language's compilers do not
     tile: tuple[int, int] | None  # rows and bytes of a row of a product's tile, if it is made of vectors
     blas: bool  # products and triangular systems through CBLAS
     lapack: bool  # other matrix routines through LAPACKE
