@@ -3,10 +3,10 @@
     python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE]
 
 Every workload is compiled twice in one process, with all optimisations and without one. The two programs run alternately on one
-thread, and the least processor time of each counts, which other processes on the machine do not change much. Switches about threads
-are measured apart, by the clock, with two threads of ours and of BLAS: they need an idle machine. Switches that leave the text of a
-program as it is are not timed on it. For a few, which are there to compile sooner, the processor time of the first call is measured
-too.
+thread, and the least processor time of each counts: other processes on the machine change it little. Switches about threads are
+measured apart, by the clock, with two threads of ours and of BLAS: they need an idle machine. Switches that leave the text of a
+program as it is are not timed on it. For a few, which are there to compile sooner, the processor time of the first call is
+measured too.
 
 Workloads are those of `compiled.py`, and small programs for switches that none of those needs, so that a gain is not overlooked.
 """
