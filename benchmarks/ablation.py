@@ -62,6 +62,15 @@ def stencil(np, u):
     return np.sum(u * u)
 
 
+def boundary_values(np, u):
+    for _ in range(10):
+        u = u * 1.01
+        u[0] = 0.0
+        u[-1] = 1.0
+        u = np.sin(u)
+    return np.sum(u * u)
+
+
 def written(np, x):
     y = np.sin(x)
     y[3:-2] = np.cos(x[3:-2]) * y[:-5]
@@ -80,6 +89,18 @@ def small_systems(np, a, b):
 def triangular(np, a, b):
     l = np.linalg.cholesky(a)  # noqa: E741
     return np.sum(np.solve_triangular(l, b) ** 2) + np.sum((l @ b) ** 2)
+
+
+def triangular_system(np, a, b):
+    return np.sum(np.solve_triangular(a, b) ** 2)
+
+
+def log_determinant(np, a):
+    return np.sum(np.log(np.linalg.cholesky(a).diagonal()))
+
+
+def logistic(np, w, x):
+    return np.sum(np.log1p(np.exp(x @ w)))
 
 
 def contraction(np, a, b):
@@ -141,6 +162,8 @@ SMALL = [
     Workload("distances, 500 x 3", distances, lambda rng: (rng.normal(size=(500, 3)),), 1),
     Workload("stencil, 20 x 5000", stencil, lambda rng: (rng.normal(size=5000),), 1),
     Workload("write, 100000", written, lambda rng: (rng.normal(size=100_000),), 1),
+    Workload("boundary values, 10 x 1000", boundary_values, lambda rng: (rng.normal(size=1000),), 1),
+    Workload("logistic regression, 100000 x 50", logistic, lambda rng: (rng.normal(size=50), rng.normal(size=(100_000, 50))), 1),
     Workload("solve and slogdet, 100", solved, lambda rng: (definite(rng, 100), rng.normal(size=100)), 2),
     Workload(
         "solve, 1000 of 4 x 4",
@@ -150,6 +173,13 @@ SMALL = [
     ),
     Workload("Cholesky systems, 400 x 200", triangular, lambda rng: (definite(rng, 400), rng.normal(size=(400, 200))), 2),
     Workload("Cholesky systems, 12 x 3", triangular, lambda rng: (definite(rng, 12), rng.normal(size=(12, 3))), 2),
+    Workload("log-determinant, 100", log_determinant, lambda rng: (definite(rng, 100),), 1),
+    Workload(
+        "triangular system, 400 x 10",
+        triangular_system,
+        lambda rng: (np.linalg.cholesky(definite(rng, 400)), rng.normal(size=(400, 10))),
+        2,
+    ),
     Workload("einsum, 50 x 60 x 40", contraction, lambda rng: (rng.normal(size=(50, 60, 40)), rng.normal(size=(40, 30))), 2),
     Workload("products of 4 x 4", small_products, lambda rng: (rng.normal(size=(4, 4)), rng.normal(size=(4, 4))), 2),
     Workload("products of 500 x 64 x 16", small_products, lambda rng: (rng.normal(size=(500, 64)), rng.normal(size=(64, 16))), 2),
