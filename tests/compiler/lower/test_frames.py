@@ -23,6 +23,13 @@ def test_the_gradient_of_a_stencil_is_one_pass():
     np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-12)
 
 
+@pytest.mark.parametrize("zeros, passes", [(1, 1), (10, 1), (11, 2), (80, 2)])
+def test_a_cheap_value_is_computed_again_in_a_frame_that_is_not_much_larger(zeros, passes):
+    f, x = lambda x: np.pad(x * x + 1.0, (0, zeros)), RNG.normal(size=10)
+    assert len(steps(f, x)) == passes
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-14)
+
+
 def test_a_write_without_steps_is_a_choice():
     def f(x, v):
         x = np.sin(x)
