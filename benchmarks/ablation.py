@@ -2,10 +2,11 @@
 
     python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE]
 
-Every workload is compiled twice in one process, with all optimisations and without one; the two programs take turns, and the best
-time of each counts. Switches that leave the text of a program as it is are not timed on it. For a few, which are there to compile
-sooner, the processor time of the first call is measured too. BLAS has one thread: two of them on a busy machine vary more than
-most gains.
+Every workload is compiled twice in one process, with all optimisations and without one. The two programs run alternately on one
+thread, and the least processor time of each counts: other processes on the machine change it little. Switches about threads are
+measured apart, by the clock, with two threads of ours and of BLAS: they need an idle machine. Switches that leave the text of a
+program as it is are not timed on it. For a few, which are there to compile sooner, the processor time of the first call is
+measured too.
 
 Workloads are those of `compiled.py`, and small programs for switches that none of those needs, so that a gain is not overlooked.
 """
@@ -22,13 +23,15 @@ import sys
 import tempfile
 import time
 
+import numpy
 import numpy as np
-from compiled import SETTINGS, best, inputs_of, say
+from compiled import SETTINGS, inputs_of, say
 from contenders import THREADS, prepare
 from workloads import WORKLOADS, Workload
 
 ROUNDS = 5
 TIMED_ALWAYS = {"kept_blocks", "native_entry", "foreign_arrays"}  # change no text
+THREADED = {"pieces", "parallel_groups", "one_blas_thread"}  # measured by the clock, on two threads
 COMPILING = {"functions_apart", "inline_kernels"}  # the time to compile is measured as well
 FIRST_CALL = {"quick_code", "program_cache", "compiled_apart"}  # the first call in a process
 COMPILED_AGAIN = ("dispatch, 3 elements", "Gaussian mixture, n=1000 d=20 K=25", "LSTM, 100 steps, scan", "softmax, 4000 x 100")
@@ -59,6 +62,15 @@ def stencil(np, u):
     return np.sum(u * u)
 
 
+def boundary_values(np, u):
+    for _ in range(10):
+        u = u * 1.01
+        u[0] = 0.0
+        u[-1] = 1.0
+        u = np.sin(u)
+    return np.sum(u * u)
+
+
 def written(np, x):
     y = np.sin(x)
     y[3:-2] = np.cos(x[3:-2]) * y[:-5]
@@ -79,6 +91,18 @@ def triangular(np, a, b):
     return np.sum(np.solve_triangular(l, b) ** 2) + np.sum((l @ b) ** 2)
 
 
+def triangular_system(np, a, b):
+    return np.sum(np.solve_triangular(a, b) ** 2)
+
+
+def log_determinant(np, a):
+    return np.sum(np.log(np.linalg.cholesky(a).diagonal()))
+
+
+def logistic(np, w, x):
+    return np.sum(np.log1p(np.exp(x @ w)))
+
+
 def contraction(np, a, b):
     return np.sum(np.einsum("ijk,kl->ijl", a, b) ** 2)
 
@@ -94,6 +118,27 @@ def eigenvalues(np, a):
 def rotations(np, x):
     """Rows of four numbers."""
     return np.sum(np.sin(x) * x / np.sqrt(np.sum(x * x, axis=1, keepdims=True)))
+
+
+def repulsion(np, x):
+    """Masks that are constant matrices."""
+    gaps = x[:, None] - x[None, :]
+    return np.sum(np.exp(-gaps * gaps) * np.constant(numpy.eye, len(x)) + np.constant(numpy.tri, len(x)) * gaps)
+
+
+def table_in_a_loop(np, x):
+    """A loop that writes to one element of a table in each iteration."""
+    table = np.sin(x)
+    for i in range(1, len(x)):
+        table[i] = np.sin(table[i - 1]) * 0.9 + table[i]
+    return np.sum(table * table)
+
+
+def layers(np, w, x):
+    """Products of medium size, one after another."""
+    for _ in range(20):
+        x = np.tanh(x @ w)
+    return np.sum(x)
 
 
 def sorted_sum(np, x):
@@ -117,6 +162,8 @@ SMALL = [
     Workload("distances, 500 x 3", distances, lambda rng: (rng.normal(size=(500, 3)),), 1),
     Workload("stencil, 20 x 5000", stencil, lambda rng: (rng.normal(size=5000),), 1),
     Workload("write, 100000", written, lambda rng: (rng.normal(size=100_000),), 1),
+    Workload("boundary values, 10 x 1000", boundary_values, lambda rng: (rng.normal(size=1000),), 1),
+    Workload("logistic regression, 100000 x 50", logistic, lambda rng: (rng.normal(size=50), rng.normal(size=(100_000, 50))), 1),
     Workload("solve and slogdet, 100", solved, lambda rng: (definite(rng, 100), rng.normal(size=100)), 2),
     Workload(
         "solve, 1000 of 4 x 4",
@@ -126,21 +173,48 @@ SMALL = [
     ),
     Workload("Cholesky systems, 400 x 200", triangular, lambda rng: (definite(rng, 400), rng.normal(size=(400, 200))), 2),
     Workload("Cholesky systems, 12 x 3", triangular, lambda rng: (definite(rng, 12), rng.normal(size=(12, 3))), 2),
+    Workload("log-determinant, 100", log_determinant, lambda rng: (definite(rng, 100),), 1),
+    Workload(
+        "triangular system, 400 x 10",
+        triangular_system,
+        lambda rng: (np.linalg.cholesky(definite(rng, 400)), rng.normal(size=(400, 10))),
+        2,
+    ),
     Workload("einsum, 50 x 60 x 40", contraction, lambda rng: (rng.normal(size=(50, 60, 40)), rng.normal(size=(40, 30))), 2),
     Workload("products of 4 x 4", small_products, lambda rng: (rng.normal(size=(4, 4)), rng.normal(size=(4, 4))), 2),
     Workload("products of 500 x 64 x 16", small_products, lambda rng: (rng.normal(size=(500, 64)), rng.normal(size=(64, 16))), 2),
     Workload("eigenvalues, 100", eigenvalues, lambda rng: (definite(rng, 100),), 1),
     Workload("rows of four, 20000", rotations, lambda rng: (rng.normal(size=(20_000, 4)),), 1),
     Workload("update, 100000, donated", updated, lambda rng: (rng.normal(size=100_000),), 0, kind="donated"),
+    Workload("masks, 1500 x 1500", repulsion, lambda rng: (rng.normal(size=1500),), 1),
+    Workload("table of 1000, a loop", table_in_a_loop, lambda rng: (rng.normal(size=1000),), 0, kind="value"),
+    Workload("20 products of 64 x 64", layers, lambda rng: (rng.normal(size=(64, 64)), rng.normal(size=(64, 64))), 2),
     Workload("sort, 10", sorted_sum, lambda rng: (rng.normal(size=10),), 1),
 ]
 ALL = {w.name: w for w in (*SMALL, *WORKLOADS)}
 
 
-def measured(name, switches, seconds):
+def best(run, seconds, clock):
+    """The least time of one call by this clock; short calls are timed in batches."""
+    began = clock()
+    run()
+    single = clock() - began
+    calls = max(1, min(10_000, int(2e-4 / max(single, 1e-8))))
+    shortest = single
+    while clock() - began < seconds:
+        start = clock()
+        for _ in range(calls):
+            run()
+        shortest = min(shortest, (clock() - start) / calls)
+    return shortest
+
+
+def measured(name, switches, seconds, threads):
     """In a process of its own: for each switch that changes the program, best times with and without."""
+    import adjoint as ad
     from adjoint.compiler.switches import Switch, without
 
+    clock = time.process_time if threads == 1 else time.perf_counter
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     workload = ALL[name]
@@ -149,6 +223,7 @@ def measured(name, switches, seconds):
     def ready(*off):
         with without(*off):
             prepared = prepare("adjoint", workload, inputs)
+            ad.set_num_threads(threads)
             prepared.run()
             return prepared
 
@@ -170,7 +245,7 @@ def measured(name, switches, seconds):
             times = [[], []]
             for _ in range(ROUNDS):
                 for i, prepared in enumerate((full, lacking)):
-                    times[i].append(best(prepared.run, seconds / ROUNDS))
+                    times[i].append(best(prepared.run, seconds / ROUNDS, clock))
             report(switch.value, *times)
             if switch.value in COMPILING:
                 os.environ["ADJOINT_CACHE_DIR"], before = "", os.environ["ADJOINT_CACHE_DIR"]
@@ -200,13 +275,24 @@ def first_call(name, switch, repeats=3):
     return {"switch": f"{switch}, first call", "on": found[""], "off": found[switch]}
 
 
+def from_worker(name, switches, seconds, threads, cache):
+    """What a process on this many threads measures of these switches."""
+    command = [sys.executable, __file__, "--worker", name, "--only", ",".join(switches)]
+    command += ["--seconds", str(seconds), "--threads", str(threads)]
+    settings = environment({"ADJOINT_CACHE_DIR": cache}, threads)
+    run = subprocess.run(command, env=settings, stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode:
+        say(f"{name}: failed")
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
 def run_one(name, settings):
     command = [sys.executable, __file__, "--first", name]
     return float(subprocess.run(command, env=environment(settings), capture_output=True, text=True, check=True).stdout)
 
 
-def environment(more):
-    return {**os.environ, **dict.fromkeys(SETTINGS, "1"), **more}
+def environment(more, threads=1):
+    return {**os.environ, **dict.fromkeys(SETTINGS, str(threads)), **more}
 
 
 def first(name):
@@ -238,6 +324,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--json")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--first", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.first:
@@ -247,23 +334,19 @@ def main():
 
     switches = given.only.split(",") if given.only else [switch.value for switch in Switch]
     if given.worker:
-        measured(given.worker, switches, given.seconds)
+        measured(given.worker, switches, given.seconds, given.threads)
         return
     rows, cache = [], tempfile.mkdtemp()
     for name in ALL:
         if not re.search(given.workloads, name):
             continue
-        command = [sys.executable, __file__, "--worker", name, "--only", ",".join(switches), "--seconds", str(given.seconds)]
-        run = subprocess.run(
-            command, env=environment({"ADJOINT_CACHE_DIR": cache}), stdout=subprocess.PIPE, text=True, check=False
-        )
-        found = [json.loads(line) for line in run.stdout.splitlines()]
+        found = []
+        for threads, group in ((1, set(switches) - THREADED), (THREADS, THREADED & set(switches))):
+            found += from_worker(name, sorted(group), given.seconds, threads, cache) if group else []
         found += [first_call(name, s) for s in switches if s in FIRST_CALL and name in COMPILED_AGAIN]
         for row in found:
             rows.append({**row, "workload": name})
             say(f"{name:40} {row['switch']:26} {row['off'] / row['on']:.2f} of {row['on'] * 1e6:.1f} µs")
-        if run.returncode:
-            say(f"{name}: failed")
         if given.json:
             with open(given.json, "w") as file:
                 json.dump(rows, file)

@@ -77,20 +77,20 @@ def best(f, count=2000):
     return min(times)
 
 
-def both_ways(turns):
+def both_ways(iterations):
     """A recurrence forward and one backward, over the same rows."""
 
     def along(w, rows, reverse):
-        def turn(h, row):
+        def step(h, row):
             h = np.tanh(w * h + row)
             return h, h
 
-        return ad.scan(turn, np.zeros(rows.shape[1]), rows, reverse=reverse)[1]
+        return ad.scan(step, np.zeros(rows.shape[1]), rows, reverse=reverse)[1]
 
     def f(w, v, rows):
         return np.sum(along(w, rows, False) * along(v, rows, True))
 
-    return f, (np.full(8, 0.3), np.full(8, 0.4), np.random.default_rng(0).normal(size=(turns, 8)))
+    return f, (np.full(8, 0.3), np.full(8, 0.4), np.random.default_rng(0).normal(size=(iterations, 8)))
 
 
 def main():
@@ -110,16 +110,16 @@ def main():
     hit, miss = best(lambda: f(down)), best(lambda: f(up))
     print(f"a guard that holds: {1e9 * hit:.0f} ns a call; one that misses before another holds: {1e9 * miss:.0f} ns")
 
-    for turns in (500, 50_000):
-        f, arguments = both_ways(turns)
+    for iterations in (500, 50_000):
+        f, arguments = both_ways(iterations)
         g = ad.jit(ad.value_and_grad(f, (0, 1)))
         times = {}
         for count in (1, 2):
             ad.set_num_threads(count)
             g(*arguments)
-            times[count] = best(lambda g=g, arguments=arguments: g(*arguments), 1_000_000 // turns)
+            times[count] = best(lambda g=g, arguments=arguments: g(*arguments), 1_000_000 // iterations)
         one, two = (1e6 * times[count] for count in (1, 2))
-        print(f"two loops of {turns} iterations, value and gradient: {one:.0f} µs on one thread, {two:.0f} µs on two")
+        print(f"two loops of {iterations} iterations, value and gradient: {one:.0f} µs on one thread, {two:.0f} µs on two")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,11 @@ def sampled(cases, every, key=None):
     return found
 
 
+def rotated(cases, part, parts):
+    """One of so many parts of the cases, for a test that is run once for each part; all of them in `make nightly`."""
+    return list(cases) if AT_NIGHT else list(cases)[part % parts :: parts]
+
+
 def examples(count):
     """All examples in `make nightly`, a third of them in `make test`."""
     return count if AT_NIGHT else max(count // 3, 2)

@@ -40,18 +40,20 @@ def late_imports(path):
             yield from ((f"{base}.{alias.name}" if is_package else base, node.lineno) for alias in node.names)
 
 
-FOUND = {(path, line): name for path in sorted(SOURCE.rglob("*.py")) for name, line in late_imports(path)}
+@pytest.fixture(scope="module")
+def found():
+    return {(path, line): name for path in sorted(SOURCE.rglob("*.py")) for name, line in late_imports(path)}
 
 
-def test_each_has_a_reason():
-    unexplained = [f"{path}:{line}: {name}" for (path, line), name in FOUND.items() if not name.startswith(tuple(LATE))]
+def test_each_has_a_reason(found):
+    unexplained = [f"{path}:{line}: {name}" for (path, line), name in found.items() if not name.startswith(tuple(LATE))]
     assert not unexplained, "import these at the top of the module:\n" + "\n".join(unexplained)
 
 
-@pytest.mark.parametrize("prefix", LATE)
-def test_each_reason_is_needed(prefix):
-    assert any(name.startswith(prefix) for name in FOUND.values())
+def test_each_reason_is_needed(found):
+    for prefix in LATE:
+        assert any(name.startswith(prefix) for name in found.values()), prefix
 
 
-def test_there_are_no_more():
-    assert len(FOUND) <= MOST
+def test_there_are_no_more(found):
+    assert len(found) <= MOST

@@ -48,24 +48,27 @@ def test_file(module):
 
 
 test_file.__test__ = False
-MODULES = sorted(m for m in SOURCE.rglob("*.py") if statements(m) > MANY)
-NAMES = [m.relative_to(SOURCE).as_posix() for m in MODULES]
+
+
+@pytest.fixture(scope="module")
+def names():
+    return [m.relative_to(SOURCE).as_posix() for m in sorted(SOURCE.rglob("*.py")) if statements(m) > MANY]
 
 
 def pattern_of(name):
     return next((p for p in ELSEWHERE if fnmatch.fnmatch(name, p) and p.count("/") == name.count("/")), None)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_has_its_tests(name):
-    pattern = pattern_of(name)
-    where = test_file(SOURCE / name) if pattern is None else TESTS / ELSEWHERE[pattern][0]
-    assert where.exists() or test_file(SOURCE / name).exists(), f"{name} has no tests: write {where.relative_to(ROOT)}"
+def test_modules_have_their_tests(names):
+    for name in names:
+        pattern = pattern_of(name)
+        where = test_file(SOURCE / name) if pattern is None else TESTS / ELSEWHERE[pattern][0]
+        assert where.exists() or test_file(SOURCE / name).exists(), f"{name} has no tests: write {where.relative_to(ROOT)}"
 
 
-def test_no_exception_is_for_nothing():
+def test_no_exception_is_for_nothing(names):
     for pattern in ELSEWHERE:
-        assert any(pattern_of(name) == pattern and not test_file(SOURCE / name).exists() for name in NAMES), pattern
+        assert any(pattern_of(name) == pattern and not test_file(SOURCE / name).exists() for name in names), pattern
 
 
 def test_a_module_without_tests_would_be_found(tmp_path):

@@ -101,3 +101,40 @@ def test_words_of_scalar_code():
 
 def test_aliases_stand_for_ops():
     assert set(ALIASES.values()) <= set(OPS)
+
+
+#: Packages whose tables are keyed by the ops themselves: an op is compared as an object, and facts about it are declared.
+BY_OBJECT = (
+    "derive/",
+    "eager/",
+    "staging/",
+    "ir/",
+    "transform/",
+    "rewrite/",
+    "view/",
+    "check/",
+    "api/",
+    "compiler/cuda/foreign.py",
+)
+#: Tables of words that are no ops there: Python's functions, parameters of ops, patterns of rules, commands of LaTeX.
+WORDS_OF_OTHERS = {
+    "staging/python.py",
+    "transform/while_loop.py",
+    "rewrite/simplify/rules.py",
+    "view/notation.py",
+    "view/python.py",
+    "view/python_text.py",
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_ops_are_not_told_by_their_names(path):
+    name, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+    if not name.startswith(BY_OBJECT):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and ast.unparse(node.left).endswith("op.name"):
+            named = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+            assert not named & set(OPS), f"{path}:{node.lineno} compares the name of an op: compare the op"
+    if name not in WORDS_OF_OTHERS:
+        assert not list(tables(tree)), f"{path}: a table of names of ops; declare the fact, or use the ops as keys"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from looped import Writer, defined
+from night import asked
 
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
 
-PROGRAMS = int(os.environ.get("ADJOINT_PROGRAMS", "25"))
+PROGRAMS = asked(9)
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))

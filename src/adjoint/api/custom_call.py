@@ -155,88 +155,19 @@ class Call:
     # batched: the same call one level down, with everything batched
 
     def on_batch(self, batch: Batch, leaves: Sequence[Value]) -> list[Value]:
-        size = batch.size
         flags = [isinstance(x, Traced) and x.by is batch for x in leaves]
-        values = [x.value if flag else x for x, flag in zip(leaves, flags, strict=True)]
-
-        def enter(inner: Batch, xs: Sequence[Value], marks: Sequence[bool]) -> list[Value]:
-            return [Traced(inner, x, None) if mark else x for x, mark in zip(xs, marks, strict=True)]
-
-        def leave(inner: Batch, ys: Sequence[Value]) -> list[Value]:
-            return [inner.leave(y, 0) for y in ys]
-
-        def f(xs: Sequence[Value]) -> list[Value]:
-            with Batch(size) as inner:
-                return leave(inner, self.f(enter(inner, xs, flags)))
-
-        def push(xs: Sequence[Value], ts: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-            assert self.push is not None
-            with Batch(size) as inner:
-                ys, out = self.push(enter(inner, xs, flags), enter(inner, ts, flags))
-                return leave(inner, ys), [
-                    zeros_of(Type.of(y)) if t is None else t for y, t in zip(leave(inner, ys), leave(inner, out), strict=True)
-                ]
-
-        def forward(xs: Sequence[Value]) -> tuple[list[Value], Any]:
-            assert self.forward is not None
-            with Batch(size) as inner:
-                ys, residuals = self.forward(enter(inner, xs, flags))
-                parts, structure = flatten(residuals)
-                marks = [isinstance(r, Traced) and r.by is inner for r in parts]
-                kept = [r.value if mark else r for r, mark in zip(parts, marks, strict=True)]
-                return leave(inner, ys), (kept, marks, structure)
-
-        def pull(residuals: Any, gs: Sequence[Value]) -> list[Value | None]:
-            assert self.pull is not None
-            kept, marks, structure = residuals
-            with Batch(size) as inner:
-                restored = structure.unflatten(enter(inner, kept, marks))
-                cotangents = self.pull(restored, enter(inner, gs, [True] * len(gs)))
-                return [None if c is None else _collect(inner, c, flag) for c, flag in zip(cotangents, flags, strict=True)]
-
-        lowered = Call(self.name, f, push if self.push else None, forward if self.forward else None, pull if self.pull else None)
-        results = lowered(values)
+        lowered = _Batched(self, batch.size, flags)
+        results = lowered([x.value if flag else x for x, flag in zip(leaves, flags, strict=True)])
         self.check_closed(results, batch)
         return [Traced(batch, y, None) for y in results]
 
     # staged: one equation, which keeps the rule for later differentiation
 
     def on_stage(self, stage: Stage, leaves: Sequence[Value]) -> list[Value]:
-        places = [i for i, x in enumerate(leaves) if isinstance(x, Traced)]  # the others are constants of the graph
-
-        def filled(xs: Sequence[Value]) -> list[Value]:
-            full = list(leaves)
-            for i, x in zip(places, xs, strict=True):
-                full[i] = x
-            return full
-
-        with stage.inner(self.name) as inner:
-            results = self.f(filled([inner.input_like(f"x{i}", leaves[i]) for i in places]))
-            body = inner.graph(self.name, results)
-        on_body = Call(self.name, lambda full: body.run_flat([full[i] for i in places]), self.push, self.forward, self.pull)
-
-        def jvp(ts: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
-            with Dual(self.name) as dual:
-                inside = [x if t is None else Traced(dual, x, t) for x, t in zip(xs, ts, strict=True)]
-                return [dual.split(y)[1] for y in on_body.on_dual(dual, filled(inside))]
-
-        def vjp(gs: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
-            with Tape(self.name) as tape:
-                inside = [tape.leaf(x) if is_inexact(dtype_of(x)) else x for x in xs]
-                ends = [tape.node(y) for y in on_body.on_tape(tape, filled(inside))]
-            nodes = [node for x in inside if (node := tape.node(x)) is not None]
-            seeds = [(end, g) for end, g in zip(ends, gs, strict=True) if end is not None and g is not None]
-            pulled = iter(backward(seeds, nodes))
-            return [None if tape.node(x) is None else next(pulled) for x in inside]
-
-        def batch(flags: Sequence[bool], *xs: Any) -> tuple[Value, ...]:
-            size = next(shape_of(x)[0] for x, flag in zip(xs, flags, strict=True) if flag)
-            with Batch(size) as inner_batch:
-                inside = [Traced(inner_batch, x, None) if flag else x for x, flag in zip(xs, flags, strict=True)]
-                return tuple(inner_batch.leave(y, 0) for y in on_body.on_batch(inner_batch, filled(inside)))
-
+        places = [i for i, x in enumerate(leaves) if isinstance(x, Traced)]
+        staged = _Staged(self, stage, leaves, places)
         name = f"custom.{re.sub(r'[^A-Za-z0-9_]', '', self.name)}"  # a name that no op of the table has
-        op = Opaque(name, lambda *xs: tuple(body.run_flat(xs)), jvp, vjp, many=True, batch=batch)
+        op = Opaque(name, lambda *xs: tuple(staged.body.run_flat(xs)), staged.jvp, staged.vjp, many=True, batch=staged.batched)
         return list(stage.process(op, tuple(leaves[i] for i in places), {}))
 
     def check_closed(self, results: Sequence[Any], trace: Trace) -> None:
@@ -248,10 +179,105 @@ class Call:
             )
 
 
+class _Batched(Call):
+    """A call on arrays with a batch axis in front where the flag is true: each function of it runs inside a batch of its own."""
+
+    def __init__(self, call: Call, size: int, flags: Sequence[bool]) -> None:
+        self.call, self.size, self.flags = call, size, flags
+        super().__init__(
+            call.name,
+            self._f,
+            None if call.push is None else self._push,
+            None if call.forward is None else self._forward,
+            None if call.pull is None else self._pull,
+        )
+
+    def _f(self, xs: Sequence[Value]) -> list[Value]:
+        with Batch(self.size) as inner:
+            return _leave(inner, self.call.f(_enter(inner, xs, self.flags)))
+
+    def _push(self, xs: Sequence[Value], ts: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        assert self.call.push is not None
+        with Batch(self.size) as inner:
+            ys, tangents = self.call.push(_enter(inner, xs, self.flags), _enter(inner, ts, self.flags))
+            results = _leave(inner, ys)
+            found = zip(results, _leave(inner, tangents), strict=True)
+            return results, [zeros_of(Type.of(y)) if t is None else t for y, t in found]
+
+    def _forward(self, xs: Sequence[Value]) -> tuple[list[Value], Any]:
+        assert self.call.forward is not None
+        with Batch(self.size) as inner:
+            ys, residuals = self.call.forward(_enter(inner, xs, self.flags))
+            parts, structure = flatten(residuals)
+            flags = [isinstance(r, Traced) and r.by is inner for r in parts]
+            kept = [r.value if flag else r for r, flag in zip(parts, flags, strict=True)]
+            return _leave(inner, ys), (kept, flags, structure)
+
+    def _pull(self, residuals: Any, gs: Sequence[Value]) -> list[Value | None]:
+        assert self.call.pull is not None
+        kept, flags, structure = residuals
+        with Batch(self.size) as inner:
+            restored = structure.unflatten(_enter(inner, kept, flags))
+            cotangents = self.call.pull(restored, _enter(inner, gs, [True] * len(gs)))
+            found = zip(cotangents, self.flags, strict=True)
+            return [None if c is None else _collect(inner, c, flag) for c, flag in found]
+
+
+def _enter(batch: Batch, xs: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
+    return [Traced(batch, x, None) if flag else x for x, flag in zip(xs, flags, strict=True)]
+
+
+def _leave(batch: Batch, ys: Sequence[Value]) -> list[Value]:
+    return [batch.leave(y, 0) for y in ys]
+
+
 def _collect(batch: Batch, cotangent: Value, batched: bool) -> Value:
     """The cotangent of an argument: one per example, or summed if all examples share the argument."""
     whole = batch.leave(cotangent, 0)
     return whole if batched else sum_(whole, axis=(0,), keepdims=False)
+
+
+class _Staged:
+    """A call as an op: the body is a graph, and the rules of the op run the call's own on that graph.
+
+    The operands are the leaves at `places`; the others are constants of the graph.
+    """
+
+    def __init__(self, call: Call, stage: Stage, leaves: Sequence[Value], places: Sequence[int]) -> None:
+        self.leaves, self.places = leaves, places
+        with stage.inner(call.name) as inner:
+            results = call.f(self._filled([inner.input_like(f"x{i}", leaves[i]) for i in places]))
+            self.body = inner.graph(call.name, results)
+        self.call = Call(call.name, self._run, call.push, call.forward, call.pull)
+
+    def _run(self, leaves: Sequence[Value]) -> list[Value]:
+        return self.body.run_flat([leaves[i] for i in self.places])
+
+    def _filled(self, xs: Sequence[Value]) -> list[Value]:
+        """All leaves, with these operands."""
+        full = list(self.leaves)
+        for i, x in zip(self.places, xs, strict=True):
+            full[i] = x
+        return full
+
+    def jvp(self, ts: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
+        with Dual(self.call.name) as dual:
+            inside = [x if t is None else Traced(dual, x, t) for x, t in zip(xs, ts, strict=True)]
+            return [dual.split(y)[1] for y in self.call.on_dual(dual, self._filled(inside))]
+
+    def vjp(self, gs: Sequence[Any], ys: Any, *xs: Any) -> list[Value | None]:
+        with Tape(self.call.name) as tape:
+            inside = [tape.leaf(x) if is_inexact(dtype_of(x)) else x for x in xs]
+            ends = [tape.node(y) for y in self.call.on_tape(tape, self._filled(inside))]
+        nodes = [node for x in inside if (node := tape.node(x)) is not None]
+        seeds = [(end, g) for end, g in zip(ends, gs, strict=True) if end is not None and g is not None]
+        pulled = iter(backward(seeds, nodes))
+        return [None if tape.node(x) is None else next(pulled) for x in inside]
+
+    def batched(self, flags: Sequence[bool], *xs: Any) -> tuple[Value, ...]:
+        size = next(shape_of(x)[0] for x, flag in zip(xs, flags, strict=True) if flag)
+        with Batch(size) as batch:
+            return tuple(_leave(batch, self.call.on_batch(batch, self._filled(_enter(batch, xs, flags)))))
 
 
 def _zeros(types: Sequence[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,13 @@ METHODS = ("one-sided", "two-sided", "complex-step", "richardson")
 #: Errors of a function outside its domain: math.log(-1), an index out of a grid, an assertion.
 OUTSIDE = (ValueError, ArithmeticError, IndexError, AssertionError)
 RATIO = 4.0  # the extrapolation's steps are h, h/4, h/16, …
+
+
+class Numeric(NamedTuple):
+    """A derivative by differences: for every result leaf the value and the size of the numbers subtracted."""
+
+    values: Arrays
+    sizes: list[float]
 
 
 def own(x: Any) -> Any:

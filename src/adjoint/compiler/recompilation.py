@@ -29,21 +29,27 @@ def why_again(
     new: Specialization,
 ) -> str | None:
     """Why a new program was needed: the first guard that differs, or the first argument of another type; None for the first."""
-    known = specializations[signature]
-    if known:
-        changed = values_at(known[0].places)[1]
-        if changed is not None:
-            return f"{changed.name}, which it reads outside, has changed"
-        for mine, theirs in zip(new.guards, known[0].guards, strict=False):
-            if not same_guards([mine], [theirs]):
-                behind = ", ".join(inputs_behind(new.staged, mine.number))
-                return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
-        lines = [guard.line for guard in (*known[0].guards, *new.guards)]
-        return f"another branch is taken ({lines[-1]})" if lines else "an array that it reads outside has another type"
-    others = [s for s, programs in specializations.items() if programs]
-    if not others:
-        return None
-    last = others[-1]
+    if known := specializations[signature]:
+        return _why_another_program(known[0], new)
+    others = [other for other, programs in specializations.items() if programs]
+    return _why_another_signature(f, signature, others[-1]) if others else None
+
+
+def _why_another_program(known: Specialization, new: Specialization) -> str:
+    """Of arguments of the same types: what has another value."""
+    changed = values_at(known.places)[1]
+    if changed is not None:
+        return f"{changed.name}, which it reads outside, has changed"
+    for mine, theirs in zip(new.guards, known.guards, strict=False):
+        if not same_guards([mine], [theirs]):
+            behind = ", ".join(inputs_behind(new.staged, mine.number))
+            return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
+    lines = [guard.line for guard in (*known.guards, *new.guards)]
+    return f"another branch is taken ({lines[-1]})" if lines else "an array that it reads outside has another type"
+
+
+def _why_another_signature(f: Callable[..., Any], signature: Signature, last: Signature) -> str:
+    """The first argument that is of another type than in the program before."""
     if signature.structure != last.structure:
         path = signature.structure.changed(last.structure) if signature.structure.fits(last.structure) else None
         if path is None:

@@ -123,6 +123,8 @@ class Op:
     no_axes: str = "scalar"  # what NumPy gives as a result without axes: "scalar", "array", or "same" as the first argument
     commutative: bool = False  # op(a, b) is op(b, a)
     parity: str = ""  # "odd" or "even", of a function of one number
+    finite: bool = False  # finite wherever its arguments are, unless the result overflows
+    silent: bool = False  # NumPy does not tell when it overflows
     may_fail: bool = False  # raises for some numbers: a matrix that is singular, an index out of bounds
     typed_by_value: bool = False  # the result is complex for some numbers, and real for others
     indexed: bool = False  # has a basic index, `spec`, whose integers differ from equation to equation
@@ -174,7 +176,7 @@ class Op:
         return _lookup, (self.name, self.home)
 
 
-_FACTS = (*Op.__annotations__, "cost")
+_FACTS = (*Op.__annotations__, "cost", "terms")
 
 
 class Elementwise(Op):
@@ -201,6 +203,9 @@ class Linear(Op):
     """
 
     kind = "linear"
+    finite = True
+    # What an element of the result is: "moved", one of an argument, or 0; "added", a sum of such, or of products, without signs.
+    terms: str = ""
 
     def __init__(self, name: str, impl: Callable[..., Any], transposes: Any, *, together: bool = False, **facts: Any) -> None:
         super().__init__(name, impl, **facts)
@@ -254,6 +259,7 @@ class Constant(Op):
     """Piecewise constant: comparisons, floor, sign, argmax. The result is a plain value."""
 
     kind = "constant"
+    finite = True
     axes = ()
 
     @cached

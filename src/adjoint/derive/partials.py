@@ -15,6 +15,7 @@ import numpy as np
 from ..core.bind import Trace, Traced
 from ..core.errors import AdjointError, UnsupportedError
 from ..core.op import Elementwise, Op
+from ..ops.elementwise import add, div, mul, neg, sub
 
 
 class Partial(NamedTuple):
@@ -62,7 +63,7 @@ class _Probe(Trace):
 
 #: Ops that a rule writes as Python's own operators, which dispatch on traced values by themselves, as ufuncs do.
 #: Division is not among them: of two Python numbers it would raise where a rule wants inf.
-_INFIX = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "neg": "-{}"}
+_INFIX: dict[Op, str] = {add: "{} + {}", sub: "{} - {}", mul: "{} * {}", neg: "-{}"}
 
 
 def split(op: Elementwise) -> tuple[Partial, ...]:
@@ -124,10 +125,10 @@ def _emit(probe: _Probe, output: Any, count: int) -> Partial:
     for index in sorted(uses):
         op, args, params = probe.equations[index]
         operands = [text_of(a) for a in args]
-        if op.name in _INFIX:
-            text = f"({_INFIX[op.name].format(*operands)})"
+        if op in _INFIX:
+            text = f"({_INFIX[op].format(*operands)})"
         else:
-            scope[f"f{index}"] = op.impl if isinstance(op.impl, np.ufunc) or op.name == "div" else op
+            scope[f"f{index}"] = op.impl if isinstance(op.impl, np.ufunc) or op is div else op
             options = [f"{key}={text_of(value)}" for key, value in params.items()]
             text = f"f{index}({', '.join([*operands, *options])})"
         # A value used once stays inside its expression, where NumPy may reuse its memory.

@@ -14,22 +14,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import numbers
-from ..core.op import Elementwise
+from ..core.op import Elementwise, Op
 from ..core.types import Type, Value
 from ..ir.graph import is_repeated
-from ..ops.broadcast import where
+from ..ops.broadcast import broadcast_to, reshape, transpose, where
 from ..ops.elementwise import (
     equal,
     is_finite,
     isinf,
+    ldexp,
     logical_and,
     logical_not,
     logical_or,
+    mul,
+    power,
     product_of_live,
+    reciprocal,
     strong_mul,
     strong_mul_either,
     strong_mul_either_op,
 )
+from ..ops.index import getitem
 from .partials import Partial, split
 
 #: Whether programs are written down for finite numbers: no infinity is told from an overflow, and it is not traced which zeros of
@@ -41,9 +46,9 @@ def product_of_tangents(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value
     """Tangent times partial where there are no numbers to look at. The zero of a tangent may be that of a mask, and wins; that
     of a partial wins if it is one: of a choice, a constant factor, or x**0.
     """
-    if op.choice or (op.name == "mul" and any(t is None for t in ts)):
+    if op.choice or (op is mul and any(t is None for t in ts)):
         return strong_mul_either
-    if op.name == "power" and ts[1] is None and has_zeros(xs[1]):
+    if op is power and ts[1] is None and has_zeros(xs[1]):
         return zero_power(xs[1])
     return strong_mul
 
@@ -97,12 +102,12 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
         return values
     if op.choice:
         return _undecided(values) if any(map(is_computed, wanted)) else values
-    if op.name == "power" and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
+    if op is power and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
         return values  # its slope grows
     slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]
     reads = {r for d in slow for r in d.reads if numbers(values[r]) is None}
     # Only y, of 1/x, is zero there.
-    lost = {r: equal(values[r], 0) if r == 0 and op.name == "reciprocal" else isinf(values[r]) for r in reads}
+    lost = {r: equal(values[r], 0) if r == 0 and op is reciprocal else isinf(values[r]) for r in reads}
     return [where(lost[r], np.nan, x) if r in lost else x for r, x in enumerate(values)] if lost else values
 
 
@@ -114,14 +119,14 @@ def _undecided(values: Sequence[Any]) -> Sequence[Any]:
     return y, where(logical_and(isinf(a), equal(a, b)), np.nan, a), b
 
 
-_MOVES = frozenset({"broadcast_to", "getitem", "reshape", "transpose"})
+_VIEWS: frozenset[Op] = frozenset({broadcast_to, getitem, reshape, transpose})
 
 
 def is_computed(node: Any) -> bool:
     """Whether the value of a node is a result of arithmetic, or may be, and not elements of an input."""
     if isinstance(node, Type):  # nothing more is known of it
         return False
-    while node.op is not None and node.op.name in _MOVES:
+    while node.op is not None and node.op in _VIEWS:
         node = node.parents[0]
     return node.op is not None or node.is_inner
 
@@ -140,7 +145,7 @@ class Decay(NamedTuple):
 def decays(op: Elementwise) -> tuple[tuple[Decay, ...], ...]:
     """How the partials of an op, one by one, decay at infinity: found by computing them there; not of special functions."""
     if "decays" not in op.derived:
-        known = op.home == strong_mul_either_op.home and op.name != "ldexp"  # which takes a whole number
+        known = op.home == strong_mul_either_op.home and op is not ldexp  # which takes a whole number
         with np.errstate(all="ignore"):
             op.derived["decays"] = tuple(tuple(_decays(op, partial)) if known else () for partial in split(op))
     return op.derived["decays"]  # type: ignore[no-any-return]

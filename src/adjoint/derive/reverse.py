@@ -18,6 +18,8 @@ from ..ops.broadcast import fit
 from ..ops.elementwise import (
     equal,
     ieee_mul,
+    mul,
+    power,
     strong_mul,
     strong_mul_either,
     strong_mul_either_op,
@@ -89,7 +91,7 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         either: Callable[[Any, Any], Any] = strong_mul_either if op.choice else strong_mul
         if can_mask and not op.choice and has_zeros(factor(saved, 0)):
-            either = zero_power(saved[2]) if op.name == "power" else strong_mul_either
+            either = zero_power(saved[2]) if op is power else strong_mul_either
         saved = trusted(saved, types)
         return [
             None if partial.number == 0 else fit(times(g, partial, saved, params, either), t)
@@ -110,12 +112,12 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
         """What is zero where the partial is a zero of a mask."""
         if op.choice:
             return partials[i].function(*saved)
-        return saved[2 - wanted[0]] if op.name == "mul" else saved[2]  # a constant factor; the exponent of x**0
+        return saved[2 - wanted[0]] if op is mul else saved[2]  # a constant factor; the exponent of x**0
 
     def masks(saved: Any, i: int) -> Any:
         return equal(factor(saved, i), 0)
 
-    can_mask = op.choice or (op.name == "mul" and len(wanted) == 1) or (op.name == "power" and wanted == [0])
+    can_mask = op.choice or (op is mul and len(wanted) == 1) or (op is power and wanted == [0])
     traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
     return Plan(
         tuple(wanted), keep, pull, _quick_pull(op, partials) if traced else pull, None, careful, masks if can_mask else None

@@ -26,7 +26,9 @@ from ..ops.elementwise import (
     isnan,
     logical_and,
     logical_or,
+    mul,
     not_equal,
+    power,
     strong_mul_either_op,
     strong_mul_op,
 )
@@ -205,9 +207,9 @@ def both(a: Any, b: Any) -> Any:
 
 def _factor(op: Elementwise, xs: Sequence[Value], ts: Sequence[Value | None]) -> Any:
     """Where a factor of the partial is no zero of a mask: that of a product with a constant, or the exponent of x**0."""
-    if op.name == "mul" and any(t is None for t in ts):
+    if op is mul and any(t is None for t in ts):
         return zeros_of_mask(xs[0 if ts[0] is None else 1], False)
-    return not_equal(xs[1], 0) if op.name == "power" and ts[1] is None and has_zeros(xs[1]) else None
+    return not_equal(xs[1], 0) if op is power and ts[1] is None and has_zeros(xs[1]) else None
 
 
 def _write_product(op: Op, y: Value, xs: Sequence[Value], ts: Sequence[Value | None], live: Sequence[Any]) -> tuple[Value, Any]:

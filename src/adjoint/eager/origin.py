@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, numbers
-from ..core.op import Elementwise, Linear, Multilinear, Opaque
+from ..core.op import Elementwise, Linear, Multilinear, Op, Opaque
 from ..core.types import Type, Value, ndim_of, shape_of
 from ..derive import any_along, coupled, coupled_all, is_declared
-from ..ops.broadcast import broadcast_to, expand_dims, where
+from ..ops.broadcast import broadcast_to, cast, conj, expand_dims, reshape, sum_, transpose, where
 from ..ops.elementwise import (
     PRODUCTS,
     equal,
@@ -30,6 +30,7 @@ from ..ops.elementwise import (
     logical_or,
     not_equal,
 )
+from ..ops.linalg import einsum, matmul
 from ..ops.reduce import any_
 from ..ops.zero import generic
 from .batch import Batch
@@ -135,10 +136,10 @@ class Origin:
         if above is None or (above is not True and ndim_of(above) > len(self.shape)):  # or numbers of a batch
             return None
         op, parent = self.op, self.parents[self.index].shape
-        if op.name == "where":
+        if op is where:
             chosen = self.saved[1] if self.plan.wanted[self.index] == 1 else logical_not(self.saved[1])
             return any_along(_both(above, chosen), self.shape, parent)
-        if above is True and (op in PRODUCTS[:2] or op.name in WHOLE or (isinstance(op, Opaque) and not op.choice)):
+        if above is True and (op in PRODUCTS[:2] or op in WHOLE or (isinstance(op, Opaque) and not op.choice)):
             return True
         if isinstance(op, Elementwise) or op in PRODUCTS:
             masked = None if self.plan.masks is None else self.plan.masks(self.saved, self.index)
@@ -160,7 +161,7 @@ class Origin:
                 return True if 0 in parent else np.zeros(parent, bool)
             if above is True and self._reaches_all():
                 return True
-            if self.op.name == "matmul" and (mask := self._through_matmul(above)) is not None:
+            if self.op is matmul and (mask := self._through_matmul(above)) is not None:
                 return mask
             if max(math.prod(shape_of(x)) for x in (self.parents[self.index], *(x for x in saved if x is not None))) > MOST:
                 return above is True or coupled_all(above, parent)
@@ -181,7 +182,7 @@ class Origin:
 
     def _weights(self) -> Any:
         """Cotangents whose sums and differences are not 0."""
-        is_signed = isinstance(self.op, Linear) and self.op.name not in SUMS
+        is_signed = isinstance(self.op, Linear) and not self.op.terms
         return generic(self.shape, self.dtype) if is_signed else np.broadcast_to(1.0, self.shape)
 
     def _factors(self) -> list[tuple[int, Any]]:
@@ -193,10 +194,10 @@ class Origin:
         """Whether a sum of products leads back to every element of the argument if all of the cotangent is live."""
         if any(factor is not None for _, factor in self._factors()):
             return False
-        if self.op.name == "einsum":
+        if self.op is einsum:
             letters = self.params["inputs"][self.plan.wanted[self.index]]
             return len(set(letters)) == len(letters)
-        return self.op.name == "matmul"
+        return self.op is matmul
 
     def _through_matmul(self, above: Any) -> Any:
         """Of a matrix product with a factor without zeros, or of a cotangent that is live throughout: no product is needed."""
@@ -384,13 +385,8 @@ def _marks(x: Any, is_differentiated: bool) -> Any:
 
 #: Elements of a factor up to which its zeros, if they are those of a mask, are looked at by another sum of products.
 MOST = 1 << 16
-#: Linear ops that move, repeat and add: no term has a sign.
-SUMS = frozenset(
-    {"add_along", "broadcast_to", "concatenate", "cumsum", "einsum", "gather", "getitem", "matmul", "place", "put", "put_at"}
-    | {"reshape", "roll", "scatter_add", "share_equal", "stack", "sum", "take_along", "transpose", "where"}
-)
 #: Linear ops that hand every cotangent on.
-WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"})
+WHOLE: frozenset[Op] = frozenset({broadcast_to, cast, conj, reshape, sum_, transpose})
 
 
 def _both(above: Any, chosen: Value) -> Value:

@@ -39,15 +39,13 @@ if TYPE_CHECKING:
 
 _UNKNOWN: Any = object()
 _ZERO_WINS = (strong_mul_op, strong_mul_either_op)
-#: Ops of which NumPy does not say that they overflow.
-_SILENT = frozenset({"convolve", "einsum", "norm"})
 
 
 def is_silent(op: Op, y: Any, xs: Sequence[Any]) -> bool:
-    """Whether an op has overflowed without a word from NumPy: such an op, or Python's arithmetic."""
+    """Whether an op has overflowed and NumPy has not told: a silent op, or Python's arithmetic."""
     if y.__class__ is float:
         return bool(y - y) and not any(x - x for x in xs)
-    return op.name in _SILENT and _has_infinity(y)
+    return op.silent and _has_infinity(y)
 
 
 def is_silent_loop(op: Op, ys: Sequence[Any]) -> bool:

@@ -22,15 +22,11 @@ from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
 from ..derive import coupled_forward, is_declared, push, transposes
 from ..ops.broadcast import broadcast_to, where
 from ..ops.elementwise import logical_or, not_equal
+from ..ops.linalg import matmul
 from ..ops.reduce import any_
 from ..ops.zero import generic
-from .origin import MOST, SUMS, zeros_of_mask
+from .origin import MOST, zeros_of_mask
 
-#: Linear ops that move elements, or repeat them: those of bools tell where they go.
-MOVES = frozenset(
-    {"broadcast_to", "concatenate", "gather", "getitem", "place", "put", "put_at", "reshape", "roll", "stack", "take_along"}
-    | {"transpose", "where"}
-)
 Mask = Any  # True: live throughout; or an array of bools
 
 
@@ -74,7 +70,7 @@ def either(live: Sequence[Mask | None], shape: Shape) -> Mask:
 def _through_linear(op: Linear, xs: Sequence[Value], live: Sequence[Mask | None], params: dict[str, Any]) -> Mask:
     """By the op itself: of bools where it moves elements, else of weights that do not cancel."""
     rules = transposes(op, len(xs))
-    moves = op.name in MOVES
+    moves = op.terms == "moved"
     sent = []
     for rule, mask, x in zip(rules, live, xs, strict=True):
         if rule is None:
@@ -82,7 +78,7 @@ def _through_linear(op: Linear, xs: Sequence[Value], live: Sequence[Mask | None]
         elif moves:
             sent.append(full(False if mask is None else mask, shape_of(x)))
         else:
-            sent.append(_weights(False if mask is None else mask, x, signed=op.name not in SUMS))
+            sent.append(_weights(False if mask is None else mask, x, signed=not op.terms))
     found = bind(op, *sent, **params)
     return found if moves else not_equal(found, 0)
 
@@ -100,7 +96,7 @@ def _through_product(op: Multilinear, y: Value, xs: Sequence[Value], live: Seque
     ]
     if all(mask is True or mask is None for mask in live) and all(factor is None for factor in constant):
         return True
-    if op.name == "matmul" and all(factor is None for factor in constant):
+    if op is matmul and all(factor is None for factor in constant):
         return either([None if mask is None else _through_matmul(i, mask, xs, shape) for i, mask in enumerate(live)], shape)
     if max([math.prod(shape), *(math.prod(shape_of(x)) for x in xs)]) > MOST:  # the marks would cost as much as the product
         return anywhere([mask for mask in live if mask is not None], shape)

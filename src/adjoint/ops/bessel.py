@@ -94,16 +94,16 @@ _on_the_line = elementwise("real_argument", _real_only, lambda y, x: (1,), scala
 
 # -- orders 0 and 1 ---------------------------------------------------------------------------------------------
 
-j0 = special("j0", lambda y, x: (-j1(x),))
-j1 = special("j1", lambda y, x: (0.5 * (j0(x) - jv(2.0, x)),))
+j0 = special("j0", lambda y, x: (-j1(x),), finite=True)
+j1 = special("j1", lambda y, x: (0.5 * (j0(x) - jv(2.0, x)),), finite=True)
 y0 = special("y0", lambda y, x: (-y1(x),), domain=_POSITIVE)
 y1 = special("y1", lambda y, x: (y0(x) - y / x,), domain=_POSITIVE)
 i0 = special("i0", lambda y, x: (i1(x),))
 i1 = special("i1", lambda y, x: (0.5 * (i0(x) + iv(2.0, x)),))
 k0 = special("k0", lambda y, x: (-k1(x),), domain=_POSITIVE)
 k1 = special("k1", lambda y, x: (-k0(x) - y / x,), domain=_POSITIVE)
-i0e = special("i0e", lambda y, x: (i1e(x) - sign(x) * y,), domain=_POSITIVE)
-i1e = special("i1e", lambda y, x: (0.5 * (i0e(x) + ive(2.0, x)) - sign(x) * y,), domain=_POSITIVE)
+i0e = special("i0e", lambda y, x: (i1e(x) - sign(x) * y,), domain=_POSITIVE, finite=True)
+i1e = special("i1e", lambda y, x: (0.5 * (i0e(x) + ive(2.0, x)) - sign(x) * y,), domain=_POSITIVE, finite=True)
 k0e = special("k0e", lambda y, x: (y - k1e(x),), domain=_POSITIVE)
 k1e = special("k1e", lambda y, x: (y - k0e(x) - y / x,), domain=_POSITIVE)
 

@@ -55,6 +55,7 @@ reshape = linear(
     no_axes="same",
     cost=1,
     python="np.reshape({0}, {shape})",
+    terms="moved",
 )
 
 transpose = linear(
@@ -66,6 +67,7 @@ transpose = linear(
     no_axes="same",
     cost=1,
     python="np.transpose({0}, {axes})",
+    terms="moved",
 )
 
 
@@ -78,6 +80,7 @@ broadcast_to = linear(
     no_axes="array",
     cost=1,
     python="np.broadcast_to({0}, {shape})",
+    terms="moved",
 )
 
 sum_ = linear(
@@ -93,6 +96,7 @@ sum_ = linear(
         case((0, 3), axis=(0,), keepdims=False),
     ],
     python="np.sum",
+    terms="added",
 )
 
 
@@ -153,6 +157,7 @@ where = linear(
     latex=r"\begin{cases} #2 & \text{if } #1 \\ #3 & \text{otherwise} \end{cases}",
     scalar="select",
     python="np.where({0}, {1}, {2})[()]",
+    terms="moved",
 )
 
 

@@ -69,4 +69,5 @@ convolve = multilinear(
         case((2, 5), (3,), mode="full"),
         case((2, 1, 5), (3, 3), mode="valid"),
     ],
+    silent=True,
 )

@@ -143,16 +143,22 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(float(a), b) if type(y) is complex and type(a) in (float, int) and type(b) is not complex else y
 
 
-add = elementwise("add", operator.add, partials=lambda y, a, b: (1, 1), complex_domain=True, commutative=True)
-sub = elementwise("sub", operator.sub, partials=lambda y, a, b: (1, -1), complex_domain=True)
-mul = elementwise("mul", operator.mul, partials=lambda y, a, b: (b, a), complex_domain=True, commutative=True)
+add = elementwise("add", operator.add, partials=lambda y, a, b: (1, 1), complex_domain=True, commutative=True, finite=True)
+sub = elementwise("sub", operator.sub, partials=lambda y, a, b: (1, -1), complex_domain=True, finite=True)
+mul = elementwise("mul", operator.mul, partials=lambda y, a, b: (b, a), complex_domain=True, commutative=True, finite=True)
 div = elementwise(
     "div", _divide, partials=lambda y, a, b: (1 / b, -y / b), domain=((-2, 2), (0.5, 2)), complex_domain=True, cost=4, infix="/"
 )
-neg = elementwise("neg", operator.neg, partials=lambda y, x: (-1,), complex_domain=True)
-pos = elementwise("pos", operator.pos, partials=lambda y, x: (1,), complex_domain=True, scalar=lambda x: x)
+neg = elementwise("neg", operator.neg, partials=lambda y, x: (-1,), complex_domain=True, finite=True)
+pos = elementwise("pos", operator.pos, partials=lambda y, x: (1,), complex_domain=True, scalar=lambda x: x, finite=True)
 square = elementwise(
-    "square", _square, partials=lambda y, x: (2 * x,), complex_domain=True, scalar=lambda x: x * x, python="np.square"
+    "square",
+    _square,
+    partials=lambda y, x: (2 * x,),
+    complex_domain=True,
+    scalar=lambda x: x * x,
+    python="np.square",
+    finite=True,
 )
 reciprocal = elementwise(
     "reciprocal", np.reciprocal, partials=lambda y, x: (-(y * y),), domain=(0.5, 2), complex_domain=True, scalar=lambda x: 1 / x
@@ -172,23 +178,32 @@ power = elementwise(
 
 # Of a real number; the modulus of a complex one is hypot(real, imag).
 absolute = elementwise(
-    "abs", abs, partials=lambda y, x: (sign(x),), cost=1, parity="even", latex=r"\left|#1\right|", python="np.abs"
+    "abs",
+    abs,
+    partials=lambda y, x: (sign(x),),
+    cost=1,
+    parity="even",
+    latex=r"\left|#1\right|",
+    python="np.abs",
+    finite=True,
 )
 
 # -- signs and parts of a float ---------------------------------------------------------------------------------
 
-fabs = elementwise("fabs", np.fabs, partials=lambda y, x: (sign(x),), scalar=absolute)
+fabs = elementwise("fabs", np.fabs, partials=lambda y, x: (sign(x),), scalar=absolute, finite=True)
 copysign = elementwise(
     "copysign",
     np.copysign,
     partials=lambda y, a, b: (where(signbit(b), -sign(a), sign(a)), 0),
     scalar=lambda a, b: where(signbit(b), -absolute(a), absolute(a)),
+    finite=True,
 )
 heaviside = elementwise(
     "heaviside",
     np.heaviside,
     partials=lambda y, x, at_zero: (0, where(equal(x, 0), 1.0, 0.0)),
     scalar=lambda x, at_zero: where(greater(x, 0), 1, where(less(x, 0), 0, where(equal(x, 0), at_zero, x))),
+    finite=True,
 )
 nextafter = elementwise("nextafter", np.nextafter, partials=lambda y, x, towards: (1, 0))
 
@@ -214,11 +229,17 @@ sqrt = elementwise(
     "sqrt", np.sqrt, partials=lambda y, x: (0.5 / y,), domain=(0.2, 3), complex_domain=True, cost=4, latex=r"\sqrt{#1}"
 )
 cbrt = elementwise(
-    "cbrt", np.cbrt, partials=lambda y, x: (1 / (3 * y * y),), domain=(0.2, 3), parity="odd", latex=r"\sqrt[3]{#1}"
+    "cbrt",
+    np.cbrt,
+    partials=lambda y, x: (1 / (3 * y * y),),
+    domain=(0.2, 3),
+    parity="odd",
+    latex=r"\sqrt[3]{#1}",
+    finite=True,
 )
-exp = elementwise("exp", np.exp, partials=lambda y, x: (y,), complex_domain=True, latex="e^{#1}")
-exp2 = elementwise("exp2", np.exp2, partials=lambda y, x: (y * math.log(2),), complex_domain=True, latex="2^{#1}")
-expm1 = elementwise("expm1", np.expm1, partials=lambda y, x: (exp(x),), complex_domain=True)
+exp = elementwise("exp", np.exp, partials=lambda y, x: (y,), complex_domain=True, latex="e^{#1}", finite=True)
+exp2 = elementwise("exp2", np.exp2, partials=lambda y, x: (y * math.log(2),), complex_domain=True, latex="2^{#1}", finite=True)
+expm1 = elementwise("expm1", np.expm1, partials=lambda y, x: (exp(x),), complex_domain=True, finite=True)
 log = elementwise("log", np.log, partials=lambda y, x: (1 / x,), domain=(0.2, 3), complex_domain=True, symbol="ln")
 log2 = elementwise(
     "log2", np.log2, partials=lambda y, x: (1 / (x * math.log(2)),), domain=(0.2, 3), complex_domain=True, latex=r"\log_{2}"
@@ -236,11 +257,17 @@ def _expit(x: Any) -> Any:
 
 # 1 / (1 + exp(-x)), exact in the tails.
 expit = elementwise(
-    "expit", _expit, partials=lambda y, x: (y * expit(-x),), symbol="σ", latex=r"\sigma", python="1 / (1 + np.exp(-{0}))"
+    "expit",
+    _expit,
+    partials=lambda y, x: (y * expit(-x),),
+    symbol="σ",
+    latex=r"\sigma",
+    python="1 / (1 + np.exp(-{0}))",
+    finite=True,
 )
 
 # The weights of log-sum-exp; two infinite arguments share equally.
-logaddexp = elementwise("logaddexp", np.logaddexp, partials=lambda y, a, b: (share(a, b), share(b, a)))
+logaddexp = elementwise("logaddexp", np.logaddexp, partials=lambda y, a, b: (share(a, b), share(b, a)), finite=True)
 logaddexp2 = elementwise("logaddexp2", np.logaddexp2, partials=lambda y, a, b: (share2(a, b), share2(b, a)))
 
 
@@ -255,19 +282,26 @@ def share2(a: Value, b: Value) -> Value:
 
 # -- trigonometric and hyperbolic -------------------------------------------------------------------------------
 
-sin = elementwise("sin", np.sin, partials=lambda y, x: (cos(x),), complex_domain=True, parity="odd")
-cos = elementwise("cos", np.cos, partials=lambda y, x: (-sin(x),), complex_domain=True, parity="even")
+sin = elementwise("sin", np.sin, partials=lambda y, x: (cos(x),), complex_domain=True, parity="odd", finite=True)
+cos = elementwise("cos", np.cos, partials=lambda y, x: (-sin(x),), complex_domain=True, parity="even", finite=True)
 tan = elementwise("tan", np.tan, partials=lambda y, x: (1 + y * y,), domain=(-1.2, 1.2), complex_domain=True, parity="odd")
 arcsin = elementwise(
     "arcsin", np.arcsin, partials=lambda y, x: (1 / sqrt(1 - x * x),), domain=(-0.8, 0.8), complex_domain=True, parity="odd"
 )
 arccos = elementwise("arccos", np.arccos, partials=lambda y, x: (-1 / sqrt(1 - x * x),), domain=(-0.8, 0.8), complex_domain=True)
-arctan = elementwise("arctan", np.arctan, partials=lambda y, x: (1 / (1 + x * x),), complex_domain=True, parity="odd")
-sinh = elementwise("sinh", np.sinh, partials=lambda y, x: (cosh(x),), complex_domain=True, parity="odd")
-cosh = elementwise("cosh", np.cosh, partials=lambda y, x: (sinh(x),), complex_domain=True, parity="even")
-tanh = elementwise("tanh", np.tanh, partials=lambda y, x: (1 - y * y,), complex_domain=True, parity="odd")
+arctan = elementwise(
+    "arctan", np.arctan, partials=lambda y, x: (1 / (1 + x * x),), complex_domain=True, parity="odd", finite=True
+)
+sinh = elementwise("sinh", np.sinh, partials=lambda y, x: (cosh(x),), complex_domain=True, parity="odd", finite=True)
+cosh = elementwise("cosh", np.cosh, partials=lambda y, x: (sinh(x),), complex_domain=True, parity="even", finite=True)
+tanh = elementwise("tanh", np.tanh, partials=lambda y, x: (1 - y * y,), complex_domain=True, parity="odd", finite=True)
 arcsinh = elementwise(
-    "arcsinh", np.arcsinh, partials=lambda y, x: (_arcsinh_slope(x, x * x + 1),), complex_domain=True, parity="odd"
+    "arcsinh",
+    np.arcsinh,
+    partials=lambda y, x: (_arcsinh_slope(x, x * x + 1),),
+    complex_domain=True,
+    parity="odd",
+    finite=True,
 )
 arccosh = elementwise(
     "arccosh", np.arccosh, partials=lambda y, x: (1 / (sqrt(x - 1) * sqrt(x + 1)),), domain=(1.3, 3), complex_domain=True
@@ -284,9 +318,12 @@ def _arcsinh_slope(x: Value, square: Value) -> Value:
 
 # At the origin both partials of the angle and of the length are taken as 0, as for abs.
 arctan2 = elementwise(
-    "arctan2", np.arctan2, partials=lambda y, a, b: (_over_square(b, hypot(a, b)), -_over_square(a, hypot(a, b)))
+    "arctan2",
+    np.arctan2,
+    partials=lambda y, a, b: (_over_square(b, hypot(a, b)), -_over_square(a, hypot(a, b))),
+    finite=True,
 )
-hypot = elementwise("hypot", np.hypot, partials=lambda y, a, b: (safe_ratio(a, y), safe_ratio(b, y)))
+hypot = elementwise("hypot", np.hypot, partials=lambda y, a, b: (safe_ratio(a, y), safe_ratio(b, y)), finite=True)
 
 
 def _over_square(a: Value, r: Value) -> Value:
@@ -300,13 +337,18 @@ def safe_ratio(a: Value, b: Value) -> Value:
     return where(zero, 0.0, a / where(zero, 1.0, b))
 
 
-deg2rad = elementwise("deg2rad", np.deg2rad, partials=lambda y, x: (math.pi / 180,), scalar=lambda x: x * (math.pi / 180))
-rad2deg = elementwise("rad2deg", np.rad2deg, partials=lambda y, x: (180 / math.pi,), scalar=lambda x: x * (180 / math.pi))
+deg2rad = elementwise(
+    "deg2rad", np.deg2rad, partials=lambda y, x: (math.pi / 180,), scalar=lambda x: x * (math.pi / 180), finite=True
+)
+rad2deg = elementwise(
+    "rad2deg", np.rad2deg, partials=lambda y, x: (180 / math.pi,), scalar=lambda x: x * (180 / math.pi), finite=True
+)
 sinc = elementwise(
     "sinc",
     np.sinc,
     partials=lambda y, x: (where(less(absolute(x), 1e-3), _sinc_slope_near_0(x), safe_ratio(cos(math.pi * x) - y, x)),),
     scalar=lambda x: _sine_over(where(equal(x, 0.0), 1e-20, math.pi * x)),
+    finite=True,
 )
 
 
@@ -323,10 +365,22 @@ def _sinc_slope_near_0(x: Value) -> Value:
 # What is not chosen gets exactly zero, even of an infinite cotangent: sqrt(maximum(x, 0)) at -1.
 
 maximum = elementwise(
-    "maximum", np.maximum, partials=lambda y, a, b: (wins(a, b), wins(b, a)), choice=True, cost=1, latex=r"\max"
+    "maximum",
+    np.maximum,
+    partials=lambda y, a, b: (wins(a, b), wins(b, a)),
+    choice=True,
+    cost=1,
+    latex=r"\max",
+    finite=True,
 )
 minimum = elementwise(
-    "minimum", np.minimum, partials=lambda y, a, b: (wins(b, a), wins(a, b)), choice=True, cost=1, latex=r"\min"
+    "minimum",
+    np.minimum,
+    partials=lambda y, a, b: (wins(b, a), wins(a, b)),
+    choice=True,
+    cost=1,
+    latex=r"\min",
+    finite=True,
 )
 fmax = elementwise(
     "fmax",
@@ -334,6 +388,7 @@ fmax = elementwise(
     partials=lambda y, a, b: (fwins(a, b, a, b), fwins(b, a, b, a)),
     choice=True,
     scalar=lambda a, b: where(isnan(a), b, where(isnan(b), a, maximum(a, b))),
+    finite=True,
 )
 fmin = elementwise(
     "fmin",
@@ -341,6 +396,7 @@ fmin = elementwise(
     partials=lambda y, a, b: (fwins(b, a, a, b), fwins(a, b, b, a)),
     choice=True,
     scalar=lambda a, b: where(isnan(a), b, where(isnan(b), a, minimum(a, b))),
+    finite=True,
 )
 
 
@@ -377,7 +433,7 @@ floor = constant("floor", np.floor, cost=4, latex=r"\left\lfloor #1 \right\rfloo
 ceil = constant("ceil", np.ceil, cost=4, latex=r"\left\lceil #1 \right\rceil")
 trunc = constant("trunc", np.trunc, cost=4)
 rint = constant("rint", np.rint, cost=4)
-floor_divide = constant("floor_divide", operator.floordiv, domain=((-2, 2), (0.5, 2)), cost=20)
+floor_divide = constant("floor_divide", operator.floordiv, domain=((-2, 2), (0.5, 2)), cost=20, finite=False)
 isnan = constant("isnan", np.isnan, cost=1)
 isinf = constant("isinf", np.isinf, scalar=lambda x: equal(absolute(x), math.inf))
 isfinite = constant("isfinite", np.isfinite, scalar=lambda x: less(absolute(x), math.inf))

@@ -79,6 +79,7 @@ getitem = linear(
     doc="Read a basic index: integers, slices, newaxis.",
     cost=1,
     indexed=True,
+    terms="moved",
 )
 
 place = linear(
@@ -91,6 +92,7 @@ place = linear(
     cost=1,
     indexed=True,
     python="placed({0}, {spec}, {shape})",
+    terms="moved",
 )
 
 put = linear(
@@ -110,6 +112,7 @@ put = linear(
     no_axes="array",
     indexed=True,
     python="put({0}, {1}, {spec})",
+    terms="moved",
 )
 
 # -- integer arrays ---------------------------------------------------------------------------------------------
@@ -248,6 +251,7 @@ gather = linear(
     ],
     doc="Read integer arrays on neighbouring axes.",
     may_fail=True,
+    terms="moved",
 )
 
 scatter_add = linear(
@@ -261,6 +265,7 @@ scatter_add = linear(
         case((2, 3, 4), _J, _I, axis=0, shape=(2, 3, 4)),
     ],
     doc="Zeros with a value added at integer arrays; repeated indices accumulate.",
+    terms="added",
 )
 
 put_at = linear(
@@ -274,6 +279,7 @@ put_at = linear(
     batch=_put_at_batch,
     cases=[case((3,), (3,), _I, axis=0), case((2, 3), (2, 1), np.array([0, 2]), axis=1), case((2, 3), (), _J, _I, axis=0)],
     doc="A copy with a value written at integer arrays.",
+    terms="moved",
 )
 
 # -- any index --------------------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ matmul = multilinear(
         case((0, 3), (3, 2)),
     ],
     infix="@",
+    terms="added",
 )
 
 
@@ -158,4 +159,6 @@ einsum = multilinear(
         case((2, 3), (3,), (2, 4), inputs=("ij", "j", "ik"), output="k"),
         case((2, 2, 3), (2,), inputs=("iij", "i"), output="j"),
     ],
+    terms="added",
+    silent=True,
 )

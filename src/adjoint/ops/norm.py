@@ -64,4 +64,6 @@ norm = opaque(
     ],
     complex_domain=True,
     python="np.sqrt(np.sum(np.abs({0}) ** 2, axis={axis}, keepdims={keepdims}))",
+    finite=True,
+    silent=True,
 )

@@ -46,6 +46,7 @@ def _extremum(name: str, impl: Any) -> Any:
         vjp=vjp,
         axes="axis",
         choice=True,
+        finite=True,
         cases=[
             case((2, 3), axis=(0,), keepdims=False),
             case((2, 3, 2), axis=(0, 2), keepdims=True),
@@ -109,6 +110,7 @@ prod = opaque(
         case(np.array([0.0, 2.0, 0.0, 3.0]), axis=0),
     ],
     python="np.prod",
+    finite=True,
 )
 
 cumsum = linear(
@@ -118,6 +120,7 @@ cumsum = linear(
     axes="axis",
     cases=[case((3,), axis=0), case((2, 3), axis=1), case((0, 3), axis=0)],
     python="np.cumsum",
+    terms="added",
 )
 
 
@@ -199,6 +202,7 @@ cumprod = opaque(
     cases=[case((3,), axis=0), case((2, 3), axis=1), case((0, 3), axis=0), case(np.array([0.0, 2.0, 0.0, 3.0]), axis=0)],
     doc="Cumulative product. The derivative is exact at zeros and costs as much as the product.",
     python="np.cumprod",
+    finite=True,
 )
 
 

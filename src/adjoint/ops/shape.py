@@ -41,6 +41,7 @@ concatenate = linear(
     axes="axis",
     cases=[case((2,), (3,), axis=0), case((2, 1), (2, 2), (2, 0), axis=1), case((2, 3), axis=0)],
     python="np.concatenate([{all}], axis={axis})",
+    terms="moved",
 )
 
 
@@ -63,4 +64,5 @@ stack = linear(
     cases=[case((2,), (2,), axis=0), case((2, 3), (2, 3), (2, 3), axis=2), case((), (), axis=0)],
     doc="Join arrays of one shape along a new axis; scalars become a vector.",
     python="np.stack([{all}], axis={axis})",
+    terms="moved",
 )

@@ -16,6 +16,7 @@ roll = linear(
     axes="axes",
     cases=[case((5,), shifts=(2,), axes=(0,)), case((2, 3), shifts=(1, -4), axes=(0, 1)), case((0,), shifts=(1,), axes=(0,))],
     python="np.roll({0}, {shifts}, {axes})",
+    terms="moved",
 )
 
 

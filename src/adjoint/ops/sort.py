@@ -63,6 +63,7 @@ take_along = linear(
     doc="Pick elements along an axis by an array of numbers, of the same shape elsewhere.",
     may_fail=True,
     python="np.take_along_axis({0}, {1}, {axis})",
+    terms="moved",
 )
 
 add_along = linear(
@@ -72,6 +73,7 @@ add_along = linear(
     batch=lambda flags, g, index, *, axis, shape: _add_along_batch(flags, g, index, axis, shape),
     cases=[case((2, 4), _INDEX, axis=1, shape=(2, 3)), case((2, 4), _INDEX, axis=0, shape=(3, 4))],
     doc="Zeros with values added along an axis at an array of indices.",
+    terms="added",
 )
 
 
@@ -116,6 +118,7 @@ share_equal = linear(
         case((3, 2), np.array([[1.0, 0.0], [1.0, 2.0], [2.0, 2.0]]), axis=0, ordered=True),
     ],
     doc="The mean over the elements that are equal in y.",
+    terms="added",
 )
 
 

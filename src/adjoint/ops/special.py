@@ -52,7 +52,9 @@ exp10 = special("exp10", lambda y, x: (y * math.log(10),))
 exprel = special("exprel", lambda y, x: (_exprel_slope(x),))
 cosm1 = special("cosm1", lambda y, x: (-sin(x),))
 logit = special("logit", lambda y, x: (1 / (x * (1 - x)),), domain=(0.1, 0.9))
-log_expit = special("log_expit", lambda y, x: (expit(-x),), scalar=lambda x: minimum(x, 0) - log1p(exp(-absolute(x))))
+log_expit = special(
+    "log_expit", lambda y, x: (expit(-x),), scalar=lambda x: minimum(x, 0) - log1p(exp(-absolute(x))), finite=True
+)
 powm1 = special("powm1", lambda y, a, b: (b * power(a, b - 1), (1 + y) * log(a)), domain=((0.5, 2), (-2, 2)))
 sindg = special("sindg", lambda y, x: (_DEGREE * cosdg(x),))
 cosdg = special("cosdg", lambda y, x: (-_DEGREE * sindg(x),))
@@ -79,8 +81,8 @@ def _exprel_slope(x: Value) -> Value:
 
 # -- the error function -----------------------------------------------------------------------------------------
 
-erf = special("erf", lambda y, x: (2 / _ROOT_PI * exp(-x * x),), complex_domain=True, parity="odd")
-erfc = special("erfc", lambda y, x: (-2 / _ROOT_PI * exp(-x * x),), complex_domain=True)
+erf = special("erf", lambda y, x: (2 / _ROOT_PI * exp(-x * x),), complex_domain=True, parity="odd", finite=True)
+erfc = special("erfc", lambda y, x: (-2 / _ROOT_PI * exp(-x * x),), complex_domain=True, finite=True)
 erfi = special("erfi", lambda y, x: (2 / _ROOT_PI * exp(x * x),), complex_domain=True, parity="odd")
 erfcx = special(
     "erfcx",
@@ -91,6 +93,7 @@ dawsn = special(
     "dawsn",
     lambda y, x: (where(greater(absolute(real(x)), 20), -0.5 * _asymptotic(x, 1), 1 - 2 * x * y),),
     complex_domain=True,
+    finite=True,
 )
 wofz = special("wofz", lambda y, z: (2j / _ROOT_PI - 2 * z * y,), complex_domain=True)
 erfinv = special("erfinv", lambda y, x: (_ROOT_PI / 2 * exp(y * y),), domain=(-0.9, 0.9))
@@ -114,7 +117,9 @@ def _normal_distribution(x: Value) -> Value:
     return where(less(absolute(z), 1), 0.5 + 0.5 * erf(z), where(greater(z, 0), 1 - tail, tail))
 
 
-ndtr = special("ndtr", lambda y, x: (exp(-0.5 * x * x) / _ROOT_2PI,), complex_domain=True, scalar=_normal_distribution)
+ndtr = special(
+    "ndtr", lambda y, x: (exp(-0.5 * x * x) / _ROOT_2PI,), complex_domain=True, scalar=_normal_distribution, finite=True
+)
 log_ndtr = special("log_ndtr", lambda y, x: (math.sqrt(2 / math.pi) / erfcx(-x / math.sqrt(2)),), complex_domain=True)
 ndtri = special("ndtri", lambda y, p: (_ROOT_2PI * exp(0.5 * y * y),), domain=(0.1, 0.9))
 ndtri_exp = special("ndtri_exp", lambda y, p: (math.sqrt(math.pi / 2) * erfcx(-y / math.sqrt(2)),), domain=(-3, -0.2))
@@ -288,4 +293,5 @@ logsumexp = opaque(
     cases=[case((3,), axis=(0,)), case((2, 3), axis=(1,)), case((2, 3, 2), axis=(0, 2))],
     doc="log Σ exp(x) over axes, without overflow; the derivative is the softmax.",
     python="logsumexp({0}, {axis})",
+    finite=True,
 )

@@ -28,15 +28,16 @@ from ..eager.record import at_once
 from ..ir.columns import Columns, ColumnWriter, parameters
 from ..ir.edit import live, mapped
 from ..ir.graph import Graph, Literal
-from ..ops.broadcast import cast, reshape
+from ..ops.broadcast import cast, reshape, where
 from ..ops.elementwise import equal, isnan, logical_and, logical_or
 from ..ops.reduce import all_
+from ..ops.shape import concatenate
 from .lazy import Elsewhere, Numbers
 from .python import OPERATORS, conditions, promoted, result_class
 from .questions import IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage, with_numbers
 
-_KEEP_ORDER = frozenset({"where", "concatenate"})  # ops that look at the order of all operands, as elementwise ones do
+_KEEP_ORDER: frozenset[Op] = frozenset({where, concatenate})  # ops that look at the order of all operands, as elementwise ones do
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 MOST_CAPTURED = 256  # captured inputs
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
@@ -323,7 +324,7 @@ class Guarded(Stage):
             given = op.gives_array(args)
             return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
         y = Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
-        if len(types[0].shape) > 1 and (op.kind == "elementwise" or op.name in _KEEP_ORDER) and any(map(_is_ordered, args)):
+        if len(types[0].shape) > 1 and (op.kind == "elementwise" or op in _KEEP_ORDER) and any(map(_is_ordered, args)):
             y.layout = functools.partial(self.order_of, y, op, args, params)
         return y
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..core.op import Constant, Linear, Multilinear, Op
+from ..core.op import Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
@@ -35,13 +35,6 @@ from ..ops.elementwise import (
 )
 
 _STRUCTURED: frozenset[Op] = frozenset({control.scan, control.while_, control.while_vjp, control.cond, control.checkpoint})
-#: Functions that are finite wherever their arguments are; exp and products may overflow, which is not considered.
-_FINITE = frozenset({
-    "abs", "add", "arcsinh", "arctan", "arctan2", "cbrt", "copysign", "cos", "cosh", "cumprod", "dawsn", "deg2rad", "erf", "erfc",
-    "exp", "exp2", "expit", "expm1", "fabs", "fmax", "fmin", "heaviside", "hypot", "huber", "i0e", "i1e", "j0", "j1", "log_expit",
-    "logaddexp", "logsumexp", "max", "maximum", "min", "minimum", "mul", "ndtr", "neg", "norm", "pos", "prod", "pseudo_huber",
-    "rad2deg", "sin", "sinc", "sinh", "square", "sub", "tanh",
-})  # fmt: skip
 
 
 def is_tame(o: Operand, tame: set[int]) -> bool:
@@ -56,8 +49,7 @@ def finite(graph: Graph, inputs: Iterable[int] | None = None) -> set[int]:
         if op in _STRUCTURED:
             tame.update(_finite_results(equation, tame))
             continue
-        known = isinstance(op, (Linear, Multilinear, Constant)) and op.name != "floor_divide"
-        if (known or op.name in _FINITE) and all(is_tame(o, tame) for o in equation.inputs):
+        if op.finite and all(is_tame(o, tame) for o in equation.inputs):
             tame.update(equation.outputs)
     return tame
 

@@ -1,8 +1,11 @@
 """Every elementwise op through the code of a GPU's thread, in the simulator: equal to the CPU's code to the last bit."""
 
+import itertools
+
 import device_ops
 import numpy as np
 import pytest
+from night import sampled
 from on_device import both_orders, on_cpu, same_bits
 
 import adjoint as ad
@@ -55,9 +58,10 @@ WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("shape", [(30, 40), (31, 41), (3, 4), (300, 7), (5, 1024)])
-@pytest.mark.parametrize("name", WINDOWS)
+CASES = itertools.product(WINDOWS, [(30, 40), (31, 41), (3, 4), (300, 7), (5, 1024)], [np.float64, np.float32])
+
+
+@pytest.mark.parametrize("name, shape, dtype", sampled(CASES, 3, key=lambda case: case[:2]))
 def test_windows(monkeypatch, name, shape, dtype):
     """With several points a thread, inside and at the edges, and with blocks in both orders."""
     monkeypatch.setattr(layout, "SEVERAL", 1)

@@ -1,9 +1,12 @@
 """Constants that are the same along their diagonals: found to the bit, and computed at each point."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import sampled
 
 import adjoint as ad
 from adjoint.compiler.lower import diagonals as module
@@ -79,9 +82,10 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("n", [SIDE - 1, SIDE, SIDE + 37])
-@pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+CASES = itertools.product(MASKS, [SIDE - 1, SIDE, SIDE + 37], [np.float64, np.float32])
+
+
+@pytest.mark.parametrize("kind, n, dtype", sampled(CASES, 3, key=lambda case: case[0]))
 def test_compiled_as_eager(kind, n, dtype):
     def f(x):
         mask = MASKS[kind](n)

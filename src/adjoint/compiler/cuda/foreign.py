@@ -13,44 +13,66 @@ from typing import Any
 
 import numpy as np
 
+from ...core.op import Op
 from ...device.counterpart import counterpart
+from ...ops.broadcast import cast, conj, imag, real, sum_
+from ...ops.convolve import convolve
+from ...ops.determinant import cofactor, cofactor_slope
+from ...ops.elementwise import add, div, floor_divide, mul, neg, remainder, sub
+from ...ops.fft import fft, irfft, rfft
+from ...ops.gaps import cancelled, crowded, first_order, gap_splitting, negligible, splitting, told_apart
+from ...ops.linalg import matmul
+from ...ops.reduce import (
+    argmax,
+    argmin,
+    argsort,
+    count_nonzero,
+    cumprod,
+    cumsum,
+    prod,
+    recurrence,
+    running_max,
+    running_min,
+)
+from ...ops.shift import roll
+from ...ops.sort import order_statistics, searchsorted, share_equal
 from ..lower.fuse import COPY
 from ..lower.kernel import View
 from ..lower.scalar import FLOATS, NATIVE
 from ..lower.step import Foreign
 from . import exact
 
-_ELEMENTWISE = frozenset({"add", "sub", "mul", "div", "neg", "cast", "real", "imag", "conj"})  # and the ufuncs of NumPy
-_WHOLE = frozenset(
+_ELEMENTWISE: frozenset[Op] = frozenset({add, sub, mul, div, neg, cast, real, imag, conj})  # and the ufuncs of NumPy
+_WHOLE: frozenset[Op] = frozenset(
     {
-        *("fft", "rfft", "irfft", "convolve", "roll", "matmul", "sum", "prod"),
-        *("argsort", "argmax", "argmin", "searchsorted", "count_nonzero"),
-        *("cofactor", "cofactor_slope"),
-        *("splitting", "gap_splitting", "told_apart", "negligible", "crowded", "cancelled", "first_order"),
+        *(fft, rfft, irfft, convolve, roll, matmul, sum_, prod),
+        *(argsort, argmax, argmin, searchsorted, count_nonzero),
+        *(cofactor, cofactor_slope),
+        *(splitting, gap_splitting, told_apart, negligible, crowded, cancelled, first_order),
     }
 )
-_OF_INTEGERS = frozenset({"cumsum", "cumprod"})
-_OF_EACH_INTEGER = frozenset({"floor_divide", "remainder"})
+_OF_INTEGERS: frozenset[Op] = frozenset({cumsum, cumprod})
+_OF_EACH_INTEGER: frozenset[Op] = frozenset({floor_divide, remainder})
 REFUSALS = (TypeError, AttributeError, NotImplementedError, ValueError)  # CuPy has no such function, or not with these options
 
 Arrays = Sequence[Any]
 
 _INTEGERS = frozenset({np.dtype(np.int64), np.dtype(np.int32)})
 #: For floats of one dtype, that of the result. Those of `_QUOTIENTS` are elementwise.
-_QUOTIENTS = {"floor_divide": exact.floor_divide, "remainder": exact.remainder}
-_OURS: dict[str, Callable[..., Any]] = {
+_QUOTIENTS: dict[Op, Callable[..., Any]] = {floor_divide: exact.floor_divide, remainder: exact.remainder}
+_OURS: dict[Op, Callable[..., Any]] = {
     **_QUOTIENTS,
-    "cumsum": exact.cumsum,
-    "cumprod": exact.cumprod,
-    "recurrence": exact.recurrence,
-    "running_max": exact.running_max,
-    "running_min": exact.running_min,
-    "order_statistics": exact.order_statistics,
-    "share_equal": exact.share_equal,
+    cumsum: exact.cumsum,
+    cumprod: exact.cumprod,
+    recurrence: exact.recurrence,
+    running_max: exact.running_max,
+    running_min: exact.running_min,
+    order_statistics: exact.order_statistics,
+    share_equal: exact.share_equal,
 }
-_SEQUENTIAL = frozenset({"cumprod", "recurrence"})
-_RUNNING = frozenset({"running_max", "running_min"})
-_COMPARING = _RUNNING | {"order_statistics", "share_equal"}
+_SEQUENTIAL: frozenset[Op] = frozenset({cumprod, recurrence})
+_RUNNING: frozenset[Op] = frozenset({running_max, running_min})
+_COMPARING: frozenset[Op] = _RUNNING | {order_statistics, share_equal}
 
 
 def is_asynchronous(step: Foreign, device: Any) -> bool:
@@ -61,9 +83,9 @@ def is_asynchronous(step: Foreign, device: Any) -> bool:
 def _is_elementwise(step: Foreign) -> bool:
     """Whether a step is elementwise, and CuPy agrees with NumPy; it differs from SciPy in the last digits and at the edges."""
     op = step.op
-    if op.name in _QUOTIENTS and _is_ours(step):
+    if op in _QUOTIENTS and _is_ours(step):
         return True
-    if op is COPY or op.name in _ELEMENTWISE or (_is_exact(step) and op.name in _OF_EACH_INTEGER):
+    if op is COPY or op in _ELEMENTWISE or (_is_exact(step) and op in _OF_EACH_INTEGER):
         return True
     return isinstance(op.impl, np.ufunc) and getattr(np, op.impl.__name__, None) is op.impl
 
@@ -75,13 +97,13 @@ def _is_exact(step: Foreign) -> bool:
 def _is_ours(step: Foreign) -> bool:
     """Whether a step is one of our own functions."""
     (out,) = step.outs[:1]
-    if step.op.name not in _OURS or not (out.dtype in FLOATS or (step.op.name in _RUNNING and out.dtype in _INTEGERS)):
+    if step.op not in _OURS or not (out.dtype in FLOATS or (step.op in _RUNNING and out.dtype in _INTEGERS)):
         return False
-    if step.op.name in _SEQUENTIAL:
+    if step.op in _SEQUENTIAL:
         length = out.shape[step.params["axis"]]
         if length > exact.LONGEST * max(1, out.type.size // max(1, length)):
             return False
-    if step.op.name in _COMPARING and any(getattr(o, "dtype", None) != out.dtype for o in step.operands):
+    if step.op in _COMPARING and any(getattr(o, "dtype", None) != out.dtype for o in step.operands):
         return False  # numbers that differ may be equal in another dtype
     return all(view.dtype in NATIVE for view in step.reads())
 
@@ -92,10 +114,10 @@ def on_gpu(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
     is_ours = _is_ours(step)
     if device.functions is None or (step.weak and not is_ours) or (op is not COPY and op.may_fail):
         return None
-    if not (is_ours or _is_elementwise(step) or op.name in _WHOLE or (_is_exact(step) and op.name in _OF_INTEGERS)):
+    if not (is_ours or _is_elementwise(step) or op in _WHOLE or (_is_exact(step) and op in _OF_INTEGERS)):
         return None
     try:
-        impl = functools.partial(_OURS[op.name], device.functions) if is_ours else counterpart(op.impl, device.functions)
+        impl = functools.partial(_OURS[op], device.functions) if is_ours else counterpart(op.impl, device.functions)
     except REFUSALS:
         return None
     constants = {i: device.xp.asarray(o) for i, o in enumerate(step.operands) if isinstance(o, np.ndarray)}

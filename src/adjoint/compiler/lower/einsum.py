@@ -41,19 +41,11 @@ def einsum(low: Lowering, equation: Equation) -> bool:
     inputs, output = equation.params["inputs"], equation.params["output"]
     (result,) = equation.types
     types = [low.type_of(o) for o in equation.inputs]
-    sizes: dict[str, int] = {}
-    for t, letters in zip(types, inputs, strict=True):
-        if any(sizes.setdefault(c, n) != n for c, n in zip(letters, t.shape, strict=True)):
-            return False  # a broadcast axis of length one
-    if 0 in sizes.values() or result.dtype == BOOL or any(t.dtype not in low.dtypes for t in (*types, result)):
+    sizes = _sizes(inputs, types)
+    if sizes is None or 0 in sizes.values() or result.dtype == BOOL or any(t.dtype not in low.dtypes for t in (*types, result)):
         return False
     factors = [_with_diagonals(letters, low.view(o)) for o, letters in zip(equation.inputs, inputs, strict=True)]
-    if len(factors) > 2 and any(c not in output for c in sizes):
-        shapes = [np.broadcast_to(0.0, t.shape) for t in types]
-        path = np.einsum_path(f"{','.join(inputs)}->{output}", *shapes, optimize=True)[0][1:]
-    else:
-        path = [tuple(range(len(factors)))]
-    for chosen in path:
+    for chosen in _path(inputs, output, types):
         taken = [factors[i] for i in chosen]
         factors = [f for i, f in enumerate(factors) if i not in chosen]
         kept = set(output).union(*(f.letters for f in factors))
@@ -61,6 +53,23 @@ def einsum(low: Lowering, equation: Equation) -> bool:
         factors.append(_contracted(low, taken, letters, sizes, result.dtype))
     (last,) = factors
     return low.hold(equation, last.view)
+
+
+def _sizes(inputs: Sequence[str], types: Sequence[Type]) -> dict[str, int] | None:
+    """The length of each letter; None if an axis of length one is broadcast."""
+    sizes: dict[str, int] = {}
+    for t, letters in zip(types, inputs, strict=True):
+        if any(sizes.setdefault(c, n) != n for c, n in zip(letters, t.shape, strict=True)):
+            return None
+    return sizes
+
+
+def _path(inputs: Sequence[str], output: str, types: Sequence[Type]) -> list[tuple[int, ...]]:
+    """Which factors to contract, one group after another; each product goes to the end of the list."""
+    if len(inputs) > 2 and any(c not in output for letters in inputs for c in letters):
+        shapes = [np.broadcast_to(0.0, t.shape) for t in types]
+        return list(np.einsum_path(f"{','.join(inputs)}->{output}", *shapes, optimize=True)[0][1:])
+    return [tuple(range(len(inputs)))]
 
 
 def _with_diagonals(letters: str, view: View) -> Factor:

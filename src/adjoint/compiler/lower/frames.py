@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .fuse import Lowering
 
 _CHEAP = 32  # additions; up to this cost, recompute in a frame rather than store and load
+_MOST_ZEROS = 2  # such a frame has at most so many elements for each of the value, since the code runs at all of its points
 
 
 def placed(low: Lowering, equation: Equation) -> bool:
@@ -83,7 +84,7 @@ def _put_window(low: Lowering, equation: Equation) -> bool:
 def _framed(low: Lowering, x: Operand, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
     """A value in a frame; None if the index has steps."""
     value = None if isinstance(x, Literal) else low.values[x]
-    if isinstance(value, Line) and Switch.FRAMES.on:
+    if isinstance(value, Line) and Switch.FRAMES.on and size_of(shape) <= _MOST_ZEROS * size_of(low.type_of(x).shape):
         again = _computed_again(low, value, spec, shape)
         if again is not None:
             return again

@@ -72,26 +72,31 @@ def _copied(kernel: Kernel, store: Store) -> Buffer | None:
 def _is_dead(lowered: Lowered, copying: Kernel, store: Store, old: Buffer) -> bool:
     """Whether nothing reads the old buffer when its copy is changed, and nothing changes it behind the copy."""
     new, position = store.view.buffer, lowered.steps.index(copying)
-    asked = [*lowered.out_of_bounds, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
     written = list(copying.writes())
-    if any(view.buffer in (old, new) for view in asked) or sum(view.buffer is new for view in written) != 1:
+    if sum(view.buffer is new for view in written) != 1 or (copying.chunks > 1 and len(written) > 1):
         return False
-    if copying.chunks > 1 and len(written) > 1:
+    if any(view.buffer in (old, new) for view in _asked(lowered)):
         return False
+    reads = [{view.buffer for view in step.reads()} for step in lowered.steps]
+    writes = [{view.buffer for view in step.writes()} for step in lowered.steps]
     for n, step in enumerate(lowered.steps):
-        reads, writes = ({view.buffer for view in views} for views in (step.reads(), step.writes()))
-        used = reads | writes
+        used = reads[n] | writes[n]
         if not used.isdisjoint((old, new)) and isinstance(step, (RowTiles, PointTiles, ParallelGroup)):
             return False
-        if (n < position and new in used) or (n >= position and old in writes):
+        if (n < position and new in used) or (n >= position and old in writes[n]):
             return False
-    changes = [n for n, step in enumerate(lowered.steps) if n != position and any(v.buffer is new for v in step.writes())]
-    last = max(n for n, step in enumerate(lowered.steps) if any(v.buffer is old for v in step.reads()))
+    changes = [n for n, buffers in enumerate(writes) if n != position and new in buffers]
+    last = max(n for n, buffers in enumerate(reads) if old in buffers)
     if not changes or last < changes[0]:
         return True
     step = lowered.steps[changes[0]]
     # At a single point all reads come before the write.
     return last == changes[0] and isinstance(step, Kernel) and size_of(step.domain) == 1
+
+
+def _asked(lowered: Lowered) -> list[View]:
+    """What the program looks at after its last step."""
+    return [*lowered.out_of_bounds, *(failed for failed, _ in lowered.failures), *([lowered.guard] if lowered.guard else [])]
 
 
 def _merge(lowered: Lowered, kernel: Kernel, store: Store, old: Buffer) -> None:

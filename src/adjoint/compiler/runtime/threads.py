@@ -91,13 +91,13 @@ idle:
   %seen = phi i64 [ 0, %0 ], [ %now, %look ], [ %now, %quit ], [ %now, %tell ]
   br label %spin
 spin:
-  %turn = phi i64 [ 0, %idle ], [ %turned, %spinning ]
+  %spins = phi i64 [ 0, %idle ], [ %spun, %spinning ]
   %glance = load atomic i64, ptr @generation acquire, align 64
   %new = icmp ne i64 %glance, %seen
   br i1 %new, label %look, label %spinning
 spinning:
-  %turned = add i64 %turn, 1
-  %patient = icmp slt i64 %turned, {_SPIN}
+  %spun = add i64 %spins, 1
+  %patient = icmp slt i64 %spun, {_SPIN}
   br i1 %patient, label %spin, label %doze
 doze:
   call i32 @pthread_mutex_lock(ptr %lock)
@@ -275,13 +275,13 @@ share:
   store atomic i32 0, ptr @open seq_cst, align 64
   br label %spin
 spin:
-  %turn = phi i64 [ 0, %share ], [ %turned, %spinning ]
+  %spins = phi i64 [ 0, %share ], [ %spun, %spinning ]
   %workers = load atomic i64, ptr @active seq_cst, align 64
   %none = icmp eq i64 %workers, 0
   br i1 %none, label %close, label %spinning
 spinning:
-  %turned = add i64 %turn, 1
-  %patient = icmp slt i64 %turned, {_SPIN}
+  %spun = add i64 %spins, 1
+  %patient = icmp slt i64 %spun, {_SPIN}
   br i1 %patient, label %spin, label %wait_locked
 wait_locked:
   call i32 @pthread_mutex_lock(ptr @lock)

@@ -22,6 +22,7 @@ import numpy as np
 from ...core.op import Structured
 from ...core.types import Type
 from ...ir.columns import hashable, parameters
+from ...ops.elementwise import power
 from ...ops.index import gather, place, put, put_at, scatter_add
 from .find import FlatGraph, is_per_element
 from .roles import Numbers
@@ -138,7 +139,7 @@ def _symbols(flat: FlatGraph) -> Numbers:
 
 
 def _takes_any_number(op: Any) -> bool:
-    return op.name != "power" and (is_per_element(op) or op is put)
+    return op is not power and (is_per_element(op) or op is put)
 
 
 def _merged_kinds(flat: FlatGraph) -> list[Any]:

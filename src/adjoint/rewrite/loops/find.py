@@ -21,7 +21,7 @@ from ...derive import type_rule
 from ...ir.columns import Kind, columns_of, hashable
 from ...ir.graph import Equation, Graph, Literal
 from ...ops.broadcast import where
-from ...ops.elementwise import PRODUCTS, equal, greater, greater_equal, less, less_equal, not_equal
+from ...ops.elementwise import PRODUCTS, add, equal, greater, greater_equal, less, less_equal, not_equal, power
 from ...ops.index import getitem, place, put
 from ..saving import FUNCTION
 from .operands import OperandKind, Operands
@@ -305,7 +305,7 @@ class FlatGraph:
             raise RefusedError(f"{e.op.name!r} takes numbers and arrays in turn{self.at(position)}")
         if not literals[0].is_weak:
             return _stacked(np.stack([o.value for o in literals]))
-        if e.op.name == "power" or not is_per_element(e.op):
+        if e.op is power or not is_per_element(e.op):
             raise RefusedError(f"a number that {e.op.name!r} takes changes from iteration to iteration{self.at(position)}")
         dtype = np.result_type(
             *[o.value if isinstance(o, Literal) and o.is_weak else self.type_of(o).dtype for o in e.inputs]
@@ -371,7 +371,7 @@ class FlatGraph:
             return False
         if e.op is put and j == 0:
             update, written = Update.PUT, i
-        elif e.op.name == "add":
+        elif e.op is add:
             role = loop.roles[i][1 - j]
             if not isinstance(role, Local) or role.offset in loop.live_out or len(readers[role.offset]) != 1:
                 return False

@@ -19,6 +19,7 @@ from ...core.types import Type
 from ...ir.columns import hashable
 from ...ir.edit import numbered, renumber, unused_number, values_in
 from ...ir.graph import Equation, Graph, Operand
+from ...ops import control
 
 G = TypeVar("G", bound=Graph)
 
@@ -29,7 +30,7 @@ _CHEAP = 8  # additions: cheaper values are recomputed, not passed on
 
 def share_iterations(graph: G) -> G:
     """The same results, with what several loops compute in their iterations computed by the first of them."""
-    equations = [e for e in graph.equations if e.op.name == "scan"]
+    equations = [e for e in graph.equations if e.op is control.scan]
     if len(equations) < 2:
         return graph
     numbering = _ValueNumbering()
@@ -40,7 +41,7 @@ def share_iterations(graph: G) -> G:
         scan.request_stacks()
     writer = _Writer(unused_number(graph))
     for e in graph.equations:
-        writer.write(e, scans.get(e.outputs) if e.op.name == "scan" else None)
+        writer.write(e, scans.get(e.outputs) if e.op is control.scan else None)
     outputs = tuple([writer.read(o) for o in graph.outputs])
     return renumber(replace(graph, equations=tuple(writer.equations), outputs=outputs))
 

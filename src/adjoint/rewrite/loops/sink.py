@@ -12,10 +12,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ...core.op import OPS
+from ...core.op import Op
 from ...core.types import Type
 from ...ir.edit import cut, dead_code, renumber, unused_number, values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
+from ...ops import control
+from ...ops.broadcast import reshape, transpose
+from ...ops.elementwise import add, mul
+from ...ops.linalg import matmul
 
 G = TypeVar("G", bound=Graph)
 
@@ -25,11 +29,11 @@ _LARGEST = 1 << 22  # elements of a stack of factors
 
 def sink_sums(graph: G) -> G:
     """The same results, with sums of products over the iterations of a loop taken after it."""
-    if not any(e.op.name == "scan" for e in graph.equations):
+    if not any(e.op is control.scan for e in graph.equations):
         return graph
     writer = _Writer(unused_number(graph))
     for e in graph.equations:
-        found = _sums(e) if e.op.name == "scan" else []
+        found = _sums(e) if e.op is control.scan else []
         if found:
             writer.write_scan(e, found)
         else:
@@ -58,7 +62,7 @@ def _sums(scan: Equation) -> list[_Sum]:
     for i in range(carries):
         carry, out = consts + i, body.outputs[i]
         added = made.get(out) if isinstance(out, int) else None
-        if added is None or added.op.name != "add" or carry not in added.inputs or uses[carry] != 1 or uses[out] != 1:
+        if added is None or added.op is not add or carry not in added.inputs or uses[carry] != 1 or uses[out] != 1:
             continue
         (term,) = [o for o in added.inputs if o != carry]
         product = made.get(term) if isinstance(term, int) and uses[term] == 1 else None
@@ -73,15 +77,15 @@ def _sums(scan: Equation) -> list[_Sum]:
 
 def _factors(product: Equation, made: dict[int, Equation], types: dict[int, Type]) -> tuple[int, int] | None:
     """The values a and b of a product aᵀ b: an outer product of vectors, or a product of matrices."""
-    if product.op.name not in ("matmul", "mul"):
+    if product.op not in (matmul, mul):
         return None
     a, b = product.inputs
     (result,) = product.types
     if isinstance(a, Literal) or isinstance(b, Literal) or result.ndim != 2 or types[a].dtype != types[b].dtype:
         return None
-    if product.op.name == "matmul" and types[a].ndim == types[b].ndim == 2:
+    if product.op is matmul and types[a].ndim == types[b].ndim == 2:
         first = made.get(a)
-        if first is None or first.op.name != "transpose" or isinstance(first.inputs[0], Literal):
+        if first is None or first.op is not transpose or isinstance(first.inputs[0], Literal):
             return None
         return first.inputs[0], b
     m, n = result.shape
@@ -94,7 +98,7 @@ def _factors(product: Equation, made: dict[int, Equation], types: dict[int, Type
 def _flat(value: int, made: dict[int, Equation]) -> int:
     """The vector that a row or a column was reshaped from."""
     source = made.get(value)
-    if source is not None and source.op.name == "reshape" and isinstance(source.inputs[0], int):
+    if source is not None and source.op is reshape and isinstance(source.inputs[0], int):
         return source.inputs[0]
     return value
 
@@ -106,9 +110,9 @@ class _Writer:
         self.equations: list[Equation] = []
         self.free = free
 
-    def emit(self, name: str, inputs: tuple[Operand, ...], type_: Type, line: str, **params: Any) -> int:
+    def emit(self, op: Op, inputs: tuple[Operand, ...], type_: Type, line: str, **params: Any) -> int:
         self.free += 1
-        self.equations.append(Equation(OPS[name], inputs, params, (self.free,), (type_,), line))
+        self.equations.append(Equation(op, inputs, params, (self.free,), (type_,), line))
         return self.free
 
     def write_scan(self, scan: Equation, sums: list[_Sum]) -> None:
@@ -143,9 +147,9 @@ class _Writer:
         matrices = []
         for f, width in ((s.left, result.shape[0]), (s.right, result.shape[1])):
             t = Type((length * types[f].size // width, width), result.dtype)
-            matrices.append(self.emit("reshape", (stacks[f],), t, line, shape=t.shape))
+            matrices.append(self.emit(reshape, (stacks[f],), t, line, shape=t.shape))
             height = t.shape[0]
-        transposed = self.emit("transpose", (matrices[0],), Type((result.shape[0], height), result.dtype), line, axes=(1, 0))
-        total = self.emit("matmul", (transposed, matrices[1]), result, line)
+        transposed = self.emit(transpose, (matrices[0],), Type((result.shape[0], height), result.dtype), line, axes=(1, 0))
+        total = self.emit(matmul, (transposed, matrices[1]), result, line)
         begin = scan.inputs[scan.params["consts"] + s.carry]
-        self.equations.append(Equation(OPS["add"], (begin, total), {}, (scan.outputs[s.carry],), (result,), line))
+        self.equations.append(Equation(add, (begin, total), {}, (scan.outputs[s.carry],), (result,), line))

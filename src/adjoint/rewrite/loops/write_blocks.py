@@ -3,78 +3,33 @@
     S: v = s - row * x[j]           v = sub s, (mul row, (gather x, j));      s = where S_runs, v, s
     F: x[i] = s / row               w = div s, row;      x = put_at x, (where F_runs, w, (gather x, i)), i
 
-Each iteration computes all blocks and keeps the results of those that run in it. If an operand comes from different sources in
-different runs, the iteration selects one:
-
-    LOCAL      a result of the same run
-    LATEST     the latest result of a block, or one of those before it: a carry
-    HISTORY    any earlier result: a carry that is an array of all results
-    STORAGE    an array that is written to in place, by one block or several: a carry
-    ROW        anything from before the region: constants, values, elements of arrays; stacked in the order of the iterations
+Each iteration computes all blocks and keeps the results of those that run in it. If an operand comes from different sources
+(`block_reads.py`) in different runs, the iteration selects one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.graph import Equation, Graph, Literal, Operand
-from ...ops.broadcast import broadcast_to, reshape, transpose, where
+from ...ops.broadcast import broadcast_to, transpose, where
 from ...ops.control import scan
 from ...ops.index import gather, getitem, put, put_at
 from ...ops.shape import concatenate, stack
+from .block_reads import BlockReads, Source
+from .block_rows import BodyInputs, integers_first
 from .blocks import Region
 from .find import FlatGraph, axis_of, neighbours
-from .operands import MOST_LAG
 from .roles import Numbers, RefusedError
 from .write import BODY, Writer, trimmed
 
-_MOST_ELEMENTS = 1 << 23  # of a stack of rows, or a history
-_SMALL = 64  # elements of a row that is stacked at little cost
 _MOST_SELECTED = 64  # elements of an array that an iteration may select as a whole
-
-
-class Source(Enum):
-    """Where an operand comes from: see above."""
-
-    LOCAL = "local"
-    LATEST = "latest"
-    HISTORY = "history"
-    STORAGE = "storage"
-    ROW = "row"
-
-
-class Result(NamedTuple):
-    """A result of a block."""
-
-    block: int
-    equation: int  # of the block
-    which: int  # of its results
-    type: Type
-
-
-class Read(NamedTuple):
-    """How some runs of a block get an operand."""
-
-    runs: Any  # which of them: a mask
-    source: Source
-    result: int = -1  # LOCAL, LATEST, HISTORY: the result; STORAGE: the storage
-    lag: int = 0  # LATEST: 1 for the latest
-    spec: tuple[Any, ...] | None = None  # of the elements that are read from it
-
-
-@dataclass
-class Storage:
-    """An array that several blocks may write to: each write takes the array as the write before has left it."""
-
-    writes: Numbers  # when, sorted
-    initial: int | None = None  # the operand that the first write takes
 
 
 def with_blocks(flat: FlatGraph, region: Region) -> Graph:
@@ -83,6 +38,8 @@ def with_blocks(flat: FlatGraph, region: Region) -> Graph:
 
 
 class _BlockRolling:
+    """The graph around the scan: what comes before the region, the scan, and what comes after it."""
+
     def __init__(self, flat: FlatGraph, region: Region) -> None:
         self.flat, self.region = flat, region
         self.out = Writer(flat.graph.input_types)
@@ -100,7 +57,7 @@ class _BlockRolling:
         for i in [*outside[outside < first].tolist(), *region.hoisted]:
             self.copy(graph.equations[i])
         late = outside[outside >= first]
-        self.scan = _BlockScan(self, self.needed(late))
+        self.scan = BlockScan(self, self.needed(late))
         self.scan.write()
         for i in late.tolist():
             self.copy(graph.equations[i])
@@ -145,203 +102,12 @@ class _BlockRolling:
         return self.known[o]
 
 
-class _BlockScan:
-    """The scan of a region."""
+class BlockScan(BlockReads):
+    """The scan of a region: its body, written block by block, and its results."""
 
     def __init__(self, rolling: _BlockRolling, needed: Numbers) -> None:
-        self.rolling, self.flat, self.region, self.out = rolling, rolling.flat, rolling.region, rolling.out
-        region, flat = self.region, self.flat
-        count = len(region.equations)
-        self.iterations = region.iterations
-        self.times = [np.flatnonzero(region.runs == b) for b in range(count)]  # of the runs of each block
-        self.in_iteration = [region.iteration[times] for times in self.times]
-        self.active = np.zeros((count, self.iterations), bool)
-        self.filled = np.zeros((count, self.iterations), np.int64)  # the run of each block in, or before, each iteration
-        for b, at in enumerate(self.in_iteration):
-            self.active[b, at] = True
-            self.filled[b] = np.maximum(np.cumsum(self.active[b]) - 1, 0)
-        self.width = max(table.shape[1] for table in region.equations) + 1
-        self.results: list[Result] = []
-        self.result_of = np.full(flat.columns.values, -1, np.int64)  # by value
-        self.run_of = np.zeros(flat.columns.values, np.int64)
-        for b, table in enumerate(region.equations):
-            for q in range(table.shape[1]):
-                for which, type_ in enumerate(flat.kind(int(table[0, q])).types):
-                    numbers = flat.first_number[table[:, q]] + which
-                    self.result_of[numbers] = len(self.results)
-                    self.run_of[numbers] = np.arange(len(table))
-                    self.results.append(Result(b, q, which, type_))
-        self.needed = needed[self.result_of[needed] >= 0]
-        self.stored: dict[int, int] = {}  # by result: its storage
-        self.storages: dict[int, Storage] = {}
-        self.find_storages()
-        self.initial: dict[int, Operand] = {}  # by result: what its carry starts from
-        self.lags: dict[int, int] = {}  # by result: how far back it is read
-        self.histories: dict[int, None] = {}
-        self.operands = {place: self.reads_of(*place) for place in self.places()}
-        self.find_results_after()
-
-    def equation(self, b: int, q: int) -> Equation:
-        """An equation of a block, as it is in one of its runs."""
-        table = self.region.equations[b]
-        return self.flat.graph.equations[int(table[len(table) // 2, q])]
-
-    def places(self) -> Iterator[tuple[int, int, int]]:
-        """The operands of all blocks: block, equation, which."""
-        for b, table in enumerate(self.region.equations):
-            for q in range(table.shape[1]):
-                for j in range(len(self.flat.kind(int(table[0, q])).operands)):
-                    yield b, q, j
-
-    def numbers(self, b: int, q: int, j: int) -> Numbers:
-        """What an operand is in each run."""
-        return self.flat.operands[self.flat.first_operand[self.region.equations[b][:, q]] + j]
-
-    def at(self, b: int, q: int) -> str:
-        return self.flat.at(int(self.region.equations[b][0, q]))
-
-    # -- arrays that are written to -------------------------------------------------------------------------------------
-
-    def find_storages(self) -> None:
-        """Writes to one array, by any block, share a storage."""
-        parent = {r: r for r, result in enumerate(self.results) if self.equation(result.block, result.equation).op is put}
-
-        def root(r: int) -> int:
-            while parent[r] != r:
-                r = parent[r]
-            return r
-
-        for r in parent:
-            b, q, *_ = self.results[r]
-            for other in np.unique(self.result_of[np.maximum(self.numbers(b, q, 0), 0)]).tolist():
-                if other >= 0:
-                    if other not in parent:
-                        raise RefusedError(f"an array that is computed in the loop is written to{self.at(b, q)}")
-                    parent[root(other)] = root(r)
-        for r in parent:
-            self.stored[r] = root(r)
-        for s in set(self.stored.values()):
-            writes = [
-                self.times[self.results[r].block] * self.width + self.results[r].equation for r in parent if self.stored[r] == s
-            ]
-            self.storages[s] = Storage(np.sort(np.concatenate(writes)))
-
-    def check_storage(self, s: int, arrays: Numbers, now: Numbers, where_: str) -> None:
-        """Whether each of some reads of a storage is of its state at that time."""
-        results = self.result_of[arrays]
-        blocks = np.array([result.block for result in self.results])[results]
-        equations = np.array([result.equation for result in self.results])[results]
-        times = np.concatenate([*self.times, [0]])
-        first = np.cumsum([0, *map(len, self.times)])
-        written = times[first[blocks] + self.run_of[arrays]] * self.width + equations
-        writes = self.storages[s].writes
-        if (writes[np.searchsorted(writes, now) - 1] != written).any():
-            raise RefusedError(f"an earlier state of an array is read after it has been written to{where_}")
-
-    # -- where operands come from ---------------------------------------------------------------------------------------
-
-    def reads_of(self, b: int, q: int, j: int) -> list[Read]:
-        flat = self.flat
-        numbers = self.numbers(b, q, j)
-        arrays, made = flat.arrays_read(numbers)
-        is_element = made >= 0
-        results = np.where(arrays >= 0, self.result_of[np.maximum(arrays, 0)], -1)
-        kinds = np.where(is_element, flat.keys[made], -1)
-        now = self.times[b] * self.width + q
-        found: list[Read] = []
-        for r, kind in sorted(set(zip(results.tolist(), kinds.tolist(), strict=True))):
-            if r < 0:
-                continue
-            runs = (results == r) & (kinds == kind)
-            spec = None if kind < 0 else flat.columns.kinds[kind].params["spec"]
-            if r in self.stored:
-                self.check_storage(self.stored[r], arrays[runs], now[runs], self.at(b, q))
-                self.merge(found, Read(runs, Source.STORAGE, self.stored[r], spec=spec))
-            else:
-                found += self.reads_of_result(b, r, runs, arrays, spec)
-        if (outside := results < 0).any() and not self.is_initial(b, q, j, outside, numbers, is_element, found):
-            found.append(Read(outside, Source.ROW))
-        return found
-
-    @staticmethod
-    def merge(found: list[Read], read: Read) -> None:
-        """Reads of one storage, written by different blocks, are one."""
-        for k, other in enumerate(found):
-            if (other.source, other.result, _template(other.spec)) == (read.source, read.result, _template(read.spec)):
-                found[k] = other._replace(runs=other.runs | read.runs)
-                return
-        found.append(read)
-
-    def reads_of_result(self, b: int, r: int, runs: Any, arrays: Numbers, spec: Any) -> list[Read]:
-        block = self.results[r].block
-        before = np.searchsorted(self.times[block], self.times[b], side="left")
-        lags = before - self.run_of[arrays.clip(0)]
-        if block == b:
-            lags = np.where(self.run_of[arrays.clip(0)] == np.arange(len(lags)), 0, lags)
-        local, earlier = runs & (lags == 0), runs & (lags > 0)
-        found = [Read(local, Source.LOCAL, r, spec=spec)] if local.any() else []
-        distinct = np.unique(lags[earlier]).tolist()
-        if distinct and (distinct[-1] > MOST_LAG or len(distinct) > 2):
-            if self.results[r].type.size * len(self.times[block]) > _MOST_ELEMENTS:
-                raise RefusedError("earlier values are read, which take too much memory to keep")
-            self.histories[r] = None
-            return [*found, Read(earlier, Source.HISTORY, r, spec=spec)]
-        for lag in distinct:
-            self.lags[r] = max(self.lags.get(r, 0), lag)
-            found.append(Read(runs & (lags == lag), Source.LATEST, r, lag, spec))
-        return found
-
-    def is_initial(self, b: int, q: int, j: int, outside: Any, numbers: Numbers, is_element: Any, found: list[Read]) -> bool:
-        """Whether what some runs read from before the region is what a carry of the others starts from."""
-        distinct = np.unique(numbers[outside])
-        if len(found) != 1 or len(distinct) != 1 or found[0].spec is not None or is_element[outside].any():
-            return False
-        (read,), number = found, int(distinct[0])
-        now = (self.times[b] * self.width + q)[outside]
-        if read.source is Source.STORAGE:
-            storage = self.storages[read.result]
-            if (now > storage.writes[0]).any() or storage.initial not in (None, number):
-                raise RefusedError(f"an array is written to that is another one in other iterations{self.at(b, q)}")
-            storage.initial = number
-        elif read.source is Source.LATEST and read.lag == 1:
-            result = self.results[read.result]
-            if (self.times[b][outside] > self.times[result.block][0]).any():
-                return False
-            if number < 0:
-                literal = self.strong(self.flat.literals[-1 - number], result.type)
-                start: Operand = literal
-                key: Any = literal.value.tobytes()
-            else:
-                start, key = number, number
-            held = self.initial.get(read.result)
-            if held is not None and (held.value.tobytes() if isinstance(held, Literal) else held) != key:
-                return False
-            self.initial[read.result] = start
-        else:
-            return False
-        found[0] = read._replace(runs=read.runs | outside)
-        return True
-
-    @staticmethod
-    def strong(literal: Literal, type_: Type) -> Literal:
-        """A constant in place of a value."""
-        value = np.asarray(literal.value)
-        cast = value.astype(type_.dtype)
-        if value.shape != type_.shape or not np.array_equal(cast, value, equal_nan=True):
-            raise RefusedError(f"the constant {value} is no {type_}")
-        return Literal(cast)
-
-    def find_results_after(self) -> None:
-        """The values that are read after the loop: carries if they are the latest ones, else stacked results."""
-        self.stacked: dict[int, Operand] = {}
-        for n in self.needed.tolist():
-            r = int(self.result_of[n])
-            if r in self.stored:
-                self.check_storage(self.stored[r], np.array([n]), np.array([len(self.region.runs) * self.width]), "")
-            elif self.run_of[n] == len(self.times[self.results[r].block]) - 1:
-                self.lags[r] = max(self.lags.get(r, 0), 1)
-            else:
-                self.stacked[r] = -1
+        super().__init__(rolling.flat, rolling.region, needed)
+        self.rolling, self.out = rolling, rolling.out
 
     def value_after(self, n: int) -> Operand:
         r = int(self.result_of[n])
@@ -356,13 +122,11 @@ class _BlockScan:
         """A result of some runs, stacked."""
         return self.out.rows(self.stacked[r], (slice(None),), 0, self.in_iteration[self.results[r].block][runs].tolist(), line)
 
-    # -- writing --------------------------------------------------------------------------------------------------------
-
     def write(self) -> None:
         carries = self.carries()
-        self.plan = _Plan(self)
-        self.plan.collect()
-        consts, rows = self.plan.consts, self.plan.rows
+        self.inputs = BodyInputs(self)
+        self.inputs.collect()
+        consts, rows = self.inputs.consts, self.inputs.rows
         keys = [*consts, *carries, *rows]
         operands = [*consts.values(), *carries.values(), *rows.values()]
         types = [self.out.type_of(o) for o in [*consts.values(), *carries.values()]]
@@ -411,7 +175,7 @@ class _BlockScan:
             inputs = [self.read(b, q, j, e) for j in range(len(e.inputs))]
             if e.op is put:
                 results: tuple[Operand, ...] = (self.put(b, q, e, inputs, runs),)
-            elif e.op is getitem and (indices := self.plan.indices.get((b, q))) is not None:
+            elif e.op is getitem and (indices := self.inputs.indices.get((b, q))) is not None:
                 results = (self.element(inputs[0], e.params["spec"], indices, e.line),)
             else:
                 results = self.writer.copy(e.op, tuple(inputs), e.params, e.types, e.line)
@@ -433,7 +197,7 @@ class _BlockScan:
             new = value if runs is None else self.writer.emit(where, runs, value, old, line="")
             self.state["latest", r, lag], value = new, old
         if r in self.histories:
-            at = self.plan.place_in_history(r)
+            at = self.inputs.place_in_history(r)
             history = self.state["history", r]
             self.state["history", r] = self.writer.emit(put_at, history, self.computed[r], self.input[at], line="", axis=0)
 
@@ -448,7 +212,7 @@ class _BlockScan:
                 continue
             if max(self.writer.type_of(o).size for o in (one, value)) > _MOST_SELECTED:
                 raise RefusedError(f"an array comes from different places in different iterations{self.at(b, q)}")
-            value = self.writer.emit(where, self.input[self.plan.flags[b, q, j, k]], one, value, line=e.line)
+            value = self.writer.emit(where, self.input[self.inputs.flags[b, q, j, k]], one, value, line=e.line)
         assert value is not None
         return value
 
@@ -456,8 +220,8 @@ class _BlockScan:
         read = self.operands[b, q, j][k]
         match read.source:
             case Source.ROW:
-                literal = self.plan.literals.get((b, q, j))
-                return self.input[self.plan.row_keys[b, q, j]] if literal is None else literal
+                literal = self.inputs.literals.get((b, q, j))
+                return self.input[self.inputs.row_keys[b, q, j]] if literal is None else literal
             case Source.LOCAL:
                 value = self.computed[read.result]
             case Source.LATEST:
@@ -465,11 +229,11 @@ class _BlockScan:
             case Source.STORAGE:
                 value = self.state["storage", read.result]
             case Source.HISTORY:
-                at = self.input[self.plan.history_keys[b, q, j, k]]
+                at = self.input[self.inputs.history_keys[b, q, j, k]]
                 value = self.writer.emit(gather, self.state["history", read.result], at, line=e.line, axis=0)
         if read.spec is None:
             return value
-        return self.element(value, read.spec, self.plan.element_keys[b, q, j, k], e.line)
+        return self.element(value, read.spec, self.inputs.element_keys[b, q, j, k], e.line)
 
     def element(self, x: Operand, spec: tuple[Any, ...], keys: Sequence[Any], line: str) -> Operand:
         """What an index reads whose integers are inputs of the body, or constants."""
@@ -478,7 +242,7 @@ class _BlockScan:
         if neighbours(spec, list(range(len(which)))) is not None:
             axis = axis_of(spec, which[0])
         else:
-            x, axis = self.writer.emit(transpose, x, line=line, axes=_integers_first(spec, self.writer.type_of(x).ndim)), 0
+            x, axis = self.writer.emit(transpose, x, line=line, axes=integers_first(spec, self.writer.type_of(x).ndim)), 0
         x = self.writer.emit(gather, x, *numbers, line=line, axis=axis)
         return self.writer.read(x, trimmed(tuple([part for part in spec if not isinstance(part, int)])), line)
 
@@ -489,7 +253,7 @@ class _BlockScan:
         """A write to a storage: of what is there already, if the block does not run."""
         array, value = inputs
         spec = e.params["spec"]
-        keys = self.plan.indices.get((b, q), [])
+        keys = self.inputs.indices.get((b, q), [])
         which = [k for k, part in enumerate(spec) if isinstance(part, int)]
         if which and neighbours(spec, list(range(len(which)))) is None:
             raise RefusedError(f"integers of an index that are not adjacent change from iteration to iteration{self.at(b, q)}")
@@ -518,178 +282,3 @@ class _BlockScan:
         r = int(self.result_of[self.flat.first_number[self.region.equations[b][0, q]]])
         self.state["storage", self.stored[r]] = value
         return value
-
-
-@dataclass
-class _Plan:
-    """The inputs of the body that are no carries: what each is before the loop, by the key under which the body reads it."""
-
-    scan: _BlockScan
-    consts: dict[Any, Operand] = field(default_factory=dict)
-    rows: dict[Any, Operand] = field(default_factory=dict)
-    literals: dict[Any, Operand] = field(default_factory=dict)  # operands that are the same constant in all runs
-    row_keys: dict[Any, Any] = field(default_factory=dict)
-    flags: dict[Any, Any] = field(default_factory=dict)
-    history_keys: dict[Any, Any] = field(default_factory=dict)
-    element_keys: dict[Any, Any] = field(default_factory=dict)
-    indices: dict[tuple[int, int], list[Any]] = field(default_factory=dict)
-
-    def collect(self) -> None:
-        s = self.scan
-        for b in range(len(s.active)):
-            if not s.active[b].all():
-                self.constant_rows(s.active[b])
-        for r in s.histories:
-            self.constant_rows(self.history_rows(r))
-        for b, table in enumerate(s.region.equations):
-            for q in range(table.shape[1]):
-                kind = s.flat.kind(int(table[0, q]))
-                if kind.places and kind.op in (put, getitem):
-                    integers = s.flat.integers(table[:, q]) % np.array(kind.sizes)
-                    self.indices[b, q] = self.index_keys(b, integers)
-        for (b, q, j), reads in s.operands.items():
-            for k, read in enumerate(reads):
-                self.collect_read(b, q, j, k, read)
-
-    def constant_rows(self, values: Any) -> Any:
-        """The key of rows that are known."""
-        key = ("bytes", values.tobytes(), str(values.dtype))
-        self.rows.setdefault(key, Literal(values))
-        return key
-
-    def index_keys(self, b: int, integers: Numbers) -> list[Any]:
-        """The keys of the integers of an index, which have a row for each run."""
-        by_iteration = integers[self.scan.filled[b]]
-        return [
-            Literal(np.int64(column[0])) if (column == column[0]).all() else self.constant_rows(np.ascontiguousarray(column))
-            for column in by_iteration.T
-        ]
-
-    def history_rows(self, r: int) -> Numbers:
-        s = self.scan
-        b = s.results[r].block
-        return np.where(s.active[b], s.filled[b], len(s.times[b]))
-
-    def place_in_history(self, r: int) -> Any:
-        rows = self.history_rows(r)
-        return "bytes", rows.tobytes(), str(rows.dtype)
-
-    def collect_read(self, b: int, q: int, j: int, k: int, read: Read) -> None:
-        s = self.scan
-        filled = s.filled[b]
-        if k > 0:
-            self.flags[b, q, j, k] = self.constant_rows(read.runs[filled])
-        if read.source is Source.ROW:
-            self.collect_row(b, q, j, read)
-            return
-        numbers = s.numbers(b, q, j)
-        if read.source is Source.HISTORY:
-            arrays, _ = s.flat.arrays_read(numbers)
-            runs = np.where(read.runs, s.run_of[arrays.clip(0)], 0)
-            self.history_keys[b, q, j, k] = self.constant_rows(runs[filled])
-        if read.spec is not None:
-            _, made = s.flat.arrays_read(numbers[read.runs])
-            kind = s.flat.kind(int(made[0]))
-            integers = np.zeros((len(numbers), len(kind.places)), np.int64)
-            integers[read.runs] = s.flat.integers(made) % np.array(kind.sizes)
-            self.element_keys[b, q, j, k] = self.index_keys(b, integers)
-
-    # -- what comes from before the region ------------------------------------------------------------------------------
-
-    def collect_row(self, b: int, q: int, j: int, read: Read) -> None:
-        s = self.scan
-        e, position = s.equation(b, q), int(s.region.equations[b][0, q])
-        numbers = s.numbers(b, q, j)[read.runs]
-        whole = bool(read.runs.all())
-        if whole and (numbers == numbers[0]).all():
-            if numbers[0] < 0:
-                self.literals[b, q, j] = s.flat.literals[-1 - int(numbers[0])]
-                return
-            number = int(numbers[0])
-            if number in s.flat.weak:
-                s.flat.check_types(e, {}, position)
-            self.consts.setdefault(("const", number), s.rolling.operand(number))
-            self.row_keys[b, q, j] = "const", number
-            return
-        if whole and (numbers < 0).all():
-            constants = s.flat.constants(e, j, [s.flat.literals[-1 - n] for n in numbers.tolist()], position)
-            self.row_keys[b, q, j] = self.constant_rows(np.ascontiguousarray(constants.values[s.filled[b]]))
-            return
-        type_ = self.type_of(b, q, j)
-        s.flat.check_types(e, {j: type_}, position)
-        if type_.size * s.iterations > _MOST_ELEMENTS:
-            raise RefusedError(f"rows from before the loop take too much memory{s.at(b, q)}")
-        if type_.size > max(_SMALL, 4 * e.types[0].size):  # the matrices of products with vectors, say
-            raise RefusedError(f"to stack what {e.op.name!r} reads would take as long as to compute with it{s.at(b, q)}")
-        where_ = np.zeros(len(read.runs), np.int64)
-        where_[read.runs] = np.arange(len(numbers))
-        order = where_[s.filled[b]]  # by iteration: which of the numbers
-        key = ("rows", numbers.tobytes(), order.tobytes(), type_)
-        if key not in self.rows:
-            self.rows[key] = self.stacked(numbers, order, type_, e.line)
-        self.row_keys[b, q, j] = key
-
-    def type_of(self, b: int, q: int, j: int) -> Type:
-        """The type of an operand that is a value in some of the runs."""
-        numbers = self.scan.numbers(b, q, j)
-        return (
-            self.scan.flat.type_of(int(numbers[numbers >= 0][0])) if (numbers >= 0).any() else self.scan.equation(b, q).types[0]
-        )
-
-    def stacked(self, numbers: Numbers, order: Numbers, type_: Type, line: str) -> Operand:
-        """A row for each iteration: constants, elements of arrays and other values, in this order, and taken from there."""
-        s = self.scan
-        flat, out = s.flat, s.out
-        distinct, which = np.unique(numbers, return_inverse=True)
-        which = which.reshape(-1)[order]
-        pieces: list[Operand] = []
-        place = np.zeros(len(distinct), np.int64)
-        count = 0
-        arrays, made = flat.arrays_read(distinct)
-        is_element = made >= 0
-        groups: dict[Any, list[int]] = {}
-        for k in range(len(distinct)):
-            group = ("element", int(arrays[k]), int(flat.keys[made[k]])) if is_element[k] else ("value",)
-            groups.setdefault(group if distinct[k] >= 0 else ("constant",), []).append(k)
-        for group, members in groups.items():
-            chosen = distinct[members]
-            place[members] = count + np.arange(len(members))
-            count += len(members)
-            if group[0] == "constant":
-                constants = [s.strong(flat.literals[-1 - n], type_).value for n in chosen.tolist()]
-                pieces.append(Literal(np.stack(constants)))
-            elif group[0] == "element":
-                pieces.append(self.elements(group[1], made[members], line))
-            elif len(members) > 1:
-                pieces.append(out.emit(stack, *(s.rolling.operand(n) for n in chosen.tolist()), line=line, axis=0))
-            else:
-                value = s.rolling.operand(int(chosen[0]))
-                pieces.append(out.emit(reshape, value, line=line, shape=(1, *type_.shape)))
-        whole = pieces[0] if len(pieces) == 1 else out.emit(concatenate, *pieces, line=line, axis=0)
-        rows = out.rows(whole, (slice(None),), 0, place[which].tolist(), line)
-        if out.type_of(rows) != Type((s.iterations, *type_.shape), type_.dtype):
-            raise RefusedError("values of different types are read in the same place")
-        return rows
-
-    def elements(self, array: int, reads: Numbers, line: str) -> Operand:
-        """What an array has at the indices of some reads, stacked."""
-        s = self.scan
-        out, kind = s.out, s.flat.kind(int(reads[0]))
-        spec, integers = kind.params["spec"], s.flat.integers(reads) % np.array(kind.sizes)
-        x: Operand = s.rolling.operand(array) if array >= 0 else s.flat.literals[-1 - array]
-        axes = _integers_first(spec, out.type_of(x).ndim)
-        if axes != tuple(range(len(axes))):
-            x = out.emit(transpose, x, line=line, axes=axes)
-        x = out.emit(gather, x, *(Literal(np.ascontiguousarray(column)) for column in integers.T), line=line, axis=0)
-        return out.read(x, trimmed((slice(None), *(part for part in spec if not isinstance(part, int)))), line)
-
-
-def _template(spec: tuple[Any, ...] | None) -> Any:
-    """An index without its integers."""
-    return None if spec is None else tuple(["i" if isinstance(part, int) else str(part) for part in spec])
-
-
-def _integers_first(spec: tuple[Any, ...], ndim: int) -> tuple[int, ...]:
-    """The axes of an array, those that the integers of an index read first."""
-    first = [axis_of(spec, k) for k, part in enumerate(spec) if isinstance(part, int)]
-    return (*first, *(a for a in range(ndim) if a not in first))
