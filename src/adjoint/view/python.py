@@ -128,7 +128,7 @@ class _Function:
         """
         is_body = graph is not self.graph
         graph = ordinary_products(graph, tame) if self.readable else graph
-        names, lines = dict(enumerate(inputs)), list[str]()
+        names, types, lines = dict(enumerate(inputs)), graph.types, list[str]()
         nested = self._nested(graph, is_body)
         wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
         order = _Order(graph, nested, len(state)) if self.readable else None
@@ -150,7 +150,7 @@ class _Function:
                 made = [name_of(n, word, equation) for n, word in zip(equation.outputs, words, strict=True)]
                 written = _STRUCTURED[equation.op](self, equation, args, made, tame)
             else:
-                text = self._expression(equation, args, graph.types)
+                text = self._expression(equation, args, types)
                 if equation.outputs[0] in nested:
                     names[equation.outputs[0]] = f"({text})"
                     continue
