@@ -1,6 +1,6 @@
 """A reader of saved programs as docs/format.md describes them, which needs zipfile, json and NumPy alone.
 
-    names, program = load("energy.adjoint");  results = run(program, arguments)
+names, program = load("energy.adjoint");  results = run(program, arguments)
 """
 
 import json

@@ -188,7 +188,11 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "sums of no products": (lambda x: (x.T @ x, x[:, 0] @ x, np.einsum("ij,ik->jk", x, x)), (np.zeros((0, 3)),), ("vjp",)),
     "sums of no products of integers": (lambda n: n.T @ n, (np.zeros((0, 3), int),), ()),
     "adds at no index": (lambda x, i: x[i] * 2, (np.arange(3.0), np.zeros(0, int)), ("vjp",)),
-    "extrema of integers": (lambda n, m: (n.max(), n.min(0), m.max(1), np.ptp(m), n.max(1)), (COUNTS, COUNTS.astype("int32")), ()),
+    "extrema of integers": (
+        lambda n, m: (n.max(), n.min(0), m.max(1), np.ptp(m), n.max(1)),
+        (COUNTS, COUNTS.astype("int32")),
+        (),
+    ),
     "a large constant": (lambda x: (np.sum(x * LONG), x * LONG[::999], np.sum(np.where(LONG > 0, x, 0))), (2.0,), ("jacobian",)),
     "bools": (
         lambda x, m: (np.where(m, x, -x) * np.any(m), np.logical_not(m), np.logical_and(m, x > 0), np.logical_xor(m, x < 1)),

@@ -116,7 +116,7 @@ def named_targets(words: Sequence[str]) -> list[str]:
 
 
 def exporter_options(targets: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The options that only some exporters have, as argparse declares them: from the signatures and docstrings of the exporters."""
+    """The options that only some exporters have, as argparse declares them: from the exporters' signatures and docstrings."""
     found: dict[str, dict[str, Any]] = {}
     for target in targets:
         function = getattr(exporters, target)

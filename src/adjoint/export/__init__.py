@@ -58,4 +58,17 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "SHARED_OPTIONS", "c", "javascript", "jax", "latex", "numba", "object", "onnx", "python", "stablehlo", "wasm"]
+__all__ = [
+    "EXPORTERS",
+    "SHARED_OPTIONS",
+    "c",
+    "javascript",
+    "jax",
+    "latex",
+    "numba",
+    "object",
+    "onnx",
+    "python",
+    "stablehlo",
+    "wasm",
+]

@@ -80,7 +80,9 @@ def save(path: str | os.PathLike[str], f: Callable[..., Any] | Graph, *args: Any
         program, source = f, f.name
     else:
         if not callable(f):
-            raise ArgumentError(f"save expects a path, a function and its arguments, as in ad.save(path, f, x); got {type(f).__name__}")
+            raise ArgumentError(
+                f"save expects a path, a function and its arguments, as in ad.save(path, f, x); got {type(f).__name__}"
+            )
         program = dead_code(graph(f)(*args, **kwargs))
         source = f"{getattr(f, '__module__', '')}:{getattr(f, '__qualname__', name_of(f))}"
     _refuse_custom(program)
