@@ -278,7 +278,7 @@ def export(options: argparse.Namespace, out: Terminal) -> int:
     if options.json:
         _json(out, {"to": options.to, "path": options.out, "text": text})
     else:
-        out.say(f"wrote {options.out}" if options.out is not None else text.rstrip())
+        out.say(f"wrote {options.out}" if options.out is not None else str(text).rstrip())
     return OK
 
 
